@@ -1,0 +1,67 @@
+"""Time and chance: the only module that reads either. Everybody below the facades gets them as arguments.
+
+Times are milliseconds on a monotonic clock, as floats; wall-clock time appears only in record timestamps.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+NEVER_MS = float("inf")
+
+
+def monotonic_ms() -> float:
+    """Now, on a clock that no administrator can set back."""
+    return time.monotonic() * 1000.0
+
+
+def wall_clock_ms() -> int:
+    """Now, in milliseconds since the epoch: for comparing with record timestamps, never for waiting."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A point in time that a call must not outlast. Deadlines, not timeouts, cross the thread boundary."""
+
+    at_ms: float
+
+    @classmethod
+    def after(cls, timeout_ms: float, now_ms: float | None = None) -> Deadline:
+        return cls((monotonic_ms() if now_ms is None else now_ms) + timeout_ms)
+
+    def remaining_ms(self) -> float:
+        return max(0.0, self.at_ms - monotonic_ms())
+
+    @property
+    def expired(self) -> bool:
+        return monotonic_ms() >= self.at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Exponential back-off: base 2, 20 % jitter, as in the Java client (KIP-580).
+
+    Args:
+        initial_ms: delay after the first failure.
+        max_ms: no delay is longer, before jitter.
+        chance: a number in [0, 1), each call a new one.
+    """
+
+    initial_ms: float
+    max_ms: float
+    chance: Callable[[], float] = random.random
+
+    # Guards against `retry_backoff_ms=0`: a wait of zero turns a broken broker into a busy loop (KAFKA-21049).
+    FLOOR_MS = 1.0
+
+    def delay_ms(self, failures: int) -> float:
+        """How long to wait after the given number of failures in a row; 0 when there was none."""
+        if failures <= 0:
+            return 0.0
+        exponential_ms = min(self.initial_ms * 2.0 ** min(failures - 1, 62), max(self.initial_ms, self.max_ms))
+        jitter = 0.8 + 0.4 * self.chance()
+        return max(self.FLOOR_MS, exponential_ms * jitter)

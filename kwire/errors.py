@@ -1,0 +1,268 @@
+"""Every exception kwire raises: one root, split by whose fault it is and what to do next.
+
+* `KafkaError` is the root. Its two class attributes answer the questions a caller has: `retriable` (the same
+  call may succeed later) and `fatal` (this consumer cannot go on; close it and make another).
+* Classes carry plain values only, so they pickle and can travel through Spark, multiprocessing or a log.
+* Names are those of the Java client with `Error` for `Exception`.
+
+Foreign exceptions (OS, trio, numpy, codecs) never leave the package: the edge maps them and keeps the cause.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from kwire.model import Header, OffsetAndMetadata, TopicPartition
+
+
+class KafkaError(Exception):
+    """Root of everything kwire raises on purpose."""
+
+    retriable: bool = False
+    fatal: bool = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only constructor arguments live in __dict__; BaseException's own __reduce__ would lose the call.
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(cls: type[KafkaError], args: tuple[object, ...], state: dict[str, object]) -> KafkaError:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class RetriableError(KafkaError):
+    """The same call may succeed later; kwire retries these itself until the call's deadline."""
+
+    retriable = True
+
+
+# --- your call was wrong -------------------------------------------------------------------------------------
+
+
+class ConfigError(KafkaError, ValueError):
+    """A setting is unknown, has a bad value, or contradicts another."""
+
+
+class IllegalStateError(KafkaError, RuntimeError):
+    """The call does not fit what the consumer is doing: closed, not subscribed, partition not assigned."""
+
+
+class InvalidArgumentError(KafkaError, ValueError):
+    """An argument no broker would accept: a negative offset, a blank topic name."""
+
+
+class InvalidGroupIdError(KafkaError):
+    """A group operation without a usable `group_id`."""
+
+
+class InvalidTopicError(KafkaError):
+    """Topic names the broker refuses."""
+
+    def __init__(self, topics: Collection[str]) -> None:
+        self.topics = frozenset(topics)
+        names = ", ".join(sorted(map(repr, self.topics)))
+        super().__init__(f"invalid topic name: {names}; use 1 to 249 of a-z A-Z 0-9 . _ -")
+
+
+class ConcurrentModificationError(IllegalStateError):
+    """Two threads used one consumer at the same time; only `wakeup()` may be called from another thread."""
+
+
+# --- the world was not ready ---------------------------------------------------------------------------------
+
+
+class KafkaTimeoutError(RetriableError, TimeoutError):
+    """The deadline of the call passed first. The message says what it was still waiting for."""
+
+
+class DisconnectError(RetriableError):
+    """A connection closed while an answer was due."""
+
+
+class BootstrapError(RetriableError):
+    """No bootstrap server gave a usable answer; the message lists each with its reason."""
+
+
+class WakeupError(KafkaError):
+    """`wakeup()` was called; raised once by the blocking call that it interrupted."""
+
+
+# --- the peer, or the bytes, were wrong ----------------------------------------------------------------------
+
+
+class ProtocolError(KafkaError):
+    """Bytes that do not follow the protocol. The connection they came from is closed."""
+
+
+class CorruptRecordError(KafkaError):
+    """A record batch is damaged: bad checksum, impossible length, undecodable payload.
+
+    `topic`, `partition` and `offset` are filled in where they are known.
+    """
+
+    def __init__(
+        self, problem: str, *, topic: str | None = None, partition: int | None = None, offset: int | None = None
+    ) -> None:
+        self.problem = problem
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        where = f"{topic}-{partition} at offset {offset}: " if topic is not None else ""
+        super().__init__(f"{where}{problem}")
+
+    def at(self, topic: str, partition: int, offset: int) -> CorruptRecordError:
+        """The same problem with the place it was found in."""
+        return CorruptRecordError(self.problem, topic=topic, partition=partition, offset=offset)
+
+
+class UnsupportedVersionError(KafkaError):
+    """The broker does not offer an API, or no version of it that can carry what was asked."""
+
+
+class InternalError(KafkaError):
+    """A bug in kwire. Please report it."""
+
+    fatal = True
+
+
+class IllegalTransitionError(InternalError):
+    """A state machine got an event that its table has no row for; the state is unchanged."""
+
+
+# --- the broker said no --------------------------------------------------------------------------------------
+
+
+class BrokerError(KafkaError):
+    """A broker answered with an error code that has no class of its own. `code` and `name` are Kafka's."""
+
+    def __init__(self, message: str, *, code: int = -1, name: str = "UNKNOWN_SERVER_ERROR") -> None:
+        self.code = code
+        self.name = name
+        super().__init__(message)
+
+
+class RetriableBrokerError(BrokerError, RetriableError):
+    """A broker's error that may go away: a leader moves, a coordinator loads."""
+
+
+class AuthenticationError(KafkaError):
+    """The broker refused the credentials."""
+
+    fatal = True
+
+
+class TopicAuthorizationError(BrokerError):
+    """No permission on the topics."""
+
+    def __init__(self, topics: Collection[str]) -> None:
+        self.topics = frozenset(topics)
+        names = ", ".join(sorted(self.topics))
+        super().__init__(f"not authorized to access topics: {names}", code=29, name="TOPIC_AUTHORIZATION_FAILED")
+
+
+class GroupAuthorizationError(BrokerError):
+    """No permission on the group."""
+
+    fatal = True
+
+
+class UnknownTopicOrPartitionError(RetriableBrokerError):
+    """No broker knows the topic or partition."""
+
+
+class FencedInstanceIdError(BrokerError):
+    """Another member took over this `group_instance_id`."""
+
+    fatal = True
+
+
+class GroupMaxSizeReachedError(BrokerError):
+    """The group is full."""
+
+    fatal = True
+
+
+class InconsistentGroupProtocolError(BrokerError):
+    """The group's members share no assignor, or are not consumers."""
+
+    fatal = True
+
+
+# --- offsets -------------------------------------------------------------------------------------------------
+
+
+class CommitFailedError(KafkaError):
+    """The member was no longer part of the group; its partitions may have a new owner."""
+
+
+class RetriableCommitFailedError(CommitFailedError, RetriableError):
+    """An asynchronous commit failed in a way that a later commit may not."""
+
+
+class RebalanceInProgressError(KafkaError):
+    """A commit met a rebalance; poll to finish it, then commit again."""
+
+
+class NoOffsetForPartitionError(KafkaError):
+    """No committed offset and `auto_offset_reset="none"`."""
+
+    def __init__(self, partitions: Collection[TopicPartition]) -> None:
+        self.partitions = frozenset(partitions)
+        names = ", ".join(map(str, sorted(self.partitions)))
+        super().__init__(f"no committed offset and auto_offset_reset=none for {names}; seek, or set a reset policy")
+
+
+class OffsetOutOfRangeError(KafkaError):
+    """The fetch position is outside the log and `auto_offset_reset="none"`."""
+
+    def __init__(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.offsets = dict(offsets)
+        where = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(self.offsets.items()))
+        super().__init__(f"fetch position out of range and auto_offset_reset=none: {where}; seek to a valid offset")
+
+
+class LogTruncationError(OffsetOutOfRangeError):
+    """The log was truncated below the position (KIP-320)."""
+
+    def __init__(
+        self, offsets: Mapping[TopicPartition, int], divergent: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        super().__init__(offsets)
+        self.divergent = dict(divergent)
+
+
+class RecordDeserializationError(KafkaError):
+    """A deserializer failed. The consumer stays usable: `seek(tp, offset + 1)` steps over the record.
+
+    `origin` is "key" or "value"; `key_data` and `value_data` are the raw bytes.
+    """
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        offset: int,
+        *,
+        origin: str,
+        key_data: bytes | None,
+        value_data: bytes | None,
+        headers: Collection[Header] = (),
+        timestamp: int = -1,
+        reason: str = "",
+    ) -> None:
+        self.partition = partition
+        self.offset = offset
+        self.origin = origin
+        self.key_data = key_data
+        self.value_data = value_data
+        self.headers = tuple(headers)
+        self.timestamp = timestamp
+        super().__init__(
+            f"cannot deserialize the {origin} of {partition} at offset {offset}: {reason}; "
+            f"to step over it: seek({partition!r}, {offset + 1})"
+        )

@@ -1,0 +1,123 @@
+"""The values users hold: partitions, offsets, records. Immutable, comparable, picklable, no behaviour beyond that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, NamedTuple, TypeVar
+from uuid import UUID
+
+from kwire.errors import InvalidArgumentError
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+NO_LEADER_EPOCH = -1
+NO_TIMESTAMP = -1
+ZERO_UUID = UUID(int=0)
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TimestampType(Enum):
+    """What a record's timestamp means; names are Java's."""
+
+    NO_TIMESTAMP_TYPE = -1
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class Header(NamedTuple):
+    """One record header. Keys may repeat."""
+
+    key: str
+    value: bytes | None
+
+
+class Record(NamedTuple, Generic[K, V]):
+    """One record. A tuple, because making millions of them has to stay in C.
+
+    `timestamp` is in milliseconds since the epoch, or -1. `serialized_*_size` count bytes on the wire, -1 for null.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType
+    key: K | None
+    value: V | None
+    headers: tuple[Header, ...]
+    leader_epoch: int | None
+    serialized_key_size: int
+    serialized_value_size: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """A committed offset: the next record to read, with the leader epoch of the one before it (KIP-320)."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.offset < 0:
+            raise InvalidArgumentError(f"an offset cannot be negative: {self.offset}")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndTimestamp:
+    """Answer of `offsets_for_times`: the first offset whose timestamp (ms) is at or after the one asked for."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker's address."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} (id {self.id})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionInfo:
+    """What metadata says of one partition. Replica lists hold broker ids; `leader` is None while there is none."""
+
+    topic: str
+    partition: int
+    leader: Node | None
+    leader_epoch: int | None
+    replicas: tuple[int, ...]
+    in_sync_replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupMetadata:
+    """Who this consumer is in its group; what a transactional producer needs to commit on its behalf."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
