@@ -1,0 +1,167 @@
+"""Membership in a group of the classic protocol, as the application thread and the network thread share it.
+
+The two threads meet in REVOKING_PARTITIONS and ASSIGNING_PARTITIONS: there the network thread goes on heartbeating
+and waits, without blocking, for the application thread to run the user's callback inside `poll()`. A flag beside the
+machine, `rejoin_wanted` (held by the manager), remembers a REJOIN_NEEDED that came while one was under way; it is
+fired again as soon as a row takes it. A membership lost during ASSIGNING_PARTITIONS is remembered the same way, so
+that every partition given out with `on_partitions_assigned` is also taken back.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import NamedTuple
+
+from kwire.states.machine import Row, Table
+
+
+class ClassicState(Enum):
+    UNJOINED = auto()
+    REVOKING_PARTITIONS = auto()
+    PARTITIONS_REVOKED = auto()
+    PREPARE_REBALANCE = auto()
+    COMPLETING_REBALANCE = auto()
+    ASSIGNING_PARTITIONS = auto()
+    PARTITIONS_ASSIGNED = auto()
+    STABLE = auto()
+
+
+class ClassicEvent(Enum):
+    JOIN_WANTED = auto()
+    """There is a subscription, and the application polls."""
+    REJOIN_NEEDED = auto()
+    """The broker said REBALANCE_IN_PROGRESS, the subscription changed, or the leader saw its topics change."""
+    RELEASED = auto()
+    """The application thread has committed and run `on_partitions_revoked` or `on_partitions_lost`."""
+    JOIN_SENT = auto()
+    JOINED_AS_LEADER = auto()
+    JOINED_AS_FOLLOWER = auto()
+    JOIN_FAILED = auto()
+    """Try again after the back-off, or at once with the member id the broker gave."""
+    SYNCED = auto()
+    SYNC_FAILED = auto()
+    REFUSED = auto()
+    """The broker refused JoinGroup or SyncGroup for good; the error is raised by `poll()`, whose next call tries
+    again."""
+    ASSIGNED = auto()
+    """The application thread has run `on_partitions_assigned`."""
+    POSITIONS_KNOWN = auto()
+    MEMBERSHIP_LOST = auto()
+    """UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID, or the session ran out without an answer."""
+    POLL_OVERDUE = auto()
+    """No poll for `max_poll_interval_ms` (KIP-62)."""
+    LEAVE_WANTED = auto()
+    """Unsubscribe or close; the application thread has already run the callback for what it owned."""
+
+
+class ClassicEffect(Enum):
+    STOP_FETCHING = auto()
+    CALL_REVOKED = auto()
+    CALL_LOST = auto()
+    DROP_PARTITIONS = auto()
+    COMPUTE_ASSIGNMENT = auto()
+    SEND_SYNC = auto()
+    ADOPT_ASSIGNMENT = auto()
+    CALL_ASSIGNED = auto()
+    START_FETCHING = auto()
+    FORGET_MEMBER = auto()
+    SEND_LEAVE = auto()
+
+
+class Facts(NamedTuple):
+    """What the managers ask of a state."""
+
+    waits_for: str
+    heartbeats: bool
+    """Whether a member sends Heartbeat requests here."""
+    poll_timer: bool
+    """Whether running past `max_poll_interval_ms` counts here."""
+
+
+S, E, F = ClassicState, ClassicEvent, ClassicEffect
+
+FACTS: dict[ClassicState, Facts] = {
+    S.UNJOINED: Facts("a subscription and a poll", heartbeats=False, poll_timer=False),
+    S.REVOKING_PARTITIONS: Facts("the application thread to commit and run its callback", True, True),
+    S.PARTITIONS_REVOKED: Facts("the coordinator and the back-off, to send JoinGroup", True, True),
+    # The broker holds the join until all members are in; the open request is the sign of life.
+    S.PREPARE_REBALANCE: Facts("the JoinGroup answer", heartbeats=False, poll_timer=False),
+    S.COMPLETING_REBALANCE: Facts("the SyncGroup answer", True, True),
+    S.ASSIGNING_PARTITIONS: Facts("the application thread to run its callback", True, True),
+    S.PARTITIONS_ASSIGNED: Facts("positions of the new partitions", True, True),
+    S.STABLE: Facts("a timer, or the broker to ask for a rejoin", True, True),
+}
+
+_GIVE_UP = (F.FORGET_MEMBER, F.STOP_FETCHING, F.CALL_LOST)
+_LEAVE = (F.SEND_LEAVE, F.FORGET_MEMBER, F.DROP_PARTITIONS)
+
+_ROWS = [
+    Row(S.UNJOINED, E.JOIN_WANTED, S.PARTITIONS_REVOKED, (), "owns nothing, so there is nothing to revoke"),
+    Row(S.REVOKING_PARTITIONS, E.RELEASED, S.PARTITIONS_REVOKED, (F.DROP_PARTITIONS,)),
+    Row(S.PARTITIONS_REVOKED, E.JOIN_SENT, S.PREPARE_REBALANCE),
+    Row(S.PREPARE_REBALANCE, E.JOINED_AS_LEADER, S.COMPLETING_REBALANCE, (F.COMPUTE_ASSIGNMENT,)),
+    Row(S.PREPARE_REBALANCE, E.JOINED_AS_FOLLOWER, S.COMPLETING_REBALANCE, (F.SEND_SYNC,)),
+    Row(S.PREPARE_REBALANCE, E.JOIN_FAILED, S.PARTITIONS_REVOKED),
+    Row(S.PREPARE_REBALANCE, E.REFUSED, S.UNJOINED, (F.FORGET_MEMBER,)),
+    Row(S.COMPLETING_REBALANCE, E.SYNCED, S.ASSIGNING_PARTITIONS, (F.ADOPT_ASSIGNMENT, F.CALL_ASSIGNED)),
+    Row(S.COMPLETING_REBALANCE, E.SYNC_FAILED, S.PARTITIONS_REVOKED),
+    Row(S.COMPLETING_REBALANCE, E.REFUSED, S.UNJOINED, (F.FORGET_MEMBER,)),
+    Row(S.ASSIGNING_PARTITIONS, E.ASSIGNED, S.PARTITIONS_ASSIGNED, (F.START_FETCHING,)),
+    Row(S.PARTITIONS_ASSIGNED, E.POSITIONS_KNOWN, S.STABLE),
+    # A rebalance: give back first, join after.
+    Row(S.PARTITIONS_ASSIGNED, E.REJOIN_NEEDED, S.REVOKING_PARTITIONS, (F.STOP_FETCHING, F.CALL_REVOKED)),
+    Row(S.STABLE, E.REJOIN_NEEDED, S.REVOKING_PARTITIONS, (F.STOP_FETCHING, F.CALL_REVOKED)),
+    # The broker has given the partitions away.
+    Row(S.REVOKING_PARTITIONS, E.MEMBERSHIP_LOST, S.REVOKING_PARTITIONS, (F.FORGET_MEMBER,), "callback is running"),
+    Row(S.PARTITIONS_REVOKED, E.MEMBERSHIP_LOST, S.PARTITIONS_REVOKED, (F.FORGET_MEMBER,), "join as a new member"),
+    Row(S.PREPARE_REBALANCE, E.MEMBERSHIP_LOST, S.PARTITIONS_REVOKED, (F.FORGET_MEMBER,)),
+    Row(S.COMPLETING_REBALANCE, E.MEMBERSHIP_LOST, S.PARTITIONS_REVOKED, (F.FORGET_MEMBER,)),
+    Row(S.ASSIGNING_PARTITIONS, E.MEMBERSHIP_LOST, S.ASSIGNING_PARTITIONS, (F.FORGET_MEMBER,), "fired again after it"),
+    Row(S.PARTITIONS_ASSIGNED, E.MEMBERSHIP_LOST, S.REVOKING_PARTITIONS, _GIVE_UP),
+    Row(S.STABLE, E.MEMBERSHIP_LOST, S.REVOKING_PARTITIONS, _GIVE_UP),
+    # The application has stopped polling: others shall have its partitions.
+    Row(S.REVOKING_PARTITIONS, E.POLL_OVERDUE, S.REVOKING_PARTITIONS, (F.SEND_LEAVE, F.FORGET_MEMBER)),
+    Row(S.PARTITIONS_REVOKED, E.POLL_OVERDUE, S.UNJOINED, (F.SEND_LEAVE, F.FORGET_MEMBER), "rejoin with a poll"),
+    Row(S.COMPLETING_REBALANCE, E.POLL_OVERDUE, S.UNJOINED, (F.SEND_LEAVE, F.FORGET_MEMBER), "rejoin with a poll"),
+    Row(S.ASSIGNING_PARTITIONS, E.POLL_OVERDUE, S.ASSIGNING_PARTITIONS, (F.SEND_LEAVE, F.FORGET_MEMBER)),
+    Row(S.PARTITIONS_ASSIGNED, E.POLL_OVERDUE, S.REVOKING_PARTITIONS, (F.SEND_LEAVE, *_GIVE_UP)),
+    Row(S.STABLE, E.POLL_OVERDUE, S.REVOKING_PARTITIONS, (F.SEND_LEAVE, *_GIVE_UP), "lost at the next poll"),
+    *(Row(state, E.LEAVE_WANTED, S.UNJOINED, _LEAVE) for state in S if state is not S.UNJOINED),
+]
+
+_IN_FLIGHT = (S.PREPARE_REBALANCE, S.COMPLETING_REBALANCE)
+_DROPPED = {
+    (S.UNJOINED, E.REJOIN_NEEDED): "not a member; joining takes the newest subscription anyway",
+    (S.UNJOINED, E.MEMBERSHIP_LOST): "a heartbeat or commit answer that came after leaving",
+    (S.UNJOINED, E.POLL_OVERDUE): "not a member",
+    (S.UNJOINED, E.LEAVE_WANTED): "nothing to leave",
+    (S.REVOKING_PARTITIONS, E.REJOIN_NEEDED): "a rejoin is on its way",
+    (S.PARTITIONS_REVOKED, E.REJOIN_NEEDED): "a rejoin is on its way",
+    (S.PREPARE_REBALANCE, E.REJOIN_NEEDED): "remembered in rejoin_wanted",
+    (S.COMPLETING_REBALANCE, E.REJOIN_NEEDED): "remembered in rejoin_wanted",
+    (S.ASSIGNING_PARTITIONS, E.REJOIN_NEEDED): "remembered in rejoin_wanted",
+    (S.PREPARE_REBALANCE, E.POLL_OVERDUE): "the timer is looked at again when the join is answered",
+    (S.STABLE, E.POSITIONS_KNOWN): "a seek or reset during STABLE has found its position",
+}
+_ONLY = {
+    # An answer, or a callback's end, carries the attempt it belongs to; those of older attempts never become events.
+    E.JOIN_WANTED: ((S.UNJOINED,), "fired in UNJOINED only"),
+    E.RELEASED: ((S.REVOKING_PARTITIONS,), "no release was asked for in this attempt"),
+    E.JOIN_SENT: ((S.PARTITIONS_REVOKED,), "JoinGroup is only sent once everything is revoked"),
+    E.JOINED_AS_LEADER: ((S.PREPARE_REBALANCE,), "no JoinGroup is in flight in this attempt"),
+    E.JOINED_AS_FOLLOWER: ((S.PREPARE_REBALANCE,), "no JoinGroup is in flight in this attempt"),
+    E.JOIN_FAILED: ((S.PREPARE_REBALANCE,), "no JoinGroup is in flight in this attempt"),
+    E.SYNCED: ((S.COMPLETING_REBALANCE,), "no SyncGroup is in flight in this attempt"),
+    E.SYNC_FAILED: ((S.COMPLETING_REBALANCE,), "no SyncGroup is in flight in this attempt"),
+    E.REFUSED: (_IN_FLIGHT, "neither JoinGroup nor SyncGroup is in flight in this attempt"),
+    E.ASSIGNED: ((S.ASSIGNING_PARTITIONS,), "no assigned callback was asked for in this attempt"),
+    E.POSITIONS_KNOWN: ((S.PARTITIONS_ASSIGNED, S.STABLE), "no partitions are owned"),
+}
+
+CLASSIC_GROUP: Table[ClassicState, ClassicEvent, ClassicEffect] = Table(
+    "classic group",
+    S.UNJOINED,
+    _ROWS,
+    dropped=_DROPPED,
+    impossible={(state, event): why for event, (states, why) in _ONLY.items() for state in set(S) - set(states)},
+)
