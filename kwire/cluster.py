@@ -1,0 +1,131 @@
+"""The cluster as metadata shows it: one immutable snapshot, replaced by every Metadata answer.
+
+Owned by the metadata manager; everybody else reads. A snapshot never goes back in time: a partition whose answer
+names an older leader epoch than the one known keeps what it had (KIP-320), unless the topic was recreated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+from kwire.model import NO_LEADER_EPOCH, ZERO_UUID, Node, PartitionInfo, TopicPartition
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+
+NO_NODE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMetadata:
+    """`leader_id` is -1 while the partition has no leader."""
+
+    leader_id: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    replicas: tuple[int, ...] = ()
+    in_sync_replicas: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicMetadata:
+    """`topic_id` is all zeros on brokers before 2.8."""
+
+    name: str
+    topic_id: UUID = ZERO_UUID
+    is_internal: bool = False
+    partitions: Mapping[int, PartitionMetadata] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSnapshot:
+    """Nodes, topics and leaders at one moment. `version` grows by one with each change."""
+
+    version: int = 0
+    cluster_id: str | None = None
+    nodes: Mapping[int, Node] = field(default_factory=dict)
+    topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
+
+    def partition(self, tp: TopicPartition) -> PartitionMetadata | None:
+        topic = self.topics.get(tp.topic)
+        return topic.partitions.get(tp.partition) if topic is not None else None
+
+    def leader_id(self, tp: TopicPartition) -> int | None:
+        """The broker that leads the partition, or None while nobody does or nothing is known."""
+        partition = self.partition(tp)
+        if partition is None or partition.leader_id not in self.nodes:
+            return None
+        return partition.leader_id
+
+    def leader_epoch(self, tp: TopicPartition) -> int:
+        partition = self.partition(tp)
+        return partition.leader_epoch if partition is not None else NO_LEADER_EPOCH
+
+    def topic_id(self, topic: str) -> UUID:
+        known = self.topics.get(topic)
+        return known.topic_id if known is not None else ZERO_UUID
+
+    def partition_infos(self, topic: str) -> list[PartitionInfo]:
+        """The public description of a topic's partitions, in partition order; empty for an unknown topic."""
+        known = self.topics.get(topic)
+        if known is None:
+            return []
+        return [self._info(topic, number, partition) for number, partition in sorted(known.partitions.items())]
+
+    def _info(self, topic: str, number: int, partition: PartitionMetadata) -> PartitionInfo:
+        return PartitionInfo(
+            topic=topic,
+            partition=number,
+            leader=self.nodes.get(partition.leader_id),
+            leader_epoch=partition.leader_epoch if partition.leader_epoch >= 0 else None,
+            replicas=partition.replicas,
+            in_sync_replicas=partition.in_sync_replicas,
+            offline_replicas=partition.offline_replicas,
+        )
+
+    def updated(self, answer: MetadataResponse) -> ClusterSnapshot:
+        """The snapshot after a Metadata answer, which covers every topic of interest: those it lacks are forgotten."""
+        topics: dict[str, TopicMetadata] = {}
+        for topic in answer.topics:
+            # A name is null only when a topic was asked for by an id nobody knows (Metadata v12).
+            if topic.name is not None:
+                self._put(topics, topic.name, topic)
+        return replace(
+            self,
+            version=self.version + 1,
+            cluster_id=answer.cluster_id if answer.cluster_id is not None else self.cluster_id,
+            nodes={b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in answer.brokers} or self.nodes,
+            topics=topics,
+        )
+
+    def _put(self, topics: dict[str, TopicMetadata], name: str, topic: MetadataResponseTopic) -> None:
+        known = self.topics.get(name)
+        error = ErrorCode.of(topic.error_code)
+        if error is ErrorCode.NONE:
+            topics[name] = _topic(name, topic, known)
+        elif error.retriable and error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and known is not None:
+            topics[name] = known
+
+
+def _topic(name: str, topic: MetadataResponseTopic, known: TopicMetadata | None) -> TopicMetadata:
+    same_topic = known is not None and known.topic_id == topic.topic_id
+    before = known.partitions if known is not None and same_topic else {}
+    return TopicMetadata(
+        name=name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions={p.partition_index: _newer(p, before.get(p.partition_index)) for p in topic.partitions},
+    )
+
+
+def _newer(partition: MetadataResponsePartition, known: PartitionMetadata | None) -> PartitionMetadata:
+    if known is not None and NO_LEADER_EPOCH < partition.leader_epoch < known.leader_epoch:
+        return known
+    return PartitionMetadata(
+        leader_id=partition.leader_id,
+        leader_epoch=partition.leader_epoch,
+        replicas=tuple(partition.replica_nodes),
+        in_sync_replicas=tuple(partition.isr_nodes),
+        offline_replicas=tuple(partition.offline_replicas),
+    )

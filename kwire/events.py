@@ -1,0 +1,293 @@
+"""What the two threads say to each other: frozen values, plus the `Reply` a command is answered through.
+
+Application events travel from the application thread to the network thread, background events the other way. The
+`AssignmentView` is not sent but published: the newest one replaces the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from re import Pattern
+from typing import Generic, TypeAlias, TypeVar
+
+from kwire.errors import KafkaError
+from kwire.model import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    PartitionInfo,
+    TopicPartition,
+)
+
+T = TypeVar("T")
+
+CommitCallback: TypeAlias = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None]
+
+
+class Reply(Generic[T]):
+    """The answer slot of one command: filled once, by the network thread; read by the one who waits for it.
+
+    Needs no lock: the value is stored before `done` turns true, and only one thread writes. `waiting_for` says at any
+    moment what the answer still depends on; a timeout quotes it. A caller that gives up calls `abandon()`, and the
+    network thread then drops what was not sent yet.
+    """
+
+    __slots__ = ("_error", "_on_done", "_value", "abandoned", "done", "waiting_for")
+
+    def __init__(self, waiting_for: str = "the network thread", on_done: Callable[[], None] | None = None) -> None:
+        self.waiting_for = waiting_for
+        self.abandoned = False
+        self.done = False
+        self._on_done = on_done
+        self._value: T | None = None
+        self._error: KafkaError | None = None
+
+    def succeed(self, value: T) -> None:
+        if not self.done:
+            self._value = value
+            self._finish()
+
+    def fail(self, error: KafkaError) -> None:
+        if not self.done:
+            self._error = error
+            self._finish()
+
+    def _finish(self) -> None:
+        self.done = True
+        if self._on_done is not None:
+            self._on_done()
+
+    def abandon(self) -> None:
+        self.abandoned = True
+
+    def result(self) -> T:
+        """The value, or the error raised. Only after `done`."""
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]  # a finished reply without error holds a T
+
+
+# --- application thread -> network thread --------------------------------------------------------------------
+
+Delivered: TypeAlias = tuple[TopicPartition, int, OffsetAndMetadata]
+"""A partition, the assignment epoch its records carried, and the offset after the last one handed out."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsDelivered:
+    """What earlier polls returned; noted by the next poll before it collects anything, so commits can rely on it."""
+
+    delivered: Sequence[Delivered]
+
+
+@dataclass(frozen=True, slots=True)
+class PollStarted:
+    """The application polls: joining may begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class BufferDrained:
+    """There is room for fetches again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribe:
+    topics: frozenset[str] = frozenset()
+    pattern: Pattern[str] | None = None
+    reply: Reply[None]
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    partitions: frozenset[TopicPartition]
+    reply: Reply[None]
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    """Leave the group if there is one; callbacks have been run."""
+
+    reply: Reply[None]
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    partition: TopicPartition
+    position: OffsetAndMetadata
+    reply: Reply[None]
+
+
+class ResetTo(Enum):
+    """Where a partition without a usable position goes."""
+
+    EARLIEST = auto()
+    LATEST = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPositions:
+    """`seek_to_beginning` and `seek_to_end`; no partitions means all."""
+
+    partitions: frozenset[TopicPartition]
+    to: ResetTo
+    reply: Reply[None]
+
+
+@dataclass(frozen=True, slots=True)
+class SetPaused:
+    partitions: frozenset[TopicPartition]
+    paused: bool
+    reply: Reply[None]
+
+
+@dataclass(frozen=True, slots=True)
+class GetPosition:
+    partition: TopicPartition
+    reply: Reply[int]
+
+
+@dataclass(frozen=True, slots=True)
+class GetLag:
+    partition: TopicPartition
+    reply: Reply[int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit `offsets`, or all delivered positions when it is None; retried until the caller gives up."""
+
+    offsets: Mapping[TopicPartition, OffsetAndMetadata] | None
+    reply: Reply[None]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAsync:
+    """Commit once, without retries; the outcome is delivered as `CommitCompleted`."""
+
+    offsets: Mapping[TopicPartition, OffsetAndMetadata] | None
+    callback: CommitCallback | None
+
+
+@dataclass(frozen=True, slots=True)
+class GetCommitted:
+    partitions: frozenset[TopicPartition]
+    reply: Reply[dict[TopicPartition, OffsetAndMetadata | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpOffsets:
+    """ListOffsets by timestamp in ms, or -1 for the end, -2 for the beginning."""
+
+    timestamps: Mapping[TopicPartition, int]
+    reply: Reply[dict[TopicPartition, OffsetAndTimestamp | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpTopics:
+    """Metadata of some topics, or of all of them. Topics that do not exist are absent from the answer."""
+
+    topics: frozenset[str] | None
+    reply: Reply[dict[str, list[PartitionInfo]]]
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackCompleted:
+    """The application thread has finished what a `RunCallback` asked for, with or without an exception."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class EnforceRebalance:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Leave the group, close fetch sessions, stop; at most until `deadline_ms`."""
+
+    deadline_ms: float
+    leave_group: bool
+
+
+ApplicationEvent: TypeAlias = (
+    RecordsDelivered
+    | PollStarted
+    | BufferDrained
+    | Subscribe
+    | Assign
+    | Unsubscribe
+    | Seek
+    | ResetPositions
+    | SetPaused
+    | GetPosition
+    | GetLag
+    | Commit
+    | CommitAsync
+    | GetCommitted
+    | LookUpOffsets
+    | LookUpTopics
+    | CallbackCompleted
+    | EnforceRebalance
+    | Close
+)
+
+# --- network thread -> application thread --------------------------------------------------------------------
+
+
+class CallbackKind(Enum):
+    ASSIGNED = auto()
+    REVOKED = auto()
+    LOST = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class RunCallback:
+    """Run the listener for these partitions inside `poll()`, then answer with `CallbackCompleted(attempt)`."""
+
+    kind: CallbackKind
+    partitions: frozenset[TopicPartition]
+    attempt: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRaised:
+    """An error that no call is waiting for: the next `poll()` raises it.
+
+    `generation` is the subscription it belongs to; a subscribe, assign or unsubscribe since then makes it stale. None
+    means it belongs to the consumer as a whole.
+    """
+
+    error: KafkaError
+    generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCompleted:
+    callback: CommitCallback
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    error: KafkaError | None
+
+
+BackgroundEvent: TypeAlias = RunCallback | ErrorRaised | CommitCompleted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentView:
+    """What the application thread may know of the subscription: immutable, replaced as a whole on every change.
+
+    `epochs` has each assigned partition with its assignment epoch: records of another epoch are dropped. `withheld` are
+    partitions whose records must wait (paused) or must not come any more (their revocation is under way).
+    """
+
+    generation: int = 0
+    subscribed: bool = False
+    is_group: bool = False
+    topics: frozenset[str] = frozenset()
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    paused: frozenset[TopicPartition] = frozenset()
+    withheld: frozenset[TopicPartition] = frozenset()
+    group: ConsumerGroupMetadata | None = None

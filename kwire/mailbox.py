@@ -1,0 +1,114 @@
+"""Locked by `Mailbox._changed` (a condition): the two queues between the application thread and the network thread.
+
+The application thread posts events and waits; the network thread drains them, delivers background events, and publishes
+the assignment view. Neither ever blocks in the other's code. Waiting follows the event-count pattern, which cannot miss
+a wake-up: read `signal()`, look at everything that may have changed, then `wait(signal, ...)`, which returns at once if
+anything was signalled since.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from threading import TIMEOUT_MAX, Condition
+
+from kwire.clock import Deadline, monotonic_ms
+from kwire.errors import KafkaError
+from kwire.events import ApplicationEvent, AssignmentView, BackgroundEvent
+
+
+class Mailbox:
+    """One per consumer, shared by its two threads."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._signal = 0
+        self._to_network: deque[ApplicationEvent] = deque()
+        self._to_application: deque[BackgroundEvent] = deque()
+        self._wake_network: Callable[[], None] | None = None
+        self._wakeup_pending = False
+        # Single values, replaced as a whole by their one writer, so reading them needs no lock.
+        self.view = AssignmentView()
+        self.polled_at_ms = monotonic_ms()
+        self.failure: KafkaError | None = None
+        self.bootstrap_error: KafkaError | None = None
+
+    # --- application thread ---------------------------------------------------------------------------------
+
+    def post(self, event: ApplicationEvent) -> None:
+        """Queue an event and wake the network thread."""
+        self._to_network.append(event)
+        self.wake_network()
+
+    def note(self, event: ApplicationEvent) -> None:
+        """Queue an event the network thread need not hurry for; it sees it in its next turn, in order with the rest."""
+        self._to_network.append(event)
+
+    def wake_network(self) -> None:
+        if self._wake_network is not None:
+            self._wake_network()
+
+    def signal(self) -> int:
+        with self._changed:
+            return self._signal
+
+    def wait(self, seen: int, deadline: Deadline) -> None:
+        """Sleep until something is signalled after `seen`, or the deadline."""
+        with self._changed:
+            if self._signal == seen:
+                self._changed.wait(min(deadline.remaining_ms() / 1000.0, TIMEOUT_MAX))
+
+    def take(self) -> BackgroundEvent | None:
+        """The oldest background event, if there is one."""
+        try:
+            return self._to_application.popleft()
+        except IndexError:
+            return None
+
+    def discard_background(self, unwanted: Callable[[BackgroundEvent], bool]) -> None:
+        """Drop queued background events that a call of the user has made pointless."""
+        with self._changed:
+            self._to_application = deque(event for event in self._to_application if not unwanted(event))
+
+    # --- any thread -----------------------------------------------------------------------------------------
+
+    def wakeup(self) -> None:
+        """Make the current or next blocking call raise WakeupError."""
+        self._wakeup_pending = True
+        self.notify()
+
+    def take_wakeup(self) -> bool:
+        pending, self._wakeup_pending = self._wakeup_pending, False
+        return pending
+
+    # --- network thread -------------------------------------------------------------------------------------
+
+    def attach(self, wake_network: Callable[[], None] | None) -> None:
+        """Set how the network thread is woken; None when it is gone."""
+        self._wake_network = wake_network
+
+    def drain(self) -> list[ApplicationEvent]:
+        """Everything posted so far, oldest first."""
+        events: list[ApplicationEvent] = []
+        while self._to_network:
+            events.append(self._to_network.popleft())
+        return events
+
+    def deliver(self, event: BackgroundEvent) -> None:
+        with self._changed:
+            self._to_application.append(event)
+            self._notify_locked()
+
+    def notify(self) -> None:
+        """Make a waiting application thread look again: records arrived, a reply is there."""
+        with self._changed:
+            self._notify_locked()
+
+    def fail(self, error: KafkaError) -> None:
+        """The network thread is dead: every waiting and later call raises `error`."""
+        self.failure = error
+        self.notify()
+
+    def _notify_locked(self) -> None:
+        self._signal += 1
+        self._changed.notify_all()

@@ -1,0 +1,80 @@
+"""One assigned partition: its state machine, positions and flags."""
+
+from __future__ import annotations
+
+from kwire.config import OffsetReset
+from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata, TopicPartition
+from kwire.states.machine import Machine
+from kwire.states.partition import PARTITION, PartitionEffect, PartitionEvent, PartitionState
+
+UNKNOWN_OFFSET = -1
+
+
+class AssignedPartition:
+    """Mutable, for the network thread alone; changed through `Subscription`, which keeps track of what changed.
+
+    Two positions: `fetch_offset` is where the next fetch starts, `consumed` what the application is known to have been
+    given. Between the two lie the records in the buffer.
+    """
+
+    __slots__ = (
+        "blocked_until_ms",
+        "consumed",
+        "epoch",
+        "fetch_offset",
+        "high_watermark",
+        "last_stable_offset",
+        "machine",
+        "paused",
+        "preferred_replica",
+        "preferred_until_ms",
+        "reset",
+        "topic_partition",
+        "withheld",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, epoch: int) -> None:
+        self.topic_partition = topic_partition
+        self.epoch = epoch
+        self.machine: Machine[PartitionState, PartitionEvent, PartitionEffect] = Machine(PARTITION)
+        self.fetch_offset = UNKNOWN_OFFSET
+        self.consumed: OffsetAndMetadata | None = None
+        self.reset: OffsetReset | None = None
+        self.paused = False
+        self.withheld = False
+        self.high_watermark = UNKNOWN_OFFSET
+        self.last_stable_offset = UNKNOWN_OFFSET
+        # After a partition error fetching waits here, so that one bad partition cannot spin the loop.
+        self.blocked_until_ms = 0.0
+        self.preferred_replica: int | None = None
+        self.preferred_until_ms = 0.0
+
+    @property
+    def has_position(self) -> bool:
+        return self.machine.state is PartitionState.FETCHING
+
+    def fetchable(self, now_ms: float) -> bool:
+        """Whether a fetch may ask for this partition now."""
+        return self.has_position and not self.paused and not self.withheld and now_ms >= self.blocked_until_ms
+
+    def set_position(self, position: OffsetAndMetadata) -> None:
+        self.fetch_offset = position.offset
+        self.consumed = OffsetAndMetadata(position.offset, "", position.leader_epoch)
+        self.reset = None
+        self.blocked_until_ms = 0.0
+
+    def end_offset(self, *, read_committed: bool) -> int:
+        """The offset behind the last readable record, or -1 while no fetch has told it."""
+        return self.last_stable_offset if read_committed else self.high_watermark
+
+    def __repr__(self) -> str:
+        flags = "".join(f" {name}" for name in ("paused", "withheld") if getattr(self, name))
+        return (
+            f"<{self.topic_partition} {self.machine.state.name} epoch {self.epoch} "
+            f"fetch {self.fetch_offset} consumed {self.consumed.offset if self.consumed else None}{flags}>"
+        )
+
+
+def leader_epoch_or_none(leader_epoch: int) -> int | None:
+    """Kafka writes "no epoch" as -1, the public classes as None."""
+    return leader_epoch if leader_epoch > NO_LEADER_EPOCH else None

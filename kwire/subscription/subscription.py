@@ -1,0 +1,224 @@
+"""The subscription: topics, a pattern, or a manual assignment, and the partitions that came of it.
+
+Owned by the network thread. Every change ends in a new `AssignmentView` for the application thread (`publish`), and
+marks the partitions it touched in `touched`, so that fetching looks at what changed and never at all that is
+assigned. `generation` counts what the user did, `version` every change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from enum import Enum, auto
+from re import Pattern
+
+from kwire.config import OffsetReset
+from kwire.events import AssignmentView, Delivered
+from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from kwire.states.partition import PartitionEffect, PartitionEvent, PartitionState
+from kwire.subscription.partition import AssignedPartition
+
+NO_TOPICS: frozenset[str] = frozenset()
+
+
+class SubscriptionKind(Enum):
+    NONE = auto()
+    TOPICS = auto()
+    PATTERN = auto()
+    MANUAL = auto()
+
+
+class Subscription:
+    """Args:
+    publish: takes each new view.
+    drop_buffered: told of partitions whose buffered records must never be delivered.
+    """
+
+    def __init__(
+        self,
+        publish: Callable[[AssignmentView], None],
+        drop_buffered: Callable[[Collection[TopicPartition]], None],
+    ) -> None:
+        self._publish = publish
+        self._drop_buffered = drop_buffered
+        self._next_epoch = 0
+        self.kind = SubscriptionKind.NONE
+        self.generation = 0
+        self.version = 0
+        self.view = AssignmentView()
+        self.topics: frozenset[str] = NO_TOPICS
+        self.pattern: Pattern[str] | None = None
+        self.partitions: dict[TopicPartition, AssignedPartition] = {}
+        self.touched: set[TopicPartition] = set()
+        self.initializing: set[TopicPartition] = set()
+        self.awaiting_reset: set[TopicPartition] = set()
+        self.group: ConsumerGroupMetadata | None = None
+
+    # --- what the user wants --------------------------------------------------------------------------------
+
+    def subscribe(self, topics: frozenset[str], pattern: Pattern[str] | None) -> None:
+        """Replace the subscription. Partitions of a group stay until the rebalance that follows takes them."""
+        self.generation += 1
+        self.kind = SubscriptionKind.TOPICS if pattern is None else SubscriptionKind.PATTERN
+        self.topics, self.pattern = topics, pattern
+        self.publish()
+
+    def match_pattern(self, all_topics: Iterable[str]) -> bool:
+        """Set the topics to those the pattern matches; whether that changed anything."""
+        if self.pattern is None:
+            return False
+        matching = frozenset(topic for topic in all_topics if self.pattern.search(topic))
+        changed, self.topics = matching != self.topics, matching
+        if changed:
+            self.publish()
+        return changed
+
+    def assign_manually(self, partitions: frozenset[TopicPartition]) -> None:
+        """Replace the manual assignment; what stays keeps its position and its buffered records."""
+        self.generation += 1
+        self.kind = SubscriptionKind.MANUAL
+        self.topics = NO_TOPICS
+        self._remove(self.partitions.keys() - partitions)
+        self._add(partitions - self.partitions.keys())
+        self.publish()
+
+    def unsubscribe(self) -> None:
+        self.generation += 1
+        self.kind = SubscriptionKind.NONE
+        self.topics, self.pattern = NO_TOPICS, None
+        self._remove(set(self.partitions))
+        self.publish()
+
+    @property
+    def is_group(self) -> bool:
+        """Whether partitions come from a group's coordinator."""
+        return self.kind in (SubscriptionKind.TOPICS, SubscriptionKind.PATTERN)
+
+    # --- what the group gave --------------------------------------------------------------------------------
+
+    def adopt(self, partitions: frozenset[TopicPartition]) -> None:
+        """Take the partitions of a finished rebalance; they are withheld until the assigned callback has run."""
+        self._remove(self.partitions.keys() - partitions)
+        self._add(partitions - self.partitions.keys())
+        self.withhold(partitions)
+
+    def withhold(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop fetching and delivering: a callback is being run, or revocation has begun."""
+        self._set_withheld(partitions, True)
+
+    def release(self, partitions: Iterable[TopicPartition]) -> None:
+        """Let records flow: the assigned callback has run."""
+        self._set_withheld(partitions, False)
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        self._remove(set(partitions) & self.partitions.keys())
+        self.publish()
+
+    def _set_withheld(self, partitions: Iterable[TopicPartition], withheld: bool) -> None:
+        for tp in partitions:
+            if tp in self.partitions:
+                self.partitions[tp].withheld = withheld
+                self.touched.add(tp)
+        self.publish()
+
+    def _add(self, partitions: Collection[TopicPartition]) -> None:
+        for tp in sorted(partitions):
+            self._next_epoch += 1
+            self.partitions[tp] = AssignedPartition(tp, self._next_epoch)
+            self.initializing.add(tp)
+        self.touched |= set(partitions)
+
+    def _remove(self, partitions: Collection[TopicPartition]) -> None:
+        gone = set(partitions)
+        for tp in gone:
+            del self.partitions[tp]
+        self.initializing -= gone
+        self.awaiting_reset -= gone
+        self.touched |= gone
+        self._drop_buffered(gone)
+
+    # --- positions ------------------------------------------------------------------------------------------
+
+    def fire(
+        self,
+        tp: TopicPartition,
+        event: PartitionEvent,
+        *,
+        position: OffsetAndMetadata | None = None,
+        reset: OffsetReset | None = None,
+    ) -> None:
+        """Fire an event of one partition's machine and perform its effects. Does not publish: see `publish`."""
+        partition = self.partitions[tp]
+        for effect in partition.machine.fire(event):
+            match effect:
+                case PartitionEffect.SET_POSITION:
+                    assert position is not None
+                    partition.set_position(position)
+                case PartitionEffect.LOOK_UP_RESET_OFFSET:
+                    partition.reset = reset
+                case PartitionEffect.DROP_BUFFERED:
+                    self._restamp(partition)
+        state = partition.machine.state
+        _keep(self.initializing, tp, state is PartitionState.INITIALIZING)
+        _keep(self.awaiting_reset, tp, state is PartitionState.AWAIT_RESET)
+        self.touched.add(tp)
+
+    def _restamp(self, partition: AssignedPartition) -> None:
+        """A new epoch: records fetched from the old position, buffered or in flight, are dropped when they are met."""
+        self._next_epoch += 1
+        partition.epoch = self._next_epoch
+        self._drop_buffered((partition.topic_partition,))
+
+    def note_delivered(self, delivered: Iterable[Delivered]) -> None:
+        """The application has been given records up to these offsets, and has come back for more."""
+        for tp, epoch, position in delivered:
+            partition = self.partitions.get(tp)
+            if partition is not None and partition.epoch == epoch:
+                partition.consumed = position
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a commit without arguments commits: every position there is."""
+        return {
+            tp: partition.consumed
+            for tp, partition in self.partitions.items()
+            if partition.has_position and partition.consumed is not None
+        }
+
+    @property
+    def all_have_positions(self) -> bool:
+        return not self.initializing and not self.awaiting_reset
+
+    # --- flags ----------------------------------------------------------------------------------------------
+
+    def set_paused(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
+        for tp in partitions:
+            if tp in self.partitions:
+                self.partitions[tp].paused = paused
+                self.touched.add(tp)
+        self.publish()
+
+    def set_group(self, group: ConsumerGroupMetadata | None) -> None:
+        if group != self.group:
+            self.group = group
+            self.publish()
+
+    def publish(self) -> None:
+        """Give the application thread the newest view."""
+        self.version += 1
+        self.view = AssignmentView(
+            generation=self.generation,
+            subscribed=self.kind is not SubscriptionKind.NONE,
+            is_group=self.is_group,
+            topics=self.topics,
+            epochs={tp: partition.epoch for tp, partition in self.partitions.items()},
+            paused=frozenset(tp for tp, partition in self.partitions.items() if partition.paused),
+            withheld=frozenset(tp for tp, p in self.partitions.items() if p.withheld or p.paused),
+            group=self.group,
+        )
+        self._publish(self.view)
+
+
+def _keep(members: set[TopicPartition], tp: TopicPartition, belongs: bool) -> None:
+    if belongs:
+        members.add(tp)
+    else:
+        members.discard(tp)
