@@ -1,0 +1,108 @@
+"""Incremental fetch sessions (KIP-227): after a first full request, only what changed is sent.
+
+One session per broker. Pure bookkeeping: what the broker has in its half of the session, what is to be changed, and
+what an answer does to both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kwire.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from kwire.model import TopicPartition
+
+NO_SESSION_ID = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+MAX_EPOCH = 2**31 - 1
+
+
+class FetchSpec(NamedTuple):
+    """What to fetch of one partition. `epoch` is the assignment epoch, which stays at home."""
+
+    topic_id: UUID
+    offset: int
+    leader_epoch: int
+    epoch: int
+
+
+class SessionRequest(NamedTuple):
+    """The session's part of one Fetch request. Only partitions in `specs` are written out."""
+
+    session_id: int
+    session_epoch: int
+    specs: dict[TopicPartition, FetchSpec]
+    forgotten: dict[TopicPartition, UUID]
+
+
+class FetchSession:
+    """The wanted partitions of one broker, and its session."""
+
+    def __init__(self) -> None:
+        self._session_id = NO_SESSION_ID
+        self._epoch = INITIAL_EPOCH
+        self._changed: set[TopicPartition] = set()
+        self._at_broker: dict[TopicPartition, UUID] = {}
+        self.wanted: dict[TopicPartition, FetchSpec] = {}
+
+    def want(self, tp: TopicPartition, spec: FetchSpec) -> None:
+        if self.wanted.get(tp) != spec:
+            self.wanted[tp] = spec
+            self._changed.add(tp)
+
+    def unwant(self, tp: TopicPartition) -> None:
+        if self.wanted.pop(tp, None) is not None:
+            self._changed.add(tp)
+
+    def next_request(self) -> SessionRequest:
+        """What to send now. The changes count as sent: an answer or a failure must follow."""
+        if self._epoch == INITIAL_EPOCH:
+            request = SessionRequest(self._session_id, INITIAL_EPOCH, dict(self.wanted), {})
+            self._at_broker = {tp: spec.topic_id for tp, spec in self.wanted.items()}
+        else:
+            request = self._incremental()
+            for tp in request.forgotten:
+                del self._at_broker[tp]
+            for tp, spec in request.specs.items():
+                self._at_broker[tp] = spec.topic_id
+        self._changed.clear()
+        return request
+
+    def _incremental(self) -> SessionRequest:
+        specs = {tp: self.wanted[tp] for tp in self._changed if tp in self.wanted}
+        forgotten = {
+            tp: self._at_broker[tp]
+            for tp in self._changed & self._at_broker.keys()
+            # A recreated topic has a new id: the old one is forgotten, the new one added.
+            if tp not in specs or specs[tp].topic_id != self._at_broker[tp]
+        }
+        return SessionRequest(self._session_id, self._epoch, specs, forgotten)
+
+    def answered(self, code: ErrorCode, session_id: int) -> None:
+        """Take the session part of an answer."""
+        if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._session_id = NO_SESSION_ID
+            self._epoch = INITIAL_EPOCH
+        elif code is not ErrorCode.NONE:
+            self.failed()
+        elif session_id == NO_SESSION_ID:
+            # The broker keeps no session for us (its cache is full): go on with full requests.
+            self._session_id = NO_SESSION_ID
+            self._epoch = INITIAL_EPOCH
+        else:
+            self._session_id = session_id
+            self._epoch = 1 if self._epoch == MAX_EPOCH else self._epoch + 1
+
+    def failed(self) -> None:
+        """No answer, or one that makes no sense: nobody knows what the broker has. Close that session, begin anew."""
+        self._epoch = INITIAL_EPOCH
+
+    def closing_request(self) -> SessionRequest | None:
+        """The request that ends the session, or None when there is none."""
+        if self._session_id == NO_SESSION_ID:
+            return None
+        return SessionRequest(self._session_id, FINAL_EPOCH, {}, {})
