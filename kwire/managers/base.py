@@ -1,0 +1,76 @@
+"""What all request managers share: the interface the loop polls, and the bookkeeping of one kind of request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from kwire.clock import NEVER_MS, Backoff
+from kwire.errors import KafkaError
+from kwire.events import BackgroundEvent
+from kwire.managers.unsent import PollResult
+
+Deliver: TypeAlias = Callable[[BackgroundEvent], None]
+"""Takes an event for the application thread."""
+
+
+class RequestManager(Protocol):
+    """A passive part of the network thread: no method blocks, none is called by another thread."""
+
+    def poll(self, now_ms: float) -> PollResult:
+        """Requests to send now, and when to call again."""
+        ...
+
+
+class RequestState:
+    """One kind of request: at most one in flight, with back-off after failures (Java's RequestState)."""
+
+    __slots__ = ("_backoff", "failures", "in_flight", "not_before_ms")
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = backoff
+        self.in_flight = False
+        self.failures = 0
+        self.not_before_ms = 0.0
+
+    def ready(self, now_ms: float) -> bool:
+        return not self.in_flight and now_ms >= self.not_before_ms
+
+    def sent(self) -> None:
+        self.in_flight = True
+
+    def succeeded(self) -> None:
+        self.in_flight = False
+        self.failures = 0
+        self.not_before_ms = 0.0
+
+    def failed(self, now_ms: float) -> None:
+        """Try again after a back-off that grows with each failure in a row."""
+        self.in_flight = False
+        self.failures += 1
+        self.not_before_ms = now_ms + self._backoff.delay_ms(self.failures)
+
+    def cancelled(self) -> None:
+        """The answer is no longer wanted; the back-off of earlier failures still counts."""
+        self.in_flight = False
+
+    def reset(self) -> None:
+        """Forget the past: the request is wanted anew."""
+        self.succeeded()
+
+    @property
+    def wake_at_ms(self) -> float:
+        """When `ready` turns true by itself; never while an answer is due."""
+        return NEVER_MS if self.in_flight else self.not_before_ms
+
+
+class LastError:
+    """The newest failure of one activity, quoted when somebody times out waiting for it."""
+
+    __slots__ = ("error",)
+
+    def __init__(self) -> None:
+        self.error: KafkaError | None = None
+
+    def __str__(self) -> str:
+        return f" (last error: {self.error})" if self.error is not None else ""

@@ -1,0 +1,476 @@
+"""Membership in a group of the classic protocol: fires the events of `states.classic_group`, performs its effects.
+
+Follow a rebalance here: a heartbeat says REBALANCE_IN_PROGRESS -> `rejoin_needed` -> the application thread is asked
+to revoke -> `on_callback_completed` -> JoinGroup -> (the leader assigns) -> SyncGroup -> the application thread is
+told what it got -> `on_callback_completed` -> positions -> STABLE. `poll` does whatever the state waits for.
+
+Answers carry the attempt they belong to. Leaving, losing the membership and asking for a callback start a new
+attempt, so what was under way before can no longer change anything.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import assert_never
+
+from kwire.assignors.base import Assignor, MemberSubscription
+from kwire.clock import NEVER_MS, Backoff
+from kwire.config import ConsumerConfig
+from kwire.errors import InconsistentGroupProtocolError, KafkaError, ProtocolError
+from kwire.events import CallbackKind, ErrorRaised, Reply, RunCallback
+from kwire.managers.base import Deliver, RequestState
+from kwire.managers.classic_requests import (
+    join_request,
+    leave_request,
+    partition_counts,
+    read_assignment,
+    read_subscriptions,
+    sync_request,
+)
+from kwire.managers.find_coordinator import FindCoordinatorManager
+from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity
+from kwire.managers.metadata import MetadataManager
+from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
+from kwire.model import ConsumerGroupMetadata, TopicPartition
+from kwire.protocol.error_codes import ErrorCode, error_for
+from kwire.protocol.messages.join_group import JoinGroupResponse
+from kwire.protocol.messages.leave_group import LeaveGroupResponse
+from kwire.protocol.messages.sync_group import SyncGroupResponse
+from kwire.states.classic_group import CLASSIC_GROUP, FACTS, ClassicEffect, ClassicEvent, ClassicState
+from kwire.states.machine import Machine, Row
+from kwire.subscription.subscription import Subscription, SubscriptionKind
+
+log = logging.getLogger(__name__)
+
+# Java: the broker answers a join when the rebalance timeout ends; this leaves the answer time to travel.
+JOIN_GRACE_MS = 5_000.0
+
+_COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_MEMBERSHIP_LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
+_AFTER_SYNC = frozenset({ClassicState.ASSIGNING_PARTITIONS, ClassicState.PARTITIONS_ASSIGNED, ClassicState.STABLE})
+
+
+class ClassicGroupManager:
+    """One membership; owned by the network thread. Idle while there is no group subscription."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        assignors: Sequence[Assignor],
+        subscription: Subscription,
+        coordinator: FindCoordinatorManager,
+        metadata: MetadataManager,
+        deliver: Deliver,
+        backoff: Backoff,
+    ) -> None:
+        self._config = config
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self._subscription = subscription
+        self._coordinator = coordinator
+        self._metadata = metadata
+        self._deliver = deliver
+        self._machine: Machine[ClassicState, ClassicEvent, ClassicEffect] = Machine(CLASSIC_GROUP, _log_row)
+        self._identity = GroupIdentity(config.group_id or "", group_instance_id=config.group_instance_id)
+        self._request = RequestState(backoff)
+        self._outgoing: list[AnyUnsentRequest] = []
+        self._attempt = 0
+        self._polled = False
+        self._rejoin_wanted = False
+        self._fatal: KafkaError | None = None
+        self._reason = ""
+        self._leave_reply: Reply[None] | None = None
+        self._protocol_name = ""
+        self._members: Mapping[str, MemberSubscription] | None = None
+        self._members_since_version = 0
+        self._watched: dict[str, int] = {}
+        self._assigned: frozenset[TopicPartition] = frozenset()
+        metadata.on_update.append(self._on_metadata)
+
+    # --- what others ask ------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> ClassicState:
+        return self._machine.state
+
+    def identity(self) -> GroupIdentity:
+        return self._identity
+
+    @property
+    def heartbeats(self) -> bool:
+        return self._identity.is_member and FACTS[self.state].heartbeats
+
+    @property
+    def poll_timer_runs(self) -> bool:
+        return self._identity.is_member and FACTS[self.state].poll_timer
+
+    @property
+    def is_joining(self) -> bool:
+        """Between JoinGroup and SyncGroup, where the generation to commit with is not known."""
+        return self.state in (ClassicState.PREPARE_REBALANCE, ClassicState.COMPLETING_REBALANCE)
+
+    # --- what the application thread says -------------------------------------------------------------------
+
+    def on_poll(self) -> None:
+        self._polled = True
+        if self._fatal is not None:
+            self._deliver(ErrorRaised(self._fatal, self._subscription.generation))
+
+    def on_subscription_changed(self) -> None:
+        self._fatal = None
+        self._request.reset()
+        self.rejoin_needed("the subscription changed")
+
+    def on_callback_completed(self, attempt: int) -> None:
+        if attempt != self._attempt:
+            return
+        if self.state is ClassicState.REVOKING_PARTITIONS:
+            self._fire(ClassicEvent.RELEASED)
+        elif self.state is ClassicState.ASSIGNING_PARTITIONS:
+            self._fire(ClassicEvent.ASSIGNED)
+            if not self._identity.is_member:
+                self._fire(ClassicEvent.MEMBERSHIP_LOST)
+
+    def leave(self, reason: str, reply: Reply[None] | None = None) -> None:
+        """Leave for good: unsubscribe or close. The reply comes when the broker has answered, or at once."""
+        self._reason, self._leave_reply = reason, reply
+        self._polled = self._rejoin_wanted = False
+        self._fatal = None
+        self._fire(ClassicEvent.LEAVE_WANTED)
+        self._start_attempt()
+        self._request.reset()
+        if self._leave_reply is not None:
+            self._leave_reply.succeed(None)
+            self._leave_reply = None
+
+    def rejoin_needed(self, reason: str) -> None:
+        """Give back what is owned and join again, now or as soon as the rebalance under way is through."""
+        if self.state is ClassicState.UNJOINED:
+            return
+        self._reason = reason
+        self._rejoin_wanted = True
+        self._fire(ClassicEvent.REJOIN_NEEDED)
+
+    # --- what heartbeats and commits find out ---------------------------------------------------------------
+
+    def on_heartbeat_error(self, code: ErrorCode, now_ms: float) -> None:
+        if code is ErrorCode.REBALANCE_IN_PROGRESS:
+            # Sent before the join, answered during it: the rebalance it speaks of is the one under way.
+            if self.state in _AFTER_SYNC:
+                self.rejoin_needed("the group is rebalancing")
+        elif code in _COORDINATOR_MOVED:
+            self._coordinator.lost(error_for(code, "heartbeat"))
+        elif code in _MEMBERSHIP_LOST:
+            self.on_membership_lost(code)
+        elif not code.retriable:
+            self._deliver(ErrorRaised(error_for(code, "heartbeat"), self._subscription.generation))
+
+    def on_membership_lost(self, code: ErrorCode) -> None:
+        """The broker no longer knows this member, its generation, or its right to the instance id."""
+        self._reason = f"lost the membership: {code.name}"
+        if code is ErrorCode.FENCED_INSTANCE_ID:
+            self._refuse(error_for(code, f"group {self._identity.group_id}"))
+        self._start_attempt_unless_calling_back()
+        if code is ErrorCode.ILLEGAL_GENERATION and self.state is not ClassicState.UNJOINED:
+            # The member id is still good, and joining with it spares the group an abandoned member.
+            kept = self._identity.member_id
+            self._fire(ClassicEvent.MEMBERSHIP_LOST)
+            self._identity = self._identity._replace(member_id=kept)
+        else:
+            self._fire(ClassicEvent.MEMBERSHIP_LOST)
+
+    def on_poll_overdue(self, now_ms: float) -> None:
+        log.warning(
+            "no poll for max_poll_interval_ms=%d: leaving group %s; poll more often or make max_poll_records smaller",
+            self._config.max_poll_interval_ms,
+            self._identity.group_id,
+        )
+        self._reason = "the application has not polled for max_poll_interval_ms"
+        self._polled = False
+        self._start_attempt_unless_calling_back()
+        self._fire(ClassicEvent.POLL_OVERDUE)
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    def poll(self, now_ms: float) -> PollResult:
+        wake_at_ms = NEVER_MS
+        match self.state:
+            case ClassicState.UNJOINED:
+                self._maybe_begin()
+            case ClassicState.PARTITIONS_ASSIGNED if self._subscription.all_have_positions:
+                self._fire(ClassicEvent.POSITIONS_KNOWN)
+            case ClassicState.COMPLETING_REBALANCE if self._members is not None:
+                self._maybe_assign(now_ms)
+            case _:
+                pass
+        if self._rejoin_wanted and self.state in (ClassicState.PARTITIONS_ASSIGNED, ClassicState.STABLE):
+            self._fire(ClassicEvent.REJOIN_NEEDED)
+        if self.state is ClassicState.PARTITIONS_REVOKED and self._fatal is None:
+            wake_at_ms = self._maybe_join(now_ms)
+        requests, self._outgoing = self._outgoing, []
+        return PollResult(requests, wake_at_ms)
+
+    def _maybe_begin(self) -> None:
+        if not self._subscription.is_group or not self._polled or self._fatal is not None:
+            return
+        self._coordinator.need()
+        topics_known = self._subscription.kind is SubscriptionKind.TOPICS or self._metadata.cluster.version > 0
+        if self._coordinator.destination is not None and topics_known:
+            self._fire(ClassicEvent.JOIN_WANTED)
+
+    def _maybe_join(self, now_ms: float) -> float:
+        self._coordinator.need()
+        destination = self._coordinator.destination
+        if destination is None:
+            return NEVER_MS
+        if not self._request.ready(now_ms):
+            return self._request.wake_at_ms
+        self._send_join(destination)
+        return NEVER_MS
+
+    # --- JoinGroup ------------------------------------------------------------------------------------------
+
+    def _send_join(self, destination: Destination) -> None:
+        attempt = self._start_attempt()
+        self._rejoin_wanted = False
+        self._request.sent()
+        self._fire(ClassicEvent.JOIN_SENT)
+        topics = self._subscription.topics
+        self._send(
+            UnsentRequest(
+                request=join_request(self._config, self._identity, self._assignors.values(), topics, self._reason),
+                destination=destination,
+                on_answer=partial(self._on_join_answer, attempt),
+                on_failure=partial(self._on_connection_failure, attempt, ClassicEvent.JOIN_FAILED),
+                timeout_ms=max(self._config.request_timeout_ms, self._config.max_poll_interval_ms + JOIN_GRACE_MS),
+            )
+        )
+
+    def _on_join_answer(self, attempt: int, answer: JoinGroupResponse, now_ms: float) -> None:
+        if attempt != self._attempt:
+            return
+        code = ErrorCode.of(answer.error_code)
+        if code is ErrorCode.NONE:
+            self._joined(answer)
+        elif code is ErrorCode.MEMBER_ID_REQUIRED:
+            # KIP-394: the first join only hands out the id; the second one counts.
+            self._identity = self._identity._replace(member_id=answer.member_id)
+            self._request.succeeded()
+            self._fire(ClassicEvent.JOIN_FAILED)
+        else:
+            self._on_group_error(code, "joining", ClassicEvent.JOIN_FAILED, now_ms)
+
+    def _joined(self, answer: JoinGroupResponse) -> None:
+        try:
+            members = read_subscriptions(answer.members)
+        except ProtocolError as error:
+            self._refuse_join(error)
+            return
+        self._request.succeeded()
+        self._set_identity(self._identity._replace(generation_id=answer.generation_id, member_id=answer.member_id))
+        self._protocol_name = answer.protocol_name or ""
+        if answer.leader == answer.member_id and not answer.skip_assignment:
+            self._members = members
+            self._members_since_version = self._metadata.cluster.version
+            self._fire(ClassicEvent.JOINED_AS_LEADER)
+        else:
+            self._fire(ClassicEvent.JOINED_AS_FOLLOWER)
+
+    # --- the leader's part ----------------------------------------------------------------------------------
+
+    def _maybe_assign(self, now_ms: float) -> None:
+        """Assign once the metadata covers every topic that any member wants."""
+        assert self._members is not None
+        members = self._members
+        wanted = frozenset[str]().union(*(member.topics for member in members.values()))
+        cluster = self._metadata.cluster
+        missing = wanted - cluster.topics.keys()
+        if missing and cluster.version == self._members_since_version:
+            # Borrowed topics are refreshed at once; a topic still missing in the next snapshot does not exist.
+            self._metadata.borrow(missing, now_ms)
+            return
+        self._members = None
+        self._watched = partition_counts(wanted, cluster)
+        assignor = self._assignors.get(self._protocol_name)
+        if assignor is None:
+            self._refuse_join(InconsistentGroupProtocolError(f"the group chose assignor {self._protocol_name!r}"))
+            return
+        self._send_sync(assignor.assign(self._watched, members))
+
+    def _on_metadata(self, now_ms: float) -> None:
+        """Pattern members rejoin when their topics change, the leader when partitions were added or removed."""
+        if self._subscription.match_pattern(self._visible_topics()):
+            self.rejoin_needed("topics that match the pattern changed")
+        # Watched by the leader alone, and only once it has assigned them.
+        if self.state in _AFTER_SYNC and partition_counts(self._watched, self._metadata.cluster) != self._watched:
+            self.rejoin_needed("the partitions of a topic changed")
+
+    def _visible_topics(self) -> list[str]:
+        hidden = self._config.exclude_internal_topics
+        topics = self._metadata.cluster.topics.values()
+        return [topic.name for topic in topics if not (hidden and topic.is_internal)]
+
+    # --- SyncGroup ------------------------------------------------------------------------------------------
+
+    def _send_sync(self, plan: Mapping[str, Sequence[TopicPartition]]) -> None:
+        destination = self._coordinator.destination
+        if destination is None:
+            self._fire(ClassicEvent.SYNC_FAILED)
+            return
+        self._send(
+            UnsentRequest(
+                request=sync_request(self._identity, self._protocol_name, plan),
+                destination=destination,
+                on_answer=partial(self._on_sync_answer, self._attempt),
+                on_failure=partial(self._on_connection_failure, self._attempt, ClassicEvent.SYNC_FAILED),
+                timeout_ms=max(self._config.request_timeout_ms, self._config.max_poll_interval_ms + JOIN_GRACE_MS),
+            )
+        )
+
+    def _on_sync_answer(self, attempt: int, answer: SyncGroupResponse, now_ms: float) -> None:
+        if attempt != self._attempt:
+            return
+        code = ErrorCode.of(answer.error_code)
+        if code is ErrorCode.NONE:
+            self._synced(answer)
+        else:
+            self._on_group_error(code, "synchronizing with", ClassicEvent.SYNC_FAILED, now_ms)
+
+    def _synced(self, answer: SyncGroupResponse) -> None:
+        try:
+            self._assigned = read_assignment(answer.assignment)
+        except ProtocolError as error:
+            self._refuse_join(error)
+            return
+        self._fire(ClassicEvent.SYNCED)
+
+    # --- errors ---------------------------------------------------------------------------------------------
+
+    def _on_group_error(self, code: ErrorCode, doing: str, failed: ClassicEvent, now_ms: float) -> None:
+        error = error_for(code, f"{doing} group {self._identity.group_id}")
+        if code is ErrorCode.FENCED_INSTANCE_ID:
+            self._fatal = error
+            self._refuse_join(error)
+        elif code in _MEMBERSHIP_LOST:
+            self._request.succeeded()
+            self.on_membership_lost(code)
+        elif code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._request.succeeded()
+            self._fire(failed)
+        elif code.retriable:
+            if code in _COORDINATOR_MOVED:
+                self._coordinator.lost(error)
+            self._request.failed(now_ms)
+            self._fire(failed)
+        else:
+            self._refuse_join(error)
+
+    def _on_connection_failure(self, attempt: int, failed: ClassicEvent, error: KafkaError, now_ms: float) -> None:
+        self._coordinator.lost(error)
+        if attempt != self._attempt:
+            return
+        self._request.failed(now_ms)
+        if error.retriable:
+            self._fire(failed)
+        else:
+            self._refuse_join(error)
+
+    def _refuse_join(self, error: KafkaError) -> None:
+        """Raise the error in `poll()`; the poll after it may try again."""
+        self._request.reset()
+        self._polled = False
+        self._deliver(ErrorRaised(error, self._subscription.generation))
+        self._fire(ClassicEvent.REFUSED)
+
+    def _refuse(self, error: KafkaError) -> None:
+        """Never join again with this subscription: rejoining would fence the member that took our instance id."""
+        self._fatal = error
+        self._deliver(ErrorRaised(error, self._subscription.generation))
+
+    # --- effects --------------------------------------------------------------------------------------------
+
+    def _fire(self, event: ClassicEvent) -> None:
+        for effect in self._machine.fire(event):
+            self._perform(effect)
+
+    def _perform(self, effect: ClassicEffect) -> None:  # noqa: C901  one case an effect, one line each
+        match effect:
+            case ClassicEffect.STOP_FETCHING:
+                self._subscription.withhold(list(self._subscription.partitions))
+            case ClassicEffect.CALL_REVOKED:
+                self._call_back(CallbackKind.REVOKED)
+            case ClassicEffect.CALL_LOST:
+                self._call_back(CallbackKind.LOST)
+            case ClassicEffect.DROP_PARTITIONS:
+                self._subscription.remove(list(self._subscription.partitions))
+            case ClassicEffect.COMPUTE_ASSIGNMENT:
+                pass  # `poll` does it, as soon as the metadata covers all that the members want
+            case ClassicEffect.SEND_SYNC:
+                self._send_sync({})
+            case ClassicEffect.ADOPT_ASSIGNMENT:
+                self._subscription.adopt(self._assigned)
+            case ClassicEffect.CALL_ASSIGNED:
+                self._call_back(CallbackKind.ASSIGNED)
+            case ClassicEffect.START_FETCHING:
+                self._subscription.release(list(self._subscription.partitions))
+            case ClassicEffect.FORGET_MEMBER:
+                self._forget_member()
+            case ClassicEffect.SEND_LEAVE:
+                self._send_leave()
+            case _:
+                assert_never(effect)
+
+    def _call_back(self, kind: CallbackKind) -> None:
+        partitions = frozenset(self._subscription.partitions)
+        self._deliver(RunCallback(kind, partitions, self._start_attempt(), self._subscription.generation))
+
+    def _start_attempt(self) -> int:
+        self._attempt += 1
+        self._members = None
+        self._request.cancelled()
+        return self._attempt
+
+    def _start_attempt_unless_calling_back(self) -> None:
+        # The callback that is running is still waited for: its end is what lets go of the partitions.
+        if self.state not in (ClassicState.REVOKING_PARTITIONS, ClassicState.ASSIGNING_PARTITIONS):
+            self._start_attempt()
+
+    def _forget_member(self) -> None:
+        self._watched = {}
+        self._set_identity(self._identity._replace(generation_id=NO_GENERATION, member_id=NO_MEMBER_ID))
+
+    def _set_identity(self, identity: GroupIdentity) -> None:
+        self._identity = identity
+        self._subscription.set_group(ConsumerGroupMetadata(**identity._asdict()))
+
+    def _send_leave(self) -> None:
+        destination = self._coordinator.destination
+        dynamic = self._identity.group_instance_id is None  # a static member's slot outlives it (KIP-345)
+        if destination is None or not self._identity.member_id or not dynamic:
+            return
+        # A join in flight blocks the coordinator's connection, perhaps until the rebalance timeout: go around it.
+        channel = Channel.CONTROL if self._request.in_flight else destination.channel
+        reply, self._leave_reply = self._leave_reply, None
+        leave = partial(leave_request, self._identity, self._reason)
+
+        def on_end(_: LeaveGroupResponse | KafkaError, now_ms: float) -> None:
+            if reply is not None:
+                reply.succeed(None)
+
+        self._send(
+            UnsentRequest(
+                request=leave(0),
+                for_version=leave,
+                destination=destination._replace(channel=channel),
+                on_answer=on_end,
+                on_failure=on_end,
+            )
+        )
+
+    def _send(self, request: AnyUnsentRequest) -> None:
+        self._outgoing.append(request)
+
+
+def _log_row(table: str, row: Row[ClassicState, ClassicEvent, ClassicEffect]) -> None:
+    log.debug("%s %s", table, row)

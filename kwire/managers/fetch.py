@@ -1,0 +1,336 @@
+"""Fetch: keeps one request in flight to every broker that leads something wanted, while the buffer has room.
+
+Looks only at partitions that changed: assigned, revoked, sought, paused, moved, or answered. What a broker's session
+has and what it should have meet in `fetching.session`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
+from uuid import UUID
+
+from kwire.clock import NEVER_MS, Backoff
+from kwire.config import ConsumerConfig
+from kwire.errors import CorruptRecordError, KafkaError, TopicAuthorizationError
+from kwire.events import ErrorRaised
+from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.fetching.session import FetchSession, FetchSpec, SessionRequest
+from kwire.managers.base import Deliver, RequestState
+from kwire.managers.metadata import MetadataManager
+from kwire.managers.positions import PositionsManager
+from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
+from kwire.model import ZERO_UUID, TopicPartition
+from kwire.protocol.error_codes import ErrorCode, error_for
+from kwire.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+from kwire.protocol.record_batch import iter_batches
+from kwire.subscription.partition import AssignedPartition
+from kwire.subscription.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+LAST_VERSION_WITH_NAMES = 12  # v13 names topics by id alone (KIP-516)
+READ_COMMITTED_MIN_VERSION = 4
+
+
+class _Broker:
+    """The fetching from one broker."""
+
+    __slots__ = ("request", "session")
+
+    def __init__(self, backoff: Backoff) -> None:
+        self.session = FetchSession()
+        self.request = RequestState(backoff)
+
+
+class _Sent(NamedTuple):
+    """What an answer is held against: the specs of the whole session when the request was made."""
+
+    node_id: int
+    specs: dict[TopicPartition, FetchSpec]
+    names: dict[UUID, str]
+
+
+class FetchManager:
+    """Args:
+    on_data: called when records have been put into the buffer.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        subscription: Subscription,
+        metadata: MetadataManager,
+        positions: PositionsManager,
+        buffer: FetchBuffer,
+        deliver: Deliver,
+        on_data: Callable[[], None],
+        backoff: Backoff,
+    ) -> None:
+        self._config = config
+        self._subscription = subscription
+        self._metadata = metadata
+        self._positions = positions
+        self._buffer = buffer
+        self._deliver = deliver
+        self._on_data = on_data
+        self._backoff = backoff
+        self._brokers: dict[int, _Broker] = {}
+        self._broker_of: dict[TopicPartition, int] = {}
+        self._blocked: dict[TopicPartition, float] = {}
+        metadata.on_update.append(self._on_metadata)
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    def poll(self, now_ms: float) -> PollResult:
+        self._unblock(now_ms)
+        self._take_changes(now_ms)
+        busy = [(node_id, broker) for node_id, broker in self._brokers.items() if broker.session.wanted]
+        wake_at_ms = min(self._blocked.values(), default=NEVER_MS)
+        room_bytes = self._buffer.room_bytes(self._config.fetch_buffer_bytes, self._subscription.view.paused)
+        if room_bytes <= 0 or not busy:
+            return PollResult([], wake_at_ms)
+        requests: list[AnyUnsentRequest] = []
+        for node_id, broker in busy:
+            if broker.request.ready(now_ms):
+                requests.append(self._request(node_id, broker, room_bytes // len(busy)))
+            wake_at_ms = min(wake_at_ms, broker.request.wake_at_ms)
+        return PollResult(requests, wake_at_ms)
+
+    def poll_on_close(self) -> list[AnyUnsentRequest]:
+        """Requests that end the sessions, so that the brokers need not wait for them to grow old."""
+        requests: list[AnyUnsentRequest] = []
+        for node_id, broker in self._brokers.items():
+            closing = broker.session.closing_request()
+            node = self._metadata.cluster.nodes.get(node_id)
+            if closing is None or node is None:
+                continue
+            requests.append(
+                UnsentRequest(
+                    request=self._message(closing, {}, max_bytes=0, max_wait_ms=0),
+                    # A fetch may be waiting at the broker on the other connection.
+                    destination=Destination(node, Channel.CONTROL),
+                    on_answer=_ignore,
+                    on_failure=_ignore,
+                )
+            )
+        return requests
+
+    # --- which broker fetches what --------------------------------------------------------------------------
+
+    def _on_metadata(self, now_ms: float) -> None:
+        """Leaders may have moved."""
+        self._subscription.touched.update(self._subscription.partitions)
+
+    def _unblock(self, now_ms: float) -> None:
+        for tp in [tp for tp, until_ms in self._blocked.items() if until_ms <= now_ms]:
+            del self._blocked[tp]
+            self._subscription.touched.add(tp)
+
+    def _take_changes(self, now_ms: float) -> None:
+        touched, self._subscription.touched = self._subscription.touched, set()
+        for tp in touched:
+            partition = self._subscription.partitions.get(tp)
+            if partition is None or not partition.fetchable(now_ms):
+                self._move(tp, None, None)
+                continue
+            node_id = self._source(partition, now_ms)
+            if node_id is None:
+                self._metadata.request_update()
+            self._move(tp, node_id, self._spec(partition))
+
+    def _source(self, partition: AssignedPartition, now_ms: float) -> int | None:
+        """The broker to fetch from: the follower the leader named (KIP-392) while it is known, else the leader."""
+        preferred = partition.preferred_replica
+        if preferred in self._metadata.cluster.nodes and now_ms < partition.preferred_until_ms:
+            return preferred
+        return self._metadata.cluster.leader_id(partition.topic_partition)
+
+    def _spec(self, partition: AssignedPartition) -> FetchSpec:
+        tp, cluster = partition.topic_partition, self._metadata.cluster
+        return FetchSpec(cluster.topic_id(tp.topic), partition.fetch_offset, cluster.leader_epoch(tp), partition.epoch)
+
+    def _move(self, tp: TopicPartition, node_id: int | None, spec: FetchSpec | None) -> None:
+        before = self._broker_of.get(tp)
+        if before is not None and before != node_id:
+            self._brokers[before].session.unwant(tp)
+            del self._broker_of[tp]
+        if node_id is not None and spec is not None:
+            if node_id not in self._brokers:
+                self._brokers[node_id] = _Broker(self._backoff)
+            self._broker_of[tp] = node_id
+            self._brokers[node_id].session.want(tp, spec)
+
+    # --- one request ----------------------------------------------------------------------------------------
+
+    def _request(self, node_id: int, broker: _Broker, room_bytes: int) -> AnyUnsentRequest:
+        specs = dict(broker.session.wanted)
+        session = broker.session.next_request()
+        broker.request.sent()
+        names = {spec.topic_id: tp.topic for tp, spec in specs.items()}
+        with_ids = ZERO_UUID not in names and ZERO_UUID not in session.forgotten.values()
+        sent = _Sent(node_id, specs, names)
+        return UnsentRequest(
+            request=self._message(
+                session,
+                session.specs,
+                max_bytes=max(1, min(self._config.fetch_max_bytes, room_bytes)),
+                max_wait_ms=self._config.fetch_max_wait_ms,
+            ),
+            destination=Destination(self._metadata.cluster.nodes[node_id], Channel.FETCH),
+            on_answer=partial(self._on_answer, broker, sent),
+            on_failure=partial(self._on_failure, broker),
+            min_version=READ_COMMITTED_MIN_VERSION,
+            max_version=None if with_ids else LAST_VERSION_WITH_NAMES,
+            timeout_ms=self._config.request_timeout_ms + self._config.fetch_max_wait_ms,
+        )
+
+    def _message(
+        self, session: SessionRequest, specs: dict[TopicPartition, FetchSpec], *, max_bytes: int, max_wait_ms: float
+    ) -> FetchRequest:
+        topics: defaultdict[tuple[str, UUID], list[FetchPartition]] = defaultdict(list)
+        for tp, spec in specs.items():
+            topics[tp.topic, spec.topic_id].append(
+                FetchPartition(
+                    partition=tp.partition,
+                    current_leader_epoch=spec.leader_epoch,
+                    fetch_offset=spec.offset,
+                    partition_max_bytes=self._config.max_partition_fetch_bytes,
+                )
+            )
+        forgotten: defaultdict[tuple[str, UUID], list[int]] = defaultdict(list)
+        for tp, topic_id in session.forgotten.items():
+            forgotten[tp.topic, topic_id].append(tp.partition)
+        return FetchRequest(
+            max_wait_ms=int(max_wait_ms),
+            min_bytes=self._config.fetch_min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=self._config.isolation_level.value,
+            session_id=session.session_id,
+            session_epoch=session.session_epoch,
+            topics=[FetchTopic(topic=name, topic_id=id_, partitions=ps) for (name, id_), ps in topics.items()],
+            forgotten_topics_data=[
+                ForgottenTopic(topic=name, topic_id=id_, partitions=ps) for (name, id_), ps in forgotten.items()
+            ],
+            rack_id=self._config.client_rack,
+        )
+
+    # --- its answer -----------------------------------------------------------------------------------------
+
+    def _on_failure(self, broker: _Broker, error: KafkaError, now_ms: float) -> None:
+        broker.session.failed()
+        broker.request.failed(now_ms)
+        self._metadata.request_update()
+        if not error.retriable:
+            self._deliver(ErrorRaised(error))
+
+    def _on_answer(self, broker: _Broker, sent: _Sent, answer: FetchResponse, now_ms: float) -> None:
+        code = ErrorCode.of(answer.error_code)
+        broker.session.answered(code, answer.session_id)
+        if code is not ErrorCode.NONE:
+            log.info("fetch session of broker %d: %s; starting a new one", sent.node_id, code.name)
+            broker.request.failed(now_ms)
+            return
+        broker.request.succeeded()
+        fetches = [
+            fetch
+            for tp, data in _by_partition(answer, sent.names)
+            if (fetch := self._on_partition(tp, data, sent, now_ms)) is not None
+        ]
+        if fetches:
+            self._buffer.put(fetches)
+            self._on_data()
+
+    def _on_partition(
+        self, tp: TopicPartition, data: PartitionData, sent: _Sent, now_ms: float
+    ) -> CompletedFetch | None:
+        partition, spec = self._subscription.partitions.get(tp), sent.specs.get(tp)
+        if partition is None or spec is None:
+            return None
+        self._subscription.touched.add(tp)
+        if partition.epoch != spec.epoch or partition.fetch_offset != spec.offset or partition.withheld:
+            return None  # revoked, sought or already answered since the request was made
+        code = ErrorCode.of(data.error_code)
+        if code is not ErrorCode.NONE:
+            self._on_partition_error(partition, data, code, now_ms)
+            return None
+        partition.high_watermark = data.high_watermark
+        partition.last_stable_offset = data.last_stable_offset
+        if data.preferred_read_replica >= 0:
+            partition.preferred_replica = data.preferred_read_replica
+            partition.preferred_until_ms = now_ms + self._config.metadata_max_age_ms
+        return self._completed(partition, data) if data.records else None
+
+    def _completed(self, partition: AssignedPartition, data: PartitionData) -> CompletedFetch | None:
+        """Take the records, and move the fetch position behind the last whole batch."""
+        assert data.records is not None
+        fetch = CompletedFetch(
+            topic_partition=partition.topic_partition,
+            epoch=partition.epoch,
+            fetch_offset=partition.fetch_offset,
+            records=data.records,
+            aborted=tuple((t.producer_id, t.first_offset) for t in data.aborted_transactions or ()),
+        )
+        batch = None
+        try:
+            for batch in iter_batches(data.records, check_crcs=False):  # noqa: B007  the last one counts
+                pass
+        except CorruptRecordError:
+            # The collector meets it behind the batches in front, raises it and sets the position; until then: no more.
+            partition.blocked_until_ms = NEVER_MS
+            return fetch
+        if batch is None or batch.next_offset <= partition.fetch_offset:
+            return None
+        partition.fetch_offset = batch.next_offset
+        return fetch
+
+    def _on_partition_error(
+        self, partition: AssignedPartition, data: PartitionData, code: ErrorCode, now_ms: float
+    ) -> None:
+        tp = partition.topic_partition
+        followed, partition.preferred_replica = partition.preferred_replica, None
+        self._block(partition, now_ms)
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if followed is None:
+                self._positions.out_of_range(partition, data.log_start_offset)
+        elif code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            self._raise(TopicAuthorizationError({tp.topic}))
+        elif code.retriable or code is ErrorCode.UNKNOWN_TOPIC_ID:
+            log.debug("fetching %s: %s; refreshing metadata", tp, code.name)
+            self._metadata.request_update()
+        elif code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            log.warning("fetching %s: the broker reports an unknown error; trying again", tp)
+        else:
+            error = error_for(code, f"fetching {tp} at offset {partition.fetch_offset}")
+            self._raise(error)
+
+    def _block(self, partition: AssignedPartition, now_ms: float) -> None:
+        """Leave the partition alone for a back-off: one that keeps failing must not spin the loop."""
+        until_ms = now_ms + self._backoff.delay_ms(1)
+        partition.blocked_until_ms = until_ms
+        self._blocked[partition.topic_partition] = until_ms
+
+    def _raise(self, error: KafkaError) -> None:
+        self._deliver(ErrorRaised(error, self._subscription.generation))
+
+
+def _by_partition(answer: FetchResponse, names: Mapping[UUID, str]) -> Iterable[tuple[TopicPartition, PartitionData]]:
+    for topic in answer.responses:
+        name = topic.topic or names.get(topic.topic_id)
+        if name is not None:
+            for data in topic.partitions:
+                yield TopicPartition(name, data.partition_index), data
+
+
+def _ignore(_: object, now_ms: float) -> None:
+    """Closing is a courtesy; nothing depends on its answer."""

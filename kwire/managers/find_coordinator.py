@@ -1,0 +1,103 @@
+"""FindCoordinator: keeps the link to the group's coordinator, and is asked for it by all who talk to one."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kwire.clock import NEVER_MS, Backoff
+from kwire.errors import GroupAuthorizationError, KafkaError
+from kwire.events import ErrorRaised
+from kwire.managers.base import Deliver, LastError, RequestState
+from kwire.managers.unsent import ANY_NODE, NOTHING_TO_SEND, Channel, Destination, PollResult, UnsentRequest
+from kwire.model import Node
+from kwire.protocol.error_codes import ErrorCode, error_for
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kwire.states.coordinator import COORDINATOR, CoordinatorEffect, CoordinatorEvent, CoordinatorState
+from kwire.states.machine import Machine
+
+GROUP_KEY_TYPE = 0  # FindCoordinator v1: 0 group, 1 transaction, 2 share
+BATCHED_VERSION = 4  # KIP-699: from here on a list of keys is asked for
+
+
+class FindCoordinatorManager:
+    """Starts DOWN; the first `need()` begins the search, and a lost coordinator is searched again by itself."""
+
+    def __init__(self, group_id: str | None, backoff: Backoff, deliver: Deliver) -> None:
+        self.group_id = group_id
+        self._deliver = deliver
+        self._machine: Machine[CoordinatorState, CoordinatorEvent, CoordinatorEffect] = Machine(COORDINATOR)
+        self._request = RequestState(backoff)
+        self._node: Node | None = None
+        self.last_error = LastError()
+
+    @property
+    def state(self) -> CoordinatorState:
+        return self._machine.state
+
+    @property
+    def destination(self) -> Destination | None:
+        """Where to send coordinator requests; None while the coordinator is not known."""
+        return Destination(self._node, Channel.COORDINATOR) if self._node is not None else None
+
+    def need(self) -> None:
+        """Somebody has a request for the coordinator."""
+        if self.group_id is not None and self.state is CoordinatorState.DOWN:
+            self._fire(CoordinatorEvent.NEEDED)
+
+    def lost(self, error: KafkaError) -> None:
+        """A request showed that the coordinator moved, is gone, or does not answer."""
+        self.last_error.error = error
+        self._fire(CoordinatorEvent.LOST)
+
+    def close(self) -> None:
+        self._fire(CoordinatorEvent.CLOSED)
+
+    def poll(self, now_ms: float) -> PollResult:
+        if self.state is not CoordinatorState.INITIALIZED:
+            return NOTHING_TO_SEND
+        if not self._request.ready(now_ms):
+            return PollResult([], self._request.wake_at_ms)
+        self._fire(CoordinatorEvent.LOOKUP_SENT)
+        self._request.sent()
+        return PollResult([self._lookup()], NEVER_MS)
+
+    def _lookup(self) -> UnsentRequest[FindCoordinatorResponse]:
+        assert self.group_id is not None
+        return UnsentRequest(
+            request=_request(self.group_id, BATCHED_VERSION),
+            for_version=partial(_request, self.group_id),
+            destination=ANY_NODE,
+            on_answer=self._on_answer,
+            on_failure=self._on_failure,
+        )
+
+    def _on_answer(self, answer: FindCoordinatorResponse, now_ms: float) -> None:
+        found = answer.coordinators[0] if answer.coordinators else answer
+        code = ErrorCode.of(found.error_code)
+        if code is not ErrorCode.NONE:
+            self._on_failure(error_for(found.error_code, f"finding the coordinator of {self.group_id}"), now_ms)
+            return
+        self._request.succeeded()
+        self._node = Node(found.node_id, found.host, found.port)
+        self._fire(CoordinatorEvent.FOUND)
+
+    def _on_failure(self, error: KafkaError, now_ms: float) -> None:
+        self.last_error.error = error
+        self._request.failed(now_ms)
+        self._fire(CoordinatorEvent.LOOKUP_FAILED)
+        if isinstance(error, GroupAuthorizationError) or not error.retriable:
+            self._deliver(ErrorRaised(error))
+
+    def _fire(self, event: CoordinatorEvent) -> None:
+        for effect in self._machine.fire(event):
+            match effect:
+                case CoordinatorEffect.BACK_OFF:
+                    pass  # counted by RequestState.failed, which has the time
+                case CoordinatorEffect.FORGET_NODE:
+                    self._node = None
+
+
+def _request(group_id: str, version: int) -> FindCoordinatorRequest:
+    if version < BATCHED_VERSION:
+        return FindCoordinatorRequest(key=group_id, key_type=GROUP_KEY_TYPE)
+    return FindCoordinatorRequest(key_type=GROUP_KEY_TYPE, coordinator_keys=[group_id])

@@ -1,0 +1,137 @@
+"""Heartbeat: keeps a classic member alive while its application thread does whatever it does.
+
+Runs on the network thread, whatever the user's code is busy with. Also watches the two timers that end a membership
+from this side: the session (no answer for `session_timeout_ms`) and the polls (`max_poll_interval_ms`).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kwire.clock import NEVER_MS, Backoff
+from kwire.errors import DisconnectError, KafkaError
+from kwire.managers.base import RequestState
+from kwire.managers.find_coordinator import FindCoordinatorManager
+from kwire.managers.membership import GroupIdentity, PollTimer
+from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+class Member(Protocol):
+    """What the heartbeat needs of the membership it keeps alive."""
+
+    def identity(self) -> GroupIdentity: ...
+    @property
+    def heartbeats(self) -> bool: ...
+    @property
+    def poll_timer_runs(self) -> bool: ...
+    def on_heartbeat_error(self, code: ErrorCode, now_ms: float) -> None: ...
+    def on_poll_overdue(self, now_ms: float) -> None: ...
+
+
+class HeartbeatManager:
+    """One heartbeat in flight at a time, one every `heartbeat_interval_ms`, sooner after a failure."""
+
+    def __init__(
+        self,
+        member: Member,
+        coordinator: FindCoordinatorManager,
+        poll_timer: PollTimer,
+        backoff: Backoff,
+        *,
+        session_timeout_ms: float,
+        heartbeat_interval_ms: float,
+    ) -> None:
+        self._member = member
+        self._coordinator = coordinator
+        self._poll_timer = poll_timer
+        self._session_timeout_ms = session_timeout_ms
+        self._interval_ms = heartbeat_interval_ms
+        self._request = RequestState(backoff)
+        self._next_at_ms = 0.0
+        self._alive_at_ms = 0.0
+        self._generation = GroupIdentity("")
+
+    def poll(self, now_ms: float) -> PollResult:
+        wake_at_ms = self._watch_poll_timer(now_ms)
+        if not self._member.heartbeats:
+            return PollResult([], wake_at_ms)
+        self._start_generation(now_ms)
+        session_ends_ms = self._alive_at_ms + self._session_timeout_ms
+        if now_ms >= session_ends_ms:
+            self._session_expired(now_ms)
+            session_ends_ms = now_ms + self._session_timeout_ms
+        requests, due_ms = self._poll_request(now_ms)
+        return PollResult(requests, min(wake_at_ms, session_ends_ms, due_ms))
+
+    def _watch_poll_timer(self, now_ms: float) -> float:
+        """When the timer has to be looked at again; one that has run out ends the membership, and with it the timer."""
+        if not self._member.poll_timer_runs:
+            return NEVER_MS
+        if self._poll_timer.expired(now_ms):
+            self._member.on_poll_overdue(now_ms)
+            return NEVER_MS
+        return self._poll_timer.expires_at_ms()
+
+    def _start_generation(self, now_ms: float) -> None:
+        """A new generation begins with a full session, and its first heartbeat one interval later."""
+        identity = self._member.identity()
+        if identity != self._generation:
+            self._generation = identity
+            self._request.reset()
+            self._alive_at_ms = now_ms
+            self._next_at_ms = now_ms + self._interval_ms
+
+    def _session_expired(self, now_ms: float) -> None:
+        # The broker may have given the partitions away, or just be unreachable: it alone can tell. Look for it anew.
+        self._alive_at_ms = now_ms
+        self._request.reset()
+        timeout = DisconnectError(f"no heartbeat was answered for {self._session_timeout_ms:.0f} ms")
+        self._coordinator.lost(timeout)
+
+    def _poll_request(self, now_ms: float) -> tuple[list[AnyUnsentRequest], float]:
+        due_ms = max(self._next_at_ms, self._request.wake_at_ms)
+        destination = self._coordinator.destination
+        if destination is None or self._request.in_flight:
+            return [], NEVER_MS
+        if now_ms < due_ms:
+            return [], due_ms
+        self._request.sent()
+        self._next_at_ms = now_ms + self._interval_ms
+        return [self._heartbeat(destination)], NEVER_MS
+
+    def _heartbeat(self, destination: Destination) -> UnsentRequest[HeartbeatResponse]:
+        sent_as = self._generation
+
+        def on_answer(answer: HeartbeatResponse, now_ms: float) -> None:
+            if sent_as == self._generation:
+                self._on_answer(ErrorCode.of(answer.error_code), now_ms)
+
+        def on_failure(error: KafkaError, now_ms: float) -> None:
+            if sent_as == self._generation:
+                self._request.failed(now_ms)
+                self._next_at_ms = 0.0
+            self._coordinator.lost(error)
+
+        return UnsentRequest(
+            request=HeartbeatRequest(
+                group_id=sent_as.group_id,
+                generation_id=sent_as.generation_id,
+                member_id=sent_as.member_id,
+                group_instance_id=sent_as.group_instance_id,
+            ),
+            destination=destination,
+            on_answer=on_answer,
+            on_failure=on_failure,
+        )
+
+    def _on_answer(self, code: ErrorCode, now_ms: float) -> None:
+        match code:
+            case ErrorCode.NONE | ErrorCode.REBALANCE_IN_PROGRESS:
+                self._request.succeeded()
+                self._alive_at_ms = now_ms
+            case _:
+                self._request.failed(now_ms)
+        if code is not ErrorCode.NONE:
+            self._member.on_heartbeat_error(code, now_ms)

@@ -1,0 +1,238 @@
+"""Metadata: keeps the cluster snapshot fresh for what is subscribed, and answers look-ups of single topics."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeAlias
+
+from kwire.clock import NEVER_MS, Backoff
+from kwire.cluster import ClusterSnapshot
+from kwire.errors import InvalidTopicError, KafkaError, TopicAuthorizationError
+from kwire.events import ErrorRaised, LookUpTopics
+from kwire.managers.base import Deliver, LastError, RequestState
+from kwire.managers.unsent import ANY_NODE, AnyUnsentRequest, PollResult, UnsentRequest
+from kwire.model import PartitionInfo
+from kwire.protocol.error_codes import ErrorCode, error_for
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kwire.subscription.subscription import Subscription, SubscriptionKind
+
+log = logging.getLogger(__name__)
+
+Topics: TypeAlias = frozenset[str] | None
+"""Some topics, or None for all."""
+
+NO_AUTO_CREATION_MIN_VERSION = 4  # KIP-204: older brokers create whatever they are asked about
+
+
+class MetadataManager:
+    """The owner of the cluster snapshot.
+
+    Two kinds of requests: the *refresh* of everything of interest (at most one in flight; on age, on demand, and again
+    with back-off while a topic of interest has no leader), and one request for each look-up of the user.
+    """
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        backoff: Backoff,
+        deliver: Deliver,
+        *,
+        max_age_ms: float,
+        allow_auto_create_topics: bool,
+    ) -> None:
+        self.cluster = ClusterSnapshot()
+        self.last_error = LastError()
+        self.on_update: list[Callable[[float], None]] = []
+        self._subscription = subscription
+        self._backoff = backoff
+        self._deliver = deliver
+        self._max_age_ms = max_age_ms
+        self._allow_auto_create_topics = allow_auto_create_topics
+        self._refresh = RequestState(backoff)
+        self._refresh_at_ms = NEVER_MS
+        self._asked_for: Topics = frozenset()
+        self._borrowed: dict[str, float] = {}
+        self._interest: Topics = frozenset()
+        self._interest_is_of = -1
+        self._lookups: list[_Lookup] = []
+        self._warned_of: set[str] = set()
+
+    # --- what others ask for --------------------------------------------------------------------------------
+
+    def request_update(self) -> None:
+        """Something in the snapshot has proved wrong or missing: refresh as soon as the back-off allows."""
+        self._refresh_at_ms = 0.0
+
+    def borrow(self, topics: Iterable[str], now_ms: float) -> None:
+        """Cover these topics for a while, though they are not subscribed: somebody needs their leaders."""
+        for topic in topics:
+            self._borrowed[topic] = now_ms + self._max_age_ms
+            if topic not in self.cluster.topics:
+                self.request_update()
+        self._interest_is_of = -1
+
+    def look_up(self, event: LookUpTopics) -> None:
+        self._lookups.append(_Lookup(event, RequestState(self._backoff)))
+
+    def of_interest(self) -> Topics:
+        """The topics the snapshot has to cover. Worked out when the subscription changes, not in every turn."""
+        if self._interest_is_of != self._subscription.version:
+            self._interest_is_of = self._subscription.version
+            self._interest = self._work_out_interest()
+        return self._interest
+
+    def _work_out_interest(self) -> Topics:
+        if self._subscription.kind is SubscriptionKind.PATTERN:
+            return None
+        assigned = {tp.topic for tp in self._subscription.partitions}
+        return self._subscription.topics.union(assigned, self._borrowed)
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    def poll(self, now_ms: float) -> PollResult:
+        self._return_borrowed(now_ms)
+        requests: list[AnyUnsentRequest] = []
+        wake_at_ms = self._poll_refresh(now_ms, requests)
+        self._lookups = [lookup for lookup in self._lookups if not lookup.is_over]
+        for lookup in self._lookups:
+            if lookup.state.ready(now_ms):
+                requests.append(self._send_lookup(lookup))
+            wake_at_ms = min(wake_at_ms, lookup.state.wake_at_ms)
+        return PollResult(requests, wake_at_ms)
+
+    def _poll_refresh(self, now_ms: float, requests: list[AnyUnsentRequest]) -> float:
+        topics = self.of_interest()
+        if not self._refresh.in_flight and not _covers(self._asked_for, topics):
+            self._refresh.reset()
+            self.request_update()
+        if not topics and topics is not None:
+            return NEVER_MS
+        due_ms = max(self._refresh_at_ms, self._refresh.wake_at_ms)
+        if now_ms < due_ms:
+            return due_ms
+        self._refresh.sent()
+        self._asked_for = topics
+        requests.append(self._request(topics, self._on_refreshed, self._on_refresh_failed))
+        return NEVER_MS
+
+    def _return_borrowed(self, now_ms: float) -> None:
+        for topic in [topic for topic, until_ms in self._borrowed.items() if until_ms <= now_ms]:
+            del self._borrowed[topic]
+            self._interest_is_of = -1
+
+    def _request(
+        self,
+        topics: Topics,
+        on_answer: Callable[[MetadataResponse, float], None],
+        on_failure: Callable[[KafkaError, float], None],
+    ) -> UnsentRequest[MetadataResponse]:
+        names = None if topics is None else [MetadataRequestTopic(name=name) for name in sorted(topics)]
+        return UnsentRequest(
+            request=MetadataRequest(topics=names, allow_auto_topic_creation=self._allow_auto_create_topics),
+            destination=ANY_NODE,
+            on_answer=on_answer,
+            on_failure=on_failure,
+            min_version=None if self._allow_auto_create_topics else NO_AUTO_CREATION_MIN_VERSION,
+        )
+
+    # --- answers to the refresh -----------------------------------------------------------------------------
+
+    def _on_refreshed(self, answer: MetadataResponse, now_ms: float) -> None:
+        code = ErrorCode.of(answer.error_code)
+        if code is not ErrorCode.NONE:
+            self._on_refresh_failed(error_for(answer.error_code, "refreshing metadata"), now_ms)
+            return
+        self.cluster = self.cluster.updated(answer)
+        self._refresh_at_ms = now_ms + self._max_age_ms
+        if self._report_topics(answer):
+            self._refresh.succeeded()
+        else:
+            # The answer was not enough: ask again, later and later.
+            self._refresh.failed(now_ms)
+            self.request_update()
+        for hear in self.on_update:
+            hear(now_ms)
+
+    def _on_refresh_failed(self, error: KafkaError, now_ms: float) -> None:
+        self.last_error.error = error
+        self._refresh.failed(now_ms)
+        self.request_update()
+        if not error.retriable:
+            self._deliver(ErrorRaised(error))
+
+    def _report_topics(self, answer: MetadataResponse) -> bool:
+        """Tell the user what is wrong with topics of interest; whether the answer was complete."""
+        codes = {topic.name: ErrorCode.of(topic.error_code) for topic in answer.topics if topic.name is not None}
+        if refused := _named(codes, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+            self._raise(TopicAuthorizationError(refused))
+        if invalid := _named(codes, ErrorCode.INVALID_TOPIC_EXCEPTION):
+            self._raise(InvalidTopicError(invalid))
+        self._warn_of_unknown(_named(codes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        leaderless = any(p.leader_id < 0 for topic in answer.topics for p in topic.partitions)
+        return not leaderless and not any(code.retriable for code in codes.values())
+
+    def _warn_of_unknown(self, unknown: Collection[str]) -> None:
+        # Not an error: a topic may be subscribed before it is created, as with the Java client.
+        for topic in sorted(set(unknown) - self._warned_of):
+            log.warning("topic %r does not exist (yet); waiting for it", topic)
+        self._warned_of = set(unknown)
+
+    def _raise(self, error: KafkaError) -> None:
+        self._deliver(ErrorRaised(error, self._subscription.generation))
+
+    # --- look-ups -------------------------------------------------------------------------------------------
+
+    def _send_lookup(self, lookup: _Lookup) -> UnsentRequest[MetadataResponse]:
+        lookup.state.sent()
+        lookup.event.reply.waiting_for = "the answer of a broker to Metadata"
+
+        def on_answer(answer: MetadataResponse, now_ms: float) -> None:
+            lookup.answered(answer, self.cluster.updated(answer), now_ms)
+
+        return self._request(lookup.event.topics, on_answer, lookup.failed)
+
+
+class _Lookup:
+    """One call of `partitions_for` or `list_topics`, retried until it is answered or given up."""
+
+    def __init__(self, event: LookUpTopics, state: RequestState) -> None:
+        self.event = event
+        self.state = state
+
+    @property
+    def is_over(self) -> bool:
+        return self.event.reply.done or self.event.reply.abandoned
+
+    def answered(self, answer: MetadataResponse, cluster: ClusterSnapshot, now_ms: float) -> None:
+        self.state.succeeded()
+        codes = {topic.name: ErrorCode.of(topic.error_code) for topic in answer.topics if topic.name is not None}
+        asked = self.event.topics or frozenset()
+        if refused := asked & _named(codes, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+            self.event.reply.fail(TopicAuthorizationError(refused))
+        elif invalid := asked & _named(codes, ErrorCode.INVALID_TOPIC_EXCEPTION):
+            self.event.reply.fail(InvalidTopicError(invalid))
+        elif starting := asked & _named(codes, ErrorCode.LEADER_NOT_AVAILABLE):
+            # Just created (by this very request, perhaps): it has no leader for a moment.
+            self.failed(error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"looking up {', '.join(starting)}"), now_ms)
+        else:
+            self.event.reply.succeed(self._found(cluster))
+
+    def failed(self, error: KafkaError, now_ms: float) -> None:
+        if not error.retriable:
+            self.event.reply.fail(error)
+        self.event.reply.waiting_for = f"a broker to answer Metadata (last error: {error})"
+        self.state.failed(now_ms)
+
+    def _found(self, cluster: ClusterSnapshot) -> dict[str, list[PartitionInfo]]:
+        return {topic: cluster.partition_infos(topic) for topic in cluster.topics}
+
+
+def _covers(covering: Topics, topics: Topics) -> bool:
+    if covering is None or topics is None:
+        return covering is None
+    return topics <= covering
+
+
+def _named(codes: dict[str, ErrorCode], wanted: ErrorCode) -> frozenset[str]:
+    return frozenset(name for name, code in codes.items() if code is wanted)

@@ -1,0 +1,193 @@
+"""OffsetFetch: the group's committed offsets, for `committed()` and for partitions that need a position."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Protocol, TypeAlias
+
+from kwire.clock import NEVER_MS, Backoff
+from kwire.errors import KafkaError, TopicAuthorizationError
+from kwire.events import GetCommitted, Reply
+from kwire.managers.base import RequestState
+from kwire.managers.find_coordinator import FindCoordinatorManager
+from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
+from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.protocol.error_codes import ErrorCode, error_for
+from kwire.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from kwire.subscription.partition import leader_epoch_or_none
+
+Committed: TypeAlias = dict[TopicPartition, OffsetAndMetadata | None]
+OnCommitted: TypeAlias = Callable[[Committed], None]
+OnFailed: TypeAlias = Callable[[KafkaError], None]
+
+GROUPS_VERSION = 8  # KIP-709: from here on the request names many groups
+REQUIRE_STABLE_VERSION = 7  # KIP-447
+MAX_VERSION = 9  # v10 names topics by id alone
+_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+class _Answered(Protocol):
+    """What both shapes of an answered partition have."""
+
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    metadata: str | None
+    error_code: int
+
+
+class _Lookup:
+    """One look-up until it is answered. Partitions found so far stay found when others must be asked for again."""
+
+    def __init__(
+        self,
+        partitions: frozenset[TopicPartition],
+        on_found: OnCommitted,
+        on_failed: OnFailed,
+        state: RequestState,
+        reply: Reply[Committed] | None = None,
+    ) -> None:
+        self.partitions = partitions
+        self.on_found = on_found
+        self.on_failed = on_failed
+        self.state = state
+        self.reply = reply
+        self.found: Committed = {}
+
+    @property
+    def given_up(self) -> bool:
+        return self.reply is not None and self.reply.abandoned
+
+    @property
+    def missing(self) -> frozenset[TopicPartition]:
+        return self.partitions - self.found.keys()
+
+    def waits_for(self, what: str) -> None:
+        if self.reply is not None:
+            self.reply.waiting_for = what
+
+
+class OffsetFetchManager:
+    """Look-ups are retried with back-off until they are answered, refused for good, or given up."""
+
+    def __init__(self, group_id: str | None, coordinator: FindCoordinatorManager, backoff: Backoff) -> None:
+        self._group_id = group_id
+        self._coordinator = coordinator
+        self._backoff = backoff
+        self._pending: list[_Lookup] = []
+
+    def committed(self, event: GetCommitted) -> None:
+        """`Consumer.committed`."""
+        lookup = _Lookup(
+            event.partitions, event.reply.succeed, event.reply.fail, RequestState(self._backoff), event.reply
+        )
+        self._pending.append(lookup)
+
+    def look_up(self, partitions: frozenset[TopicPartition], on_found: OnCommitted, on_failed: OnFailed) -> None:
+        """For positions: nobody waits with a deadline, so it goes on until the group answers."""
+        self._pending.append(_Lookup(partitions, on_found, on_failed, RequestState(self._backoff)))
+
+    def poll(self, now_ms: float) -> PollResult:
+        self._pending = [lookup for lookup in self._pending if not lookup.given_up]
+        if not self._pending:
+            return PollResult([], NEVER_MS)
+        self._coordinator.need()
+        destination = self._coordinator.destination
+        if destination is None:
+            for lookup in self._pending:
+                lookup.waits_for(f"the coordinator of group {self._group_id}{self._coordinator.last_error}")
+            return PollResult([], NEVER_MS)
+        requests = [self._send(lookup, destination) for lookup in self._pending if lookup.state.ready(now_ms)]
+        self._pending = [lookup for lookup in self._pending if not lookup.state.in_flight]
+        return PollResult(requests, min((lookup.state.wake_at_ms for lookup in self._pending), default=NEVER_MS))
+
+    def _send(self, lookup: _Lookup, destination: Destination) -> AnyUnsentRequest:
+        lookup.state.sent()
+        lookup.waits_for(f"the answer of coordinator {destination.node} to OffsetFetch")
+        assert self._group_id is not None
+        request = partial(_request, self._group_id, lookup.missing)
+        return UnsentRequest(
+            request=request(MAX_VERSION),
+            for_version=request,
+            destination=destination,
+            on_answer=partial(self._on_answer, lookup),
+            on_failure=partial(self._on_failure, lookup),
+            max_version=MAX_VERSION,
+        )
+
+    def _on_answer(self, lookup: _Lookup, answer: OffsetFetchResponse, now_ms: float) -> None:
+        whole = answer.groups[0] if answer.groups else answer
+        code = ErrorCode.of(whole.error_code)
+        if code is not ErrorCode.NONE:
+            error = error_for(code, f"fetching committed offsets of group {self._group_id}")
+            if code in _MOVED:
+                self._coordinator.lost(error)
+            self._retry(lookup, error, now_ms)
+            return
+        answered = {
+            TopicPartition(topic.name, partition.partition_index): partition
+            for topic in whole.topics
+            for partition in topic.partitions
+        }
+        self._take(lookup, answered, now_ms)
+
+    def _take(self, lookup: _Lookup, answered: Mapping[TopicPartition, _Answered], now_ms: float) -> None:
+        codes = {tp: ErrorCode.of(partition.error_code) for tp, partition in answered.items()}
+        if refused := {tp.topic for tp, code in codes.items() if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED}:
+            lookup.on_failed(TopicAuthorizationError(refused))
+            return
+        for tp, code in codes.items():
+            if code is ErrorCode.NONE:
+                lookup.found[tp] = _position(answered[tp])
+            elif code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                lookup.found[tp] = None
+        if not lookup.missing:
+            lookup.on_found(lookup.found)
+            return
+        # A transaction is pending on the rest (UNSTABLE_OFFSET_COMMIT), or the broker left it out: never guess.
+        left = min(lookup.missing)
+        code = codes.get(left, ErrorCode.UNKNOWN_SERVER_ERROR)
+        error = error_for(code, f"fetching the committed offset of {left} for group {self._group_id}")
+        self._retry(lookup, error, now_ms, omitted=left not in codes)
+
+    def _on_failure(self, lookup: _Lookup, error: KafkaError, now_ms: float) -> None:
+        self._coordinator.lost(error)
+        self._retry(lookup, error, now_ms)
+
+    def _retry(self, lookup: _Lookup, error: KafkaError, now_ms: float, *, omitted: bool = False) -> None:
+        if not error.retriable and not omitted:
+            lookup.on_failed(error)
+            return
+        lookup.state.failed(now_ms)
+        lookup.waits_for(f"a retry of OffsetFetch (last error: {error})")
+        self._pending.append(lookup)
+
+
+def _position(partition: _Answered) -> OffsetAndMetadata | None:
+    """A negative offset means that nothing was committed."""
+    if partition.committed_offset < 0:
+        return None
+    epoch = leader_epoch_or_none(partition.committed_leader_epoch)
+    return OffsetAndMetadata(partition.committed_offset, partition.metadata or "", epoch)
+
+
+def _request(group_id: str, partitions: Iterable[TopicPartition], version: int) -> OffsetFetchRequest:
+    by_topic: defaultdict[str, list[int]] = defaultdict(list)
+    for tp in sorted(partitions):
+        by_topic[tp.topic].append(tp.partition)
+    # Before KIP-447 a broker cannot be asked to wait for pending transactions; Java asks without, too.
+    require_stable = version >= REQUIRE_STABLE_VERSION
+    if version < GROUPS_VERSION:
+        topics = [OffsetFetchRequestTopic(name=name, partition_indexes=numbers) for name, numbers in by_topic.items()]
+        return OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=require_stable)
+    named = [OffsetFetchRequestTopics(name=name, partition_indexes=numbers) for name, numbers in by_topic.items()]
+    group = OffsetFetchRequestGroup(group_id=group_id, topics=named)
+    return OffsetFetchRequest(groups=[group], require_stable=require_stable)

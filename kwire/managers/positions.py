@@ -1,0 +1,242 @@
+"""Positions: leads every assigned partition from INITIALIZING to FETCHING, through the committed offset or a reset.
+
+Fires the events of `states.partition`. An answer is applied only while its partition still has the epoch and waits in
+the state it had when the question was asked; a seek in between wins.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from kwire.clock import NEVER_MS
+from kwire.config import ConsumerConfig, OffsetReset, ResetKind
+from kwire.errors import IllegalStateError, KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from kwire.events import ErrorRaised, GetPosition, ResetPositions, ResetTo, Seek
+from kwire.managers.base import Deliver
+from kwire.managers.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ListOffsetsManager
+from kwire.managers.offset_fetch import Committed, OffsetFetchManager
+from kwire.managers.unsent import PollResult
+from kwire.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kwire.states.partition import PartitionEvent
+from kwire.subscription.partition import AssignedPartition
+from kwire.subscription.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+_RESETS = {
+    ResetTo.EARLIEST: OffsetReset(ResetKind.EARLIEST),
+    ResetTo.LATEST: OffsetReset(ResetKind.LATEST),
+}
+
+
+class PositionsManager:
+    """Args:
+    wall_clock_ms: now in milliseconds since the epoch, for `auto_offset_reset="by_duration:..."`.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        subscription: Subscription,
+        offset_fetch: OffsetFetchManager,
+        list_offsets: ListOffsetsManager,
+        deliver: Deliver,
+        wall_clock_ms: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._subscription = subscription
+        self._offset_fetch = offset_fetch
+        self._list_offsets = list_offsets
+        self._deliver = deliver
+        self._wall_clock_ms = wall_clock_ms
+        self._asked: dict[TopicPartition, tuple[int, OffsetReset | None]] = {}
+        self._waits_for: dict[TopicPartition, str] = {}
+        self._waiters: list[GetPosition] = []
+        # Partitions that auto_offset_reset="none" leaves without a position, with the offset that was out of range.
+        self._stranded: dict[TopicPartition, int | None] = {}
+        # Partitions whose question was refused for good: asked again by the next poll, so that it raises again.
+        self._refused: set[TopicPartition] = set()
+
+    # --- what the application thread asks for ---------------------------------------------------------------
+
+    def on_poll(self) -> None:
+        """Raise again what an earlier poll raised, until the user has sought to an offset or has the permission."""
+        for tp in self._refused:
+            self._asked.pop(tp, None)
+        self._refused.clear()
+        self._raise_stranded()
+
+    def seek(self, event: Seek) -> None:
+        if event.partition not in self._subscription.partitions:
+            event.reply.fail(_unassigned(event.partition))
+            return
+        self._stranded.pop(event.partition, None)
+        self._subscription.fire(event.partition, PartitionEvent.SEEK, position=event.position)
+        self._subscription.publish()
+        event.reply.succeed(None)
+
+    def reset_to(self, event: ResetPositions) -> None:
+        partitions = event.partitions or frozenset(self._subscription.partitions)
+        if missing := partitions - self._subscription.partitions.keys():
+            event.reply.fail(_unassigned(min(missing)))
+            return
+        for tp in partitions:
+            self._stranded.pop(tp, None)
+            self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=_RESETS[event.to])
+        self._subscription.publish()
+        event.reply.succeed(None)
+
+    def position(self, event: GetPosition) -> None:
+        self._waiters.append(event)
+
+    # --- what fetching finds out ----------------------------------------------------------------------------
+
+    def out_of_range(self, partition: AssignedPartition, log_start_offset: int) -> None:
+        """The broker has no record at the fetch position: reset by the policy, or tell the user."""
+        tp, offset, reset = partition.topic_partition, partition.fetch_offset, self._config.auto_offset_reset
+        log.warning("offset %d of %s is out of range; the log starts at %d", offset, tp, log_start_offset)
+        if reset.kind is ResetKind.NONE:
+            self._stranded[tp] = offset
+        self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=reset)
+        self._subscription.publish()
+        self._raise_stranded()
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    def poll(self, now_ms: float) -> PollResult:
+        """Asks through the other managers, so it has no requests of its own."""
+        self._forget_unassigned()
+        if self._subscription.initializing:
+            self._load_committed()
+        if self._subscription.awaiting_reset:
+            self._ask_for_resets()
+        self._waiters = [waiter for waiter in self._waiters if not self._answer(waiter)]
+        return PollResult([], NEVER_MS)
+
+    def _forget_unassigned(self) -> None:
+        waiting = self._subscription.initializing | self._subscription.awaiting_reset
+        for tp in self._asked.keys() - waiting:
+            del self._asked[tp]
+            self._waits_for.pop(tp, None)
+        for tp in self._stranded.keys() - self._subscription.awaiting_reset:
+            del self._stranded[tp]
+
+    def _not_asked(self, partitions: Iterable[TopicPartition]) -> list[AssignedPartition]:
+        """Those that nothing is under way for, given their epoch and the reset they want; now it is."""
+        due = []
+        for tp in sorted(partitions):
+            partition = self._subscription.partitions[tp]
+            question = (partition.epoch, partition.reset)
+            if self._asked.get(tp) != question:
+                self._asked[tp] = question
+                due.append(partition)
+        return due
+
+    # --- committed offsets ----------------------------------------------------------------------------------
+
+    def _load_committed(self) -> None:
+        due = self._not_asked(self._subscription.initializing)
+        if not due:
+            return
+        epochs = {partition.topic_partition: partition.epoch for partition in due}
+        if self._config.group_id is None:
+            self._apply_committed(epochs, dict.fromkeys(epochs))
+        else:
+            on_found = partial(self._apply_committed, epochs)
+            on_failed = partial(self._on_failed, epochs)
+            self._offset_fetch.look_up(frozenset(epochs), on_found, on_failed)
+
+    def _apply_committed(self, epochs: dict[TopicPartition, int], committed: Committed) -> None:
+        for tp, position in committed.items():
+            partition = self._current(tp, epochs[tp])
+            if partition is None or tp not in self._subscription.initializing:
+                continue
+            if position is not None:
+                self._subscription.fire(tp, PartitionEvent.COMMITTED_OFFSET_FOUND, position=position)
+                continue
+            reset = self._config.auto_offset_reset
+            if reset.kind is ResetKind.NONE:
+                self._stranded[tp] = None
+            self._subscription.fire(tp, PartitionEvent.NO_COMMITTED_OFFSET, reset=reset)
+        self._raise_stranded()
+
+    # --- resets ---------------------------------------------------------------------------------------------
+
+    def _ask_for_resets(self) -> None:
+        for partition in self._not_asked(self._subscription.awaiting_reset):
+            reset = partition.reset
+            if reset is not None and reset.kind is not ResetKind.NONE:
+                self._ask(partition.topic_partition, partition.epoch, self._timestamp(reset))
+
+    def _ask(self, tp: TopicPartition, epoch: int, timestamp: int) -> None:
+        question = self._asked[tp]
+
+        def on_offset(found: OffsetAndTimestamp | None, now_ms: float) -> None:
+            if not wanted():
+                return
+            if found is None and timestamp != LATEST_TIMESTAMP:
+                self._ask(tp, epoch, LATEST_TIMESTAMP)  # every record is older than that: go to the end
+            elif found is not None:
+                position = OffsetAndMetadata(found.offset, leader_epoch=found.leader_epoch)
+                self._subscription.fire(tp, PartitionEvent.RESET_DONE, position=position)
+
+        def wanted() -> bool:
+            waiting = tp in self._subscription.awaiting_reset
+            return waiting and self._asked.get(tp) == question and self._current(tp, epoch) is not None
+
+        def waits_for(what: str) -> None:
+            self._waits_for[tp] = what
+
+        on_error = partial(self._on_failed, {tp: epoch})
+        self._list_offsets.ask(
+            tp, timestamp, on_offset=on_offset, on_error=on_error, wanted=wanted, waits_for=waits_for
+        )
+
+    def _timestamp(self, reset: OffsetReset) -> int:
+        match reset.kind:
+            case ResetKind.EARLIEST:
+                return EARLIEST_TIMESTAMP
+            case ResetKind.BY_DURATION:
+                return max(0, self._wall_clock_ms() - (reset.duration_ms or 0))
+            case _:
+                return LATEST_TIMESTAMP
+
+    # --- what others hear -----------------------------------------------------------------------------------
+
+    def _current(self, tp: TopicPartition, epoch: int) -> AssignedPartition | None:
+        partition = self._subscription.partitions.get(tp)
+        return partition if partition is not None and partition.epoch == epoch else None
+
+    def _on_failed(self, epochs: dict[TopicPartition, int], error: KafkaError) -> None:
+        """Refused for good: the user hears of it, and the next poll asks again."""
+        current = {tp for tp, epoch in epochs.items() if self._current(tp, epoch) is not None}
+        self._refused |= current
+        if current:
+            self._deliver(ErrorRaised(error, self._subscription.generation))
+
+    def _raise_stranded(self) -> None:
+        if not self._stranded:
+            return
+        out_of_range = {tp: offset for tp, offset in self._stranded.items() if offset is not None}
+        error = OffsetOutOfRangeError(out_of_range) if out_of_range else NoOffsetForPartitionError(self._stranded)
+        self._deliver(ErrorRaised(error, self._subscription.generation))
+
+    def _answer(self, waiter: GetPosition) -> bool:
+        """Answer a `position()` if it can be; whether it is over."""
+        tp, reply = waiter.partition, waiter.reply
+        partition = self._subscription.partitions.get(tp)
+        if partition is None:
+            reply.fail(_unassigned(tp))
+        elif partition.has_position and partition.consumed is not None:
+            reply.succeed(partition.consumed.offset)
+        elif tp in self._stranded:
+            reply.fail(NoOffsetForPartitionError({tp}))
+        else:
+            reply.waiting_for = self._waits_for.get(tp, f"the committed offset of {tp}")
+        return reply.done or reply.abandoned
+
+
+def _unassigned(tp: TopicPartition) -> IllegalStateError:
+    return IllegalStateError(f"{tp} is not assigned to this consumer")

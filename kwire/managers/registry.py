@@ -1,0 +1,113 @@
+"""All request managers of one consumer, wired together and polled in a fixed order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kwire.assignors.base import Assignor
+from kwire.clock import NEVER_MS, Backoff
+from kwire.config import ConsumerConfig
+from kwire.fetching.buffer import FetchBuffer
+from kwire.managers.base import Deliver, RequestManager
+from kwire.managers.classic_group import ClassicGroupManager
+from kwire.managers.fetch import FetchManager
+from kwire.managers.find_coordinator import FindCoordinatorManager
+from kwire.managers.heartbeat import HeartbeatManager
+from kwire.managers.list_offsets import ListOffsetsManager
+from kwire.managers.membership import PollTimer
+from kwire.managers.metadata import MetadataManager
+from kwire.managers.offset_commit import OffsetCommitManager
+from kwire.managers.offset_fetch import OffsetFetchManager
+from kwire.managers.positions import PositionsManager
+from kwire.managers.unsent import AnyUnsentRequest, PollResult
+from kwire.subscription.subscription import Subscription
+
+FLOOR_MS = 10.0
+
+
+class Environment(NamedTuple):
+    """What the managers get from outside: where their news go, and what they must not find out by themselves."""
+
+    deliver: Deliver
+    on_data: Callable[[], None]
+    polled_at_ms: Callable[[], float]
+    wall_clock_ms: Callable[[], int]
+
+
+class RequestManagers:
+    """The network thread's managers.
+
+    The order of polling matters in three places: commits before the membership, so that a commit of this generation is
+    queued before a leave; the positions before the two managers they ask through; fetches last, with positions known.
+    `impatient` lists managers that broke the wait rule of `PollResult`; tests want it empty.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        assignors: Sequence[Assignor],
+        subscription: Subscription,
+        buffer: FetchBuffer,
+        environment: Environment,
+    ) -> None:
+        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        deliver = environment.deliver
+        self.subscription = subscription
+        self.impatient: deque[str] = deque(maxlen=100)
+        self.coordinator = FindCoordinatorManager(config.group_id, backoff, deliver)
+        self.metadata = MetadataManager(
+            subscription,
+            backoff,
+            deliver,
+            max_age_ms=config.metadata_max_age_ms,
+            allow_auto_create_topics=config.allow_auto_create_topics,
+        )
+        self.membership = ClassicGroupManager(
+            config, assignors, subscription, self.coordinator, self.metadata, deliver, backoff
+        )
+        self.offset_commit = OffsetCommitManager(
+            config, subscription, self.coordinator, self.membership, deliver, backoff
+        )
+        self.heartbeat = HeartbeatManager(
+            self.membership,
+            self.coordinator,
+            PollTimer(config.max_poll_interval_ms, environment.polled_at_ms),
+            backoff,
+            session_timeout_ms=config.session_timeout_ms,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+        )
+        self.offset_fetch = OffsetFetchManager(config.group_id, self.coordinator, backoff)
+        self.list_offsets = ListOffsetsManager(config, self.metadata, backoff)
+        self.positions = PositionsManager(
+            config, subscription, self.offset_fetch, self.list_offsets, deliver, environment.wall_clock_ms
+        )
+        self.fetch = FetchManager(
+            config, subscription, self.metadata, self.positions, buffer, deliver, environment.on_data, backoff
+        )
+        self._in_order: tuple[RequestManager, ...] = (
+            self.offset_commit,
+            self.heartbeat,
+            self.membership,
+            self.positions,
+            self.offset_fetch,
+            self.list_offsets,
+            self.coordinator,
+            self.fetch,
+            self.metadata,
+        )
+
+    def poll(self, now_ms: float) -> PollResult:
+        """Everything there is to send, and the earliest moment any manager wants to be polled again."""
+        requests: list[AnyUnsentRequest] = []
+        wake_at_ms = NEVER_MS
+        for manager in self._in_order:
+            result = manager.poll(now_ms)
+            if result.wake_at_ms <= now_ms and not result.requests:
+                # The wait rule is broken: a bug, but one that a floor under the wait turns from a spin into a delay.
+                self.impatient.append(type(manager).__name__)
+                result = PollResult([], now_ms + FLOOR_MS)
+            requests += result.requests
+            wake_at_ms = min(wake_at_ms, result.wake_at_ms)
+        return PollResult(requests, wake_at_ms)

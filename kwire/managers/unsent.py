@@ -1,0 +1,82 @@
+"""The one currency between managers and the network: a request that is not sent yet, with the handlers of its
+answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+from kwire.clock import NEVER_MS
+from kwire.errors import KafkaError
+from kwire.model import Node
+from kwire.protocol.schema import Message, Request
+
+R = TypeVar("R", bound=Message)
+
+
+class Channel(Enum):
+    """A broker answers one request of a connection at a time, so what must not wait has a connection of its own."""
+
+    CONTROL = auto()
+    """Metadata, offsets, coordinator look-ups."""
+    COORDINATOR = auto()
+    """Heartbeats and commits: never behind a fetch. Joins block it, and heartbeats pause for them."""
+    FETCH = auto()
+    """Long polls of up to `fetch_max_wait_ms`."""
+
+
+class Destination(NamedTuple):
+    """A broker, or None for whichever is the least busy."""
+
+    node: Node | None
+    channel: Channel
+
+
+ANY_NODE = Destination(None, Channel.CONTROL)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class UnsentRequest(Generic[R]):
+    """A request on its way out. Exactly one of the two handlers is called, exactly once, in a later turn of the loop.
+
+    Attributes:
+        request: The message; fields that the negotiated version lacks are left out.
+        for_version: Makes the message for a version, for the APIs that changed their shape. None: `request` as it is.
+        on_answer: Called with the decoded answer and the time.
+        on_failure: Called when there will be no answer: disconnected, timed out, version not offered.
+        min_version, max_version: Narrow the negotiated version where the meaning of the request needs it.
+        timeout_ms: From now until the answer; None for `request_timeout_ms`.
+    """
+
+    request: Request[R]
+    destination: Destination
+    on_answer: Callable[[R, float], None]
+    on_failure: Callable[[KafkaError, float], None]
+    for_version: Callable[[int], Request[R]] | None = None
+    min_version: int | None = None
+    max_version: int | None = None
+    timeout_ms: float | None = None
+
+    def __repr__(self) -> str:
+        node = self.destination.node
+        return f"<{type(self.request).__name__} to {node or 'any broker'}>"
+
+
+AnyUnsentRequest: TypeAlias = UnsentRequest[Any]
+"""A request whose kind of answer only its own handlers know."""
+
+
+class PollResult(NamedTuple):
+    """What a manager wants: requests to send, and when to be polled again if nothing happens before.
+
+    The wait rule: `wake_at_ms` may be in the past only together with a request (KAFKA-20426 and its siblings were all
+    managers that asked to be polled at once and had nothing to send).
+    """
+
+    requests: list[AnyUnsentRequest]
+    wake_at_ms: float = NEVER_MS
+
+
+NOTHING_TO_SEND = PollResult([], NEVER_MS)

@@ -1,0 +1,274 @@
+"""The network client: which connection a request goes out on, when a broker is dialled, and when a request has failed.
+
+Called by the loop, once a turn. A request waits here until its broker's connection is ready; its time runs from the
+moment it was handed over, so a broker that is never reached times out like one that never answers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import trio
+
+from kwire.clock import NEVER_MS, Backoff
+from kwire.config import ConsumerConfig
+from kwire.errors import BootstrapError, DisconnectError, KafkaError, KafkaTimeoutError
+from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination
+from kwire.model import Node
+from kwire.network.connection import Completed, Connection
+from kwire.network.transport import Transport
+
+log = logging.getLogger(__name__)
+
+Nodes = Callable[[], Mapping[int, Node]]
+
+
+class ConnectionKey(NamedTuple):
+    node_id: int
+    channel: Channel
+
+
+@dataclass(slots=True)
+class _Waiting:
+    request: AnyUnsentRequest
+    expires_at_ms: float
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """What dialling a broker came to, and when it may be dialled again."""
+
+    error: KafkaError
+    failures: int
+    not_before_ms: float
+
+
+class NetworkClient:
+    """Args:
+    nodes: the brokers that metadata knows now.
+    wake: makes the loop take another turn.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        transport: Transport,
+        nodes: Nodes,
+        wake: Callable[[], None],
+        *,
+        client_id: str,
+        reconnect_backoff: Backoff,
+        setup_backoff: Backoff,
+    ) -> None:
+        self._config = config
+        self._transport = transport
+        self._nodes = nodes
+        self._wake = wake
+        self._client_id = client_id
+        self._reconnect_backoff = reconnect_backoff
+        self._setup_backoff = setup_backoff
+        # Bootstrap servers have negative ids, as in Java: who they are is known once they have answered.
+        self._bootstrap = [Node(-1 - i, at.host, at.port) for i, at in enumerate(config.bootstrap_servers)]
+        self._connections: dict[ConnectionKey, Connection] = {}
+        self._troubles: dict[ConnectionKey, _Trouble] = {}
+        self._waiting: list[_Waiting] = []
+        self._completed: deque[Completed] = deque()
+        self._nursery: trio.Nursery | None = None
+        self.ever_connected = False
+        self.bootstrap_error: BootstrapError | None = None
+
+    def attach(self, nursery: trio.Nursery | None) -> None:
+        """Where connections live; None when the loop has ended."""
+        self._nursery = nursery
+
+    # --- one turn -------------------------------------------------------------------------------------------
+
+    def send(self, requests: Iterable[AnyUnsentRequest], now_ms: float) -> None:
+        """Take over requests; their handlers run in a later turn."""
+        for request in requests:
+            timeout_ms = self._config.request_timeout_ms if request.timeout_ms is None else request.timeout_ms
+            self._waiting.append(_Waiting(request, now_ms + timeout_ms))
+
+    def poll(self, now_ms: float) -> float:
+        """Put what can go on its connections, dial what must be dialled; when to come back."""
+        self._reap(now_ms)
+        self._expire(now_ms)
+        self._close_idle(now_ms)
+        waiting, self._waiting = self._waiting, []
+        wake_at_ms = NEVER_MS
+        for item in waiting:
+            connection, ready_at_ms = self._connection_for(item.request.destination, now_ms)
+            if connection is not None and connection.is_ready:
+                connection.send(item.request, item.expires_at_ms, now_ms)
+            else:
+                self._waiting.append(item)
+                wake_at_ms = min(wake_at_ms, item.expires_at_ms, ready_at_ms)
+        unanswered = (connection.expires_at_ms for connection in self._connections.values())
+        return min(wake_at_ms, self._idle_at_ms(), *unanswered)
+
+    def complete(self, now_ms: float) -> int:
+        """Run the handlers of everything that was answered or has failed; how many there were."""
+        count = len(self._completed)
+        for _ in range(count):
+            self._completed.popleft()(now_ms)
+        return count
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is on its way out, under way, or answered and not handled."""
+        return bool(self._waiting or self._completed or any(c.in_flight for c in self._connections.values()))
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close(DisconnectError("the consumer was closed"))
+
+    # --- connections ----------------------------------------------------------------------------------------
+
+    def _connection_for(self, destination: Destination, now_ms: float) -> tuple[Connection | None, float]:
+        """The connection, dialled if need be, and when dialling is possible if it is not now."""
+        if destination.node is None:
+            return self._any_connection(now_ms)
+        return self._connection_to(destination.node, destination.channel, now_ms)
+
+    def _connection_to(self, node: Node, channel: Channel, now_ms: float) -> tuple[Connection | None, float]:
+        key = ConnectionKey(node.id, channel)
+        connection = self._connections.get(key)
+        if connection is not None and _moved(connection.node, node):
+            connection.close(DisconnectError(f"broker {connection.node} has moved to {node.host}:{node.port}"))
+            connection = None
+        if connection is not None:
+            return connection, NEVER_MS
+        trouble = self._troubles.get(key)
+        if trouble is not None and now_ms < trouble.not_before_ms:
+            return None, trouble.not_before_ms
+        return self._dial(key, node, now_ms), NEVER_MS
+
+    def _any_connection(self, now_ms: float) -> tuple[Connection | None, float]:
+        """The ready connection with the least in flight, or one that is being made, or a new one."""
+        candidates = self._candidates()
+        known = [self._connections.get(ConnectionKey(node.id, Channel.CONTROL)) for node in candidates]
+        live = [connection for connection in known if connection is not None]
+        if ready := [connection for connection in live if connection.is_ready]:
+            return min(ready, key=lambda connection: connection.in_flight), NEVER_MS
+        if live:
+            return live[0], NEVER_MS
+        soonest_ms = NEVER_MS
+        # Least recently failed first, so that a dead broker does not hide a live one.
+        for node in sorted(candidates, key=self._not_before_ms):
+            connection, ready_at_ms = self._connection_to(node, Channel.CONTROL, now_ms)
+            if connection is not None:
+                return connection, NEVER_MS
+            soonest_ms = min(soonest_ms, ready_at_ms)
+        return None, soonest_ms
+
+    def _candidates(self) -> list[Node]:
+        """Who may answer anything: the brokers of the metadata, or the bootstrap servers while none is reachable."""
+        known = list(self._nodes().values())
+        if known and not all(self._is_in_trouble(node) for node in known):
+            return known
+        return known + self._bootstrap
+
+    def _is_in_trouble(self, node: Node) -> bool:
+        return ConnectionKey(node.id, Channel.CONTROL) in self._troubles
+
+    def _not_before_ms(self, node: Node) -> float:
+        trouble = self._troubles.get(ConnectionKey(node.id, Channel.CONTROL))
+        return trouble.not_before_ms if trouble is not None else 0.0
+
+    def _dial(self, key: ConnectionKey, node: Node, now_ms: float) -> Connection:
+        assert self._nursery is not None
+        connection = Connection(
+            node, self._client_id, self._transport, completed=self._completed, wake=self._wake, now_ms=now_ms
+        )
+        self._connections[key] = connection
+        failures = self._troubles[key].failures if key in self._troubles else 0
+        setup_timeout_ms = self._setup_backoff.delay_ms(failures + 1)
+        self._nursery.start_soon(connection.run, setup_timeout_ms, self._config.request_timeout_ms)
+        return connection
+
+    # --- what goes wrong ------------------------------------------------------------------------------------
+
+    def _reap(self, now_ms: float) -> None:
+        """Forget closed connections; what waited for a broker that cannot be reached fails with the reason."""
+        for key, connection in list(self._connections.items()):
+            if connection.is_ready:
+                self._troubles.pop(key, None)
+                self.ever_connected, self.bootstrap_error = True, None
+            elif connection.is_closed:
+                del self._connections[key]
+                self._on_closed(key, connection, now_ms)
+
+    def _on_closed(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
+        error = connection.error
+        if error is None:
+            return
+        log.info("%s", error)
+        before = self._troubles.get(key)
+        failures = 1 if before is None else before.failures + 1
+        self._troubles[key] = _Trouble(error, failures, now_ms + self._reconnect_backoff.delay_ms(failures))
+        self._fail_waiting(lambda destination: _is_for(destination, key), error)
+        candidates = [ConnectionKey(node.id, Channel.CONTROL) for node in self._candidates()]
+        if all(candidate in self._troubles for candidate in candidates):
+            self._fail_unreachable(candidates)
+
+    def _fail_unreachable(self, candidates: Iterable[ConnectionKey]) -> None:
+        """Not one broker can be reached. Say so at once: those who wait have deadlines of their own."""
+        reasons = "; ".join(dict.fromkeys(str(self._troubles[key].error) for key in candidates))
+        error = BootstrapError(f"no broker can be reached: {reasons}")
+        if not self.ever_connected:
+            self.bootstrap_error = error
+        self._fail_waiting(lambda destination: destination.node is None, error)
+
+    def _fail_waiting(self, concerned: Callable[[Destination], bool], error: KafkaError) -> None:
+        kept: list[_Waiting] = []
+        for item in self._waiting:
+            if concerned(item.request.destination):
+                self._fail(item.request, error)
+            else:
+                kept.append(item)
+        self._waiting = kept
+
+    def _fail(self, request: AnyUnsentRequest, error: KafkaError) -> None:
+        self._completed.append(lambda now_ms: request.on_failure(error, now_ms))
+        self._wake()
+
+    def _expire(self, now_ms: float) -> None:
+        """Requests that waited too long to be sent fail; a connection that owes an answer too long is closed."""
+        overdue = [item for item in self._waiting if item.expires_at_ms <= now_ms]
+        if overdue:
+            self._waiting = [item for item in self._waiting if item.expires_at_ms > now_ms]
+        for item in overdue:
+            what, node = type(item.request.request).__name__, item.request.destination.node
+            self._fail(item.request, KafkaTimeoutError(f"{what} could not be sent to {node or 'any broker'} in time"))
+        for connection in self._connections.values():
+            if connection.expires_at_ms <= now_ms:
+                # Half-open connections look like this: the broker is gone, and nothing says so.
+                connection.close(DisconnectError(f"broker {connection.node}: no answer in time; connection given up"))
+
+    # --- what idles -----------------------------------------------------------------------------------------
+
+    def _idle_at_ms(self) -> float:
+        return min((self._idle_out_ms(connection) for connection in self._connections.values()), default=NEVER_MS)
+
+    def _idle_out_ms(self, connection: Connection) -> float:
+        max_idle_ms = self._config.connections_max_idle_ms
+        in_use = connection.in_flight or not connection.is_ready
+        return NEVER_MS if in_use or max_idle_ms < 0 else connection.used_at_ms + max_idle_ms
+
+    def _close_idle(self, now_ms: float) -> None:
+        """Close what nobody has used for `connections_max_idle_ms`; it is dialled again when needed."""
+        for connection in self._connections.values():
+            if self._idle_out_ms(connection) <= now_ms:
+                connection.close()
+
+
+def _moved(dialled: Node, now: Node) -> bool:
+    return (dialled.host, dialled.port) != (now.host, now.port)
+
+
+def _is_for(destination: Destination, key: ConnectionKey) -> bool:
+    return destination.node is not None and destination.node.id == key.node_id and destination.channel is key.channel

@@ -1,0 +1,114 @@
+"""What each application event means to the managers: the one place where the two are connected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from kwire.events import (
+    ApplicationEvent,
+    Assign,
+    BufferDrained,
+    CallbackCompleted,
+    Close,
+    Commit,
+    CommitAsync,
+    EnforceRebalance,
+    GetCommitted,
+    GetLag,
+    GetPosition,
+    LookUpOffsets,
+    LookUpTopics,
+    PollStarted,
+    RecordsDelivered,
+    ResetPositions,
+    Seek,
+    SetPaused,
+    Subscribe,
+    Unsubscribe,
+)
+from kwire.managers.registry import RequestManagers
+from kwire.subscription.subscription import Subscription
+
+
+class Inbox:
+    """Args:
+    on_close: told of the Close event, which is the loop's own business.
+    """
+
+    def __init__(self, managers: RequestManagers, on_close: Callable[[Close], None], *, read_committed: bool) -> None:
+        self._managers = managers
+        self._on_close = on_close
+        self._read_committed = read_committed
+
+    @property
+    def _subscription(self) -> Subscription:
+        return self._managers.subscription
+
+    def process(self, event: ApplicationEvent, now_ms: float) -> None:  # noqa: C901  one case an event, one line each
+        """Carry out one event."""
+        match event:
+            case RecordsDelivered():
+                self._subscription.note_delivered(event.delivered)
+            case PollStarted():
+                self._managers.membership.on_poll()
+                self._managers.positions.on_poll()
+            case BufferDrained():
+                pass  # the turn it causes polls the fetches
+            case Subscribe():
+                self._subscribe(event)
+            case Assign():
+                self._assign(event, now_ms)
+            case Unsubscribe():
+                self._unsubscribe(event)
+            case Seek():
+                self._managers.positions.seek(event)
+            case ResetPositions():
+                self._managers.positions.reset_to(event)
+            case SetPaused():
+                self._subscription.set_paused(event.partitions, event.paused)
+                event.reply.succeed(None)
+            case GetPosition():
+                self._managers.positions.position(event)
+            case GetLag():
+                event.reply.succeed(self._lag(event))
+            case Commit():
+                self._managers.offset_commit.commit(event)
+            case CommitAsync():
+                self._managers.offset_commit.commit_async(event, now_ms)
+            case GetCommitted():
+                self._managers.offset_fetch.committed(event)
+            case LookUpOffsets():
+                self._managers.list_offsets.look_up(event)
+            case LookUpTopics():
+                self._managers.metadata.look_up(event)
+            case CallbackCompleted():
+                self._managers.membership.on_callback_completed(event.attempt)
+            case EnforceRebalance():
+                self._managers.membership.rejoin_needed(event.reason)
+            case Close():
+                self._on_close(event)
+            case _:
+                assert_never(event)
+
+    def _subscribe(self, event: Subscribe) -> None:
+        self._subscription.subscribe(event.topics, event.pattern)
+        self._managers.membership.on_subscription_changed()
+        event.reply.succeed(None)
+
+    def _assign(self, event: Assign, now_ms: float) -> None:
+        # What the old assignment has consumed is committed before its partitions are forgotten (Java's assign).
+        self._managers.offset_commit.auto_commit(now_ms)
+        self._subscription.assign_manually(event.partitions)
+        event.reply.succeed(None)
+
+    def _unsubscribe(self, event: Unsubscribe) -> None:
+        self._managers.membership.leave("the consumer unsubscribed", event.reply)
+        self._subscription.unsubscribe()
+
+    def _lag(self, event: GetLag) -> int | None:
+        partition = self._subscription.partitions.get(event.partition)
+        if partition is None or partition.consumed is None or not partition.has_position:
+            return None
+        end = partition.end_offset(read_committed=self._read_committed)
+        return max(0, end - partition.consumed.offset) if end >= 0 else None

@@ -1,0 +1,128 @@
+"""The turns of the network thread.
+
+One turn: application events to the managers, handlers of answers, every manager polled, their requests to the client,
+and sleep until the earliest moment anybody named, or until something happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+import trio
+
+from kwire.events import Close
+from kwire.mailbox import Mailbox
+from kwire.managers.registry import RequestManagers
+from kwire.managers.unsent import AnyUnsentRequest
+from kwire.network.client import NetworkClient
+from kwire.network.inbox import Inbox
+
+T = TypeVar("T")
+
+# The longest sleep, as in Java's network thread: nobody should need it, and it bounds the harm of a missed wake-up.
+MAX_SLEEP_MS = 5_000.0
+
+
+class Waker:
+    """Wakes the loop from inside its own thread; a wake-up during a turn makes the next sleep return at once."""
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+
+    def wake(self) -> None:
+        self._event.set()
+
+    async def sleep(self, duration_ms: float) -> None:
+        with trio.move_on_after(max(0.0, duration_ms) / 1000.0):
+            await self._event.wait()
+        self._event = trio.Event()
+
+
+class NetworkLoop:
+    """Args:
+    now_ms: the clock that the deadlines of the application thread are measured with.
+    """
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        managers: RequestManagers,
+        client: NetworkClient,
+        waker: Waker,
+        now_ms: Callable[[], float],
+        *,
+        read_committed: bool,
+    ) -> None:
+        self._mailbox = mailbox
+        self._managers = managers
+        self._client = client
+        self._waker = waker
+        self._now_ms = now_ms
+        self._inbox = Inbox(managers, self._on_close, read_committed=read_committed)
+        self._closing: Close | None = None
+        self.turns = 0
+
+    async def run(self) -> None:
+        """Until closed. Everything the client started has ended when this returns."""
+        async with trio.open_nursery() as nursery:
+            self._client.attach(nursery)
+            while self._closing is None:
+                await self._turn_and_sleep()
+            await self._finish(self._closing)
+            self._client.close()
+            nursery.cancel_scope.cancel()
+
+    async def _turn_and_sleep(self) -> None:
+        wake_at_ms = self.turn(self._now_ms())
+        await self._waker.sleep(wake_at_ms - self._now_ms())
+
+    def turn(self, now_ms: float) -> float:
+        """One turn; when the next one is due."""
+        self.turns += 1
+        for event in self._mailbox.drain():
+            self._inbox.process(event, now_ms)
+        self._client.complete(now_ms)
+        requests, managers_at_ms = self._managers.poll(now_ms)
+        self._client.send(requests, now_ms)
+        client_at_ms = self._client.poll(now_ms)
+        self._mailbox.bootstrap_error = self._client.bootstrap_error
+        return min(managers_at_ms, client_at_ms, now_ms + MAX_SLEEP_MS)
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def _on_close(self, event: Close) -> None:
+        self._closing = event
+        self._waker.wake()
+
+    async def _finish(self, close: Close) -> None:
+        """Let commits finish, leave the group, end the fetch sessions; when time is up, the rest stays undone."""
+        while not self._managers.offset_commit.idle and self._now_ms() < close.deadline_ms:
+            wake_at_ms = self.turn(self._now_ms())
+            await self._waker.sleep(min(wake_at_ms, close.deadline_ms) - self._now_ms())
+        if close.leave_group:
+            self._managers.membership.leave("the consumer was closed")
+        farewell = [*self._managers.fetch.poll_on_close(), *self._managers.membership.poll(self._now_ms()).requests]
+        await self._send_and_await(farewell, close.deadline_ms)
+
+    async def _send_and_await(self, requests: Iterable[AnyUnsentRequest], deadline_ms: float) -> None:
+        unanswered = {id(request): request for request in requests}
+        self._client.send([_watched(request, unanswered) for request in unanswered.values()], self._now_ms())
+        while unanswered and self._now_ms() < deadline_ms:
+            wake_at_ms = self._client.poll(self._now_ms())
+            await self._waker.sleep(min(wake_at_ms, deadline_ms) - self._now_ms())
+            self._client.complete(self._now_ms())
+
+
+def _watched(request: AnyUnsentRequest, unanswered: dict[int, AnyUnsentRequest]) -> AnyUnsentRequest:
+    """The same request, which strikes itself off when it is over."""
+
+    def striking_off(handler: Callable[[T, float], None]) -> Callable[[T, float], None]:
+        def handle(outcome: T, now_ms: float) -> None:
+            unanswered.pop(id(request), None)
+            handler(outcome, now_ms)
+
+        return handle
+
+    return replace(request, on_answer=striking_off(request.on_answer), on_failure=striking_off(request.on_failure))

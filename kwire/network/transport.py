@@ -1,0 +1,29 @@
+"""The seam between the client and the world: everything above works the same over TCP, TLS or memory."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class ByteStream(Protocol):
+    """A connected stream. One task sends, another receives. Failures are OSError."""
+
+    async def send_all(self, data: bytes) -> None:
+        """Send everything."""
+        ...
+
+    async def receive_into(self, buffer: memoryview) -> int:
+        """Fill some of the buffer and return how much; 0 means the peer has closed."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close at once; never fails."""
+        ...
+
+
+class Transport(Protocol):
+    """Makes streams."""
+
+    async def connect(self, host: str, port: int) -> ByteStream:
+        """Dial. Raises OSError with what went wrong."""
+        ...
