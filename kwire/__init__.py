@@ -1,0 +1,38 @@
+"""kwire: a Kafka consumer written from scratch in Python. These are its public names."""
+
+from __future__ import annotations
+
+from kwire.config import ConsumerConfig
+from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
+from kwire.consumer.sync import Consumer
+from kwire.fetching.columns import Records
+from kwire.model import (
+    ConsumerGroupMetadata,
+    Header,
+    Node,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    PartitionInfo,
+    Record,
+    TimestampType,
+    TopicPartition,
+)
+from kwire.version import __version__
+
+__all__ = [
+    "Consumer",
+    "ConsumerConfig",
+    "ConsumerGroupMetadata",
+    "Header",
+    "Node",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "PartitionInfo",
+    "RebalanceConsumer",
+    "RebalanceListener",
+    "Record",
+    "Records",
+    "TimestampType",
+    "TopicPartition",
+    "__version__",
+]

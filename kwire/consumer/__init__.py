@@ -1,0 +1,1 @@
+"""The facades users hold: `Consumer`, and what its callbacks are given."""

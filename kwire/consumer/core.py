@@ -1,0 +1,215 @@
+"""The consumer without a colour: everything a facade does except waiting.
+
+`sync.Consumer` waits on the mailbox between two calls of `step`; an async facade awaits there. Used by one thread at a
+time, which the facade guards.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from re import Pattern
+from typing import Generic, TypeVar, cast
+
+from kwire.assignors import resolve
+from kwire.clock import monotonic_ms
+from kwire.config import ConsumerConfig
+from kwire.consumer.delivery import Delivery
+from kwire.errors import (
+    IllegalStateError,
+    InvalidArgumentError,
+    InvalidGroupIdError,
+)
+from kwire.events import (
+    BackgroundEvent,
+    BufferDrained,
+    CallbackCompleted,
+    CallbackKind,
+    Close,
+    CommitCompleted,
+    ErrorRaised,
+    PollStarted,
+    RecordsDelivered,
+    Reply,
+    RunCallback,
+    Seek,
+)
+from kwire.fetching.buffer import FetchBuffer
+from kwire.fetching.collector import CorruptPartitionError, FetchCollector
+from kwire.fetching.columns import Records
+from kwire.fetching.deserializing import Deserialize, Deserializers
+from kwire.mailbox import Mailbox
+from kwire.model import ConsumerGroupMetadata, K, OffsetAndMetadata, TopicPartition, V
+from kwire.network.thread import NetworkThread
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_numbers = itertools.count(1)
+
+
+class ConsumerCore(Generic[K, V]):
+    """One consumer's application side. Making one starts its network thread."""
+
+    def __init__(self, config: ConsumerConfig) -> None:
+        self.config = config
+        self.mailbox = Mailbox()
+        self.client_id = config.client_id or f"consumer-{config.group_id or 'kwire'}-{next(_numbers)}"
+        self.delivery: Delivery[K, V] = Delivery()
+        self.assignment: frozenset[TopicPartition] = frozenset()
+        self.closed = False
+        self._buffer = FetchBuffer()
+        self._collector: FetchCollector[K, V] = FetchCollector(
+            self._buffer,
+            _deserializers(config),
+            max_poll_records=config.max_poll_records,
+            read_committed=bool(config.isolation_level.value),
+            check_crcs=config.check_crcs,
+        )
+        assignors = resolve(config.partition_assignment_strategy)
+        self.thread = NetworkThread(config, assignors, self.mailbox, self._buffer, client_id=self.client_id)
+        self.thread.start()
+
+    # --- polling --------------------------------------------------------------------------------------------
+
+    def begin_poll(self) -> None:
+        """Note that the application came back for more: what it was handed may be committed now."""
+        if not self.mailbox.view.subscribed:
+            raise IllegalStateError("nothing to poll: subscribe to topics or assign partitions first")
+        self.mailbox.polled_at_ms = monotonic_ms()
+        self.note_delivered()
+
+    def note_delivered(self) -> None:
+        if delivered := self.delivery.take():
+            self.mailbox.note(RecordsDelivered(delivered))
+
+    def ask_for_work(self) -> None:
+        """There is nothing to return yet: let the network thread know that somebody polls."""
+        self.mailbox.post(PollStarted())
+
+    def collect(self) -> Records[K, V]:
+        """Records, as many as one poll may return; possibly none. Nothing may fail between this and the user."""
+        try:
+            chunks, delivered = self._collector.collect(self.mailbox.view)
+        except CorruptPartitionError as corrupt:
+            # The position stays in front of the damage: the next poll fetches it again, a seek steps over it.
+            self.mailbox.post(Seek(corrupt.topic_partition, corrupt.position, Reply()))
+            raise corrupt.error from corrupt.error.__cause__
+        if chunks:
+            self.delivery.hand_out(delivered)
+        elif delivered:
+            self.mailbox.note(RecordsDelivered(delivered))  # past records nobody may see: nothing to wait for
+        if self._buffer.take_drained():
+            self.mailbox.post(BufferDrained())
+        return Records(chunks)
+
+    # --- background events ----------------------------------------------------------------------------------
+
+    def next_event(self) -> BackgroundEvent | None:
+        """The oldest background event; errors of an older subscription are dropped on the way."""
+        while (event := self.mailbox.take()) is not None:
+            stale = isinstance(event, ErrorRaised) and event.generation not in (None, self.mailbox.view.generation)
+            if not stale:
+                return event
+        return None
+
+    def begin_callback(self, event: RunCallback) -> None:
+        if event.kind is CallbackKind.ASSIGNED:
+            self.assignment = event.partitions
+
+    def end_callback(self, event: RunCallback) -> None:
+        """The callback has run, one way or the other; the rebalance goes on."""
+        if event.kind is not CallbackKind.ASSIGNED:
+            self.assignment -= event.partitions
+        self.mailbox.post(CallbackCompleted(event.attempt))
+
+    def discard_callbacks(self) -> None:
+        """Callbacks of a rebalance that an unsubscribe has overtaken."""
+        self.mailbox.discard_background(lambda event: isinstance(event, RunCallback))
+
+    # --- checks ---------------------------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise IllegalStateError("this consumer is closed")
+        self.check_alive()
+
+    def check_alive(self) -> None:
+        """Raise what the network thread died of."""
+        if self.mailbox.failure is not None:
+            raise self.mailbox.failure
+
+    def check_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        if isinstance(partitions, TopicPartition):
+            raise InvalidArgumentError(f"expected a collection of partitions, not the single {partitions!r}")
+        if missing := set(partitions) - self.assignment:
+            names = ", ".join(map(str, sorted(missing)))
+            raise IllegalStateError(f"not assigned to this consumer: {names}")
+
+    def check_group(self, what: str) -> str:
+        if self.config.group_id is None:
+            raise InvalidGroupIdError(f"{what} needs a group: set group_id")
+        return self.config.group_id
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        group_id = self.check_group("group_metadata")
+        known = self.mailbox.view.group
+        return known or ConsumerGroupMetadata(group_id=group_id, group_instance_id=self.config.group_instance_id)
+
+    # --- commands -------------------------------------------------------------------------------------------
+
+    def take_completed_commits(self) -> list[CommitCompleted]:
+        """Commits that are done and have a callback to run; other events keep their places."""
+        completed: list[CommitCompleted] = []
+
+        def is_completed(event: BackgroundEvent) -> bool:
+            if isinstance(event, CommitCompleted):
+                completed.append(event)
+            return isinstance(event, CommitCompleted)
+
+        self.mailbox.discard_background(is_completed)
+        return completed
+
+    def reply(self) -> Reply[T]:
+        """A slot for an answer, whose filling wakes the waiting application."""
+        return Reply(on_done=self.mailbox.notify)
+
+    def local_position(self, tp: TopicPartition) -> int | None:
+        """The position, if the last poll handed out records of this partition."""
+        epoch = self.mailbox.view.epochs.get(tp)
+        return None if epoch is None else self.delivery.position(tp, epoch)
+
+    def post_close(self, deadline_ms: float, leave_group: bool) -> None:
+        self.mailbox.post(Close(deadline_ms, leave_group))
+
+
+def topics_or_pattern(topics: str | Iterable[str] | Pattern[str]) -> tuple[frozenset[str], Pattern[str] | None]:
+    """What `subscribe` was given, checked."""
+    if isinstance(topics, Pattern):
+        return frozenset(), topics
+    names = frozenset((topics,)) if isinstance(topics, str) else frozenset(topics)
+    for name in names:
+        if not str(name).strip():
+            raise InvalidArgumentError(f"a topic name cannot be {name!r}")
+    return names, None
+
+
+def checked_offsets(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
+) -> dict[TopicPartition, OffsetAndMetadata] | None:
+    """A copy of what is to be committed, so that later changes of the caller's mapping do not matter."""
+    if offsets is None:
+        return None
+    for tp, position in offsets.items():
+        if not isinstance(position, OffsetAndMetadata):
+            raise InvalidArgumentError(f"commit of {tp}: expected OffsetAndMetadata, not {position!r}")
+    return dict(offsets)
+
+
+def _deserializers(config: ConsumerConfig) -> Deserializers[K, V]:
+    # Settings carry no types; whoever writes Consumer[str, bytes] says what these two return.
+    return Deserializers(
+        key=cast("Deserialize[K] | None", config.key_deserializer),
+        value=cast("Deserialize[V] | None", config.value_deserializer),
+    )

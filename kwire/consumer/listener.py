@@ -1,0 +1,102 @@
+"""Rebalance listeners, and the view of the consumer that their methods are given (KIP-1306)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import Protocol, TypeAlias, cast
+
+from kwire.errors import IllegalStateError
+from kwire.events import CommitCallback
+from kwire.model import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    PartitionInfo,
+    TopicPartition,
+)
+
+Timeout: TypeAlias = float | timedelta
+"""Seconds."""
+
+Partitions: TypeAlias = frozenset[TopicPartition]
+
+
+class RebalanceConsumer(Protocol):
+    """What a callback may do with the consumer: everything but poll, close, subscribe, unsubscribe and assign."""
+
+    def assignment(self) -> Partitions: ...
+    def subscription(self) -> frozenset[str]: ...
+    def commit_sync(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, *, timeout: Timeout | None = None
+    ) -> None: ...
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        *,
+        callback: CommitCallback | None = None,
+    ) -> None: ...
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None: ...
+    def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None: ...
+    def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None: ...
+    def position(self, partition: TopicPartition, *, timeout: Timeout | None = None) -> int: ...
+    def committed(
+        self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
+    def pause(self, partitions: Collection[TopicPartition]) -> None: ...
+    def resume(self, partitions: Collection[TopicPartition]) -> None: ...
+    def paused(self) -> Partitions: ...
+    def partitions_for(self, topic: str, *, timeout: Timeout | None = None) -> list[PartitionInfo]: ...
+    def list_topics(self, *, timeout: Timeout | None = None) -> dict[str, list[PartitionInfo]]: ...
+    def offsets_for_times(
+        self, timestamps_ms: Mapping[TopicPartition, int], *, timeout: Timeout | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]: ...
+    def beginning_offsets(
+        self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
+    ) -> dict[TopicPartition, int]: ...
+    def end_offsets(
+        self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
+    ) -> dict[TopicPartition, int]: ...
+    def current_lag(self, partition: TopicPartition) -> int | None: ...
+    def group_metadata(self) -> ConsumerGroupMetadata: ...
+
+
+_ALLOWED = frozenset(name for name in vars(RebalanceConsumer) if not name.startswith("_"))
+
+
+class CallbackView:
+    """Passes the calls of `RebalanceConsumer` on to the consumer, until the callback is over."""
+
+    def __init__(self, consumer: RebalanceConsumer) -> None:
+        self._consumer: RebalanceConsumer | None = consumer
+
+    def as_consumer(self) -> RebalanceConsumer:
+        """This object, under the type that its `__getattr__` lives up to."""
+        return cast("RebalanceConsumer", self)
+
+    def expire(self) -> None:
+        self._consumer = None
+
+    def __getattr__(self, name: str) -> object:
+        if name not in _ALLOWED:
+            raise AttributeError(f"{name!r} cannot be called inside a rebalance callback")
+        if self._consumer is None:
+            raise IllegalStateError(f"{name}() on the consumer of a rebalance callback that is over")
+        return getattr(self._consumer, name)
+
+
+class RebalanceListener:
+    """Override what you need. The methods run on the thread that polls, inside `poll()`, `unsubscribe()` or `close()`.
+
+    An exception is raised from that call, after the rebalance step it belongs to is complete.
+    """
+
+    def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        """New partitions, before the first record of them; called for every completed rebalance, also with none."""
+
+    def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        """Partitions are about to be given back; they are still owned, so commits for them work."""
+
+    def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        """Partitions already belong to somebody else; commits fail. Does what revoked does, unless overridden."""
+        self.on_partitions_revoked(consumer, partitions)
