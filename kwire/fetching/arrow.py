@@ -1,0 +1,167 @@
+"""Columns to Arrow, in the schema of Spark's Kafka source, without a Python object per record.
+
+Contract: keys and values are copied once, by Arrow, out of the fetch buffer; everything else is arrays already. pyarrow
+is optional (`kwire[arrow]`) and imported here only. Called by `Records` and by the Spark data source.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kwire.errors import CorruptRecordError
+
+try:
+    import pyarrow as pa
+except ImportError as error:  # pragma: no cover  the tests have it
+    raise ImportError("Arrow output needs pyarrow; install it with: pip install 'kwire[arrow]'") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pandas as pd
+    import polars as pl
+
+    from kwire.fetching.columns import PartitionRecords
+    from kwire.model import K, V
+    from kwire.protocol.record_batch import Buffer
+    from kwire.protocol.record_columns import RecordColumns
+    from kwire.protocol.record_headers import HeaderColumns
+    from kwire.protocol.record_varints import Ints
+
+_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_HEADERS = pa.list_(pa.field("element", _HEADER))
+
+# Names, order, types and nullability are those Spark compares with (`spark.read.format("kafka")`, includeHeaders).
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestampType", pa.int32()),
+        ("headers", _HEADERS),
+    ]
+)
+
+# Spark takes binary columns with 32-bit offsets only, so one batch spans at most this much of the buffer.
+_MAX_SPAN_BYTES = 2**31 - 1
+_US_PER_MS = 1000
+_MAX_TIMESTAMP_MS = (2**63 - 1) // _US_PER_MS
+
+
+def to_table(chunks: Sequence[PartitionRecords[K, V]]) -> pa.Table:
+    """All chunks as one table, a record batch for each (more for one of over 2 GiB)."""
+    batches = [batch for chunk in chunks for batch in to_batches(chunk)]
+    return pa.Table.from_batches(batches, schema=SCHEMA)
+
+
+def to_pandas(chunks: Sequence[PartitionRecords[K, V]]) -> pd.DataFrame:
+    """`to_table` for pandas."""
+    try:
+        import pandas as pd  # noqa: F401  pyarrow needs it; asking first gives the clear error
+    except ImportError as error:
+        raise ImportError("to_pandas() needs pandas beside kwire[arrow]: pip install pandas") from error
+    return to_table(chunks).to_pandas()
+
+
+def to_polars(chunks: Sequence[PartitionRecords[K, V]]) -> pl.DataFrame:
+    """`to_table` for polars."""
+    try:
+        import polars as pl
+    except ImportError as error:
+        raise ImportError("to_polars() needs polars beside kwire[arrow]: pip install polars") from error
+    return pl.from_arrow(to_table(chunks))
+
+
+def to_batches(chunk: PartitionRecords[K, V], *, max_span_bytes: int = _MAX_SPAN_BYTES) -> Iterator[pa.RecordBatch]:
+    """The chunk as record batches of `SCHEMA`; none when it has no records.
+
+    Raises:
+        CorruptRecordError: A timestamp that Arrow's microseconds cannot hold.
+    """
+    for columns in _portions(chunk.columns, max_span_bytes):
+        yield _batch(chunk, columns)
+
+
+def _portions(columns: RecordColumns, max_span_bytes: int) -> Iterator[RecordColumns]:
+    """Halves, until each spans little enough of the buffer; one record always does, its length being an int32."""
+    rows = len(columns)
+    if not rows:
+        return
+    behind_last = int(columns.value_starts[-1]) + max(int(columns.value_lengths[-1]), 0)
+    if rows == 1 or behind_last - int(columns.key_starts[0]) <= max_span_bytes:
+        yield columns
+        return
+    yield from _portions(columns.slice(0, rows // 2), max_span_bytes)
+    yield from _portions(columns.slice(rows // 2, rows), max_span_bytes)
+
+
+def _batch(chunk: PartitionRecords[K, V], columns: RecordColumns) -> pa.RecordBatch:
+    rows = len(columns)
+    _check_timestamps(chunk, columns)
+    arrays = [
+        _binary(columns.buffer, columns.key_starts, columns.key_lengths),
+        _binary(columns.buffer, columns.value_starts, columns.value_lengths),
+        pa.repeat(pa.scalar(chunk.topic_partition.topic, pa.string()), rows),
+        pa.repeat(pa.scalar(chunk.topic_partition.partition, pa.int32()), rows),
+        pa.array(columns.offsets),
+        pa.array(columns.timestamps * _US_PER_MS).view(pa.timestamp("us", tz="UTC")),
+        pa.array(columns.timestamp_types.astype(np.int32)),
+        _headers(columns),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _check_timestamps(chunk: PartitionRecords[K, V], columns: RecordColumns) -> None:
+    impossible = (columns.timestamps > _MAX_TIMESTAMP_MS) | (columns.timestamps < -_MAX_TIMESTAMP_MS)
+    if impossible.any():
+        row = int(impossible.argmax())
+        raise CorruptRecordError(
+            f"its timestamp {columns.timestamps[row]} ms does not fit Arrow's microseconds; "
+            "read such records by iteration, or their times with records.timestamps()",
+            topic=chunk.topic_partition.topic,
+            partition=chunk.topic_partition.partition,
+            offset=int(columns.offsets[row]),
+        )
+
+
+def _binary(buffer: Buffer, starts: Ints, lengths: Ints) -> pa.BinaryArray:
+    """A binary column of spans that ascend in the buffer.
+
+    The buffer itself, cut at every start and end, is an Arrow array already: gap, span, gap, span. Taking every second
+    element lets Arrow do the copying.
+    """
+    if not len(starts):
+        return pa.array([], pa.binary())
+    origin = int(starts[0])
+    edges = np.empty(2 * len(starts), dtype=np.int32)
+    edges[0::2] = starts - origin
+    edges[1::2] = starts - origin + np.maximum(lengths, 0)
+    data = pa.py_buffer(memoryview(buffer)[origin : origin + int(edges[-1])])
+    spans = pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), data])
+    return spans.take(pa.array(np.arange(0, len(edges), 2), mask=lengths < 0))
+
+
+def _headers(columns: RecordColumns) -> pa.ListArray:
+    """Null for a record without headers, as Spark has it; never an empty list."""
+    at = columns.headers_at
+    if at is None:
+        return pa.nulls(len(columns), _HEADERS)
+    used = slice(int(at.first[0]), int(at.first[-1]))
+    values = _binary(columns.buffer, at.value_starts[used], at.value_lengths[used])
+    pairs = pa.StructArray.from_arrays([_names(columns.buffer, at, used), values], fields=list(_HEADER))
+    edges = pa.array((at.first - at.first[0]).astype(np.int32))
+    return pa.ListArray.from_arrays(edges, pairs, type=_HEADERS, mask=pa.array(columns.header_counts() == 0))
+
+
+def _names(buffer: Buffer, at: HeaderColumns, used: slice) -> pa.StringArray:
+    names = _binary(buffer, at.key_starts[used], at.key_lengths[used])
+    try:
+        return names.cast(pa.string())
+    except pa.ArrowInvalid:
+        # Not UTF-8: U+FFFD stands in for what does not decode, here as in `RecordColumns.headers`.
+        return pa.array([name.decode(errors="replace") for name in names.to_pylist()], pa.string())

@@ -1,0 +1,237 @@
+"""`Records`, what `Consumer.poll()` returns: columns inside, `Record`s only when asked for.
+
+Contract: immutable and cheap to make; nothing per record happens before it is iterated or a list is asked for, and
+then one partition at a time, in C. Made by the fetch collector, used by applications.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+import numpy as np
+
+from kwire.model import NO_LEADER_EPOCH, K, OffsetAndMetadata, Record, TimestampType, TopicPartition, V
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from kwire.protocol.record_columns import RecordColumns
+
+T = TypeVar("T")
+
+
+# Not slotted: a frozen slotted generic cannot be made as X[bytes, bytes](...) before Python 3.12 (its __setattr__ looks
+# for the class from before the slots were added, and fails with TypeError).
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PartitionRecords(Generic[K, V]):
+    """Some records of one partition, in offset order.
+
+    `next` is the position behind them: what to commit once they are processed (KIP-1094). It may lie beyond the last
+    record, and there may be no record at all, when compaction, an aborted transaction or control batches took them.
+    Without deserializers keys and values are the bytes in `columns`, K and V are bytes, and both lists are None.
+    """
+
+    topic_partition: TopicPartition
+    columns: RecordColumns
+    next: OffsetAndMetadata
+    deserialized_keys: Sequence[K | None] | None = None
+    deserialized_values: Sequence[V | None] | None = None
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def keys(self) -> Sequence[K | None]:
+        """All keys."""
+        if self.deserialized_keys is not None:
+            return self.deserialized_keys
+        return cast("list[K | None]", self.columns.keys())
+
+    def values(self) -> Sequence[V | None]:
+        """All values."""
+        if self.deserialized_values is not None:
+            return self.deserialized_values
+        return cast("list[V | None]", self.columns.values())
+
+    def __iter__(self) -> Iterator[Record[K, V]]:
+        return iter_records(self)
+
+
+_TIMESTAMP_TYPES = {member.value: member for member in TimestampType}
+
+
+def iter_records(chunk: PartitionRecords[K, V]) -> Iterator[Record[K, V]]:
+    """The rows as records.
+
+    Columns become lists, `zip` makes tuples of them and `tuple.__new__` records of those: no line of Python runs per
+    record. What is the same in all rows, as timestamp type, epoch and the size of null keys are, is not even a list.
+    """
+    columns = chunk.columns
+    fields: tuple[Iterable[object], ...] = (
+        repeat(chunk.topic_partition.topic),
+        repeat(chunk.topic_partition.partition),
+        columns.offsets.tolist(),
+        columns.timestamps.tolist(),
+        _meanings(columns.timestamp_types, _TIMESTAMP_TYPES.__getitem__),
+        chunk.keys(),
+        chunk.values(),
+        columns.headers(),
+        _meanings(columns.leader_epochs, epoch_or_none),
+        _meanings(columns.key_lengths, int),
+        _meanings(columns.value_lengths, int),
+    )
+    return cast("Iterator[Record[K, V]]", map(tuple.__new__, repeat(Record), zip(*fields, strict=False)))
+
+
+def epoch_or_none(epoch: int) -> int | None:
+    """A leader epoch as users see it."""
+    return None if epoch == NO_LEADER_EPOCH else epoch
+
+
+def _meanings(
+    numbers: NDArray[np.int8] | NDArray[np.int32] | NDArray[np.int64], meaning: Callable[[int], T]
+) -> Iterable[T]:
+    if not len(numbers) or (numbers == numbers[0]).all():
+        return repeat(meaning(int(numbers[0]))) if len(numbers) else ()
+    return map(meaning, numbers.tolist())
+
+
+class Records(Generic[K, V]):
+    """The records of one poll: iterable, with a length, by partition or topic, or as columns.
+
+    Attributes:
+        to_be_revoked: Partitions a rebalance wants back soon (with `enable_async_revocation`).
+        lost: Partitions that already belong to someone else.
+    """
+
+    __slots__ = ("_by_partition", "_chunks", "_count", "lost", "to_be_revoked")
+
+    def __init__(
+        self,
+        chunks: Iterable[PartitionRecords[K, V]] = (),
+        *,
+        to_be_revoked: Iterable[TopicPartition] = (),
+        lost: Iterable[TopicPartition] = (),
+    ) -> None:
+        self._chunks = tuple(chunks)
+        self._by_partition: dict[TopicPartition, list[PartitionRecords[K, V]]] = {}
+        for chunk in self._chunks:
+            self._by_partition.setdefault(chunk.topic_partition, []).append(chunk)
+        self._count = sum(map(len, self._chunks))
+        self.to_be_revoked = frozenset(to_be_revoked)
+        self.lost = frozenset(lost)
+
+    # --- how many, of which partitions ---
+
+    def __len__(self) -> int:
+        return self._count
+
+    def count(self) -> int:
+        """How many records there are."""
+        return self._count
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def is_empty(self) -> bool:
+        """Whether there is no record; positions may have moved all the same, see `next_offsets`."""
+        return self._count == 0
+
+    def partitions(self) -> frozenset[TopicPartition]:
+        """The partitions that have records here."""
+        return frozenset(chunk.topic_partition for chunk in self._chunks if len(chunk))
+
+    def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Where each partition goes on behind these records: what to commit when they are processed (KIP-1094)."""
+        return {chunk.topic_partition: chunk.next for chunk in self._chunks}
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{partition}: {sum(map(len, chunks))}" for partition, chunks in self._by_partition.items())
+        return f"<Records: {self._count} ({inside})>" if inside else "<Records: none>"
+
+    # --- as records ---
+
+    def __iter__(self) -> Iterator[Record[K, V]]:
+        return chain.from_iterable(map(iter_records, self._chunks))
+
+    def __getitem__(self, partition: TopicPartition) -> list[Record[K, V]]:
+        if not isinstance(partition, TopicPartition):
+            raise TypeError(
+                f"records[...] takes a TopicPartition, got {partition!r}; for topics: records.records(topic)"
+            )
+        return self.records(partition)
+
+    def records(self, partition_or_topic: TopicPartition | str) -> list[Record[K, V]]:
+        """The records of one partition, or of all partitions of a topic; empty when there are none."""
+        return list(chain.from_iterable(map(iter_records, self._chunks_of(partition_or_topic))))
+
+    # --- as columns ---
+
+    def chunks(self) -> tuple[PartitionRecords[K, V], ...]:
+        """The columnar pieces, in delivery order; a partition may have several."""
+        return self._chunks
+
+    def keys(self) -> list[K | None]:
+        """The keys of all records, in iteration order."""
+        return list(chain.from_iterable(chunk.keys() for chunk in self._chunks))
+
+    def values(self) -> list[V | None]:
+        """The values of all records, in iteration order: the fastest way to consume a topic in Python."""
+        return list(chain.from_iterable(chunk.values() for chunk in self._chunks))
+
+    def offsets(self, partition: TopicPartition) -> NDArray[np.int64]:
+        """The offsets of one partition's records."""
+        return _joined([chunk.columns.offsets for chunk in self._chunks_of(partition)])
+
+    def timestamps(self, partition: TopicPartition) -> NDArray[np.int64]:
+        """The timestamps of one partition's records, in milliseconds, -1 where there is none."""
+        return _joined([chunk.columns.timestamps for chunk in self._chunks_of(partition)])
+
+    def to_arrow(self) -> pa.Table:
+        """A table with the schema of Spark's Kafka source, headers included; one record batch per chunk.
+
+        Keys and values are the bytes of the log, also when there are deserializers.
+
+        Raises:
+            ImportError: pyarrow is missing; it comes with `kwire[arrow]`.
+        """
+        from kwire.fetching.arrow import to_table
+
+        return to_table(self._chunks)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """`to_arrow()` as a pandas DataFrame.
+
+        Raises:
+            ImportError: pyarrow or pandas is missing.
+        """
+        from kwire.fetching.arrow import to_pandas
+
+        return to_pandas(self._chunks)
+
+    def to_polars(self) -> pl.DataFrame:
+        """`to_arrow()` as a polars DataFrame.
+
+        Raises:
+            ImportError: pyarrow or polars is missing.
+        """
+        from kwire.fetching.arrow import to_polars
+
+        return to_polars(self._chunks)
+
+    def _chunks_of(self, partition_or_topic: TopicPartition | str) -> Sequence[PartitionRecords[K, V]]:
+        if isinstance(partition_or_topic, str):
+            return [chunk for chunk in self._chunks if chunk.topic_partition.topic == partition_or_topic]
+        return self._by_partition.get(partition_or_topic, ())
+
+
+def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)

@@ -1,0 +1,139 @@
+"""Walks lz4 and zstd frames to learn, before inflating, the most they can become.
+
+Contract: pure functions over bytes; they allocate nothing that grows with what the frame claims, and raise
+`CorruptRecordError` on headers that do not parse. The block walk decides how large a buffer the codec gets, so the
+optional content-size fields are never believed. Called by `compression.py` alone.
+"""
+
+from __future__ import annotations
+
+from kwire.errors import CorruptRecordError
+
+# --- lz4 frame format 1.6.x ----------------------------------------------------------------------------------
+
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_UNCOMPRESSED_BIT = 0x80000000
+# The format's block ids 4..7: 64 KiB, 256 KiB, 1 MiB, 4 MiB.
+_LZ4_BLOCK_BYTES = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
+# Each further length byte of a match adds at most 255 bytes, so a block cannot grow by more; 64 covers tiny blocks.
+_LZ4_MAX_RATIO = 255
+_LZ4_SLACK_BYTES = 64
+
+
+def lz4_frame(data: bytes | memoryview, *, fix_checksum: bool) -> tuple[bytes | memoryview, int]:
+    """The one frame at the start of `data` and a bound of what it inflates to. Java too stops at its end mark.
+
+    `fix_checksum` rewrites the header checksum: with magic 0 Kafka's clients computed it over the wrong bytes,
+    which KIP-57 kept for that format and mended from magic 1 on.
+    """
+    if len(data) < 7:
+        raise CorruptRecordError(f"undecodable lz4 payload: {len(data)} bytes are less than a frame header")
+    if data[:4] != _LZ4_MAGIC:
+        raise CorruptRecordError(f"undecodable lz4 payload: it starts with {bytes(data[:4]).hex()}, no lz4 frame")
+    flags = data[4]
+    block_bytes = _LZ4_BLOCK_BYTES.get(data[5] >> 4 & 7)
+    if block_bytes is None:
+        raise CorruptRecordError(f"undecodable lz4 payload: unknown block size id {data[5] >> 4 & 7}")
+    checksum_at = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)  # content size, dictionary id
+    end, bound_bytes = _lz4_blocks(
+        data, checksum_at + 1, block_bytes=block_bytes, block_trailer_bytes=4 if flags & 0x10 else 0
+    )
+    end += 4 if flags & 0x04 else 0  # content checksum
+    if end > len(data):
+        raise CorruptRecordError("undecodable lz4 payload: it ends before its frame does")
+    if not fix_checksum:
+        return data[:end], bound_bytes
+    frame = bytearray(data[:end])
+    frame[checksum_at] = xxh32_small(bytes(frame[4:checksum_at])) >> 8 & 0xFF
+    return bytes(frame), bound_bytes
+
+
+def _lz4_blocks(
+    data: bytes | memoryview, position: int, *, block_bytes: int, block_trailer_bytes: int
+) -> tuple[int, int]:
+    """Where the end mark ends, and the sum of the blocks' bounds."""
+    bound_bytes = 0
+    while position + 4 <= len(data):
+        word = int.from_bytes(data[position : position + 4], "little")
+        position += 4
+        if word == 0:
+            return position, bound_bytes
+        size = word & ~_LZ4_UNCOMPRESSED_BIT
+        stored = word & _LZ4_UNCOMPRESSED_BIT
+        bound_bytes += size if stored else min(block_bytes, size * _LZ4_MAX_RATIO + _LZ4_SLACK_BYTES)
+        position += size + block_trailer_bytes
+    raise CorruptRecordError("undecodable lz4 payload: it ends before its frame does")
+
+
+_XXH_PRIME_1, _XXH_PRIME_2, _XXH_PRIME_3 = 2654435761, 2246822519, 3266489917
+_XXH_PRIME_4, _XXH_PRIME_5 = 668265263, 374761393
+_U32 = 0xFFFFFFFF
+
+
+def xxh32_small(data: bytes) -> int:
+    """XXH32 with seed 0 of fewer than 16 bytes: all an lz4 frame descriptor can have."""
+    if len(data) >= 16:
+        raise ValueError(f"xxh32_small hashes up to 15 bytes, got {len(data)}")
+    acc = _XXH_PRIME_5 + len(data)
+    words = len(data) // 4 * 4
+    for at in range(0, words, 4):
+        acc = acc + int.from_bytes(data[at : at + 4], "little") * _XXH_PRIME_3 & _U32
+        acc = _rotated(acc, 17) * _XXH_PRIME_4 & _U32
+    for byte in data[words:]:
+        acc = acc + byte * _XXH_PRIME_5 & _U32
+        acc = _rotated(acc, 11) * _XXH_PRIME_1 & _U32
+    acc = (acc ^ acc >> 15) * _XXH_PRIME_2 & _U32
+    acc = (acc ^ acc >> 13) * _XXH_PRIME_3 & _U32
+    return acc ^ acc >> 16
+
+
+def _rotated(word: int, bits: int) -> int:
+    return (word << bits | word >> 32 - bits) & _U32
+
+
+# --- zstd, RFC 8878 ------------------------------------------------------------------------------------------
+
+_ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_SKIPPABLE = 0x184D2A50  # the low four bits are free
+_ZSTD_MAX_BLOCK_BYTES = 128 * 1024
+_FRAME_CONTENT_SIZE_BYTES = (0, 2, 4, 8)
+_DICTIONARY_ID_BYTES = (0, 1, 2, 4)
+
+
+def zstd_output_bound(data: bytes | memoryview) -> int:
+    """The most that all frames of `data` together inflate to."""
+    bound_bytes = 0
+    position = 0
+    while position < len(data):
+        magic = _little(data, position, 4)
+        if magic == _ZSTD_MAGIC:
+            position, frame_bytes = _zstd_frame(data, position + 4)
+            bound_bytes += frame_bytes
+        elif magic & ~0xF == _ZSTD_SKIPPABLE:
+            position += 8 + _little(data, position + 4, 4)
+        else:
+            raise CorruptRecordError(f"undecodable zstd payload: 0x{magic:08x} at {position} starts no frame")
+    return bound_bytes
+
+
+def _zstd_frame(data: bytes | memoryview, position: int) -> tuple[int, int]:
+    """Where the frame ends, and its bound."""
+    descriptor = _little(data, position, 1)
+    single_segment = descriptor & 0x20
+    size_bytes = _FRAME_CONTENT_SIZE_BYTES[descriptor >> 6] or (1 if single_segment else 0)
+    position += 1 + (0 if single_segment else 1) + _DICTIONARY_ID_BYTES[descriptor & 3] + size_bytes
+    bound_bytes = 0
+    last = 0
+    while not last:
+        header = _little(data, position, 3)
+        last, kind, size = header & 1, header >> 1 & 3, header >> 3
+        # raw: `size` bytes follow and are the output; rle: one byte follows, repeated `size` times
+        bound_bytes += min(size, _ZSTD_MAX_BLOCK_BYTES) if kind < 2 else _ZSTD_MAX_BLOCK_BYTES
+        position += 3 + (1 if kind == 1 else size)
+    return position + (4 if descriptor & 0x04 else 0), bound_bytes
+
+
+def _little(data: bytes | memoryview, position: int, size: int) -> int:
+    if position + size > len(data):
+        raise CorruptRecordError(f"undecodable zstd payload: it ends too early, after {len(data)} bytes")
+    return int.from_bytes(data[position : position + size], "little")

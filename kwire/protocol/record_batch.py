@@ -1,0 +1,200 @@
+"""The batches of a record set: headers and checksums, nothing decompressed, nothing per record.
+
+Contract: `iter_batches` yields every whole batch in front of a damaged one and then raises; what an answer's size
+limit cut off at the end is simply not there. All three formats come out as the same `Batch`. Called by `records.py`
+(decoding) and by the fetch path, which decides from headers alone which batches to decode.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import google_crc32c
+import numpy as np
+
+from kwire.errors import CorruptRecordError
+from kwire.model import TimestampType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Buffer: TypeAlias = bytes | memoryview
+
+# All formats start with int64 offset and int32 length of what follows; the magic byte is at the same place in all.
+LOG_OVERHEAD_BYTES = 12
+MAGIC_AT = 16
+# The shortest message there is: magic 0 without key and value; Java refuses anything shorter for every format.
+MIN_MESSAGE_BYTES = 14
+HEADER_BYTES = 61
+# The checksum of magic 2 covers everything from the attributes on (KIP-98).
+_CRC_COVERS_FROM = 21
+
+# base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp,
+# producer id and epoch, base sequence, record count
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+# offset, length, crc, magic, attributes; then a timestamp in magic 1
+_MESSAGE = struct.Struct(">qiIbb")
+_TIMESTAMP = struct.Struct(">q")
+_LENGTH = struct.Struct(">i")
+_LENGTH_AT = 8
+
+_CODEC_MASK = 0x07
+LOG_APPEND_TIME_BIT = 0x08
+_TRANSACTIONAL_BIT = 0x10
+_CONTROL_BIT = 0x20
+_DELETE_HORIZON_BIT = 0x40  # KIP-534: the base timestamp is a delete horizon
+
+
+class Batch(NamedTuple):
+    """The header of one batch and where it lies in `data`. A tuple: a fetch may bring thousands of tiny batches.
+
+    In magic 0 and 1 a batch is one message. Such a wrapper of compressed messages carries the offset of its *last*
+    message, which `base_offset` and `last_offset` then both show, and its `record_count` is -1: not known yet.
+    """
+
+    data: Buffer
+    position: int
+    base_offset: int
+    length_bytes: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        return LOG_OVERHEAD_BYTES + self.length_bytes
+
+    @property
+    def end(self) -> int:
+        return self.position + LOG_OVERHEAD_BYTES + self.length_bytes
+
+    @property
+    def payload_start(self) -> int:
+        return self.position + HEADER_BYTES
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & _CODEC_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return self.attributes & LOG_APPEND_TIME_BIT != 0
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.magic == 0:
+            return TimestampType.NO_TIMESTAMP_TYPE
+        return TimestampType.LOG_APPEND_TIME if self.is_log_append_time else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & _TRANSACTIONAL_BIT != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & _CONTROL_BIT != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return self.attributes & _DELETE_HORIZON_BIT != 0
+
+    def damage(self, problem: str) -> CorruptRecordError:
+        """The error for a problem of this batch; it names the base offset."""
+        return CorruptRecordError(f"record batch at base offset {self.base_offset}: {problem}", offset=self.base_offset)
+
+
+def iter_batches(data: Buffer, *, check_crcs: bool = True) -> Iterator[Batch]:
+    """The batches of a record set, as a fetch answer carries it for one partition.
+
+    Args:
+        data: The record set; it may end in the middle of a batch.
+        check_crcs: Whether to verify each batch's checksum before it is yielded.
+
+    Raises:
+        CorruptRecordError: A length no batch can have, an unknown magic, a wrong checksum. All batches before the
+            damaged one have been yielded by then.
+    """
+    # numpy's slices are the only views the CRC extension takes without copying them
+    view = np.frombuffer(data, dtype=np.uint8)
+    size_bytes = len(data)
+    position = 0
+    while position + MAGIC_AT < size_bytes:
+        (length_bytes,) = _LENGTH.unpack_from(data, position + _LENGTH_AT)
+        magic = data[position + MAGIC_AT]
+        if length_bytes < MIN_MESSAGE_BYTES or magic > 2:
+            raise _framing_damage(data, position)
+        end = position + LOG_OVERHEAD_BYTES + length_bytes
+        if end > size_bytes:
+            return
+        if magic == 2:
+            batch = _read_header(data, position, end)
+            sound = not check_crcs or google_crc32c.value(view[position + _CRC_COVERS_FROM : end]) == batch.crc
+        else:
+            batch = read_message(data, position, end)
+            sound = not check_crcs or message_crc(batch) == batch.crc
+        if not sound:
+            raise batch.damage(f"wrong checksum: its header says 0x{batch.crc:08x}, its bytes differ")
+        yield batch
+        position = end
+    if position + LOG_OVERHEAD_BYTES <= size_bytes:
+        # Too short for the magic byte, yet long enough for a length that cannot be.
+        (length_bytes,) = _LENGTH.unpack_from(data, position + _LENGTH_AT)
+        if length_bytes < MIN_MESSAGE_BYTES:
+            raise _framing_damage(data, position)
+
+
+def _read_header(data: Buffer, position: int, end: int) -> Batch:
+    if end - position < HEADER_BYTES:
+        raise _framing_damage(data, position)
+    return Batch._make((data, position, *_HEADER.unpack_from(data, position)))
+
+
+def read_message(data: Buffer, position: int, end: int) -> Batch:
+    """One message of magic 0 or 1 as a batch. The caller has checked that it lies inside `data` up to `end`."""
+    offset, length_bytes, crc, magic, attributes = _MESSAGE.unpack_from(data, position)
+    timestamp = -1
+    if magic > 0 and position + _MESSAGE.size + _TIMESTAMP.size <= end:
+        (timestamp,) = _TIMESTAMP.unpack_from(data, position + _MESSAGE.size)
+    # Only codec and timestamp type are defined here (KIP-32); the other bits mean nothing before magic 2.
+    attributes &= _CODEC_MASK | LOG_APPEND_TIME_BIT
+    count = -1 if attributes & _CODEC_MASK else 1
+    return Batch(
+        data, position, offset, length_bytes, -1, magic, crc, attributes, 0, timestamp, timestamp, -1, -1, -1, count
+    )
+
+
+def message_crc(batch: Batch) -> int:
+    """The CRC-32 of a magic 0 or 1 message: it covers everything behind itself."""
+    return zlib.crc32(memoryview(batch.data)[batch.position + MAGIC_AT : batch.end])
+
+
+def _framing_damage(data: Buffer, position: int) -> CorruptRecordError:
+    """The header cannot be believed, so the place in the record set says more than its offset field."""
+    offset = int.from_bytes(data[position : position + 8], "big", signed=True)
+    (length_bytes,) = _LENGTH.unpack_from(data, position + _LENGTH_AT)
+    where = f"record batch at byte {position} (base offset {offset})"
+    if length_bytes < MIN_MESSAGE_BYTES:
+        problem = f"its length of {length_bytes} bytes is less than the {MIN_MESSAGE_BYTES} of the shortest message"
+    elif data[position + MAGIC_AT] == 2:
+        problem = f"its length of {length_bytes} bytes is less than the rest of a batch header of {HEADER_BYTES}"
+    else:
+        problem = f"unknown magic {data[position + MAGIC_AT]}; known are 0, 1 and 2"
+    return CorruptRecordError(f"{where}: {problem}", offset=offset)

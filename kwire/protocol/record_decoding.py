@@ -1,0 +1,202 @@
+"""Record batches to columns, many batches at a time: the hot path.
+
+Contract: nothing is done per record in Python where numpy can do it for all batches together, and everything is
+checked before it is believed: what comes back lies inside its record, its batch and the limits, or a
+`CorruptRecordError` names the batch. Called by the fetch collector.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from kwire.errors import CorruptRecordError
+from kwire.protocol.compression import DEFAULT_LIMIT_BYTES, Codec, decompress
+from kwire.protocol.record_batch import LOG_APPEND_TIME_BIT, Batch, Buffer
+from kwire.protocol.record_boundaries import DamagedBatchError, find_records
+from kwire.protocol.record_columns import RecordColumns, empty_columns, join_columns
+from kwire.protocol.record_fields import Fields, read_fields
+from kwire.protocol.record_varints import DamagedRecordError, Ints
+from kwire.protocol.records_legacy import decode_message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Decoded(NamedTuple):
+    """What `decode_available` decoded: the columns of the first `taken` batches, and the damage behind, if any."""
+
+    columns: RecordColumns
+    taken: int
+    error: CorruptRecordError | None
+
+
+def decode_columns(
+    batches: Sequence[Batch], *, check_crcs: bool = True, limit_bytes: int = DEFAULT_LIMIT_BYTES
+) -> RecordColumns:
+    """All records of all batches, in order.
+
+    Args:
+        batches: From `iter_batches`, which has checked the outer checksums.
+        check_crcs: Whether to check the messages inside compressed magic 0 and 1 sets, which have their own.
+        limit_bytes: The most one batch may inflate to.
+
+    Raises:
+        CorruptRecordError: A batch does not decode; `offset` is its base offset.
+    """
+    try:
+        return _decode(batches, _Limits(check_crcs, limit_bytes))[0]
+    except DamagedBatchError as damage:
+        raise batches[damage.index].damage(damage.problem) from damage
+
+
+def decode_available(
+    batches: Sequence[Batch],
+    *,
+    check_crcs: bool = True,
+    limit_bytes: int = DEFAULT_LIMIT_BYTES,
+    budget_bytes: int | None = None,
+) -> Decoded:
+    """The records of as many batches as decode: those in front of a damaged one are delivered before its error is.
+
+    Args:
+        batches: As for `decode_columns`.
+        check_crcs: As for `decode_columns`.
+        limit_bytes: The most one batch may inflate to.
+        budget_bytes: Stop behind the batch with which this much has been inflated; so a fetch answer full of well
+            compressed batches is taken in portions.
+    """
+    limits = _Limits(check_crcs, limit_bytes, budget_bytes)
+    error: CorruptRecordError | None = None
+    good = len(batches)
+    while True:
+        try:
+            columns, taken = _decode(batches[:good], limits)
+        except DamagedBatchError as damage:
+            # Checks run field by field over all batches, so a batch further in front may have another damage still.
+            error = batches[damage.index].damage(damage.problem)
+            error.__cause__ = damage
+            good = damage.index
+        else:
+            return Decoded(columns, taken, error if taken == good else None)
+
+
+class _Limits(NamedTuple):
+    check_crcs: bool
+    limit_bytes: int
+    budget_bytes: int | None = None
+
+
+def _decode(batches: Sequence[Batch], limits: _Limits) -> tuple[RecordColumns, int]:
+    """The columns, and how many batches they are of. Neighbours of one format are decoded together."""
+    parts: list[RecordColumns] = []
+    taken = 0
+    budget_bytes = limits.budget_bytes
+    while taken < len(batches) and (budget_bytes is None or budget_bytes > 0 or not parts):
+        start = taken
+        if batches[start].magic < 2:
+            part, taken = _decode_legacy(batches[start], start, limits), start + 1
+        else:
+            part, taken = _decode_run(batches, start, limits._replace(budget_bytes=budget_bytes))
+        parts.append(part)
+        if budget_bytes is not None and part.buffer is not batches[start].data:
+            budget_bytes -= len(part.buffer)
+    return join_columns(parts) if parts else empty_columns(), taken
+
+
+def _decode_legacy(batch: Batch, index: int, limits: _Limits) -> RecordColumns:
+    try:
+        return decode_message(batch, check_crcs=limits.check_crcs, limit_bytes=limits.limit_bytes)
+    except CorruptRecordError as error:
+        raise DamagedBatchError(index, error.problem) from error
+
+
+def _decode_run(batches: Sequence[Batch], start: int, limits: _Limits) -> tuple[RecordColumns, int]:
+    """The batches of magic 2 from `start` on; answers the index behind the last as well."""
+    run = list(takewhile(lambda batch: batch.magic == 2, batches[start:]))
+    counts = _column([batch.record_count for batch in run])
+    try:
+        payloads = _payloads(run, limits)
+        run, counts = run[: len(payloads.starts)], counts[: len(payloads.starts)]
+        data = np.frombuffer(payloads.buffer, dtype=np.uint8)
+        bodies, record_ends = find_records(payloads.buffer, data, payloads.starts, payloads.ends, counts)
+        fields = read_fields(payloads.buffer, data, bodies, record_ends)
+    except DamagedBatchError as error:
+        raise DamagedBatchError(start + error.index, error.problem) from error
+    except DamagedRecordError as error:
+        index = int(np.searchsorted(np.cumsum(counts), error.row, side="right"))
+        nth = error.row - int(counts[:index].sum())
+        raise DamagedBatchError(start + index, f"record {nth} of the batch: {error.problem}") from error
+    return _columns(run, payloads.buffer, counts, fields), start + len(run)
+
+
+class _Payloads(NamedTuple):
+    """One buffer with the payloads of some batches, and where each starts and ends."""
+
+    buffer: Buffer
+    starts: Ints
+    ends: Ints
+
+
+def _payloads(batches: Sequence[Batch], limits: _Limits) -> _Payloads:
+    """Uncompressed batches of one fetch answer stay where they are; else all become one buffer.
+
+    An empty batch (compaction leaves them, to keep the producer's sequence) has no payload, whatever lies there.
+    """
+    data = batches[0].data
+    if all(batch.codec == Codec.NONE and batch.data is data for batch in batches):
+        starts = _column([batch.payload_start for batch in batches])
+        ends = _column([batch.end if batch.record_count else batch.payload_start for batch in batches])
+        return _Payloads(data, starts, ends)
+    parts: list[Buffer] = []
+    room_bytes = limits.budget_bytes
+    for index, batch in enumerate(batches):
+        try:
+            parts.append(inflate_payload(batch, limits.limit_bytes) if batch.record_count else b"")
+        except CorruptRecordError as error:
+            raise DamagedBatchError(index, error.problem) from error
+        if room_bytes is not None:
+            room_bytes -= len(parts[-1])
+            if room_bytes <= 0:
+                break
+    sizes = _column([len(part) for part in parts])
+    ends = np.cumsum(sizes)
+    return _Payloads(parts[0] if len(parts) == 1 else b"".join(parts), ends - sizes, ends)
+
+
+def inflate_payload(batch: Batch, limit_bytes: int) -> Buffer:
+    """The batch's records, uncompressed, as one stretch of bytes."""
+    packed = memoryview(batch.data)[batch.payload_start : batch.end]
+    return decompress(batch.codec, packed, limit_bytes=limit_bytes)
+
+
+def _columns(batches: Sequence[Batch], buffer: Buffer, counts: Ints, fields: Fields) -> RecordColumns:
+    """Turn deltas into offsets and timestamps, and repeat what a batch says once for each of its records."""
+    attributes = _column([batch.attributes for batch in batches])
+    base_timestamps = _column([batch.base_timestamp for batch in batches])
+    deltas = fields.timestamp_deltas
+    appended = attributes & LOG_APPEND_TIME_BIT != 0
+    if appended.any():
+        # KIP-32: all records of the batch have the time the broker appended it, its max timestamp.
+        max_timestamps = _column([batch.max_timestamp for batch in batches])
+        base_timestamps = np.where(appended, max_timestamps, base_timestamps)
+        deltas = np.where(np.repeat(appended, counts), 0, deltas)
+    epochs = np.array([batch.partition_leader_epoch for batch in batches], dtype=np.int32)
+    return RecordColumns(
+        buffer=buffer,
+        offsets=np.repeat(_column([batch.base_offset for batch in batches]), counts) + fields.offset_deltas,
+        timestamps=np.repeat(base_timestamps, counts) + deltas,
+        timestamp_types=np.repeat(appended.astype(np.int8), counts),
+        leader_epochs=np.repeat(epochs, counts),
+        key_starts=fields.key_starts,
+        key_lengths=fields.key_lengths,
+        value_starts=fields.value_starts,
+        value_lengths=fields.value_lengths,
+        headers_at=fields.headers,
+    )
+
+
+def _column(numbers: list[int]) -> Ints:
+    return np.array(numbers, dtype=np.int64)

@@ -1,0 +1,104 @@
+"""Zigzag varints of records, a whole column at a time; and one at a time, for the few places where that is cheaper.
+
+Contract: never reads at or behind `ends`; answers what Java's reader answers, padded and over-wide encodings included
+(five bytes hold 32 bits, ten hold 64, what does not fit falls off). Called by the record modules beside it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Ints: TypeAlias = "NDArray[np.int64]"
+Octets: TypeAlias = "NDArray[np.uint8]"
+
+VARINT_BYTES = 5
+VARLONG_BYTES = 10
+_U32 = 0xFFFFFFFF
+
+
+class DamagedRecordError(Exception):
+    """The record in `row` does not decode. Internal: `records.py` turns it into the batch's CorruptRecordError."""
+
+    def __init__(self, row: int, problem: str) -> None:
+        self.row = row
+        self.problem = problem
+        super().__init__(row, problem)
+
+
+def require(ok: NDArray[np.bool_], problem: str, rows: Ints | None = None) -> None:
+    """Raise for the first row that is not ok; `rows` maps the places in `ok` to row numbers, if they differ."""
+    if not ok.all():
+        place = int(ok.argmin())
+        raise DamagedRecordError(place if rows is None else int(rows[place]), problem)
+
+
+def read_varints(
+    data: Octets, at: Ints, ends: Ints, *, max_bytes: int = VARINT_BYTES, rows: Ints | None = None
+) -> tuple[Ints, Ints]:
+    """Decode the varint at each place of `at`.
+
+    Args:
+        data: The buffer.
+        at: Where each varint starts.
+        ends: Where the record of each ends.
+        max_bytes: 5 for Kafka's varint (32 bits), 10 for its varlong (64 bits).
+        rows: Row numbers for error messages, when `at` is a selection.
+
+    Returns:
+        The values, and the place behind each varint.
+    """
+    require(at < ends, "it ends inside a field", rows)
+    first = data[at]
+    raw = (first & 0x7F).astype(np.int64)
+    after = at + 1
+    # Most columns of most fetches hold one-byte numbers only; the rest is a selection that shrinks byte by byte.
+    going_on = np.flatnonzero(first >= 0x80)
+    for nth in range(1, max_bytes):
+        if not going_on.size:
+            break
+        place = after[going_on]
+        require(place < ends[going_on], "it ends inside a field", _numbers(going_on, rows))
+        byte = data[place]
+        raw[going_on] |= (byte & 0x7F).astype(np.int64) << (7 * nth)
+        after[going_on] = place + 1
+        going_on = going_on[byte >= 0x80]
+    if going_on.size:
+        raise DamagedRecordError(int(_numbers(going_on, rows)[0]), f"a varint of more than {max_bytes} bytes")
+    return _unzigzag(raw, max_bytes), after
+
+
+def _numbers(selected: Ints, rows: Ints | None) -> Ints:
+    return selected if rows is None else rows[selected]
+
+
+def _unzigzag(raw: Ints, max_bytes: int) -> Ints:
+    """0, 1, 2, 3 mean 0, -1, 1, -2; the shift must be a logical one."""
+    bits = raw.view(np.uint64)
+    if max_bytes == VARINT_BYTES:
+        bits = bits & np.uint64(_U32)
+    decoded: Ints = (bits >> np.uint64(1)).view(np.int64) ^ -(raw & 1)
+    return decoded
+
+
+def read_varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
+    """Decode one 32-bit varint; answers the value and the place behind it.
+
+    Raises:
+        ValueError: It runs over `end` or over five bytes.
+    """
+    raw = 0
+    for nth in range(VARINT_BYTES):
+        if at >= end:
+            raise ValueError("it ends inside a field")
+        byte = data[at]
+        at += 1
+        raw |= (byte & 0x7F) << (7 * nth)
+        if byte < 0x80:
+            raw &= _U32
+            return (raw >> 1) ^ -(raw & 1), at
+    raise ValueError(f"a varint of more than {VARINT_BYTES} bytes")

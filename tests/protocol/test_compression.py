@@ -1,0 +1,192 @@
+"""Payloads inflate in every framing Kafka's clients write, and never beyond the limit."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+
+import cramjam
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kwire.errors import CorruptRecordError
+from kwire.protocol.compression import Codec, decompress
+from kwire.protocol.compression_frames import lz4_frame, xxh32_small, zstd_output_bound
+
+TEXT = b"".join(b"line %d of a text that compresses well\n" % number for number in range(2000))
+XERIAL_HEADER = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") * 2
+
+
+def compress(codec: Codec, data: bytes) -> bytes:
+    if codec is Codec.GZIP:
+        return gzip.compress(data, mtime=0)
+    if codec is Codec.SNAPPY:
+        return bytes(cramjam.snappy.compress_raw(data))
+    return bytes((cramjam.lz4 if codec is Codec.LZ4 else cramjam.zstd).compress(data))
+
+
+def xerial(*blocks: bytes) -> bytes:
+    packed = [bytes(cramjam.snappy.compress_raw(block)) for block in blocks]
+    return XERIAL_HEADER + b"".join(len(block).to_bytes(4, "big") + block for block in packed)
+
+
+def attempt(codec: Codec, data: bytes, *, limit_bytes: int) -> bytes | memoryview | CorruptRecordError:
+    """The inflated bytes, or the one error that damage may raise."""
+    try:
+        return decompress(codec, data, limit_bytes=limit_bytes)
+    except CorruptRecordError as error:
+        return error
+
+
+CODECS = [codec for codec in Codec if codec is not Codec.NONE]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("data", [b"x", TEXT, bytes(200_000)], ids=["one byte", "text", "zeros"])
+def test_inflates_what_was_deflated(codec: Codec, data: bytes) -> None:
+    packed = compress(codec, data)
+    assert decompress(codec, packed) == data
+    assert decompress(codec, memoryview(bytearray(packed))) == data
+
+
+def test_no_codec_hands_the_payload_through_uncopied() -> None:
+    view = memoryview(TEXT)
+    assert decompress(Codec.NONE, view) is view
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7, -1])
+def test_an_unknown_codec_is_named(codec: int) -> None:
+    with pytest.raises(CorruptRecordError, match=f"unknown compression codec id {codec}"):
+        decompress(codec, b"")
+
+
+def test_gzip_members_follow_each_other_and_what_follows_the_last_is_ignored() -> None:
+    packed = compress(Codec.GZIP, b"one ") + compress(Codec.GZIP, b"two")
+    assert decompress(Codec.GZIP, packed + b"\0\0 padding") == b"one two"
+
+
+def test_snappy_comes_in_xerial_blocks_and_in_appended_streams() -> None:
+    assert decompress(Codec.SNAPPY, xerial(b"one ", b"two ", b"three")) == b"one two three"
+    assert decompress(Codec.SNAPPY, xerial(b"one ") + xerial(b"two")) == b"one two"
+    assert decompress(Codec.SNAPPY, XERIAL_HEADER) == b""
+
+
+@pytest.mark.parametrize("cut", range(1, 30))
+def test_a_cut_xerial_stream_is_refused(cut: int) -> None:
+    stream = xerial(b"one two three four", b"five")
+    whole_blocks = {len(XERIAL_HEADER), len(xerial(b"one two three four"))}
+    if len(stream) - cut in whole_blocks:
+        return
+    with pytest.raises(CorruptRecordError, match="undecodable snappy"):
+        decompress(Codec.SNAPPY, stream[:-cut])
+
+
+def test_zstd_frames_follow_each_other_with_skippable_ones_between() -> None:
+    skippable = (0x184D2A53).to_bytes(4, "little") + (3).to_bytes(4, "little") + b"abc"
+    packed = compress(Codec.ZSTD, b"one ") + skippable + compress(Codec.ZSTD, b"two")
+    assert decompress(Codec.ZSTD, packed) == b"one two"
+    assert decompress(Codec.ZSTD, b"") == b""
+
+
+def test_lz4_stops_at_the_end_mark() -> None:
+    assert decompress(Codec.LZ4, compress(Codec.LZ4, TEXT) + b"behind the frame") == TEXT
+
+
+def test_magic_0_lz4_has_a_wrong_header_checksum_which_later_formats_may_not_have() -> None:
+    packed = bytearray(compress(Codec.LZ4, TEXT))
+    packed[14 if packed[4] & 8 else 6] ^= 0xFF
+    assert decompress(Codec.LZ4, bytes(packed), magic=0) == TEXT
+    with pytest.raises(CorruptRecordError, match="undecodable lz4"):
+        decompress(Codec.LZ4, bytes(packed), magic=1)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    # From the reference implementation of xxHash, seed 0.
+    [(b"", 0x02CC5D05), (b"a", 0x550D7456), (b"abc", 0x32D153FF), (b"abcd", 0xA3643705)],
+)
+def test_xxh32_is_the_published_function(data: bytes, expected: int) -> None:
+    assert xxh32_small(data) == expected
+
+
+def test_xxh32_small_refuses_what_it_cannot_hash() -> None:
+    with pytest.raises(ValueError, match="up to 15 bytes"):
+        xxh32_small(bytes(16))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_limit_is_exact(codec: Codec) -> None:
+    packed = compress(codec, TEXT)
+    assert decompress(codec, packed, limit_bytes=len(TEXT)) == TEXT
+    with pytest.raises(CorruptRecordError, match=f"beyond the limit of {len(TEXT) - 1} bytes"):
+        decompress(codec, packed, limit_bytes=len(TEXT) - 1)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_bomb_allocates_no_more_than_the_limit(codec: Codec) -> None:
+    limit_bytes = 100_000
+    packed = compress(codec, bytes(4_000_000))
+    if codec is Codec.SNAPPY:
+        packed = xerial(*[bytes(40_000)] * 100)
+    tracemalloc.start()
+    with pytest.raises(CorruptRecordError, match="beyond the limit"):
+        decompress(codec, packed, limit_bytes=limit_bytes)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # zlib grows its answer by doubling, and an error drags its traceback along.
+    assert peak_bytes < 2 * limit_bytes + 100_000
+
+
+def test_a_gzip_bomb_in_many_members_is_bounded_too() -> None:
+    with pytest.raises(CorruptRecordError, match="beyond the limit"):
+        decompress(Codec.GZIP, compress(Codec.GZIP, bytes(1000)) * 20, limit_bytes=10_000)
+
+
+def test_a_claimed_content_size_is_not_believed() -> None:
+    # zstd: single segment, 8-byte content size of 1 TiB, then one raw block of 3 bytes
+    zstd = bytes.fromhex("28b52ffd e0") + (1 << 40).to_bytes(8, "little") + (3 << 3 | 1).to_bytes(3, "little") + b"abc"
+    assert zstd_output_bound(zstd) == 3
+    with pytest.raises(CorruptRecordError, match="undecodable zstd"):
+        decompress(Codec.ZSTD, zstd)
+    # snappy: a varint of 4 GiB - 1 in front of nothing much
+    with pytest.raises(CorruptRecordError, match="cannot become"):
+        decompress(Codec.SNAPPY, b"\xff\xff\xff\xff\x0f\x00abc")
+
+
+def test_bounds_cover_what_frames_inflate_to() -> None:
+    for data in (b"", b"x", TEXT, bytes(300_000)):
+        assert lz4_frame(compress(Codec.LZ4, data), fix_checksum=False)[1] >= len(data)
+        assert zstd_output_bound(compress(Codec.ZSTD, data)) >= len(data)
+
+
+@settings(derandomize=True, max_examples=80, deadline=None)
+@given(codec=st.sampled_from(CODECS), data=st.data())
+def test_damage_raises_corrupt_record_error_or_nothing(codec: Codec, data: st.DataObject) -> None:
+    packed = bytearray(compress(codec, TEXT[: data.draw(st.sampled_from([1, 40, 5000]))]))
+    for _ in range(data.draw(st.integers(1, 3))):
+        packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
+    del packed[data.draw(st.integers(len(packed) // 2, len(packed))) :]
+    result = attempt(codec, bytes(packed), limit_bytes=20_000)
+    if isinstance(result, CorruptRecordError):
+        assert codec.name.lower() in result.problem
+    else:
+        assert len(result) <= 20_000
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_every_cut_is_noticed(codec: Codec) -> None:
+    packed = compress(codec, TEXT[:400])
+    for size in range(1, len(packed)):
+        with pytest.raises(CorruptRecordError, match=f"undecodable {codec.name.lower()}"):
+            decompress(codec, packed[:size])
+
+
+@given(st.binary(max_size=64))
+@settings(derandomize=True, max_examples=80, deadline=None)
+def test_noise_is_refused_or_inflated_never_worse(noise: bytes) -> None:
+    prefixes = [b"", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd", b"\x82SNAPPY\x00", b"\x1f\x8b\x08\x00"]
+    for codec in CODECS:
+        for prefix in prefixes:
+            result = attempt(codec, prefix + noise, limit_bytes=1000)
+            assert isinstance(result, CorruptRecordError) or len(result) <= 1000
