@@ -1,0 +1,219 @@
+"""One connection's bytes: frames, headers and correlation ids. No sockets: bytes in, answers out.
+
+The owner of the connection sends what `send` returns, reads from the network into `writable_buffer()`, and tells
+`received` how much came. Answers come in the order of the requests, because Kafka promises it. Not thread-safe: one
+`Framing` belongs to one connection, and that to the network thread.
+
+A frame is an int32 length, a header and a message. Small frames share one buffer that is used again and again; a frame
+larger than that gets a buffer of its own size, into which the network's bytes go directly, and whose slices become the
+records that the user reads: no copy of a large answer is ever made.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kwire.errors import InternalError, ProtocolError
+from kwire.protocol.compiler import decode_message, decode_prefix, encode_message
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.api_versions import ApiVersionsResponse
+from kwire.protocol.messages.headers import RequestHeader, ResponseHeader
+
+if TYPE_CHECKING:
+    from kwire.protocol.schema import Message, Request
+
+DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
+"""Twice Kafka's default `fetch.max.bytes` (50 MiB), since a first batch may be larger than that limit (KIP-74); also
+what a broker takes at most (`socket.request.max.bytes`). Whoever fetches more passes more."""
+
+SMALL_BUFFER_BYTES = 64 * 1024
+"""As much as one read usually brings, and more than any answer that is not a Fetch or a large Metadata."""
+
+LENGTH_BYTES = 4
+CORRELATION_ID_BYTES = 4
+MAX_INT32 = 0x7FFFFFFF
+
+TLS_HANDSHAKE, TLS_ALERT = 0x16, 0x15
+"""First byte of a TLS record (RFC 8446, 5.1); the second is always 3."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response, the request it answers, and the version it was written in."""
+
+    request: Request[Message]
+    version: int
+    response: Message
+
+
+@dataclass(frozen=True, slots=True)
+class _InFlight:
+    correlation_id: int
+    request: Request[Message]
+    version: int
+
+
+class Framing:
+    """Turns requests into frames and frames into answers, for one connection.
+
+    Args:
+        client_id: What the broker shows in its logs and quotas.
+        max_frame_bytes: A frame that claims to be larger is refused before memory is reserved for it.
+    """
+
+    def __init__(self, client_id: str | None, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        self._client_id = client_id
+        self._max_frame_bytes = max_frame_bytes
+        self._in_flight: deque[_InFlight] = deque()
+        self._next_correlation_id = 0
+        self._small = memoryview(bytearray(SMALL_BUFFER_BYTES))
+        self._small_filled = 0
+        self._large: memoryview | None = None
+        self._large_filled = 0
+        self._error: ProtocolError | None = None
+
+    def __repr__(self) -> str:
+        state = "broken" if self._error else f"{self.in_flight} in flight"
+        return f"<Framing {self._client_id!r}: {state}>"
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answer."""
+        return len(self._in_flight)
+
+    def requests_in_flight(self) -> list[Request[Message]]:
+        """The requests that wait for their answer, oldest first: whoever closes the connection has to fail them."""
+        return [entry.request for entry in self._in_flight]
+
+    def send(self, request: Request[Message], version: int) -> bytes:
+        """The frame of a request, which from now on is in flight.
+
+        Raises:
+            ProtocolError, UnsupportedVersionError: It cannot be encoded; nothing is in flight then.
+        """
+        self._raise_if_broken()
+        header = RequestHeader(
+            request_api_key=request.api_key,
+            request_api_version=version,
+            correlation_id=self._next_correlation_id,
+            client_id=self._client_id,
+        )
+        head = encode_message(header, request.header_version(version))
+        body = encode_message(request, version)
+        size_bytes = len(head) + len(body)
+        if size_bytes > MAX_INT32:
+            raise ProtocolError(f"{type(request).__name__} v{version} takes {size_bytes} bytes, too many for a frame")
+        self._in_flight.append(_InFlight(self._next_correlation_id, request, version))
+        self._next_correlation_id = (self._next_correlation_id + 1) & MAX_INT32
+        return b"".join((size_bytes.to_bytes(LENGTH_BYTES, "big"), head, body))
+
+    def writable_buffer(self) -> memoryview:
+        """Where the next bytes from the network go; never empty.
+
+        Raises:
+            ProtocolError: What came before does not follow the protocol; close the connection.
+        """
+        self._raise_if_broken()
+        if self._large is not None:
+            return self._large[self._large_filled :]
+        return self._small[self._small_filled :]
+
+    def received(self, byte_count: int) -> list[Answer]:
+        """Take note of `byte_count` bytes in the buffer, and answer with every response that is complete now.
+
+        Raises:
+            ProtocolError: The bytes do not follow the protocol; close the connection. Where good answers came before
+                the bad bytes, those are returned, and the next call of any method raises.
+        """
+        if not 0 <= byte_count <= len(self.writable_buffer()):
+            raise InternalError(f"{byte_count} bytes were received into a buffer of {len(self.writable_buffer())}")
+        answers: list[Answer] = []
+        try:
+            if self._large is not None:
+                self._take_large(byte_count, answers)
+            else:
+                self._take_small(byte_count, answers)
+        except ProtocolError as error:
+            self._error = error
+            if not answers:
+                raise
+        return answers
+
+    def _raise_if_broken(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _take_large(self, byte_count: int, answers: list[Answer]) -> None:
+        frame = self._large
+        self._large_filled += byte_count
+        if frame is not None and self._large_filled == len(frame):
+            self._large, self._large_filled = None, 0
+            answers.append(self._answer(frame))
+
+    def _take_small(self, byte_count: int, answers: list[Answer]) -> None:
+        filled = self._small_filled + byte_count
+        start = 0
+        while filled - start >= LENGTH_BYTES:
+            size_bytes = self._checked_size(bytes(self._small[start : start + LENGTH_BYTES]))
+            body = start + LENGTH_BYTES
+            if body + size_bytes <= filled:
+                start = body + size_bytes
+                answers.append(self._answer(memoryview(bytes(self._small[body:start]))))
+                continue
+            if LENGTH_BYTES + size_bytes > SMALL_BUFFER_BYTES:
+                self._begin_large(size_bytes, self._small[body:filled])
+                start = filled
+            break
+        self._small_filled = filled - start
+        if start:
+            self._small[: self._small_filled] = self._small[start:filled]
+
+    def _begin_large(self, size_bytes: int, head: memoryview) -> None:
+        self._large = memoryview(bytearray(size_bytes))
+        self._large[: len(head)] = head
+        self._large_filled = len(head)
+
+    def _checked_size(self, prefix: bytes) -> int:
+        """A frame's length, if it can be one."""
+        size_bytes = int.from_bytes(prefix, "big", signed=True)
+        if CORRELATION_ID_BYTES <= size_bytes <= self._max_frame_bytes:
+            return size_bytes
+        limits = f"it must be {CORRELATION_ID_BYTES} to {self._max_frame_bytes} bytes"
+        raise ProtocolError(f"a frame of {size_bytes} bytes, but {limits}{_stranger(prefix)}")
+
+    def _answer(self, frame: memoryview) -> Answer:
+        """Decode the oldest request's answer, which this frame has to be."""
+        if not self._in_flight:
+            raise ProtocolError(f"an answer of {len(frame)} bytes came, but no request waits for one")
+        waiting = self._in_flight[0]
+        expected = waiting.request.response_type
+        header, length = decode_prefix(ResponseHeader, expected.header_version(waiting.version), frame)
+        if header.correlation_id != waiting.correlation_id:
+            raise ProtocolError(
+                f"an answer with correlation id {header.correlation_id} came, but {waiting.correlation_id} "
+                f"({type(waiting.request).__name__}) is next; Kafka answers in order"
+            )
+        body = frame[length:]
+        version = _response_version(expected, waiting.version, body)
+        answer = Answer(waiting.request, version, decode_message(expected, version, body))
+        self._in_flight.popleft()
+        return answer
+
+
+def _response_version(expected: type[Message], version: int, body: memoryview) -> int:
+    """KIP-511: a broker that does not know the version of an ApiVersions request answers error 35 in version 0."""
+    if expected is not ApiVersionsResponse:
+        return version
+    error_code = int.from_bytes(body[:2], "big", signed=True)
+    return 0 if error_code == ErrorCode.UNSUPPORTED_VERSION else version
+
+
+def _stranger(prefix: bytes) -> str:
+    """Who may be speaking, if it is not Kafka, going by the first bytes."""
+    if prefix[0] in (TLS_HANDSHAKE, TLS_ALERT) and prefix[1] == 3:
+        return "; it looks like TLS: this port wants an encrypted connection (security_protocol SSL or SASL_SSL)"
+    if all(0x20 <= byte < 0x7F for byte in prefix):
+        return f"; this port does not speak Kafka: it answered {prefix.decode('ascii')!r}"
+    return ""
