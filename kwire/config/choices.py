@@ -1,0 +1,37 @@
+"""The closed sets among the settings, and which of their members kwire cannot serve so far."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class IsolationLevel(Enum):
+    """Which records of transactions are read. The value is what Fetch and ListOffsets send."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class GroupProtocol(Enum):
+    """How group members agree on who reads what."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+class SecurityProtocol(Enum):
+    """How connections are secured. The names are those of Kafka's listeners."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+
+UNAVAILABLE_GROUP_PROTOCOLS = {
+    GroupProtocol.CONSUMER: "the protocol of KIP-848 is known to kwire but not available yet",
+}
+UNAVAILABLE_SECURITY_PROTOCOLS = dict.fromkeys(
+    (SecurityProtocol.SSL, SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL),
+    "TLS and SASL are known to kwire but not available yet",
+)

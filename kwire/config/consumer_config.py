@@ -1,0 +1,224 @@
+# ruff: noqa: RUF009 - setting() answers what dataclasses.field() does, which that rule allows
+"""The settings of a consumer: one frozen dataclass, in which a field is type, default, doc and parser.
+
+Contract: a `ConsumerConfig` made by `of` is complete and consistent; whoever holds one checks nothing again. Names,
+defaults, ranges and cross-checks are those of the Java client 4.x, so that its properties files can be used unchanged.
+Made by the facades and the command line, read everywhere above.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Unpack
+
+from kwire.config import choices
+from kwire.config.choices import GroupProtocol, IsolationLevel, SecurityProtocol
+from kwire.config.deserializers import AnyDeserializer, deserializer
+from kwire.config.endpoints import Endpoint, endpoints
+from kwire.config.names import snake_case_name, snake_case_names
+from kwire.config.offset_reset import OffsetReset, ResetKind, offset_reset
+from kwire.config.parsers import MAX_LONG, Parser, boolean, choice, integer, optional_text, text
+from kwire.config.setting import setting, settings_of
+from kwire.config.settings import Settings
+from kwire.config.strategy import assignor_names
+from kwire.errors import ConfigError, InvalidGroupIdError
+
+log = logging.getLogger("kwire.config")
+
+MIB = 1024 * 1024
+
+
+def _group_id() -> Parser[str | None]:
+    def read(value: object) -> str | None:
+        if isinstance(value, str) and not value.strip():
+            raise InvalidGroupIdError("group_id is blank; name the group, or leave group_id out to read without one")
+        return optional_text().read(value)
+
+    return Parser(read, "text that is not blank, or None to read without a group")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig:
+    """All settings of a consumer, with values that are valid each and together. Make one with `of`."""
+
+    # --- brokers and identity -----------------------------------------------------------------------------------
+    bootstrap_servers: tuple[Endpoint, ...] = setting(
+        (), "Brokers to begin with; the others are learned from them.", endpoints(), shown_default="required"
+    )
+    client_id: str = setting("", "How brokers name this client in logs and quotas; made up when empty.", text())
+    client_rack: str = setting("", "Where this client is; replicas in the same rack are read from (KIP-392).", text())
+    security_protocol: SecurityProtocol = setting(
+        SecurityProtocol.PLAINTEXT,
+        "How connections are secured.",
+        choice(SecurityProtocol, refused=choices.UNAVAILABLE_SECURITY_PROTOCOLS),
+    )
+
+    # --- the group ----------------------------------------------------------------------------------------------
+    group_id: str | None = setting(
+        None, "The group whose members share the partitions, and under which offsets are committed.", _group_id()
+    )
+    group_protocol: GroupProtocol = setting(
+        GroupProtocol.CLASSIC,
+        "How the members of the group agree on who reads what.",
+        choice(GroupProtocol, refused=choices.UNAVAILABLE_GROUP_PROTOCOLS),
+    )
+    group_instance_id: str | None = setting(
+        None,
+        "Makes this a static member, which keeps its partitions over a restart (KIP-345); unique in the group.",
+        optional_text("text that is not blank, or None for a dynamic member"),
+    )
+    partition_assignment_strategy: tuple[str, ...] = setting(
+        ("range",), "How the partitions are shared out, the preferred way first.", assignor_names()
+    )
+    session_timeout_ms: int = setting(
+        45_000, "Without a heartbeat for this long, the broker takes the member for dead.", integer(1)
+    )
+    heartbeat_interval_ms: int = setting(
+        3_000, "Time between heartbeats; below session_timeout_ms, best a third of it.", integer(1)
+    )
+    max_poll_interval_ms: int = setting(
+        300_000, "Without a poll for this long, the member leaves; also how long a rebalance waits.", integer(1)
+    )
+
+    # --- offsets ------------------------------------------------------------------------------------------------
+    auto_offset_reset: OffsetReset = setting(
+        OffsetReset(ResetKind.LATEST),
+        "Where to begin without a committed offset, or with one that is no longer in the log.",
+        offset_reset(),
+    )
+    enable_auto_commit: bool = setting(
+        False,
+        "Commit in the background what earlier polls returned.",
+        boolean(),
+        shown_default="true with a group_id, else false",
+    )
+    auto_commit_interval_ms: int = setting(5_000, "Time between automatic commits.", integer(0))
+    isolation_level: IsolationLevel = setting(
+        IsolationLevel.READ_UNCOMMITTED,
+        "Whether to hold back records of transactions until they are committed.",
+        choice(IsolationLevel),
+    )
+
+    # --- records ------------------------------------------------------------------------------------------------
+    key_deserializer: AnyDeserializer | None = setting(None, "Makes keys of bytes.", deserializer())
+    value_deserializer: AnyDeserializer | None = setting(None, "Makes values of bytes.", deserializer())
+    max_poll_records: int = setting(500, "The most records one poll returns.", integer(1))
+    check_crcs: bool = setting(True, "Verify the checksum of each batch.", boolean())
+
+    # --- fetching -----------------------------------------------------------------------------------------------
+    fetch_min_bytes: int = setting(1, "A broker waits until it has this much, up to fetch_max_wait_ms.", integer(0))
+    fetch_max_wait_ms: int = setting(500, "How long a broker waits for fetch_min_bytes.", integer(0))
+    fetch_max_bytes: int = setting(
+        50 * MIB, "The most one fetch answers, except for a first batch that is larger.", integer(0)
+    )
+    max_partition_fetch_bytes: int = setting(1 * MIB, "The same, for one partition.", integer(0))
+    fetch_buffer_bytes: int = setting(
+        64 * MIB, "The most that is fetched ahead of poll (KIP-81); kwire's own.", integer(1, MAX_LONG)
+    )
+
+    # --- metadata -----------------------------------------------------------------------------------------------
+    metadata_max_age_ms: int = setting(
+        300_000, "After this long, topics and leaders are asked for again.", integer(0, MAX_LONG)
+    )
+    allow_auto_create_topics: bool = setting(
+        True, "Let the broker create a topic that is subscribed to and missing, if it does that.", boolean()
+    )
+    exclude_internal_topics: bool = setting(True, "Keep Kafka's own topics out of subscribed patterns.", boolean())
+
+    # --- time ---------------------------------------------------------------------------------------------------
+    default_api_timeout_ms: int = setting(60_000, "How long a call without a timeout of its own may take.", integer(0))
+    request_timeout_ms: int = setting(30_000, "How long one request may wait for its answer.", integer(0))
+    close_timeout_ms: int = setting(30_000, "How long close may take by default; kwire's own.", integer(0))
+    retry_backoff_ms: int = setting(100, "Pause before a request is first tried again.", integer(0, MAX_LONG))
+    retry_backoff_max_ms: int = setting(1_000, "The pause doubles up to this.", integer(0, MAX_LONG))
+    reconnect_backoff_ms: int = setting(50, "Pause before a broker is first connected to again.", integer(0, MAX_LONG))
+    reconnect_backoff_max_ms: int = setting(
+        1_000,
+        "The pause doubles up to this.",
+        integer(0, MAX_LONG),
+        shown_default="1000; reconnect_backoff_ms, if only that is given",
+    )
+
+    # --- connections --------------------------------------------------------------------------------------------
+    socket_connection_setup_timeout_ms: int = setting(
+        10_000, "How long a first attempt to connect may take.", integer(1, MAX_LONG)
+    )
+    socket_connection_setup_timeout_max_ms: int = setting(
+        30_000, "Each further attempt may take twice as long, up to this.", integer(1, MAX_LONG)
+    )
+    connections_max_idle_ms: int = setting(
+        540_000, "A connection that is idle for this long is closed; -1 keeps it.", integer(-1, MAX_LONG)
+    )
+    receive_buffer_bytes: int = setting(65_536, "SO_RCVBUF; -1 leaves it to the system.", integer(-1))
+    send_buffer_bytes: int = setting(131_072, "SO_SNDBUF; -1 leaves it to the system.", integer(-1))
+
+    def __post_init__(self) -> None:
+        if not self.bootstrap_servers:
+            raise ConfigError("bootstrap_servers is missing; name at least one broker, as in localhost:9092")
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError(
+                f"heartbeat_interval_ms={self.heartbeat_interval_ms} must be below "
+                f"session_timeout_ms={self.session_timeout_ms}, best a third of it"
+            )
+        if self.enable_auto_commit and self.group_id is None:
+            raise ConfigError("enable_auto_commit=True needs a group_id to commit under")
+
+    @classmethod
+    def of(cls, config: Mapping[str, object] | None = None, **settings: Unpack[Settings]) -> ConsumerConfig:
+        """Read settings as a user gives them.
+
+        Args:
+            config: under Java's dotted names or in snake_case; values may be spelled as in a properties file.
+            settings: in snake_case.
+
+        Raises:
+            ConfigError: a name is unknown or given twice, a value is bad, or two contradict each other.
+            InvalidGroupIdError: `group_id` is blank.
+        """
+        if config is not None and not isinstance(config, Mapping):
+            raise ConfigError(f"config is a mapping of names to values, not {type(config).__name__}")
+        given = snake_case_names(SETTINGS, config or {}, {**settings})
+        values = {name: SETTINGS[name].parse(value) for name, value in given.items()}
+        _fill_in(values)
+        make: Callable[..., ConsumerConfig] = cls
+        return _tamed(make(**values))
+
+
+SETTINGS = settings_of(ConsumerConfig)
+
+
+def parse_setting(name: str, value: object) -> tuple[str, object]:
+    """The snake_case name and the checked value of one setting, for callers that know where it comes from.
+
+    Raises:
+        ConfigError: there is no such setting, or the value is bad.
+    """
+    snake = snake_case_name(SETTINGS, name)
+    return snake, SETTINGS[snake].parse(value)
+
+
+def _fill_in(values: dict[str, object]) -> None:
+    """Defaults that depend on what was given, as in the Java client."""
+    values.setdefault("enable_auto_commit", values.get("group_id") is not None)
+    if "reconnect_backoff_ms" in values:
+        values.setdefault("reconnect_backoff_max_ms", values["reconnect_backoff_ms"])
+
+
+def _tamed(config: ConsumerConfig) -> ConsumerConfig:
+    """A first pause above the longest is cut to it, as in the Java client: the user sees a warning, not an error."""
+    changes: dict[str, int] = {}
+    for first, longest in (
+        ("retry_backoff_ms", "retry_backoff_max_ms"),
+        ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
+        ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
+    ):
+        limit_ms: int = getattr(config, longest)
+        if getattr(config, first) > limit_ms:
+            log.warning("%s is above %s; it is taken as %d", first, longest, limit_ms)
+            changes[first] = limit_ms
+    if config.fetch_max_wait_ms >= config.request_timeout_ms:
+        log.warning("fetch_max_wait_ms is not below request_timeout_ms: fetches that find no data will time out")
+    make: Callable[..., ConsumerConfig] = replace
+    return make(config, **changes)

@@ -1,0 +1,123 @@
+"""Parsers: what a user gave for a setting -> the value the consumer works with.
+
+Contract: a parser takes the value itself or its spelling in a properties file, and takes what it answered once more.
+`BadValueError` says why not; `Setting.parse` adds which setting, what it got and what is valid.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, SupportsIndex, TypeVar
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+# Java's Integer and Long. Most settings are sent as an int32 or kept in one by the Java client.
+MAX_INT = 2**31 - 1
+MAX_LONG = 2**63 - 1
+
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+
+
+class BadValueError(ValueError):
+    """Why a value cannot be taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parser(Generic[T]):
+    """How to read a value, and which ones can be read, in words."""
+
+    read: Callable[[object], T]
+    valid: str
+
+
+def boolean() -> Parser[bool]:
+    return Parser(_read_boolean, "true or false")
+
+
+def integer(minimum: int, maximum: int = MAX_INT) -> Parser[int]:
+    """A whole number in the closed range."""
+
+    def read(value: object) -> int:
+        number = _read_integer(value)
+        if not minimum <= number <= maximum:
+            raise BadValueError("out of range")
+        return number
+
+    return Parser(read, f"{minimum} to {maximum}")
+
+
+def text(valid: str = "text") -> Parser[str]:
+    """Any text, also none at all."""
+    return Parser(_read_text, valid)
+
+
+def optional_text(valid: str = "text that is not blank") -> Parser[str | None]:
+    """Text that says something, or None."""
+
+    def read(value: object) -> str | None:
+        if value is None:
+            return None
+        if not (found := _read_text(value)).strip():
+            raise BadValueError("blank")
+        return found
+
+    return Parser(read, valid)
+
+
+def choice(kind: type[E], *, refused: Mapping[E, str] | None = None) -> Parser[E]:
+    """A member of an enum, by its name in any case; `refused` are known, but cannot be had, and why."""
+    unavailable = dict(refused or {})
+    by_name = {member.name.lower(): member for member in kind}
+    valid = ", ".join(name for name, member in by_name.items() if member not in unavailable)
+
+    def read(value: object) -> E:
+        member = value if isinstance(value, kind) else by_name.get(_read_text(value).strip().lower())
+        if member is None:
+            raise BadValueError("no such choice")
+        if member in unavailable:
+            raise BadValueError(unavailable[member])
+        return member
+
+    return Parser(read, valid)
+
+
+def split_list(value: object) -> list[object]:
+    """The items of a list, which in a properties file are separated by commas."""
+    if isinstance(value, str):
+        return [item.strip() for item in value.split(",") if item.strip()]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return list(value)
+    raise BadValueError("not a list, nor text with commas")
+
+
+def without_duplicates(items: Iterable[T]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+def _read_boolean(value: object) -> bool:
+    match value:
+        case bool():
+            return value
+        case str() if value.strip().lower() in ("true", "false"):
+            return value.strip().lower() == "true"
+        case _:
+            raise BadValueError("neither true nor false")
+
+
+def _read_integer(value: object) -> int:
+    if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value.strip()):
+        return int(value)
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        return operator.index(value)
+    raise BadValueError("not a whole number")
+
+
+def _read_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise BadValueError("not text")
+    return value

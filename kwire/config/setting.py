@@ -1,0 +1,66 @@
+"""A setting: the type and default of a dataclass field, with its doc and its parser in the field's metadata."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TypeVar
+
+from kwire.config.parsers import BadValueError, Parser
+from kwire.errors import ConfigError
+
+T = TypeVar("T")
+
+_KEY = "kwire.setting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What there is to know of a setting beside its type. `shown_default` replaces a default that depends."""
+
+    name: str = ""
+    default: object
+    doc: str
+    parser: Parser[object]
+    shown_default: str | None = None
+
+    @property
+    def java_name(self) -> str:
+        """The name in the Java client's properties: dots for underscores, without exception."""
+        return self.name.replace("_", ".")
+
+    def parse(self, value: object) -> object:
+        """Raises: ConfigError, which names the setting, the value, the reason and what is valid."""
+        try:
+            return self.parser.read(value)
+        except BadValueError as error:
+            raise ConfigError(f"{self.name}={_show(value)}: {error}; valid: {self.parser.valid}") from None
+
+
+def setting(default: T, doc: str, parser: Parser[T], *, shown_default: str | None = None) -> T:
+    """Declares a field of a config dataclass. Typed as its default, so that mypy checks it against the annotation."""
+    found = Setting(default=default, doc=doc, parser=_widen(parser), shown_default=shown_default)
+    return field(default=default, metadata={_KEY: found})
+
+
+def settings_of(config_class: type) -> Mapping[str, Setting]:
+    """The settings a config dataclass declares, in order, by name."""
+    return {
+        found.name: Setting(
+            name=found.name,
+            default=found.metadata[_KEY].default,
+            doc=found.metadata[_KEY].doc,
+            parser=found.metadata[_KEY].parser,
+            shown_default=found.metadata[_KEY].shown_default,
+        )
+        for found in fields(config_class)
+    }
+
+
+def _widen(parser: Parser[T]) -> Parser[object]:
+    return Parser(parser.read, parser.valid)
+
+
+def _show(value: object) -> str:
+    return reprlib.repr(value)

@@ -1,0 +1,222 @@
+"""The settings as a whole: names, defaults, and what must fit together."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import FrozenInstanceError, fields, replace
+
+import pytest
+
+from kwire.assignors import ASSIGNORS
+from kwire.config import SETTINGS, ConsumerConfig, Endpoint, IsolationLevel, OffsetReset, ResetKind, Settings, docs
+from kwire.config.java_names import JAVA_ONLY
+from kwire.config.strategy import SUPPORTED
+from kwire.errors import ConfigError, InvalidGroupIdError
+
+SERVERS = "localhost:9092"
+
+# Java's defaults (4.x), each under its name in a properties file.
+JAVA_DEFAULTS: dict[str, object] = {
+    "client.id": "",
+    "client.rack": "",
+    "group.id": None,
+    "group.instance.id": None,
+    "session.timeout.ms": 45000,
+    "heartbeat.interval.ms": 3000,
+    "max.poll.interval.ms": 300000,
+    "exclude.internal.topics": True,
+    "auto.commit.interval.ms": 5000,
+    "default.api.timeout.ms": 60000,
+    "fetch.min.bytes": 1,
+    "fetch.max.bytes": 52428800,
+    "max.partition.fetch.bytes": 1048576,
+    "fetch.max.wait.ms": 500,
+    "max.poll.records": 500,
+    "check.crcs": True,
+    "request.timeout.ms": 30000,
+    "retry.backoff.ms": 100,
+    "retry.backoff.max.ms": 1000,
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 1000,
+    "socket.connection.setup.timeout.ms": 10000,
+    "socket.connection.setup.timeout.max.ms": 30000,
+    "connections.max.idle.ms": 540000,
+    "receive.buffer.bytes": 65536,
+    "send.buffer.bytes": 131072,
+    "metadata.max.age.ms": 300000,
+    "allow.auto.create.topics": True,
+}
+
+
+def of(config: dict[str, object] | None = None, **settings: object) -> ConsumerConfig:
+    """As `ConsumerConfig.of`, with a server, and for values no type checker would let through."""
+    return ConsumerConfig.of({"bootstrap.servers": SERVERS, **(config or {}), **settings})
+
+
+@pytest.mark.parametrize("java_name", JAVA_DEFAULTS)
+def test_defaults_are_those_of_java(java_name: str) -> None:
+    assert getattr(of(), java_name.replace(".", "_")) == JAVA_DEFAULTS[java_name]
+
+
+def test_defaults_of_closed_sets_are_those_of_java() -> None:
+    config = of()
+    assert config.auto_offset_reset == OffsetReset(ResetKind.LATEST)
+    assert config.isolation_level is IsolationLevel.READ_UNCOMMITTED
+    assert (config.group_protocol.value, config.security_protocol.value) == ("classic", "PLAINTEXT")
+
+
+def test_each_setting_is_a_field_and_a_keyword() -> None:
+    names = [found.name for found in fields(ConsumerConfig)]
+    assert names == list(SETTINGS)
+    assert names == list(Settings.__annotations__)
+
+
+@pytest.mark.parametrize("name", [name for name in SETTINGS if name != "group_id"])
+def test_both_spellings_of_a_name_mean_the_same(name: str) -> None:
+    value = SERVERS if name == "bootstrap_servers" else SETTINGS[name].default
+    base: dict[str, object] = {"group.id": "g"} if name == "bootstrap_servers" else {"bootstrap.servers": SERVERS}
+    dotted, snake = ({**base, spelling: value} for spelling in (SETTINGS[name].java_name, name))
+    assert ConsumerConfig.of(dotted) == ConsumerConfig.of(snake)
+
+
+def test_keywords_and_mapping_come_together() -> None:
+    config = ConsumerConfig.of({"auto.offset.reset": "earliest", "fetch_min_bytes": "7"}, bootstrap_servers=SERVERS)
+    assert config.auto_offset_reset == OffsetReset(ResetKind.EARLIEST)
+    assert config.fetch_min_bytes == 7
+    assert config.bootstrap_servers == (Endpoint("localhost", 9092),)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"group.id": "a", "group_id": "a"}, {"group.id": "a"}, {"group_id": "a"}],
+    ids=["both in the mapping", "dotted and keyword", "snake and keyword"],
+)
+def test_a_setting_given_twice_is_refused(config: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="group_id is given twice"):
+        ConsumerConfig.of({"bootstrap.servers": SERVERS, **config}, group_id="a")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("fetch_min_byte", "unknown setting 'fetch_min_byte'; did you mean 'fetch_min_bytes'?"),
+        ("auto.offset.rest", "unknown setting 'auto.offset.rest'; did you mean 'auto.offset.reset'?"),
+        ("group.Id", "unknown setting 'group.Id'; did you mean 'group.id'?"),
+        ("auto.offset_reset", "unknown setting 'auto.offset_reset'; did you mean 'auto_offset_reset'?"),
+        ("zzz", "unknown setting 'zzz'; `kwire config` lists all there are"),
+        ("ssl.truststore.location", "'ssl.truststore.location' is a setting of the Java client that kwire does not"),
+        ("interceptor_classes", "'interceptor_classes' is a setting of the Java client that kwire does not support"),
+    ],
+)
+def test_an_unknown_name_is_refused_and_the_nearest_named(name: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        of({name: "1"})
+    assert str(caught.value).startswith(message)
+
+
+def test_a_dotted_keyword_is_refused() -> None:
+    dotted: dict[str, str] = {"group.id": "g"}
+    with pytest.raises(ConfigError, match=r"as a keyword, 'group\.id' is spelled group_id"):
+        ConsumerConfig.of(None, **dotted)  # type: ignore[arg-type]  # what a type checker refuses as well
+
+
+def test_a_config_that_is_no_mapping_is_refused() -> None:
+    with pytest.raises(ConfigError, match="config is a mapping of names to values, not str"):
+        ConsumerConfig.of("localhost:9092")  # type: ignore[arg-type]  # what a type checker refuses as well
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="the name of a setting is text, not 5"):
+        ConsumerConfig.of({5: 1})  # type: ignore[dict-item]  # what a type checker refuses as well
+
+
+def test_the_names_only_java_has_are_not_kwires() -> None:
+    assert JAVA_ONLY.isdisjoint(found.java_name for found in SETTINGS.values())
+
+
+def test_the_assignors_that_can_be_named_are_there() -> None:
+    assert set(SUPPORTED) == set(ASSIGNORS)
+
+
+def test_servers_are_required() -> None:
+    with pytest.raises(ConfigError, match="bootstrap_servers is missing"):
+        ConsumerConfig.of()
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_blank_group_id_is_refused(blank: str) -> None:
+    with pytest.raises(InvalidGroupIdError, match="group_id is blank"):
+        of(group_id=blank)
+
+
+@pytest.mark.parametrize(
+    ("group_id", "given", "expected"),
+    [("g", None, True), (None, None, False), ("g", "false", False), (None, False, False), ("g", True, True)],
+)
+def test_auto_commit_is_on_by_default_in_a_group(group_id: str | None, given: object, expected: bool) -> None:
+    config = of({} if given is None else {"enable.auto.commit": given}, group_id=group_id)
+    assert config.enable_auto_commit is expected
+
+
+def test_auto_commit_without_a_group_is_refused() -> None:
+    with pytest.raises(ConfigError, match="enable_auto_commit=True needs a group_id"):
+        of(enable_auto_commit=True)
+
+
+def test_heartbeats_are_more_frequent_than_the_session_timeout() -> None:
+    with pytest.raises(ConfigError, match="heartbeat_interval_ms=3000 must be below session_timeout_ms=3000"):
+        of(session_timeout_ms=3000)
+
+
+def test_what_fits_together_is_also_checked_in_copies() -> None:
+    with pytest.raises(ConfigError, match="heartbeat_interval_ms"):
+        replace(of(), heartbeat_interval_ms=45_000)
+
+
+def test_reconnects_keep_their_pace_when_only_the_first_pause_is_given() -> None:
+    assert of(reconnect_backoff_ms=2000).reconnect_backoff_max_ms == 2000
+    assert of(reconnect_backoff_ms=20, reconnect_backoff_max_ms=200).reconnect_backoff_max_ms == 200
+
+
+@pytest.mark.parametrize("kind", ["retry_backoff", "reconnect_backoff", "socket_connection_setup_timeout"])
+def test_a_first_pause_above_the_longest_is_cut_with_a_warning(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "kwire.config"):
+        config = of({f"{kind}_ms": 900, f"{kind}_max_ms": 300})
+    assert getattr(config, f"{kind}_ms") == 300
+    assert caplog.messages == [f"{kind}_ms is above {kind}_max_ms; it is taken as 300"]
+
+
+def test_fetches_that_outwait_their_request_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    of(fetch_max_wait_ms=30_000)
+    assert "fetch_max_wait_ms is not below request_timeout_ms" in caplog.text
+
+
+def test_a_config_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        of().group_id = "g"  # type: ignore[misc]  # what a type checker refuses as well
+
+
+def test_each_setting_is_documented() -> None:
+    rows = docs()
+    assert [row.name for row in rows] == list(SETTINGS)
+    assert all(row.doc.endswith(".") for row in rows)
+    assert all(row.default and row.valid for row in rows)
+
+
+def test_defaults_are_shown_as_one_would_write_them() -> None:
+    shown = {row.java_name: row.default for row in docs()}
+    assert shown["bootstrap.servers"] == "required"
+    assert shown["group.id"] == "not set"
+    assert shown["check.crcs"] == "true"
+    assert shown["auto.offset.reset"] == "latest"
+    assert shown["isolation.level"] == "read_uncommitted"
+    assert shown["partition.assignment.strategy"] == "range"
+    assert shown["client.id"] == '""'
+    assert shown["max.poll.records"] == "500"
+
+
+@pytest.mark.parametrize("name", [name for name, found in SETTINGS.items() if found.shown_default is None])
+def test_a_shown_default_can_be_given_back(name: str) -> None:
+    shown = {row.name: row.default for row in docs()}[name]
+    if shown not in ("not set", '""'):
+        assert SETTINGS[name].parse(shown) == SETTINGS[name].default
