@@ -1,0 +1,237 @@
+"""Real Kafka clusters for tests, the demo and trying things out: N brokers (KRaft), up in seconds, always stopped.
+
+    with KafkaCluster(brokers=3) as kafka:
+        connect(kafka.bootstrap_servers)
+        kafka.kill_broker(2)
+
+Everything a cluster has is its own (directory, ports, ids), so any number run side by side. Its brokers end with the
+process that started them, even when that is killed. Standard library only; `scripts/kafka` is the command line of it.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import socket
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_guard import Order
+from kafka_jars import ClusterError, ensure_kafka
+from kafka_node import HOST, JVM_OPTIONS, Address, Node, new_id, node_settings
+from kafka_probe import known_brokers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from kafka_jars import Kafka
+
+# Below the range that Linux (32768) and macOS (49152) take for outgoing connections: otherwise one of those could sit
+# on a broker's port while the broker is down, and it could not come back.
+PORTS = range(20000, 32768)
+PORT_CLASH = "Address already in use"
+START_ATTEMPTS = 3
+START_TIMEOUT_S = 60.0
+POLL_INTERVAL_S = 0.02
+
+
+class PortClashError(ClusterError):
+    """Somebody took a port between choosing it and listening on it."""
+
+
+class KafkaCluster:
+    """N brokers, numbered from 0. Use as a context manager, or call `start` and `stop`.
+
+    The first is a controller too; with three or more brokers the first three are, so that any one of them may die.
+
+    Args:
+        brokers: how many.
+        directory: where data and logs go, kept after `stop` and made anew by `start`; by default a temporary one,
+            removed by `stop`.
+        version: Kafka's; default as in `kafka_jars`.
+        settings: broker settings that are added to, or win over, those of `kafka_node.node_settings`.
+        jvm_options: options of the brokers' JVMs.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        directory: Path | None = None,
+        version: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] = JVM_OPTIONS,
+    ) -> None:
+        if brokers < 1:
+            raise ClusterError(f"a cluster needs at least one broker, not {brokers}")
+        self._size = brokers
+        self._wanted_directory = directory
+        self._version = version
+        self._settings = dict(settings or {})
+        self._jvm_options = tuple(jvm_options)
+        self._nodes: list[Node] = []
+
+    def __enter__(self) -> KafkaCluster:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # --- the whole cluster -----------------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """All brokers, running or not: `host:port,host:port`."""
+        return ",".join(str(node.address) for node in self._nodes)
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """Host and port of each broker."""
+        return tuple((HOST, node.address.broker_port) for node in self._nodes)
+
+    @property
+    def directory(self) -> Path:
+        """Holds one directory per broker, with its `broker.log`."""
+        return self._nodes[0].directory.parent
+
+    def start(self) -> None:
+        """Starts all brokers and waits until each serves and knows all others.
+
+        Raises:
+            ClusterError: it cannot start; the message holds the end of the log. Nothing is left running.
+        """
+        kafka = ensure_kafka(self._version)
+        for attempt in range(START_ATTEMPTS):
+            try:
+                self._start_once(kafka)
+                return
+            except PortClashError:
+                self.stop()
+                if attempt == START_ATTEMPTS - 1:
+                    raise
+            except BaseException:
+                self.stop()
+                raise
+
+    def _start_once(self, kafka: Kafka) -> None:
+        addresses = choose_addresses(self._size)
+        temporary = self._wanted_directory is None
+        directory = self._wanted_directory or Path(tempfile.mkdtemp(prefix="kwire-kafka-"))
+        self._nodes = [
+            Node(directory / f"broker-{i}", at, kafka, jvm_options=self._jvm_options, is_temporary=temporary)
+            for i, at in enumerate(addresses)
+        ]
+        cluster_id = new_id()
+        for i, node in enumerate(self._nodes):
+            node.format(i, cluster_id, node_settings(i, addresses, self._settings))
+            node.start()
+        self.wait_ready()
+
+    def stop(self) -> None:
+        """Stops every broker and removes a temporary directory. Does nothing when there is nothing to stop."""
+        temporary = self._wanted_directory is None
+        for node in self._nodes:
+            node.order(Order.KILL if temporary else Order.TERMINATE)  # what is thrown away need not be in order
+        for node in self._nodes:
+            node.wait()
+        if temporary and self._nodes:
+            shutil.rmtree(self.directory, ignore_errors=True)
+        self._nodes = []
+
+    def detach(self) -> None:
+        """Leaves the brokers running when this process ends; see `kafka_node.stop_detached`."""
+        for node in self._nodes:
+            node.detach()
+
+    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Waits until every running broker that is not paused serves and knows all others of them.
+
+        Raises:
+            ClusterError: one ended, or the time is over.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        wanted = {i: node for i, node in enumerate(self._nodes) if node.is_running and not node.is_paused}
+        for i, node in wanted.items():
+            while not known_brokers(HOST, node.address.broker_port) >= wanted.keys():
+                self._check_running(wanted)
+                if time.monotonic() > deadline_s:
+                    raise ClusterError(f"broker {i} is not ready after {timeout_s:.0f} s; {node.log_end()}")
+                time.sleep(POLL_INTERVAL_S)
+
+    def _check_running(self, wanted: Mapping[int, Node]) -> None:
+        for i, node in wanted.items():
+            if not node.is_running:
+                problem = PortClashError if node.has_logged(PORT_CLASH) else ClusterError
+                raise problem(f"broker {i} ended while starting; {node.log_end()}")
+
+    # --- one broker ------------------------------------------------------------------------------------------
+
+    def is_running(self, broker: int) -> bool:
+        """False once it was stopped, killed, or has died; a paused one is running."""
+        return self._nodes[broker].is_running
+
+    def start_broker(self, broker: int) -> None:
+        """Starts a stopped or killed broker again, with its data and at its old address, and waits until it serves."""
+        node = self._nodes[broker]
+        if node.is_running:
+            raise ClusterError(f"broker {broker} is running already")
+        node.start()
+        self.wait_ready()
+
+    def stop_broker(self, broker: int) -> None:
+        """Shuts a broker down in order: leaders move away first."""
+        self._end(broker, Order.TERMINATE)
+
+    def kill_broker(self, broker: int) -> None:
+        """Kills a broker, as a power failure would."""
+        self._end(broker, Order.KILL)
+
+    def restart_broker(self, broker: int) -> None:
+        """`stop_broker`, then `start_broker`."""
+        self.stop_broker(broker)
+        self.start_broker(broker)
+
+    def pause_broker(self, broker: int) -> None:
+        """Freezes a broker: its connections stay open, and nothing answers."""
+        self._nodes[broker].order(Order.PAUSE)
+        self._nodes[broker].is_paused = True
+
+    def resume_broker(self, broker: int) -> None:
+        """Ends `pause_broker`."""
+        self._nodes[broker].order(Order.RESUME)
+        self._nodes[broker].is_paused = False
+
+    def _end(self, broker: int, order: Order) -> None:
+        self._nodes[broker].order(order)
+        self._nodes[broker].wait()
+
+
+def choose_addresses(brokers: int) -> tuple[Address, ...]:
+    """Free ports for a new cluster."""
+    controllers = 3 if brokers >= 3 else 1  # an odd number: two controllers stand still when one is gone, like one does
+    ports = iter(free_ports(brokers + controllers))
+    return tuple(
+        Address(broker_port=next(ports), controller_port=next(ports) if i < controllers else None)
+        for i in range(brokers)
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    """Different ports nobody listens on. Another process may be quicker; the caller has to expect that."""
+    free: list[int] = []
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        free.append(port)
+        if len(free) == count:
+            return free
+    raise ClusterError(f"no {count} free ports between {PORTS.start} and {PORTS.stop}")

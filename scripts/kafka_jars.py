@@ -1,0 +1,230 @@
+"""Gets Apache Kafka's own jars, once, from Maven's repository, and what a new broker's storage starts from.
+
+`ensure_kafka` is the only entry; `kafka_cluster` calls it before it starts brokers. A version's directory is put in
+place by one rename when everything in it is complete, under a file lock, so clones and processes may share a cache.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KAFKA_VERSION = "4.3.1"
+TOP = Path(__file__).resolve().parent.parent
+OLDEST_JAVA = 17  # brokers from Kafka 4.0 on (KIP-1013)
+DOWNLOAD_TIMEOUT_S = 900
+FORMAT_TIMEOUT_S = 120
+# Kafka logs through slf4j and its jars bring no back end; this one writes to stderr, which is the broker's log file.
+SLF4J_VERSION = "1.7.36"
+
+POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>kwire</groupId>
+  <artifactId>kafka-for-tests</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+    <dependency>
+      <groupId>org.slf4j</groupId>
+      <artifactId>slf4j-simple</artifactId>
+      <version>{slf4j}</version>
+    </dependency>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka_2.13</artifactId>
+      <version>{kafka}</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+# Enough for the format tool to accept; ids, ports and roles of the real nodes differ and do not go into its output.
+FORMAT_PROPERTIES = """\
+process.roles=broker,controller
+node.id=0
+controller.quorum.voters=0@127.0.0.1:1
+listeners=BROKER://127.0.0.1:0,CONTROLLER://127.0.0.1:1
+listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=BROKER
+controller.listener.names=CONTROLLER
+log.dirs=data
+"""
+
+
+class ClusterError(Exception):
+    """A cluster cannot be had; one sentence that says why and what to do."""
+
+
+class MissingSoftwareError(ClusterError):
+    """Java, Maven or the jars are missing on this machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kafka:
+    """One version of Kafka, ready to run.
+
+    `bootstrap_checkpoint` is the file the format tool wrote: the feature levels a new cluster starts with. It is the
+    same for every node, so each gets a copy, which saves a JVM start (1 s) per node.
+    """
+
+    version: str
+    java: Path
+    libs: Path
+    bootstrap_checkpoint: bytes
+
+
+def kafka_version() -> str:
+    """The version asked for: the environment's `KAFKA_VERSION`, else the one the tests are written for."""
+    version = os.environ.get("KAFKA_VERSION") or KAFKA_VERSION
+    if not re.fullmatch(r"\d+\.\d+\.\d+(-[A-Za-z0-9]+)?", version):
+        raise ClusterError(f"KAFKA_VERSION has to look like {KAFKA_VERSION}, not {version!r}")
+    return version
+
+
+def cache_dir() -> Path:
+    """Where downloads are kept: `KWIRE_CACHE`, which clones may share, else the clone's own `.cache`."""
+    return Path(os.environ.get("KWIRE_CACHE") or TOP / ".cache").expanduser().absolute()
+
+
+def ensure_kafka(version: str | None = None, cache: Path | None = None) -> Kafka:
+    """Kafka of `version`, downloaded if the cache lacks it.
+
+    Raises:
+        MissingSoftwareError: no Java, no Maven, or the download failed.
+    """
+    version = version or kafka_version()
+    directory = (cache or cache_dir()) / "kafka" / version
+    java = find_java()
+    if not directory.exists():
+        with file_lock(directory.with_name(f"{version}.lock")):
+            if not directory.exists():  # another process may have got it while this one waited
+                install(version, java, directory)
+    checkpoint = (directory / "bootstrap.checkpoint").read_bytes()
+    return Kafka(version=version, java=java, libs=directory / "libs", bootstrap_checkpoint=checkpoint)
+
+
+def install(version: str, java: Path, directory: Path) -> None:
+    """Fills `directory` by way of a sibling and a rename: whatever bears its name is complete."""
+    for leftover in directory.parent.glob(f"{version}.part-*"):  # ours alone: the caller holds the lock
+        shutil.rmtree(leftover, ignore_errors=True)
+    part = Path(tempfile.mkdtemp(prefix=f"{version}.part-", dir=directory.parent))
+    try:
+        download(version, part)
+        format_storage(java, part)
+        part.chmod(0o755)  # a shared cache serves other users too
+        part.rename(directory)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def download(version: str, part: Path) -> None:
+    """Lets Maven copy Kafka and all it needs into `part/libs`."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise MissingSoftwareError(
+            f"Maven is needed once, to download Apache Kafka {version}: install it (Debian and Ubuntu: "
+            "apt install maven, macOS: brew install maven) and run this again"
+        )
+    print(f"downloading Apache Kafka {version} (once, about 45 MB) ...", file=sys.stderr, flush=True)
+    pom = part / "pom.xml"
+    pom.write_text(POM.format(slf4j=SLF4J_VERSION, kafka=version))
+    copy = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+    # -U: Maven remembers a failed download for a day, and this one is asked for again after the network came back.
+    options = ["-B", "-q", "-U", "-Dstyle.color=never", "-DincludeScope=runtime", f"-DoutputDirectory={part / 'libs'}"]
+    output, code = run([maven, *options, "-f", str(pom), copy], cwd=part, timeout_s=DOWNLOAD_TIMEOUT_S)
+    if code:
+        raise MissingSoftwareError(
+            f"Maven could not download Apache Kafka {version}; is its repository within reach of this machine? "
+            f"It said: {first_error(output)}"
+        )
+    damaged = sorted(jar.name for jar in (part / "libs").glob("*.jar") if not zipfile.is_zipfile(jar))
+    if damaged or not (part / "libs" / f"kafka_2.13-{version}.jar").exists():
+        raise MissingSoftwareError(
+            f"Maven's copy of Apache Kafka {version} is incomplete (damaged: {', '.join(damaged) or 'none'}); "
+            "remove org/apache/kafka from its local repository and run this again"
+        )
+
+
+def format_storage(java: Path, part: Path) -> None:
+    """Runs Kafka's own format tool and keeps what it writes for any new node."""
+    (part / "format.properties").write_text(FORMAT_PROPERTIES)
+    command = [str(java), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", "libs/*", "kafka.tools.StorageTool"]
+    arguments = ["format", "--cluster-id", "AAAAAAAAAAAAAAAAAAAAAQ", "--config", "format.properties"]
+    output, code = run([*command, *arguments], cwd=part, timeout_s=FORMAT_TIMEOUT_S)
+    written = part / "data" / "bootstrap.checkpoint"
+    if code or not written.exists():
+        raise ClusterError(f"Kafka's format tool failed: {first_error(output)}")
+    written.rename(part / "bootstrap.checkpoint")
+
+
+def find_java() -> Path:
+    """The `java` of JAVA_HOME or the PATH, if it is new enough."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin") if home else None
+    found = found or shutil.which("java")
+    # macOS has a `java` that only says that there is none: what counts is that it runs.
+    output, code = run([found, "-version"], timeout_s=60) if found else ("", 1)
+    if found is None or code:
+        raise MissingSoftwareError(
+            f"Java {OLDEST_JAVA} or newer is needed to run a real Kafka broker: install it (Debian and Ubuntu: "
+            f"apt install default-jre-headless, macOS: brew install openjdk@{OLDEST_JAVA}) and run this again"
+        )
+    version = java_version(output)
+    if version is not None and version < OLDEST_JAVA:
+        raise MissingSoftwareError(
+            f"Kafka's broker needs Java {OLDEST_JAVA} or newer, and {found} is Java {version}: install a newer one, "
+            "or set JAVA_HOME to it"
+        )
+    return Path(found)
+
+
+def java_version(output: str) -> int | None:
+    """The major version in what `java -version` prints; None when it prints something else."""
+    match = re.search(r'version "(?:1\.)?(\d+)', output)
+    return int(match[1]) if match else None
+
+
+def first_error(output: str) -> str:
+    """The line that says most: the first that is marked as an error, else the last."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", output)  # Maven colours even where it is told not to
+    lines = [line.strip() for line in plain.splitlines() if line.strip() not in {"", "[ERROR]"}]
+    marked = [line for line in lines if line.startswith("[ERROR]") or "Exception" in line]
+    return (marked or lines[-1:] or ["nothing"])[0].removeprefix("[ERROR]").strip()[:500]
+
+
+def run(command: list[str], *, cwd: Path | None = None, timeout_s: float) -> tuple[str, int]:
+    """Output (both streams) and exit code. A program that cannot run or hangs counts as failed."""
+    try:
+        done = subprocess.run(
+            command, cwd=cwd, timeout=timeout_s, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, check=False, encoding="utf-8", errors="replace",
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"no end after {timeout_s:.0f} s", 1
+    except OSError as error:
+        return str(error), 1
+    return done.stdout, done.returncode
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Holds an exclusive lock; the system gives it back when the process dies, however it dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

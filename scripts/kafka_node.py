@@ -1,0 +1,241 @@
+"""One Kafka node of a test cluster: its settings, its directory, its process.
+
+`kafka_cluster` makes the nodes and decides about them; each runs below a guard process (see `kafka_guard`), so that
+none outlives the program that started it. Standard library only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_guard import Order
+from kafka_jars import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafka_jars import Kafka
+
+GUARD = Path(__file__).with_name("kafka_guard.py")
+HOST = "127.0.0.1"  # not "localhost", which may mean IPv6 first
+GRACE_S = 10.0  # a node without work stops in 0.3 s; one that has lost its quorum waits in vain
+JVM_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1")  # the quick compiler alone: starts in 1.8 s instead of 2.4
+LOG_OPTIONS = (
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss,SSS",
+    # These two print every setting at start, which is most of a log.
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaConfig=warn",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a node listens. `controller_port` is None for a node that is a broker only."""
+
+    broker_port: int
+    controller_port: int | None
+
+    def __str__(self) -> str:
+        return f"{HOST}:{self.broker_port}"
+
+
+def node_settings(node_id: int, addresses: Sequence[Address], extra: Mapping[str, str]) -> dict[str, str]:
+    """What one node's properties file says. `extra` wins."""
+    own = addresses[node_id]
+    voters = [(i, peer.controller_port) for i, peer in enumerate(addresses) if peer.controller_port is not None]
+    copies = str(min(len(addresses), 3))
+    listeners = f"BROKER://{HOST}:{own.broker_port}"
+    if own.controller_port is not None:
+        listeners += f",CONTROLLER://{HOST}:{own.controller_port}"
+    return {
+        "node.id": str(node_id),
+        "process.roles": "broker" if own.controller_port is None else "broker,controller",
+        "controller.quorum.voters": ",".join(f"{i}@{HOST}:{port}" for i, port in voters),
+        "listeners": listeners,
+        "advertised.listeners": f"BROKER://{own}",
+        "listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "BROKER",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": "data",  # relative to the node's directory, where it is started
+        "default.replication.factor": copies,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "share.coordinator.state.topic.replication.factor": copies,
+        # One copy may be missing: that is what tests of a dead broker are about.
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        # Kafka's default of 50 each is for large clusters; creating and loading them slows the first group down.
+        "offsets.topic.num.partitions": "5",
+        "transaction.state.log.num.partitions": "5",
+        "share.coordinator.state.topic.num.partitions": "5",
+        # A killed broker's place is free again, and its partitions led by others, after 3 s instead of 9.
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
+        # A group starts at once, not after 3 s of waiting for more members.
+        "group.initial.rebalance.delay.ms": "0",
+        # Tests of dead members choose short session timeouts; Kafka refuses less than 6 s.
+        "group.min.session.timeout.ms": "500",
+        "auto.create.topics.enable": "true",
+        "log.retention.ms": "-1",
+        # The default of 128 MB is a quarter of the heap given here.
+        "log.cleaner.dedupe.buffer.size": "4194304",
+        **extra,
+    }
+
+
+def render_properties(settings: Mapping[str, str]) -> str:
+    """A Java properties file."""
+    for name, value in settings.items():
+        if "\n" in name + value:
+            raise ClusterError(f"a broker setting cannot hold a line break: {name}")
+    return "".join(f"{name}={value}\n".replace("\\", "\\\\") for name, value in settings.items())
+
+
+def new_id() -> str:
+    """A Kafka uuid: 16 random bytes in URL-safe base64, not starting with a dash, which its tools take for a flag."""
+    while (text := urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
+
+
+class Node:
+    """A node's directory and the process that runs in it."""
+
+    def __init__(
+        self, directory: Path, address: Address, kafka: Kafka, *, jvm_options: Sequence[str], is_temporary: bool
+    ) -> None:
+        self.address = address
+        self.directory = directory
+        self.log = directory / "broker.log"
+        self.is_paused = False
+        self._kafka = kafka
+        self._jvm_options = jvm_options
+        self._is_temporary = is_temporary
+        self._guard: subprocess.Popen[bytes] | None = None
+
+    def format(self, node_id: int, cluster_id: str, settings: Mapping[str, str]) -> None:
+        """Lays out an empty node, as Kafka's format tool would."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        data = self.directory / "data"
+        data.mkdir(parents=True)
+        (data / "bootstrap.checkpoint").write_bytes(self._kafka.bootstrap_checkpoint)
+        meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": new_id()}
+        (data / "meta.properties").write_text(render_properties(meta))
+        (self.directory / "server.properties").write_text(render_properties(settings))
+
+    def start(self) -> None:
+        """Starts the process; does not wait until it serves."""
+        self.is_paused = False
+        java = [str(self._kafka.java), *self._jvm_options, *LOG_OPTIONS, "-cp", f"{self._kafka.libs}/*"]
+        remove = str(self.directory) if self._is_temporary else ""
+        guard = [sys.executable, "-I", "-S", str(GUARD), "lock", str(GRACE_S), remove, "--"]
+        with self.log.open("ab") as log:
+            # A session of its own: Ctrl-C in the terminal goes to the one who decides, not to the brokers.
+            self._guard = subprocess.Popen(
+                [*guard, *java, "kafka.Kafka", "server.properties"],
+                cwd=self.directory,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @property
+    def is_running(self) -> bool:
+        return self._guard is not None and self._guard.poll() is None
+
+    def order(self, order: Order) -> None:
+        """Tells the guard; a guard that is gone has nothing left to do."""
+        if self._guard is None or self._guard.stdin is None:
+            return
+        try:
+            os.write(self._guard.stdin.fileno(), order.value)
+        except BrokenPipeError:
+            return
+
+    def wait(self) -> None:
+        """Until the process is gone. Returns in time: the guard kills what does not end by itself."""
+        if self._guard is None:
+            return
+        self._guard.wait(GRACE_S + 5)
+        self._close()
+
+    def detach(self) -> None:
+        """Leaves the process running for good; `stop_detached` ends it."""
+        self.order(Order.DETACH)
+        self._close()
+        if self._guard is not None:
+            self._guard.returncode = 0  # or it would warn, when collected, that it still runs
+        self._guard = None
+
+    def _close(self) -> None:
+        if self._guard is not None and self._guard.stdin is not None:
+            self._guard.stdin.close()
+
+    def has_logged(self, text: str) -> bool:
+        return text in self.log.read_text(errors="replace")
+
+    def log_end(self) -> str:
+        """The end of the log, for an error message."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return "\n".join(["its log ends:", *lines[-12:]])
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """Process ids of a running node."""
+
+    guard: int
+    broker: int
+
+
+def running_processes(directory: Path) -> Processes | None:
+    """Who runs in a node's directory; None when its lock is free, which means that nobody does."""
+    lock = directory / "lock"
+    while is_locked(lock):
+        text = lock.read_text()
+        if text.endswith("\n"):  # otherwise the guard is just starting: it writes the line next, or ends
+            guard, broker = text.split()
+            return Processes(int(guard), int(broker))
+        time.sleep(0.001)
+    return None
+
+
+def is_locked(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def stop_detached(directories: Sequence[Path]) -> None:
+    """Ends nodes that another process left running, by way of their guards.
+
+    All get the signal before any is waited for: a node that shuts down talks to the others.
+    """
+    for directory in directories:
+        # The lock was held a moment ago, so the process id cannot be somebody else's by now.
+        if (running := running_processes(directory)) is not None:
+            os.kill(running.guard, signal.SIGTERM)
+    deadline_s = time.monotonic() + GRACE_S + 5
+    for directory in directories:
+        while (running := running_processes(directory)) is not None:
+            if time.monotonic() > deadline_s:
+                raise ClusterError(f"the broker in {directory} does not end; its guard is process {running.guard}")
+            time.sleep(0.02)

@@ -1,0 +1,166 @@
+"""Fixtures of the tests against a real Kafka: one broker for the whole run, topics with names of their own, a producer.
+
+The producer is librdkafka's: what kwire reads here was written by somebody else. A Kafka that cannot start fails the
+tests; none is skipped. With KWIRE_BOOTSTRAP_SERVERS set (`eval "$(scripts/kafka env)"`), the tests use that one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from kafka_cluster import KafkaCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+HERE = Path(__file__).parent
+TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningKafka:
+    """The Kafka to test against."""
+
+    bootstrap_servers: str
+
+
+class MakeTopic(Protocol):
+    """Makes a topic and answers its name, once every partition has a leader."""
+
+    def __call__(
+        self, partitions: int = 1, *, replication_factor: int = 1, config: Mapping[str, str] | None = None
+    ) -> str: ...
+
+
+class Produce(Protocol):
+    """Writes records and waits for them; answers (partition, offset) of each, in order.
+
+    The sequences run along `values`; a missing one means none. `config` holds further settings of the producer, in
+    Kafka's dotted names.
+    """
+
+    def __call__(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        headers: Sequence[Sequence[tuple[str, bytes | None]]] | None = None,
+        timestamps_ms: Sequence[int] | None = None,
+        partition: int | None = None,
+        compression: str = "none",
+        config: Mapping[str, str | int] | None = None,
+    ) -> list[tuple[int, int]]: ...
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what lies in this folder."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.integration)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[RunningKafka]:
+    """One real broker for the whole run."""
+    if servers := os.environ.get("KWIRE_BOOTSTRAP_SERVERS"):
+        yield RunningKafka(servers)
+        return
+    with KafkaCluster() as cluster:
+        yield RunningKafka(cluster.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def admin(kafka: RunningKafka) -> AdminClient:
+    """librdkafka's admin client."""
+    return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+
+
+@pytest.fixture(scope="session")
+def topic(admin: AdminClient) -> Iterator[MakeTopic]:
+    """A factory of topics; see `MakeTopic`. They are removed when the tests are over."""
+    made: list[str] = []
+    prefix = f"kwire-{uuid4().hex[:8]}"  # a Kafka that was there before may hold topics of earlier runs
+    numbers = count()
+
+    def make(partitions: int = 1, *, replication_factor: int = 1, config: Mapping[str, str] | None = None) -> str:
+        name = f"{prefix}-{next(numbers)}"
+        wanted = NewTopic(name, partitions, replication_factor, config=dict(config or {}))
+        admin.create_topics([wanted])[name].result(TIMEOUT_S)
+        made.append(name)
+        wait_for_leaders(admin, name, partitions)
+        return name
+
+    yield make
+    for removal in admin.delete_topics(made).values() if made else ():
+        removal.result(TIMEOUT_S)
+
+
+def wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
+    """A topic is made before its partitions have leaders; a client asking meanwhile would see errors of that moment."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while True:
+        known = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
+        if len(known) == partitions and all(partition.leader >= 0 for partition in known.values()):
+            return
+        assert time.monotonic() < deadline_s, f"{topic}: no leaders after {TIMEOUT_S} s: {known}"
+        time.sleep(0.01)
+
+
+def note_place(
+    places: list[tuple[int, int]], index: int, error: KafkaError | None, message: Message[bytes, bytes]
+) -> None:
+    """Runs within the producer's `poll` or `flush`, which raise what is raised here."""
+    partition, offset = message.partition(), message.offset()
+    if error is not None or partition is None or offset is None:
+        raise KafkaException(error)
+    places[index] = (partition, offset)
+
+
+@pytest.fixture(scope="session")
+def produce(kafka: RunningKafka) -> Produce:
+    """Writes records with librdkafka; see `Produce`."""
+
+    def write(
+        topic: str,
+        values: Sequence[bytes | None],
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        headers: Sequence[Sequence[tuple[str, bytes | None]]] | None = None,
+        timestamps_ms: Sequence[int] | None = None,
+        partition: int | None = None,
+        compression: str = "none",
+        config: Mapping[str, str | int] | None = None,
+    ) -> list[tuple[int, int]]:
+        servers = {"bootstrap.servers": kafka.bootstrap_servers, "compression.type": compression, "linger.ms": 5}
+        producer = Producer({**servers, **(config or {})})
+        places: list[tuple[int, int]] = [(-1, -1)] * len(values)
+        no_partition = -1  # librdkafka's: the partitioner chooses
+        no_timestamp = 0  # librdkafka's: now
+
+        for i, value in enumerate(values):
+            producer.produce(
+                topic,
+                value,
+                keys[i] if keys is not None else None,
+                partition=no_partition if partition is None else partition,
+                timestamp=no_timestamp if timestamps_ms is None else timestamps_ms[i],
+                headers=list(headers[i]) if headers is not None else None,
+                on_delivery=partial(note_place, places, i),
+            )
+            producer.poll(0)
+        assert producer.flush(TIMEOUT_S) == 0, f"{topic}: records not acknowledged within {TIMEOUT_S} s"
+        return places
+
+    return write
