@@ -150,7 +150,10 @@ class GetPosition:
 
 @dataclass(frozen=True, slots=True)
 class GetLag:
+    """`position` is what was handed out since the last note, which the network thread does not know of yet."""
+
     partition: TopicPartition
+    position: int | None
     reply: Reply[int | None]
 
 

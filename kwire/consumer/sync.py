@@ -264,7 +264,8 @@ class Consumer(Generic[K, V]):
         with self._guard:
             self._core.check_open()
             self._core.check_assigned((partition,))
-            return self._command("current_lag", lambda reply: GetLag(partition, reply))
+            position = self._core.local_position(partition)
+            return self._command("current_lag", lambda reply: GetLag(partition, position, reply))
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Return no records of these partitions until `resume`; what is buffered is kept."""

@@ -110,5 +110,6 @@ class Inbox:
         partition = self._subscription.partitions.get(event.partition)
         if partition is None or partition.consumed is None or not partition.has_position:
             return None
+        position = partition.consumed.offset if event.position is None else event.position
         end = partition.end_offset(read_committed=self._read_committed)
-        return max(0, end - partition.consumed.offset) if end >= 0 else None
+        return max(0, end - position) if end >= 0 else None
