@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Generic
 
 from kwire.events import Delivered
-from kwire.fetching.columns import PartitionRecords, Records
+from kwire.fetching.columns import Records
+from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, OffsetAndMetadata, Record, TopicPartition, V
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from kwire.fetching.columns import PartitionRecords
+    from kwire.fetching.partition_records import PartitionRecords
     from kwire.model import K, V
     from kwire.protocol.record_batch import Buffer
     from kwire.protocol.record_columns import RecordColumns

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic
 
 from kwire.errors import CorruptRecordError, KafkaError
-from kwire.fetching.columns import PartitionRecords, epoch_or_none
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
+from kwire.fetching.partition_records import PartitionRecords, epoch_or_none
 from kwire.fetching.transactions import visible_batches
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 from kwire.protocol.record_batch import Batch, iter_batches

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from kwire.errors import RecordDeserializationError
-from kwire.fetching.columns import PartitionRecords, epoch_or_none
+from kwire.fetching.partition_records import PartitionRecords, epoch_or_none
 from kwire.model import Header, K, OffsetAndMetadata, Record, V
 
 if TYPE_CHECKING:

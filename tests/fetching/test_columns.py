@@ -13,8 +13,9 @@ import pytest
 
 from kwire.errors import CorruptRecordError, RecordDeserializationError
 from kwire.fetching.arrow import SCHEMA, to_batches
-from kwire.fetching.columns import PartitionRecords, Records
+from kwire.fetching.columns import Records
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk, make_records
+from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import Header, OffsetAndMetadata, Record, TimestampType, TopicPartition
 from kwire.protocol.record_columns import RecordColumns
 from kwire.protocol.record_headers import HeaderColumns
