@@ -1,0 +1,75 @@
+"""How commands end: errors become one line on stderr and an exit code, never a traceback.
+
+0 done; 1 Kafka, or the output, said no; 2 the command or a setting was wrong; 128 + n stopped by signal n.
+
+A reader that closes the pipe early (`kwire consume orders | head -3`) got what it wanted, so that is 0 as well. The
+alternative, dying by SIGPIPE (141) as `cat` does, would make such pipelines fail under `set -o pipefail`.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import typer
+
+from kwire.errors import ConfigError, InvalidGroupIdError, KafkaError
+
+READER_GONE = 0
+FAILED = 1
+WRONG_USAGE = 2
+INTERRUPTED = 128 + signal.SIGINT
+
+
+@contextmanager
+def clean_exits() -> Iterator[None]:
+    """Around all that a command does. Raises: typer.Exit, for everything that is meant to end a command."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise typer.Exit(READER_GONE) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except (ConfigError, InvalidGroupIdError) as error:
+        raise typer.Exit(_complain(error, WRONG_USAGE)) from None
+    except KafkaError as error:
+        raise typer.Exit(_complain(error, FAILED)) from None
+
+
+def _complain(error: KafkaError, code: int) -> int:
+    said = " ".join(str(error).split()) or type(error).__name__
+    print(f"kwire: {said}", file=sys.stderr)
+    return code
+
+
+class StopSignals:
+    """Within its `with`, the first SIGINT or SIGTERM asks to stop, so that a batch under way is finished.
+
+    A second one is for the impatient, or for an output that nobody reads: it interrupts as SIGINT does elsewhere.
+    """
+
+    NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._previous: list[signal._HANDLER] = []
+
+    def __enter__(self) -> StopSignals:
+        self._previous = [signal.signal(number, self._on_signal) for number in self.NUMBERS]
+        return self
+
+    def __exit__(self, *_exc_info: object) -> None:
+        for number, handler in zip(self.NUMBERS, self._previous, strict=True):
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if self.received is not None:
+            raise KeyboardInterrupt
+        self.received = number
+
+    def exit_if_received(self) -> None:
+        if self.received is not None:
+            raise typer.Exit(128 + self.received)

@@ -1,0 +1,60 @@
+"""Standard output as a place for batches of bytes: unbuffered between batches, and honest about readers that left."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from typing import BinaryIO
+
+from kwire.errors import KafkaError
+
+
+class OutputError(KafkaError):
+    """The output takes no more: the disk is full, or it was closed."""
+
+
+class Output:
+    """Writes whole batches."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    @classmethod
+    def standard(cls) -> Output:
+        # None, whatever its type says, when the shell closed it: `kwire consume orders >&-`.
+        if not sys.stdout:
+            raise OutputError("standard output is closed")
+        return cls(sys.stdout.buffer)
+
+    def write(self, data: bytes) -> None:
+        """When this returns, the operating system has all of it.
+
+        Raises:
+            BrokenPipeError: the reader is gone.
+            OutputError: it cannot be written.
+        """
+        try:
+            self._stream.write(data)
+            self._stream.flush()
+        except BrokenPipeError:
+            self._discard_the_rest()
+            raise
+        except OSError as error:
+            self._discard_the_rest()
+            raise OutputError(f"cannot write to standard output: {error.strerror}") from error
+
+    def check_reader(self) -> None:
+        """Notices a closed pipe while there is nothing to write, as `tail -f` does. Raises: BrokenPipeError."""
+        if hasattr(select, "poll"):  # not on Windows
+            poll = select.poll()
+            poll.register(self._stream.fileno(), 0)  # errors are reported without being asked for
+            if any(happened & select.POLLERR for _fd, happened in poll.poll(0)):
+                self._discard_the_rest()
+                raise BrokenPipeError
+
+    def _discard_the_rest(self) -> None:
+        """The interpreter flushes stdout once more on exit; what is left must not fail there again."""
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self._stream.fileno())
+        os.close(null)

@@ -1,0 +1,161 @@
+"""The loop of `kwire consume`: poll, encode, write, until enough.
+
+Contract: a record counts as read once the operating system took its bytes. What was polled and not written, because of
+`--count`, of `--exit-at-end` or of an output that failed, is sought back to, so that the consumer's own commits, in
+between and on close, never cover it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from operator import attrgetter
+from typing import Protocol
+
+from kwire.cli.formats import BytesRecord, Encode
+from kwire.cli.output import Output
+from kwire.cli.starts import SeekingConsumer
+from kwire.errors import IllegalStateError, KafkaTimeoutError
+from kwire.model import OffsetAndMetadata, PartitionInfo, TopicPartition
+
+# How soon a signal, or a reader that left, is noticed when nothing arrives.
+POLL_SECONDS = 0.2
+
+
+class Polled(Protocol):
+    """The part of `kwire.Records` that is needed here."""
+
+    def __bool__(self) -> bool: ...
+
+    def partitions(self) -> Collection[TopicPartition]: ...
+
+    def __getitem__(self, partition: TopicPartition, /) -> Sequence[BytesRecord]: ...
+
+    def next_offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]: ...
+
+
+class ReadingConsumer(SeekingConsumer, Protocol):
+    """The part of `kwire.Consumer` that reading a topic needs."""
+
+    def partitions_for(self, topic: str, /) -> Sequence[PartitionInfo]: ...
+
+    def assign(self, partitions: Collection[TopicPartition], /) -> None: ...
+
+    def subscribe(self, topics: Collection[str], /) -> None: ...
+
+    def assignment(self) -> Collection[TopicPartition]: ...
+
+    def poll(self, timeout: float, /) -> Polled: ...
+
+    def position(self, partition: TopicPartition, /, *, timeout: float) -> int: ...
+
+    def pause(self, partitions: Collection[TopicPartition], /) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Reader:
+    """Reads what the consumer has assigned.
+
+    Args:
+        consumer: subscribed, or with partitions assigned.
+        encode: makes bytes of records.
+        output: takes the bytes.
+        count: how many records to read, None for no limit.
+        ends: where to stop in each partition, None to go on forever.
+    """
+
+    def __init__(
+        self,
+        consumer: ReadingConsumer,
+        encode: Encode,
+        output: Output,
+        *,
+        count: int | None = None,
+        ends: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        self._consumer = consumer
+        self._encode = encode
+        self._output = output
+        self._count = count
+        self._ends = None if ends is None else dict(ends)
+        self._at_end: set[TopicPartition] = set()
+        self._unwritten: dict[TopicPartition, int] = {}
+
+    def run(self, is_stopped: Callable[[], bool]) -> None:
+        """Read until there is enough, or until told to stop.
+
+        Raises:
+            BrokenPipeError, OutputError: the output takes no more.
+            KafkaError: what the consumer raised.
+        """
+        try:
+            while not is_stopped() and not self._has_enough():
+                records = self._consumer.poll(POLL_SECONDS)
+                if records:
+                    self._write(records)
+                else:
+                    self._output.check_reader()
+                    self._look_at_positions()
+                self._leave_ended(records.next_offsets())
+        finally:
+            self._give_back()
+
+    def _has_enough(self) -> bool:
+        if self._count == 0:
+            return True
+        if self._ends is None:
+            return False
+        assigned = self._consumer.assignment()
+        return bool(assigned) and self._at_end.issuperset(assigned)
+
+    def _write(self, records: Polled) -> None:
+        batches = [(partition, records[partition]) for partition in sorted(records.partitions())]
+        self._unwritten = {partition: batch[0].offset for partition, batch in batches}
+        given_back: dict[TopicPartition, int] = {}
+        encoded: list[bytes] = []
+        for partition, batch in batches:
+            wanted = batch[: self._wanted(partition, batch)]
+            encoded.append(self._encode(wanted))
+            if len(wanted) < len(batch):
+                given_back[partition] = batch[len(wanted)].offset
+            if self._count is not None:
+                self._count -= len(wanted)
+        self._output.write(b"".join(encoded))
+        self._unwritten = given_back
+        self._give_back()
+
+    def _wanted(self, partition: TopicPartition, batch: Sequence[BytesRecord]) -> int:
+        """How many records of the batch to write."""
+        wanted = len(batch) if self._count is None else min(self._count, len(batch))
+        if self._ends is not None and partition in self._ends:
+            wanted = min(wanted, bisect_left(batch, self._ends[partition], key=attrgetter("offset")))
+        return wanted
+
+    def _give_back(self) -> None:
+        for partition, offset in self._unwritten.items():
+            # Revoked in the meantime: then its next owner begins at the last commit, which does not cover it either.
+            with suppress(IllegalStateError):
+                self._consumer.seek(partition, offset)
+        self._unwritten = {}
+
+    def _leave_ended(self, next_offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        for partition, reached in next_offsets.items():
+            self._check_end(partition, reached.offset)
+
+    def _look_at_positions(self) -> None:
+        """A log may end in batches without records (compaction, transactions), which only move the position."""
+        if self._ends is None:
+            return
+        for partition in self._consumer.assignment():
+            if partition not in self._at_end:
+                with suppress(KafkaTimeoutError):
+                    self._check_end(partition, self._consumer.position(partition, timeout=POLL_SECONDS))
+
+    def _check_end(self, partition: TopicPartition, position: int) -> None:
+        if self._ends is None or position < self._ends.get(partition, 0):
+            return
+        self._at_end.add(partition)
+        with suppress(IllegalStateError):
+            self._consumer.pause([partition])

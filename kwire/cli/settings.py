@@ -1,0 +1,93 @@
+"""Where settings come from on the command line: flags, then the environment, then a file, then the command's defaults.
+
+Each value is checked here, where it is still known who gave it; the error says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from kwire.cli.config_files import Entry, read_config_file
+from kwire.config import SETTINGS, parse_setting
+from kwire.errors import ConfigError, InvalidGroupIdError
+
+PREFIX = "KWIRE_"
+
+# Java's files name classes here; the formats of the command line work on bytes.
+NOT_FOR_COMMANDS = frozenset({"key_deserializer", "value_deserializer"})
+
+
+def collect_settings(
+    *,
+    flags: Iterable[Entry],
+    properties: Sequence[str],
+    environ: Mapping[str, str],
+    file: Path | None,
+    defaults: Mapping[str, object],
+) -> dict[str, object]:
+    """The settings of a command, by snake_case name.
+
+    Args:
+        flags: from options that stand for a setting.
+        properties: NAME=VALUE each, from `-X`.
+        environ: where KWIRE_<SETTING> are looked for.
+        file: properties or TOML.
+        defaults: of the command, where they differ from the library's.
+
+    Raises:
+        ConfigError: a name is unknown, a value is bad, or one place gives a setting twice.
+    """
+    settings = dict(defaults)
+    for layer in (
+        read_config_file(file) if file else [],
+        from_environment(environ),
+        [*flags, *map(from_property, properties)],
+    ):
+        settings |= _check(layer)
+    return settings
+
+
+def from_property(given: str) -> Entry:
+    """An entry of `-X name=value`."""
+    name, equals, value = given.partition("=")
+    if not equals:
+        raise ConfigError(f"-X {given}: write name=value")
+    return Entry(f"-X {name.strip()}", name.strip(), value)
+
+
+def from_environment(environ: Mapping[str, str]) -> list[Entry]:
+    """Variables that name a setting; empty ones count as not set, as shells have it."""
+    entries = []
+    for variable, value in environ.items():
+        name = variable.removeprefix(PREFIX).lower()
+        if variable.startswith(PREFIX) and value and _is_setting(variable, name):
+            entries.append(Entry(variable, name, value))
+    return entries
+
+
+def _is_setting(variable: str, name: str) -> bool:
+    """Other KWIRE_ variables belong to somebody else, unless they are nearly a setting: that is a slip."""
+    if name in SETTINGS:
+        return True
+    nearest = get_close_matches(name, SETTINGS, n=1, cutoff=0.85)
+    if nearest:
+        raise ConfigError(f"{variable} is no setting; did you mean {PREFIX}{nearest[0].upper()}?")
+    return False
+
+
+def _check(layer: Iterable[Entry]) -> dict[str, object]:
+    checked: dict[str, object] = {}
+    sources: dict[str, str] = {}
+    for entry in layer:
+        if entry.name.replace(".", "_") in NOT_FOR_COMMANDS:
+            continue
+        try:
+            name, value = parse_setting(entry.name, entry.value)
+        except (ConfigError, InvalidGroupIdError) as error:
+            raise ConfigError(f"{entry.source}: {error}") from None
+        if name in checked:
+            raise ConfigError(f"{name} is given twice, by {sources[name]} and by {entry.source}; give it once")
+        checked[name], sources[name] = value, entry.source
+    return checked

@@ -1,0 +1,113 @@
+"""`--from`: where in each partition to begin."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum, auto
+from typing import Protocol
+
+from kwire.errors import ConfigError
+from kwire.model import OffsetAndTimestamp, TopicPartition
+
+HELP = (
+    "Where to begin: earliest, latest, an offset, -N for the last N of each partition, or a time: "
+    "2026-11-21T08:00 (UTC unless it names a zone) or @MILLISECONDS since 1970."
+)
+
+
+class StartKind(Enum):
+    """What the number of a start means; nothing for the first two."""
+
+    EARLIEST = auto()
+    LATEST = auto()
+    OFFSET = auto()
+    LAST_RECORDS = auto()
+    TIMESTAMP_MS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where to begin."""
+
+    kind: StartKind
+    number: int = 0
+
+
+class SeekingConsumer(Protocol):
+    """The part of `kwire.Consumer` that is needed here."""
+
+    def seek(self, partition: TopicPartition, offset: int, /) -> None: ...
+
+    def seek_to_beginning(self, partitions: Collection[TopicPartition], /) -> None: ...
+
+    def seek_to_end(self, partitions: Collection[TopicPartition], /) -> None: ...
+
+    def beginning_offsets(self, partitions: Collection[TopicPartition], /) -> Mapping[TopicPartition, int]: ...
+
+    def end_offsets(self, partitions: Collection[TopicPartition], /) -> Mapping[TopicPartition, int]: ...
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], /
+    ) -> Mapping[TopicPartition, OffsetAndTimestamp | None]: ...
+
+
+def parse_start(text: str) -> Start:
+    """Raises: ConfigError, when it is none of those in `HELP`."""
+    word = text.strip().lower()
+    if word in ("earliest", "beginning"):
+        return Start(StartKind.EARLIEST)
+    if word in ("latest", "end"):
+        return Start(StartKind.LATEST)
+    if word.isascii() and word.isdecimal():
+        return Start(StartKind.OFFSET, int(word))
+    if word.isascii() and word[:1] in ("-", "@") and word[1:].isdecimal():
+        return Start(StartKind.LAST_RECORDS if word[0] == "-" else StartKind.TIMESTAMP_MS, int(word[1:]))
+    return Start(StartKind.TIMESTAMP_MS, _parse_time_ms(text.strip()))
+
+
+def _parse_time_ms(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"--from {text}: not understood. {HELP}") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    timestamp_ms = round(moment.timestamp() * 1000)
+    if timestamp_ms < 0:
+        raise ConfigError(f"--from {text}: before 1970")
+    return timestamp_ms
+
+
+def seek_to_start(consumer: SeekingConsumer, start: Start, partitions: Collection[TopicPartition]) -> None:
+    """Move every partition to its start. The consumer has them assigned."""
+    match start.kind:
+        case StartKind.EARLIEST:
+            consumer.seek_to_beginning(partitions)
+        case StartKind.LATEST:
+            consumer.seek_to_end(partitions)
+        case StartKind.OFFSET:
+            _seek_within_log(consumer, dict.fromkeys(partitions, start.number))
+        case StartKind.LAST_RECORDS:
+            ends = consumer.end_offsets(partitions)
+            _seek_within_log(consumer, {partition: ends[partition] - start.number for partition in partitions})
+        case StartKind.TIMESTAMP_MS:
+            _seek_to_times(consumer, dict.fromkeys(partitions, start.number))
+
+
+def _seek_within_log(consumer: SeekingConsumer, offsets: Mapping[TopicPartition, int]) -> None:
+    """Outside the log, the reset policy would decide: an offset past the end could begin anew at the beginning."""
+    begins, ends = consumer.beginning_offsets(offsets.keys()), consumer.end_offsets(offsets.keys())
+    for partition, offset in offsets.items():
+        consumer.seek(partition, min(max(offset, begins[partition]), ends[partition]))
+
+
+def _seek_to_times(consumer: SeekingConsumer, timestamps: Mapping[TopicPartition, int]) -> None:
+    found = consumer.offsets_for_times(timestamps)
+    too_late = [partition for partition, at in found.items() if at is None]
+    if too_late:
+        consumer.seek_to_end(too_late)
+    for partition, at in found.items():
+        if at is not None:
+            consumer.seek(partition, at.offset)
