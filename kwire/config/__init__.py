@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kwire.config.choices import GroupProtocol, IsolationLevel, SecurityProtocol
 from kwire.config.consumer_config import SETTINGS, ConsumerConfig, parse_setting
-from kwire.config.deserializers import AnyDeserializer, SupportsDeserialize
+from kwire.config.deserializers import AnyDeserializer, Deserialize, Deserializer
 from kwire.config.docs import SettingDoc, docs
 from kwire.config.endpoints import Endpoint
 from kwire.config.offset_reset import OffsetReset, ResetKind
@@ -23,7 +23,8 @@ __all__ = [
     "ResetKind",
     "SecurityProtocol",
     "AnyDeserializer",
-    "SupportsDeserialize",
+    "Deserialize",
+    "Deserializer",
     "SETTINGS",
     "parse_setting",
     "SettingDoc",

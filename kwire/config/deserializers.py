@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from kwire.config.parsers import BadValueError, Parser
 from kwire.model import Header
 
 VALID = "a callable that takes bytes, an object with deserialize(topic, headers, data), or None for bytes"
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
 
 @runtime_checkable
-class SupportsDeserialize(Protocol):
-    """A deserializer that wants the topic and the headers, and to be asked about nulls."""
+class Deserializer(Protocol[T_co]):
+    """A deserializer that wants to see topic and headers, and nulls."""
 
-    def deserialize(self, topic: str, headers: tuple[Header, ...], data: bytes | None) -> object:
-        """The key or value that `data` stands for."""
+    def deserialize(self, topic: str, headers: tuple[Header, ...], data: bytes | None) -> T_co | None:
+        """The key or value for `data`, which is None for a null."""
 
 
-AnyDeserializer: TypeAlias = Callable[[bytes], object] | SupportsDeserialize
+# A plain callable gets bytes only: a null stays None and it is not called.
+Deserialize: TypeAlias = Callable[[bytes], T] | Deserializer[T]
+AnyDeserializer: TypeAlias = Deserialize[object]
 
 
 def decode_text(data: bytes) -> str:
@@ -47,6 +52,6 @@ def _read(value: object) -> AnyDeserializer | None:
         return _JAVA_CLASSES[value.strip()]
     if isinstance(value, type) and hasattr(value, "deserialize"):
         raise BadValueError("a class; give an object of it")
-    if isinstance(value, SupportsDeserialize) or callable(value):
+    if isinstance(value, Deserializer) or callable(value):
         return value
     raise BadValueError("cannot deserialize")

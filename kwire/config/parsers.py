@@ -120,4 +120,8 @@ def _read_integer(value: object) -> int:
 def _read_text(value: object) -> str:
     if not isinstance(value, str):
         raise BadValueError("not text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise BadValueError("not valid Unicode") from None
     return value

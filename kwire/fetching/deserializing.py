@@ -7,31 +7,18 @@ application thread. Called by the fetch collector.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from kwire.config import Deserialize, Deserializer
 from kwire.errors import RecordDeserializationError
 from kwire.fetching.partition_records import PartitionRecords, epoch_or_none
-from kwire.model import Header, K, OffsetAndMetadata, Record, V
+from kwire.model import K, OffsetAndMetadata, Record, V
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
-
-
-@runtime_checkable
-class Deserializer(Protocol[T_co]):
-    """A deserializer that wants to see topic and headers, and nulls."""
-
-    def deserialize(self, topic: str, headers: tuple[Header, ...], data: bytes | None) -> T_co | None:
-        """The key or value for `data`, which is None for a null."""
-
-
-# A plain callable gets bytes only: a null stays None and it is not called.
-Deserialize: TypeAlias = Callable[[bytes], T] | Deserializer[T]
 
 
 # Not slotted, for the reason given at `PartitionRecords`.
