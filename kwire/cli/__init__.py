@@ -14,6 +14,7 @@ import typer
 from kwire.cli.consume import consume_topic
 from kwire.cli.exits import INTERRUPTED
 from kwire.cli.show_config import print_settings
+from kwire.cli.wire import wire_commands
 from kwire.version import __version__
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 app.command("consume")(consume_topic)
 app.command("config")(print_settings)
+app.add_typer(wire_commands, name="wire")
 
 
 def main() -> None:

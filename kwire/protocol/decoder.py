@@ -277,14 +277,10 @@ class DecoderWriter:
         self._source.add(f"{variable}._unknown_tagged_fields = tuple({unknown})")
 
     def _default(self, target: str, default: object) -> None:
-        """Assign a default; mutable ones are made anew, in place, because Fetch has three of them per partition."""
+        """Assign a default; lists are made anew, and structures when somebody asks for them (`schema.Structure`)."""
         if isinstance(default, Structure):
-            variable = self._source.fresh("o")
-            self._source.add(f"{variable} = new({self._source.constant('C', type(default))})")
-            for name, marks in default._marks.items():
-                self._default(f"{variable}.{name}", marks.default)
-            self._source.add(f"{target} = {variable}")
-        elif fresh_default(default) is list:
+            return
+        if fresh_default(default) is list:
             self._source.add(f"{target} = []")
         elif isinstance(default, UUID):
             self._source.add(f"{target} = {self._source.constant('uuid', default)}")

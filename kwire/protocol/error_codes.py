@@ -19,12 +19,15 @@ from kwire.errors import (
     InconsistentGroupProtocolError,
     InternalError,
     InvalidGroupIdError,
+    InvalidRegularExpressionError,
     InvalidTopicError,
     KafkaError,
     RebalanceInProgressError,
     RetriableBrokerError,
     TopicAuthorizationError,
     UnknownTopicOrPartitionError,
+    UnreleasedInstanceIdError,
+    UnsupportedAssignorError,
     UnsupportedVersionError,
 )
 
@@ -167,8 +170,12 @@ class ErrorCode(IntEnum):
     NEW_LEADER_ELECTED = 108, FINAL, "the change worked, and the partition has another leader now"
     OFFSET_MOVED_TO_TIERED_STORAGE = 109, FINAL, "the offset is in remote storage"
     FENCED_MEMBER_EPOCH = 110, FINAL, "the coordinator gave the member up; drop all partitions and rejoin"
-    UNRELEASED_INSTANCE_ID = 111, FINAL, "another member holds this group instance id and has to leave first"
-    UNSUPPORTED_ASSIGNOR = 112, FINAL, "the broker does not have this assignor"
+    UNRELEASED_INSTANCE_ID = (
+        *(111, FINAL),
+        "another member holds this group instance id and has to leave first",
+        UnreleasedInstanceIdError,
+    )
+    UNSUPPORTED_ASSIGNOR = 112, FINAL, "the broker does not have this assignor", UnsupportedAssignorError
     STALE_MEMBER_EPOCH = 113, FINAL, "the member's epoch has moved on; wait for the next heartbeat's answer"
     MISMATCHED_ENDPOINT_TYPE = 114, FINAL, "the request is for a controller, and this is a broker, or vice versa"
     UNSUPPORTED_ENDPOINT_TYPE = 115, FINAL, "the broker does not know this type of endpoint"
@@ -184,7 +191,11 @@ class ErrorCode(IntEnum):
     INVALID_VOTER_KEY = 125, FINAL, "the voter's key is not the receiver's"
     DUPLICATE_VOTER = 126, FINAL, "the voter is one already"
     VOTER_NOT_FOUND = 127, FINAL, "there is no such voter"
-    INVALID_REGULAR_EXPRESSION = 128, FINAL, "the broker cannot read the regular expression (it uses RE2's syntax)"
+    INVALID_REGULAR_EXPRESSION = (
+        *(128, FINAL),
+        "the broker cannot read the regular expression (it uses RE2's syntax)",
+        InvalidRegularExpressionError,
+    )
     REBOOTSTRAP_REQUIRED = 129, FINAL, "the client's metadata is too old; start from the bootstrap servers again"
     STREAMS_INVALID_TOPOLOGY = 130, FINAL, "the topology is not valid"
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, FINAL, "the topology's epoch is not valid"

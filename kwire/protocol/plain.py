@@ -65,9 +65,9 @@ def _jsonable(value: object) -> object:
 def _value(tree: TypeTree, value: object, path: str) -> object:
     match value:
         case {"$b64": str(text)}:
-            return b64decode(text)
+            return _unpacked(text, path)
         case {"$uuid": str(text)}:
-            return UUID(text)
+            return _uuid(text, path)
         case Mapping():
             if tree.struct is None:
                 raise InvalidArgumentError(f"{path} is no structure, so it cannot be made from {value!r:.100}")
@@ -78,6 +78,20 @@ def _value(tree: TypeTree, value: object, path: str) -> object:
             return [_value(tree.element, item, f"{path}[{index}]") for index, item in enumerate(value)]
         case _:
             return value  # the encoder knows what fits
+
+
+def _unpacked(text: str, path: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{path}: {text!r:.100} is not base64: {error}") from error
+
+
+def _uuid(text: str, path: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{path}: {text!r:.100} is not a uuid") from error
 
 
 def _tags(value: object, owner: str) -> tuple[Tag, ...]:
@@ -91,7 +105,7 @@ def _tag(entry: object, owner: str) -> Tag:
         case {"tag": int(tag), "data": bytes(data)}:
             return tag, data
         case {"tag": int(tag), "data": {"$b64": str(text)}}:
-            return tag, b64decode(text)
+            return tag, _unpacked(text, f"{owner}.{UNKNOWN_TAGS}")
         case _:
             wanted = "{'tag': ..., 'data': ...}"
             raise InvalidArgumentError(f"{owner}.{UNKNOWN_TAGS} holds {entry!r:.100} instead of {wanted}")

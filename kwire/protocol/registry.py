@@ -48,9 +48,16 @@ def message_class(name: str) -> type[Message]:
     """
     known = message_classes()
     if name not in known:
-        near = get_close_matches(name, known, n=1)
-        raise InvalidArgumentError(f"no message is called {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+        near = _near(name, known)
+        raise InvalidArgumentError(f"no message is called {name!r}" + (f"; did you mean {near}?" if near else ""))
     return known[name]
+
+
+def _near(name: str, known: Mapping[str, type[Message]]) -> str:
+    """What was meant; people say "Fetch" for either of its messages."""
+    lower = name.lower()
+    pair = [each for each in known if each.lower() in (lower, f"{lower}request", f"{lower}response")]
+    return " or ".join(sorted(pair) or get_close_matches(name, known, n=1))
 
 
 def request_class(api_key: int) -> type[Request[Message]]:

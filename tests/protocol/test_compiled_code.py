@@ -87,6 +87,8 @@ def behind_length(wire: Text | Blob | Sequence) -> st.SearchStrategy[object]:
 def numbers(fmt: str) -> st.SearchStrategy[object]:
     if fmt == "?":
         return st.booleans()
+    if fmt == "H":
+        return st.integers(0, 2**16 - 1)
     bits = INTEGERS[fmt]
     return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+import kwire.protocol
 from kwire.errors import InvalidArgumentError, UnsupportedVersionError
 from kwire.protocol import decode, encode
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.protocol.records import read_records
 from kwire.protocol.registry import BrokerVersions, message_class, request_class, request_classes
 
 
@@ -85,3 +87,27 @@ def test_an_api_that_the_broker_lacks_is_named() -> None:
         versions.pick(ConsumerGroupHeartbeatRequest)
     assert not versions.supports(ConsumerGroupHeartbeatRequest, 0)
     assert not versions.supports(FetchRequest, 13)
+
+
+def test_people_who_name_an_api_are_told_its_messages() -> None:
+    for name in ("Fetch", "fetch", "FETCH"):
+        with pytest.raises(InvalidArgumentError, match=r"did you mean FetchRequest or FetchResponse\?"):
+            message_class(name)
+    with pytest.raises(InvalidArgumentError, match=r"did you mean FetchRequest\?"):
+        message_class("fetchrequest")
+
+
+def test_the_entry_points_are_there_and_record_sets_cost_nothing_until_read() -> None:
+    assert kwire.protocol.read_records is read_records
+    assert kwire.protocol.read_records(b"", check_crcs=True) == []
+    with pytest.raises(AttributeError, match="has no attribute 'read_record'"):
+        _ = kwire.protocol.read_record  # type: ignore[attr-defined]  # that is the point
+
+
+def test_base64_and_uuids_that_are_none_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"SyncGroupResponse.assignment: 'a' is not base64"):
+        encode("SyncGroupResponse", 4, {"assignment": {"$b64": "a"}})
+    with pytest.raises(InvalidArgumentError, match=r"_unknown_tagged_fields: '\?' is not base64"):
+        encode("SyncGroupResponse", 4, {"_unknown_tagged_fields": [{"tag": 9, "data": {"$b64": "?"}}]})
+    with pytest.raises(InvalidArgumentError, match=r"client_instance_id: 'x' is not a uuid"):
+        encode("PushTelemetryRequest", 0, {"client_instance_id": {"$uuid": "x"}})

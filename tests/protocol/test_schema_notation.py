@@ -10,7 +10,15 @@ import pytest
 
 from kwire.errors import InternalError, InvalidArgumentError
 from kwire.protocol import decode_message, encode_message
-from kwire.protocol.messages.fetch import FetchRequest, FetchResponse, FetchTopic, ReplicaState
+from kwire.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    LeaderIdAndEpoch,
+    PartitionData,
+    ReplicaState,
+)
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from kwire.protocol.plain import from_plain, to_json
@@ -148,3 +156,18 @@ def test_a_response_shares_key_and_versions_with_its_request() -> None:
     assert (FetchResponse.api_key, FetchResponse.versions) == (1, range(4, 19))
     assert issubclass(FetchResponse, Response)
     assert field("1+", default=3) != 3  # a mark for the class body, taken out by the metaclass
+
+
+def test_structures_that_no_bytes_came_for_are_made_when_asked_for_and_not_shared() -> None:
+    data = encode_message(
+        FetchResponse(responses=[FetchableTopicResponse(partitions=[PartitionData(), PartitionData()])]), 12
+    )
+    first, second = decode_message(FetchResponse, 12, data).responses[0].partitions
+    assert first.current_leader == LeaderIdAndEpoch()
+    assert first.current_leader is first.current_leader
+    first.current_leader.leader_id = 7
+    assert second.current_leader.leader_id == -1
+    assert deepcopy(second) == second == pickle.loads(pickle.dumps(second))
+    assert decode_message(FetchResponse, 12, data) == decode_message(FetchResponse, 12, data)
+    with pytest.raises(AttributeError, match="PartitionData has no attribute 'current_leeder'"):
+        _ = first.current_leeder  # type: ignore[attr-defined]  # that is the point

@@ -1,0 +1,66 @@
+"""Some thousand damaged inputs in every run, and proof that the fuzzer would notice what it looks for."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import fuzz_cli
+import pytest
+from fuzz_mutations import MUTATIONS
+from fuzz_targets import LIMIT_BYTES, Seed, seeds
+
+from kwire.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from fuzz_targets import Decode
+
+
+@pytest.mark.slow
+def test_damaged_bytes_end_as_results_or_as_the_two_errors_in_bounded_time_and_memory() -> None:
+    report = fuzz_cli.fuzz(3000, seed=20)
+    assert report.findings == []
+    assert set(report.mutations) == {mutation.__name__ for mutation in MUTATIONS}
+    assert {outcome for _, outcome in report.outcomes} == {"read", "ProtocolError", "CorruptRecordError"}
+    assert {target for target, _ in report.outcomes} == set(seeds())
+
+
+def test_a_seed_decides_everything() -> None:
+    targets = {"message": seeds()["message"][:5]}
+    first, second = (fuzz_cli.fuzz(50, seed=3, targets=targets) for _ in range(2))
+    assert (first.outcomes, first.mutations) == (second.outcomes, second.mutations)
+
+
+def crash(data: bytes) -> None:
+    raise KeyError(len(data))
+
+
+def refuse(data: bytes) -> None:
+    raise ProtocolError(f"{len(data)} bytes")
+
+
+def hoard(data: bytes) -> int:
+    return len(bytearray(LIMIT_BYTES * 2)) + len(data)
+
+
+@pytest.mark.parametrize(("decode", "found"), [(crash, 10), (hoard, 10), (refuse, 0), (len, 0)])
+def test_foreign_exceptions_and_large_allocations_are_findings(decode: Decode, found: int) -> None:
+    report = fuzz_cli.fuzz(10, seed=1, targets={"message": [Seed("made up", b"\x00\x01\x02", decode)]})
+    assert len(report.findings) == found
+
+
+def test_slow_calls_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(0, 1000, 2))
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))
+    report = fuzz_cli.fuzz(5, seed=1, targets={"message": [Seed("made up", b"\x00", len)]})
+    assert len(report.findings) == 5
+
+
+def test_the_command_says_what_it_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(fuzz_cli, "limit_memory", lambda: None)
+    monkeypatch.setattr(fuzz_cli, "seeds", lambda: {"message": [Seed("made up", b"\x00", crash)]})
+    assert fuzz_cli.main(["5", "--seed", "9"]) == 1
+    assert "KeyError" in capsys.readouterr().out
+    monkeypatch.setattr(fuzz_cli, "seeds", lambda: {"message": [Seed("made up", b"\x00", refuse)]})
+    assert fuzz_cli.main(["5", "--seed", "9"]) == 0
+    assert "5 calls, 0 findings" in capsys.readouterr().out
