@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from kwire.cli.conformance import judge_broker
 from kwire.cli.consume import consume_topic
 from kwire.cli.exits import INTERRUPTED
 from kwire.cli.show_config import print_settings
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command("consume")(consume_topic)
 app.command("config")(print_settings)
+app.command("conformance")(judge_broker)
 app.add_typer(wire_commands, name="wire")
 
 

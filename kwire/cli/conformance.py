@@ -1,0 +1,79 @@
+"""`kwire conformance`: judge a broker. The work is done by `kwire.conformance`; here are flags, output, exit codes.
+
+0: it conforms; 1: it does not; 2: there is no broker to judge, or the command was wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kwire.cli.exits import FAILED, WRONG_USAGE
+from kwire.errors import InvalidArgumentError, KafkaError
+
+if TYPE_CHECKING:
+    from kwire.conformance.report import Report, Result
+
+
+def judge_broker(
+    bootstrap: Annotated[str, typer.Option("--bootstrap", "-b", metavar="HOST:PORT", help="The broker to judge.")],
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the report there, for machines.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only", "-k", metavar="PATTERN", help="Run only these: an API, an area or a check, with * and ?."
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="The wait for any one answer.")
+    ] = 10.0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=256, help="How many checks run at a time.")] = 32,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every check, the passed ones too.")] = False,
+) -> None:
+    """Check that a broker speaks Kafka's protocol as Kafka does.
+
+    Every API that both sides have is spoken in every version that both have. What the checks create begins with
+    kwire-conformance- and is deleted at the end. Exit codes: 0 conforms, 1 does not, 2 no broker there.
+    """
+    try:
+        report = _run(bootstrap, timeout=timeout, jobs=jobs, only=only or [])
+        if json_file is not None:
+            json_file.write_text(report.to_json() + "\n")
+    except (KafkaError, OSError) as error:
+        print(f"kwire: {error}", file=sys.stderr)
+        raise typer.Exit(WRONG_USAGE) from None
+    sys.stdout.write(report.to_text(verbose=verbose))
+    raise typer.Exit(0 if report.ok else FAILED)
+
+
+def _run(bootstrap: str, *, timeout: float, jobs: int, only: list[str]) -> Report:
+    from kwire.conformance.runner import Options, run
+
+    progress = Progress() if sys.stderr.isatty() else None
+    options = Options(timeout_s=timeout, jobs=jobs, only=tuple(only))
+    report = run(bootstrap, options, on_result=progress)
+    if progress is not None:
+        progress.clear()
+    if only and not report.results:
+        raise InvalidArgumentError(f"no check is called {' or '.join(map(repr, only))}; --verbose shows them all")
+    return report
+
+
+class Progress:
+    """A counter on the terminal while the checks run."""
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def __call__(self, _result: Result) -> None:
+        self._done += 1
+        print(f"\r{self._done} checks done", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Take the counter away."""
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)

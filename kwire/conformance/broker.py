@@ -1,0 +1,266 @@
+"""The broker under judgement, and what every check needs of it: connections, versions, topics, groups, and a clean-up.
+
+One broker is judged: the one at the bootstrap address if the cluster's metadata names it, else the first one named. All
+topics are put on it; coordinators may be others. Checks run on several threads, so what is shared here is locked.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID, uuid4
+
+from kwire.clock import Deadline
+from kwire.conformance.client import CLIENT_ID, Address, Connection
+from kwire.conformance.expectations import NonconformanceError, expect_ok, only
+from kwire.conformance.registry import Offer
+from kwire.errors import KafkaTimeoutError
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kwire.protocol.registry import BrokerVersions
+from kwire.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kwire.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+    from kwire.protocol.schema import Message, Request
+
+R = TypeVar("R", bound="Message")
+S = TypeVar("S")
+
+GROUP, TRANSACTION = 0, 1
+"""What a coordinator is asked for (KIP-98)."""
+
+READY_TIMEOUT_S = 30.0
+"""A cluster that has never seen a group makes the offsets topic first, which takes seconds on a slow disk."""
+
+RETRY_S = 0.02
+
+FEATURES_FROM = 3
+"""The first version of ApiVersions that tells the cluster's features (KIP-584)."""
+
+EMPTY_PARTITIONS = 3
+
+NOT_READY = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    }
+)
+"""Answers that mean "ask again": what follows is the answer that counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic of the suite's own. Its id is all zeros on brokers that have none (before Kafka 2.8)."""
+
+    name: str
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinated:
+    """The name of a group or transaction, and where its coordinator is."""
+
+    name: str
+    address: Address
+
+
+class Broker:
+    """The broker under judgement.
+
+    Args:
+        address: The bootstrap address.
+        timeout_s: How long any one answer may take.
+
+    Raises:
+        KafkaError: It cannot be reached, or does not answer ApiVersions and Metadata.
+    """
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        self.prefix = f"kwire-conformance-{uuid4().hex[:8]}"
+        self.timeout_s = timeout_s
+        self._lock = Lock()
+        self._names = 0
+        self._empty: Topic | None = None
+        self._emptying = Lock()
+        self.topics: set[str] = set()
+        self.groups: list[Coordinated] = []
+        self.address = address
+        self.offer = self._ask_offer()
+        self._choose_home(address)
+
+    def _ask_offer(self) -> Offer:
+        with self.connect() as connection:
+            answer = connection.ask(ApiVersionsRequest(), 0)  # every broker has version 0
+            expect_ok(answer.error_code, "ApiVersions")
+            versions = BrokerVersions.from_response(answer)
+            if versions.supports(ApiVersionsRequest, FEATURES_FROM):
+                software = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version=__version__)
+                answer = connection.ask(software, FEATURES_FROM)
+        return Offer(versions, {feature.name: feature.max_version_level for feature in answer.finalized_features})
+
+    def _choose_home(self, bootstrap: Address) -> None:
+        metadata = self.metadata()
+        if not metadata.brokers:
+            raise NonconformanceError("Metadata names no broker at all")
+        # With one broker the bootstrap address is as good as the advertised one, and may be a proxy on purpose.
+        is_alone = len(metadata.brokers) == 1
+        at_bootstrap = [node for node in metadata.brokers if (node.host, node.port) == bootstrap]
+        home = (at_bootstrap or metadata.brokers)[0]
+        self.node_id = home.node_id
+        if not (is_alone or at_bootstrap):
+            self.address = Address(home.host, home.port)
+            self.offer = self._ask_offer()
+
+    @property
+    def versions(self) -> BrokerVersions:
+        """The APIs it offers."""
+        return self.offer.versions
+
+    # --- asking ----------------------------------------------------------------------------------------------
+
+    def connect(self, address: Address | None = None) -> Connection:
+        """A new connection, to the broker itself or to a coordinator."""
+        return Connection(address or self.address, self.timeout_s)
+
+    def highest(self, request: type[Request[Message]], max_version: int | None = None) -> int:
+        """The highest version that both sides have, up to `max_version`.
+
+        Raises:
+            UnsupportedVersionError: There is none.
+        """
+        return self.versions.pick(request, max_version=max_version)
+
+    def ask(self, request: Request[R], version: int | None = None, *, address: Address | None = None) -> R:
+        """One request on a connection of its own, in the highest version unless told otherwise."""
+        with self.connect(address) as connection:
+            return connection.ask(request, self.highest(type(request)) if version is None else version)
+
+    def metadata(self, *topics: str) -> MetadataResponse:
+        """The cluster and these topics, none of which is created by asking."""
+        wanted = [MetadataRequestTopic(name=name) for name in topics]
+        return self.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
+
+    # --- making ----------------------------------------------------------------------------------------------
+
+    def new_name(self) -> str:
+        """A name that nothing else has."""
+        with self._lock:
+            self._names += 1
+            return f"{self.prefix}-{self._names}"
+
+    def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None) -> Topic:
+        """A new topic, all of whose partitions this broker leads."""
+        name = self.new_name()
+        self.topics.add(name)
+        wanted = CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[
+                CreatableReplicaAssignment(partition_index=i, broker_ids=[self.node_id]) for i in range(partitions)
+            ],
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in (config or {}).items()],
+        )
+        answer = self.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=int(self.timeout_s * 1000)))
+        expect_ok(only(answer.topics, "topic in the answer").error_code, "CreateTopics")
+        found = self.wait_for_leaders(name)
+        # Metadata names leaders before these have noticed it themselves.
+        wait_for(lambda: self._leads(found), f"{self.address} to lead {name}")
+        return Topic(name, found.topic_id)
+
+    def empty_topic(self) -> Topic:
+        """A topic with `EMPTY_PARTITIONS` partitions that nobody writes to. All share it: making topics takes time."""
+        with self._emptying:
+            if self._empty is None:
+                self._empty = self.topic(EMPTY_PARTITIONS)
+            return self._empty
+
+    def wait_for_leaders(self, name: str) -> MetadataResponseTopic:
+        """What metadata says of a topic once it has leaders, wherever: it exists before they are elected."""
+
+        def look() -> MetadataResponseTopic | None:
+            found = only(self.metadata(name).topics, "topic in the answer")
+            led = found.partitions and all(partition.leader_id >= 0 for partition in found.partitions)
+            return found if led and found.error_code == ErrorCode.NONE else None
+
+        return wait_for(look, f"a leader of {name}")
+
+    def _leads(self, found: MetadataResponseTopic) -> bool:
+        """Whether this broker has taken over every partition."""
+        latest = -1
+        partitions = [
+            ListOffsetsPartition(partition_index=partition.partition_index, timestamp=latest)
+            for partition in found.partitions
+        ]
+        topic = ListOffsetsTopic(name=found.name or "", partitions=partitions)
+        answer = self.ask(ListOffsetsRequest(replica_id=-1, topics=[topic]))
+        codes = {partition.error_code for topic in answer.topics for partition in topic.partitions}
+        return codes == {ErrorCode.NONE}
+
+    def group(self) -> Coordinated:
+        """A group name that nobody uses, its coordinator found and ready."""
+        group = self._coordinated(GROUP)
+        self.groups.append(group)
+        version = self.highest(OffsetFetchRequest)
+        request = (
+            OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group.name)])
+            if version >= 8
+            else OffsetFetchRequest(group_id=group.name)
+        )
+
+        def is_ready() -> bool:
+            answer = self.ask(request, version, address=group.address)
+            return not NOT_READY & {answer.error_code, *(found.error_code for found in answer.groups)}
+
+        wait_for(is_ready, f"the coordinator of {group.name}")
+        return group
+
+    def transaction(self) -> Coordinated:
+        """A transactional id that nobody uses, its coordinator found. The broker forgets it by itself, days later."""
+        return self._coordinated(TRANSACTION)
+
+    def _coordinated(self, key_type: int) -> Coordinated:
+        name = self.new_name()
+
+        def look() -> Coordinated | None:
+            version = self.highest(FindCoordinatorRequest, 3)
+            answer = self.ask(FindCoordinatorRequest(key=name, key_type=key_type), version)
+            if answer.error_code in NOT_READY:
+                return None
+            expect_ok(answer.error_code, "FindCoordinator")
+            is_home = answer.node_id == self.node_id
+            return Coordinated(name, self.address if is_home else Address(answer.host, answer.port))
+
+        return wait_for(look, f"a coordinator for {name}")
+
+
+def wait_for(look: Callable[[], S | None], what: str, timeout_s: float = READY_TIMEOUT_S) -> S:
+    """Look again and again until there is something.
+
+    Raises:
+        KafkaTimeoutError: There was nothing for that long.
+    """
+    deadline = Deadline.after(timeout_s * 1000)
+    while not (found := look()):
+        if deadline.expired:
+            raise KafkaTimeoutError(f"waited {timeout_s:g} s for {what}")
+        time.sleep(RETRY_S)
+    return found

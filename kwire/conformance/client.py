@@ -1,0 +1,178 @@
+"""A small blocking client: one connection, requests out, answers in, a timeout on every wait.
+
+It is the judge's own, on purpose: what the consumer's network code gets wrong must not hide what a broker gets wrong.
+Frames, headers and correlation ids are `kwire.protocol.framing`'s; `RawConnection` sends whatever bytes a hostile check
+makes up. Used by `broker.py` and by the checks.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+
+from kwire.clock import Deadline
+from kwire.errors import DisconnectError, InvalidArgumentError, KafkaTimeoutError, ProtocolError
+from kwire.protocol.framing import DEFAULT_MAX_FRAME_BYTES, LENGTH_BYTES, Framing
+
+if TYPE_CHECKING:
+    from kwire.protocol.framing import Answer
+    from kwire.protocol.schema import Message, Request
+
+R = TypeVar("R", bound="Message")
+
+CLIENT_ID = "kwire-conformance"
+RECEIVE_BYTES = 64 * 1024
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read "host:port" or "[v6]:port"; of a list of several, the first.
+
+        Raises:
+            InvalidArgumentError: It is neither.
+        """
+        host, colon, port = text.split(",", maxsplit=1)[0].strip().rpartition(":")
+        if not (colon and host and port.isdecimal() and 0 < int(port) < 1 << 16):
+            raise InvalidArgumentError(f"a broker's address looks like HOST:PORT, not {text!r}")
+        return cls(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+class RawConnection:
+    """Bytes to a broker and back.
+
+    Args:
+        address: Where the broker listens.
+        timeout_s: How long connecting, and each `send_bytes` and `read_bytes`, may take.
+
+    Raises:
+        DisconnectError, KafkaTimeoutError: It cannot be reached.
+    """
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        self.address = address
+        self.timeout_s = timeout_s
+        try:
+            self._socket = socket.create_connection(address, timeout_s)
+        except TimeoutError as error:
+            raise KafkaTimeoutError(f"{address} took no connection within {timeout_s:g} s") from error
+        except OSError as error:
+            raise DisconnectError(f"cannot connect to {address}: {error.strerror or error}") from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> RawConnection:
+        return self
+
+    def __exit__(self, *_exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def send_bytes(self, data: bytes) -> None:
+        """Raises: DisconnectError, KafkaTimeoutError."""
+        try:
+            self._socket.settimeout(self.timeout_s)
+            self._socket.sendall(data)
+        except TimeoutError as error:
+            raise KafkaTimeoutError(f"{self.address} took no bytes for {self.timeout_s:g} s") from error
+        except OSError as error:
+            raise DisconnectError(f"{self.address} closed the connection: {error.strerror or error}") from error
+
+    def read_frame(self) -> bytes:
+        """The next frame, without its length.
+
+        Raises:
+            DisconnectError, KafkaTimeoutError: There is no whole one.
+            ProtocolError: Its length is no frame's.
+        """
+        deadline = Deadline.after(self.timeout_s * 1000)
+        size_bytes = int.from_bytes(self._read_exactly(LENGTH_BYTES, deadline), "big", signed=True)
+        if not 0 <= size_bytes <= DEFAULT_MAX_FRAME_BYTES:
+            raise ProtocolError(f"{self.address} sent a frame of {size_bytes} bytes")
+        return self._read_exactly(size_bytes, deadline)
+
+    def closes_within(self, timeout_s: float) -> bool:
+        """Whether the broker ends the connection; what it says before is read and dropped."""
+        deadline = Deadline.after(timeout_s * 1000)
+        buffer = memoryview(bytearray(RECEIVE_BYTES))
+        try:
+            while self._read_into(buffer, deadline):
+                pass
+        except DisconnectError:
+            return True
+        except KafkaTimeoutError:
+            return False
+        return True
+
+    def _read_exactly(self, size_bytes: int, deadline: Deadline) -> bytes:
+        buffer = memoryview(bytearray(size_bytes))
+        filled = 0
+        while filled < size_bytes:
+            filled += self._read_some(buffer[filled:], deadline)
+        return bytes(buffer)
+
+    def _read_some(self, buffer: memoryview, deadline: Deadline) -> int:
+        count = self._read_into(buffer, deadline)
+        if not count:
+            raise DisconnectError(f"{self.address} closed the connection while an answer was due")
+        return count
+
+    def _read_into(self, buffer: memoryview, deadline: Deadline) -> int:
+        """How many bytes came; 0 when the broker has closed the connection."""
+        try:
+            # A timeout of 0 would mean "do not wait" to the socket, and nobody would get a first chance to read.
+            self._socket.settimeout(max(0.001, deadline.remaining_ms() / 1000))
+            return self._socket.recv_into(buffer)
+        except TimeoutError as error:
+            raise KafkaTimeoutError(f"{self.address} did not answer in time") from error
+        except OSError as error:
+            raise DisconnectError(f"{self.address} closed the connection: {error.strerror or error}") from error
+
+
+class Connection(RawConnection):
+    """Requests to a broker and answers back; any number of requests may be under way."""
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        super().__init__(address, timeout_s)
+        self._framing = Framing(CLIENT_ID)
+        self._answers: deque[Answer] = deque()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def send(self, request: Request[Message], version: int) -> None:
+        """Send a request and do not wait for the answer. Raises: as `ask`."""
+        self.send_bytes(self._framing.send(request, version))
+
+    def send_unanswered(self, request: Request[Message], version: int) -> None:
+        """Send a request that has no answer: Produce with `acks=0`. Only while nothing else is under way."""
+        self.send_bytes(Framing(CLIENT_ID).send(request, version))
+
+    def receive(self) -> Message:
+        """The answer to the oldest request that has none yet. Raises: as `ask`."""
+        deadline = Deadline.after(self.timeout_s * 1000)
+        while not self._answers:
+            count = self._read_some(self._framing.writable_buffer(), deadline)
+            self._answers.extend(self._framing.received(count))
+        return self._answers.popleft().response
+
+    def ask(self, request: Request[R], version: int) -> R:
+        """Send a request and wait for its answer.
+
+        Raises:
+            DisconnectError: The broker closed the connection.
+            KafkaTimeoutError: The broker did not answer in time.
+            ProtocolError: The answer does not follow the protocol.
+        """
+        self.send(request, version)
+        return cast("R", self.receive())

@@ -1,0 +1,128 @@
+"""Committed positions, written and read in any version: OffsetCommit and OffsetFetch have four shapes between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kwire.conformance.expectations import expect_ok, only
+from kwire.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kwire.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+
+if TYPE_CHECKING:
+    from kwire.conformance.broker import Broker, Coordinated, Topic
+    from kwire.protocol.messages.offset_fetch import (
+        OffsetFetchResponse,
+        OffsetFetchResponsePartition,
+        OffsetFetchResponsePartitions,
+    )
+
+MANY_GROUPS_FROM = 8
+"""The first version of OffsetFetch that asks for many groups (KIP-709)."""
+
+STABLE_FROM = 7
+"""The first version of OffsetFetch that can insist on stable offsets (KIP-447)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committer:
+    """Who commits: a member with its generation or epoch, or nobody in particular."""
+
+    member_id: str = ""
+    generation: int = -1
+    instance_id: str | None = None
+
+
+NOBODY = Committer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A position to commit, of one partition."""
+
+    offset: int
+    metadata: str | None = ""
+    leader_epoch: int = -1
+    partition: int = 0
+
+
+def commit_request(
+    group: Coordinated, topic: Topic, *positions: Position, committer: Committer = NOBODY
+) -> OffsetCommitRequest:
+    """A request that fits every version that has the committer's fields."""
+    partitions = [
+        OffsetCommitRequestPartition(
+            partition_index=position.partition,
+            committed_offset=position.offset,
+            committed_leader_epoch=position.leader_epoch,
+            committed_metadata=position.metadata,
+        )
+        for position in positions
+    ]
+    return OffsetCommitRequest(
+        group_id=group.name,
+        generation_id_or_member_epoch=committer.generation,
+        member_id=committer.member_id,
+        group_instance_id=committer.instance_id,
+        topics=[OffsetCommitRequestTopic(name=topic.name, topic_id=topic.id, partitions=partitions)],
+    )
+
+
+def commit(
+    broker: Broker,
+    group: Coordinated,
+    topic: Topic,
+    position: Position,
+    *,
+    version: int | None = None,
+    committer: Committer = NOBODY,
+) -> int:
+    """Commit one position; answers its error code."""
+    request = commit_request(group, topic, position, committer=committer)
+    answer = broker.ask(request, version, address=group.address)
+    return only(only(answer.topics, "topic in the answer").partitions, "partition in the answer").error_code
+
+
+def offset_fetch_request(
+    group: Coordinated, topic: Topic | None, version: int, *, partition: int = 0, require_stable: bool = False
+) -> OffsetFetchRequest:
+    """A request for one partition, or for all that the group has (`topic` None, version 2 and later)."""
+    if version >= MANY_GROUPS_FROM:
+        topics = None
+        if topic is not None:
+            topics = [OffsetFetchRequestTopics(name=topic.name, topic_id=topic.id, partition_indexes=[partition])]
+        groups = [OffsetFetchRequestGroup(group_id=group.name, topics=topics)]
+        return OffsetFetchRequest(groups=groups, require_stable=require_stable)
+    named = None if topic is None else [OffsetFetchRequestTopic(name=topic.name, partition_indexes=[partition])]
+    return OffsetFetchRequest(group_id=group.name, topics=named, require_stable=require_stable)
+
+
+def the_position(
+    answer: OffsetFetchResponse, version: int
+) -> OffsetFetchResponsePartition | OffsetFetchResponsePartitions:
+    """The one position of an answer that itself is no error."""
+    if version < MANY_GROUPS_FROM:
+        expect_ok(answer.error_code, "OffsetFetch")
+        return only(only(answer.topics, "topic in the answer").partitions, "partition in the answer")
+    group = only(answer.groups, "group in the answer")
+    expect_ok(group.error_code, "OffsetFetch")
+    return only(only(group.topics, "topic in the answer").partitions, "partition in the answer")
+
+
+def fetch_offset(
+    broker: Broker, group: Coordinated, topic: Topic, *, version: int | None = None, require_stable: bool = False
+) -> OffsetFetchResponsePartition | OffsetFetchResponsePartitions:
+    """The committed position of partition 0; its error code is not looked at."""
+    if version is None:
+        version = broker.highest(OffsetFetchRequest)
+    request = offset_fetch_request(group, topic, version, require_stable=require_stable)
+    return the_position(broker.ask(request, version, address=group.address), version)

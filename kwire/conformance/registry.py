@@ -1,0 +1,158 @@
+"""Which checks there are. A check is a function with the mark `@check(SomeRequest)`; this finds and lists them.
+
+    @check(HeartbeatRequest, versions="3+", needs=(JoinGroupRequest,))
+    def a_stranger_is_refused(broker: Broker, version: int) -> None: ...
+
+A check runs once for every version of its API that both the broker and kwire have, within `versions`; with `once`, for
+the highest alone. Its name, underscores taken out, and the first line of its docstring are what reports show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from kwire.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kwire.conformance.broker import Broker
+    from kwire.protocol.registry import BrokerVersions
+    from kwire.protocol.schema import Message, Request
+
+    Run: TypeAlias = Callable[[Broker, int], None]
+
+CHECKS = "kwire.conformance.checks"
+
+
+class Feature(NamedTuple):
+    """A feature of the cluster and the level that it has to be finalized at (KIP-584)."""
+
+    name: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What there is to check: the broker's APIs, and the cluster's finalized features by name."""
+
+    versions: BrokerVersions
+    features: Mapping[str, int]
+
+    def lacks(self, feature: Feature | None) -> str:
+        """Why a check that needs the feature cannot be run; empty if it can."""
+        if feature is None or self.features.get(feature.name, 0) >= feature.level:
+            return ""
+        return f"the cluster has switched it off: a check needs {feature.name}={feature.level}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that a broker has to do, for some versions of one API."""
+
+    area: str
+    name: str
+    request: type[Request[Message]]
+    versions: Versions
+    once: bool
+    needs: tuple[type[Request[Message]], ...]
+    feature: Feature | None
+    run: Run
+
+    @property
+    def api(self) -> str:
+        """The API's name, as in "Fetch"."""
+        return self.request.__name__.removesuffix("Request")
+
+    def cases(self, offer: Offer) -> list[Case]:
+        """The check in each version; those that the broker lacks come with the reason for not being run."""
+        declared = self.declared_versions()
+        reasons = {version: self._why_not(offer, version) for version in declared}
+        if self.once:
+            runnable = [version for version in declared if not reasons[version]]
+            declared = runnable[-1:] or declared[-1:]
+        return [Case(self, version, reasons[version]) for version in declared]
+
+    def declared_versions(self) -> list[int]:
+        """The versions that kwire has and the check is for."""
+        return [version for version in self.request.versions if version in self.versions]
+
+    def _why_not(self, offer: Offer, version: int) -> str:
+        """Why it cannot be run in this version; empty if it can."""
+        broker = offer.versions
+        offered = broker.offered.get(self.request.api_key)
+        if offered is None:
+            return "the broker does not offer it"
+        if not broker.supports(self.request, version):
+            return f"the broker offers versions {offered}"
+        lacking = [needed for needed in self.needs if not _is_offered(broker, needed)]
+        if lacking:
+            names = ", ".join(needed.__name__.removesuffix("Request") for needed in lacking)
+            return f"a check needs {names}, which the broker does not offer"
+        return offer.lacks(self.feature)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A check in one version; `reason` says why it cannot be run, if so."""
+
+    check: Check
+    version: int
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.check.api} v{self.version}: {self.check.name}"
+
+
+_registered: dict[str, Check] = {}
+
+
+def check(
+    request: type[Request[Message]],
+    *,
+    versions: str = "0+",
+    once: bool = False,
+    needs: Sequence[type[Request[Message]]] = (),
+    feature: Feature | None = None,
+) -> Callable[[Run], Run]:
+    """Mark a function as a check.
+
+    Args:
+        request: The API that it is about.
+        versions: The versions of it that the check makes sense for, in Kafka's notation.
+        once: Whether the highest version is enough, because the check is about what does not depend on it.
+        needs: Other APIs that the broker has to offer for this check.
+        feature: What the cluster has to have switched on: brokers list APIs of features that are off, too.
+    """
+
+    def register(function: Run) -> Run:
+        area = function.__module__.rpartition(".")[2]
+        _registered[f"{area}.{function.__name__}"] = Check(
+            area=area,
+            name=function.__name__.strip("_").replace("_", " "),
+            request=request,
+            versions=Versions.parse(versions),
+            once=once,
+            needs=tuple(needs),
+            feature=feature,
+            run=function,
+        )
+        return function
+
+    return register
+
+
+@cache
+def all_checks() -> tuple[Check, ...]:
+    """Every check, by API key, then in the order in which they stand in their modules."""
+    for info in iter_modules(import_module(CHECKS).__path__):
+        import_module(f"{CHECKS}.{info.name}")
+    return tuple(sorted(_registered.values(), key=lambda found: (found.request.api_key, found.area)))
+
+
+def _is_offered(broker: BrokerVersions, request: type[Request[Message]]) -> bool:
+    return any(broker.supports(request, version) for version in request.versions)

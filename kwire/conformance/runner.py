@@ -1,0 +1,128 @@
+"""Runs the checks against a broker, several at a time, and gathers what they found.
+
+Checks share nothing but the broker, so they run on a pool of threads: most of their time is waiting, some of it on
+purpose. The order of the report does not depend on which was done first. Called by the command line and the plugin.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from kwire.conformance.broker import Broker
+from kwire.conformance.cleanup import clean_up
+from kwire.conformance.client import Address
+from kwire.conformance.expectations import NonconformanceError
+from kwire.conformance.registry import all_checks
+from kwire.conformance.report import Report, Result, Status
+from kwire.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kwire.conformance.registry import Case
+
+DEFAULT_TIMEOUT_S = 10.0
+DEFAULT_JOBS = 32
+"""A broker with Kafka's defaults makes each new classic group wait for 3 s, so that many have to wait at a time."""
+
+
+class UnreachableBrokerError(KafkaError):
+    """There is no broker to judge: nothing listens there, or what listens does not answer as a broker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to run.
+
+    `only` holds shell patterns; a case runs if "Api", "area" or its whole name ("Fetch v12: ...") matches one of them,
+    and all run if there are none. `jobs` is how many cases run at a time.
+    """
+
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    jobs: int = DEFAULT_JOBS
+    only: tuple[str, ...] = ()
+
+
+def run(bootstrap: str, options: Options | None = None, on_result: Callable[[Result], None] | None = None) -> Report:
+    """Judge the broker at `bootstrap`, a HOST:PORT.
+
+    Args:
+        bootstrap: Where to connect to.
+        options: How to run.
+        on_result: Is told each result as it comes, in no particular order, from several threads.
+
+    Raises:
+        InvalidArgumentError: The address is none.
+        UnreachableBrokerError: There is no broker to judge.
+    """
+    options = options or Options()
+    started_s = time.monotonic()
+    broker = connect(bootstrap, options.timeout_s)
+
+    def judge(case: Case) -> Result:
+        result = run_case(broker, case)
+        if on_result is not None:
+            on_result(result)
+        return result
+
+    try:
+        with ThreadPoolExecutor(options.jobs, thread_name_prefix="conformance") as pool:
+            results = tuple(pool.map(judge, select(broker, options.only)))
+    finally:
+        leftovers = clean_up(broker)
+    return Report(
+        bootstrap=bootstrap,
+        prefix=broker.prefix,
+        seconds=time.monotonic() - started_s,
+        results=results,
+        leftovers=tuple(leftovers),
+    )
+
+
+def connect(bootstrap: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> Broker:
+    """The broker at `bootstrap`. Raises: as `run`."""
+    address = Address.parse(bootstrap)
+    try:
+        return Broker(address, timeout_s)
+    except (KafkaError, NonconformanceError) as error:
+        raise UnreachableBrokerError(f"no Kafka broker to judge at {address}: {error}") from error
+
+
+def select(broker: Broker, only: Sequence[str] = ()) -> list[Case]:
+    """The cases for this broker that match one of the patterns; all, if there are none."""
+    cases = [case for check in all_checks() for case in check.cases(broker.offer)]
+    return [case for case in cases if not only or any(_matches(case, pattern) for pattern in only)]
+
+
+def _matches(case: Case, pattern: str) -> bool:
+    names = (case.check.api, case.check.area, case.check.name, str(case))
+    return any(fnmatchcase(name.lower(), pattern.lower()) for name in names)
+
+
+def run_case(broker: Broker, case: Case) -> Result:
+    """Run one case and say how it ended."""
+    started_s = time.monotonic()
+    status, reason = Status.PASSED, ""
+    if case.reason:
+        status, reason = Status.NOT_OFFERED, case.reason
+    else:
+        try:
+            case.check.run(broker, case.version)
+        except NonconformanceError as problem:
+            status, reason = Status.FAILED, str(problem)
+        except KafkaError as error:
+            status, reason = Status.FAILED, f"{type(error).__name__}: {error}"
+    return Result(
+        api=case.check.api,
+        api_key=case.check.request.api_key,
+        version=case.version,
+        area=case.check.area,
+        check=case.check.name,
+        status=status,
+        reason=reason,
+        seconds=time.monotonic() - started_s,
+    )

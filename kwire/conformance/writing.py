@@ -1,0 +1,124 @@
+"""Appending records to a topic of the suite's, and the one topic with known records that all reading checks share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from kwire.clock import wall_clock_ms
+from kwire.conformance.batches import NewRecord, encode_batch
+from kwire.conformance.expectations import NonconformanceError, expect_ok, only
+from kwire.errors import KafkaError
+from kwire.model import Header
+from kwire.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kwire.protocol.records import Codec
+
+if TYPE_CHECKING:
+    from kwire.conformance.broker import Broker, Topic
+
+ALL_REPLICAS = -1
+IDS_FROM = 13
+"""The first version of Produce that names topics by id alone (KIP-516)."""
+
+STEP_MS = 1000
+"""How much younger each of the known records is than the one before."""
+
+AGE_MS = 3_600_000
+"""How old the first of them is: no less than all steps together, so that none is from the future."""
+
+
+def produce_request(
+    topic: Topic, batch: bytes, *, acks: int = ALL_REPLICAS, transactional_id: str | None = None, partition: int = 0
+) -> ProduceRequest:
+    """A request that appends one batch; it fits every version, because either the name or the id is dropped."""
+    data = PartitionProduceData(index=partition, records=batch)
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=10_000,
+        topic_data=[TopicProduceData(name=topic.name, topic_id=topic.id, partition_data=[data])],
+    )
+
+
+def the_partition(answer: ProduceResponse) -> PartitionProduceResponse:
+    """The one partition of a Produce answer."""
+    topic = only(answer.responses, "topic in the Produce answer")
+    return only(topic.partition_responses, "partition in the Produce answer")
+
+
+def append(
+    broker: Broker, topic: Topic, batch: bytes, *, version: int | None = None, transactional_id: str | None = None
+) -> PartitionProduceResponse:
+    """Append a batch and answer what the broker said."""
+    return the_partition(broker.ask(produce_request(topic, batch, transactional_id=transactional_id), version))
+
+
+@dataclass(frozen=True, slots=True)
+class FilledTopic:
+    """A topic whose one partition holds `records` at offsets 0, 1, 2, ..., in batches that start at `batch_starts`."""
+
+    topic: Topic
+    records: tuple[NewRecord, ...]
+    batch_starts: tuple[int, ...]
+
+    def time_ms(self, offset: int) -> int:
+        """The time of the record at an offset; goes on evenly behind the end."""
+        return self.records[0].timestamp_ms + offset * STEP_MS
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last record."""
+        return len(self.records)
+
+
+def known_records() -> list[list[NewRecord]]:
+    """The records, batch by batch: keys and values missing, empty and long; headers none, many, null."""
+    many_headers = (Header("trace", b"1"), Header("trace", None), Header("", b""), Header("größe", "ß".encode()))
+    shapes = [
+        [NewRecord(b"value", b"key"), NewRecord(None, b"deleted"), NewRecord(b"no key")],
+        [NewRecord(b"", b""), NewRecord(b"with headers", b"h", many_headers)],
+        [NewRecord(b"long " * 2000, b"k" * 300)],
+        [NewRecord(b"%d" % i, b"key-%d" % (i % 7)) for i in range(100)],
+    ]
+    times = count(wall_clock_ms() - AGE_MS, STEP_MS)
+    return [[NewRecord(r.value, r.key, r.headers, next(times)) for r in batch] for batch in shapes]
+
+
+_filled: WeakKeyDictionary[Broker, FilledTopic | Exception] = WeakKeyDictionary()
+_filling = Lock()
+
+
+def filled_topic(broker: Broker) -> FilledTopic:
+    """The topic with known records, made on first use. If that failed, every check that needs it fails likewise."""
+    with _filling:
+        found = _filled.get(broker)
+        if found is None:
+            try:
+                found = _fill(broker)
+            except (KafkaError, NonconformanceError) as error:
+                found = NonconformanceError(f"there is no topic with known records to read from: {error}")
+            _filled[broker] = found
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _fill(broker: Broker) -> FilledTopic:
+    topic = broker.topic()
+    records: list[NewRecord] = []
+    starts: list[int] = []
+    for codec, batch in zip([Codec.NONE, Codec.LZ4, Codec.GZIP, Codec.NONE], known_records(), strict=True):
+        placed = append(broker, topic, encode_batch(*batch, codec=codec))
+        expect_ok(placed.error_code, "Produce")
+        starts.append(len(records))
+        records += batch
+    return FilledTopic(topic, tuple(records), tuple(starts))
