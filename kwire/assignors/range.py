@@ -13,13 +13,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 
-from kwire.assignors.base import NO_RACKS, MemberSubscription, PartitionRacks, members_by_topic
+from kwire.assignors.base import NO_RACKS, Assignor, MemberSubscription, PartitionRacks, Plan, members_by_topic
 from kwire.model import TopicPartition
 
-Assignment = dict[str, list[TopicPartition]]
 
-
-class RangeAssignor:
+class RangeAssignor(Assignor):
     """Kafka's `range`; see the module."""
 
     name = "range"
@@ -30,9 +28,9 @@ class RangeAssignor:
         members: Mapping[str, MemberSubscription],
         *,
         partition_racks: PartitionRacks = NO_RACKS,
-    ) -> Assignment:
+    ) -> Plan:
         """See `Assignor.assign`. Each list is sorted."""
-        assignment: Assignment = {member_id: [] for member_id in members}
+        assignment: Plan = {member_id: [] for member_id in members}
         wanted_by = members_by_topic(partitions_per_topic, members)
         racks = {member_id: member.rack for member_id, member in members.items() if member.rack}
         topics = [
@@ -59,7 +57,7 @@ class _Topic:
         member_ids: tuple[str, ...],
         racks: Mapping[str, str],
         partition_racks: PartitionRacks,
-        assignment: Assignment,
+        assignment: Plan,
     ) -> None:
         self.partition_count = partition_count
         self.member_ids = member_ids
