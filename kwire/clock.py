@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from uuid import UUID, uuid4
 
 NEVER_MS = float("inf")
 
@@ -21,6 +22,16 @@ def monotonic_ms() -> float:
 def wall_clock_ms() -> int:
     """Now, in milliseconds since the epoch: for comparing with record timestamps, never for waiting."""
     return time.time_ns() // 1_000_000
+
+
+def chance() -> float:
+    """A number in [0, 1), each call a new one."""
+    return random.random()
+
+
+def new_uuid() -> UUID:
+    """A random id, each call a new one."""
+    return uuid4()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +59,12 @@ class Backoff:
     Args:
         initial_ms: delay after the first failure.
         max_ms: no delay is longer, before jitter.
-        chance: a number in [0, 1), each call a new one.
+        chance: where the jitter comes from.
     """
 
     initial_ms: float
     max_ms: float
-    chance: Callable[[], float] = random.random
+    chance: Callable[[], float] = chance
 
     # Guards against `retry_backoff_ms=0`: a wait of zero turns a broken broker into a busy loop (KAFKA-21049).
     FLOOR_MS = 1.0

@@ -182,6 +182,22 @@ class FencedInstanceIdError(BrokerError):
     fatal = True
 
 
+class UnreleasedInstanceIdError(BrokerError):
+    """Another member with this `group_instance_id` has not left yet; close it, or wait until its session ends."""
+
+    fatal = True
+
+
+class UnsupportedAssignorError(BrokerError):
+    """The broker does not have the assignor that `group_remote_assignor` names."""
+
+    fatal = True
+
+
+class InvalidRegularExpressionError(BrokerError):
+    """The broker cannot read the expression of a `SubscriptionPattern`; it uses the syntax of RE2/J."""
+
+
 class GroupMaxSizeReachedError(BrokerError):
     """The group is full."""
 

@@ -18,6 +18,7 @@ from kwire.model import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     PartitionInfo,
+    SubscriptionPattern,
     TopicPartition,
 )
 
@@ -95,7 +96,7 @@ class BufferDrained:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribe:
     topics: frozenset[str] = frozenset()
-    pattern: Pattern[str] | None = None
+    pattern: Pattern[str] | SubscriptionPattern | None = None
     reply: Reply[None]
 
 
@@ -159,10 +160,14 @@ class GetLag:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Commit `offsets`, or all delivered positions when it is None; retried until the caller gives up."""
+    """Commit `offsets`, or all delivered positions when it is None; retried until the caller gives up.
+
+    `is_last`: partitions are being given up, perhaps because their topic was deleted, so that is not waited for.
+    """
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata] | None
     reply: Reply[None]
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from threading import TIMEOUT_MAX, Condition
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.errors import KafkaError
-from kwire.events import ApplicationEvent, AssignmentView, BackgroundEvent
+from kwire.events import ApplicationEvent, AssignmentView, BackgroundEvent, ErrorRaised
 
 
 class Mailbox:
@@ -45,8 +45,9 @@ class Mailbox:
         self._to_network.append(event)
 
     def wake_network(self) -> None:
-        if self._wake_network is not None:
-            self._wake_network()
+        wake = self._wake_network  # read once: the network thread may take it away at any moment
+        if wake is not None:
+            wake()
 
     def signal(self) -> int:
         with self._changed:
@@ -60,10 +61,8 @@ class Mailbox:
 
     def take(self) -> BackgroundEvent | None:
         """The oldest background event, if there is one."""
-        try:
-            return self._to_application.popleft()
-        except IndexError:
-            return None
+        with self._changed:
+            return self._to_application.popleft() if self._to_application else None
 
     def discard_background(self, unwanted: Callable[[BackgroundEvent], bool]) -> None:
         """Drop queued background events that a call of the user has made pointless."""
@@ -74,12 +73,14 @@ class Mailbox:
 
     def wakeup(self) -> None:
         """Make the current or next blocking call raise WakeupError."""
-        self._wakeup_pending = True
-        self.notify()
+        with self._changed:
+            self._wakeup_pending = True
+            self._notify_locked()
 
     def take_wakeup(self) -> bool:
-        pending, self._wakeup_pending = self._wakeup_pending, False
-        return pending
+        with self._changed:
+            pending, self._wakeup_pending = self._wakeup_pending, False
+            return pending
 
     # --- network thread -------------------------------------------------------------------------------------
 
@@ -95,8 +96,11 @@ class Mailbox:
         return events
 
     def deliver(self, event: BackgroundEvent) -> None:
+        """Queue a background event. An error that is waiting to be raised is not queued a second time: what fails again
+        and again while nobody polls must neither grow the queue nor outlive its cause by as many polls."""
         with self._changed:
-            self._to_application.append(event)
+            if not any(_says_the_same(event, queued) for queued in self._to_application):
+                self._to_application.append(event)
             self._notify_locked()
 
     def notify(self) -> None:
@@ -112,3 +116,10 @@ class Mailbox:
     def _notify_locked(self) -> None:
         self._signal += 1
         self._changed.notify_all()
+
+
+def _says_the_same(event: BackgroundEvent, queued: BackgroundEvent) -> bool:
+    if not (isinstance(event, ErrorRaised) and isinstance(queued, ErrorRaised)):
+        return False
+    same_error = type(event.error) is type(queued.error) and str(event.error) == str(queued.error)
+    return same_error and event.generation == queued.generation

@@ -121,6 +121,10 @@ class FetchCollector(Generic[K, V]):
         self._check_crcs = check_crcs
         self._open: _OpenFetch | None = None
         self._aside: list[_OpenFetch] = []
+        # How far partitions got in front of an error that was raised instead of being told; the next call tells it.
+        self._untold: list[Delivered] = []
+        # The assignment epochs whose records are damaged: what was fetched behind the damage must not be delivered.
+        self._damaged: dict[TopicPartition, int] = {}
 
     def collect(self, view: AssignmentView) -> tuple[list[PartitionRecords[K, V]], list[Delivered]]:
         """Up to `max_poll_records` records.
@@ -133,7 +137,7 @@ class FetchCollector(Generic[K, V]):
             CorruptPartitionError, RecordDeserializationError: at the front of what is left to collect.
         """
         chunks: list[PartitionRecords[K, V]] = []
-        delivered: list[Delivered] = []
+        delivered, self._untold = self._untold, []
         left = self._max_poll_records
         while left > 0 and (current := self._current(view)) is not None:
             try:
@@ -142,7 +146,9 @@ class FetchCollector(Generic[K, V]):
                 if chunks:
                     break  # the records first; the next call meets the error again
                 if isinstance(error, CorruptPartitionError):
+                    self._damaged[current.fetch.topic_partition] = current.fetch.epoch
                     self._close(current)
+                self._untold = delivered
                 raise
             delivered.append((chunk.topic_partition, current.fetch.epoch, chunk.next))
             if len(chunk):
@@ -166,7 +172,10 @@ class FetchCollector(Generic[K, V]):
     def _current(self, view: AssignmentView) -> _OpenFetch | None:
         """The fetch to go on with, after a look at what the view says of it."""
         for waiting in self._aside.copy():
-            if waiting.fetch.topic_partition not in view.withheld:
+            if not self._is_current(waiting.fetch, view):
+                self._aside.remove(waiting)
+                self._buffer.release(waiting.fetch)
+            elif waiting.fetch.topic_partition not in view.withheld:
                 self._aside.remove(waiting)
                 self._put_aside_open()
                 self._open = waiting
@@ -175,11 +184,11 @@ class FetchCollector(Generic[K, V]):
                 fetch = self._buffer.take(view.withheld)
                 if fetch is None:
                     return None
-                if not _is_current(fetch, view):
+                if not self._is_current(fetch, view):
                     self._buffer.release(fetch)
                     continue
                 self._open = _OpenFetch(fetch, read_committed=self._read_committed, check_crcs=self._check_crcs)
-            if not _is_current(self._open.fetch, view):
+            if not self._is_current(self._open.fetch, view):
                 self._close(self._open)
             elif self._open.fetch.topic_partition in view.withheld:
                 self._put_aside_open()
@@ -195,6 +204,8 @@ class FetchCollector(Generic[K, V]):
         self._buffer.release(fetch.fetch)
         self._open = None
 
-
-def _is_current(fetch: CompletedFetch, view: AssignmentView) -> bool:
-    return view.epochs.get(fetch.topic_partition) == fetch.epoch
+    def _is_current(self, fetch: CompletedFetch, view: AssignmentView) -> bool:
+        """Whether its records may be delivered. After damage the epoch is over, though the view may not show it yet:
+        the seek back to the damage is on its way to the network thread."""
+        tp = fetch.topic_partition
+        return view.epochs.get(tp) == fetch.epoch != self._damaged.get(tp)

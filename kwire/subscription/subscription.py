@@ -13,7 +13,7 @@ from re import Pattern
 
 from kwire.config import OffsetReset
 from kwire.events import AssignmentView, Delivered
-from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from kwire.states.partition import PartitionEffect, PartitionEvent, PartitionState
 from kwire.subscription.partition import AssignedPartition
 
@@ -24,6 +24,8 @@ class SubscriptionKind(Enum):
     NONE = auto()
     TOPICS = auto()
     PATTERN = auto()
+    BROKER_PATTERN = auto()
+    """A regular expression that the broker matches (KIP-848): the client never learns the topics, only partitions."""
     MANUAL = auto()
 
 
@@ -47,6 +49,7 @@ class Subscription:
         self.view = AssignmentView()
         self.topics: frozenset[str] = NO_TOPICS
         self.pattern: Pattern[str] | None = None
+        self.regex: str | None = None
         self.partitions: dict[TopicPartition, AssignedPartition] = {}
         self.touched: set[TopicPartition] = set()
         self.initializing: set[TopicPartition] = set()
@@ -55,11 +58,17 @@ class Subscription:
 
     # --- what the user wants --------------------------------------------------------------------------------
 
-    def subscribe(self, topics: frozenset[str], pattern: Pattern[str] | None) -> None:
+    def subscribe(self, topics: frozenset[str], pattern: Pattern[str] | SubscriptionPattern | None) -> None:
         """Replace the subscription. Partitions of a group stay until the rebalance that follows takes them."""
         self.generation += 1
-        self.kind = SubscriptionKind.TOPICS if pattern is None else SubscriptionKind.PATTERN
-        self.topics, self.pattern = topics, pattern
+        self.topics, self.pattern, self.regex = topics, None, None
+        match pattern:
+            case None:
+                self.kind = SubscriptionKind.TOPICS
+            case SubscriptionPattern():
+                self.kind, self.regex = SubscriptionKind.BROKER_PATTERN, pattern.pattern
+            case _:
+                self.kind, self.pattern = SubscriptionKind.PATTERN, pattern
         self.publish()
 
     def match_pattern(self, all_topics: Iterable[str]) -> bool:
@@ -84,20 +93,25 @@ class Subscription:
     def unsubscribe(self) -> None:
         self.generation += 1
         self.kind = SubscriptionKind.NONE
-        self.topics, self.pattern = NO_TOPICS, None
+        self.topics, self.pattern, self.regex = NO_TOPICS, None, None
         self._remove(set(self.partitions))
         self.publish()
 
     @property
     def is_group(self) -> bool:
         """Whether partitions come from a group's coordinator."""
-        return self.kind in (SubscriptionKind.TOPICS, SubscriptionKind.PATTERN)
+        return self.kind not in (SubscriptionKind.NONE, SubscriptionKind.MANUAL)
 
     # --- what the group gave --------------------------------------------------------------------------------
 
     def adopt(self, partitions: frozenset[TopicPartition]) -> None:
         """Take the partitions of a finished rebalance; they are withheld until the assigned callback has run."""
         self._remove(self.partitions.keys() - partitions)
+        self._add(partitions - self.partitions.keys())
+        self.withhold(partitions)
+
+    def add(self, partitions: frozenset[TopicPartition]) -> None:
+        """Take partitions beside those there are (KIP-848); withheld until the assigned callback has run."""
         self._add(partitions - self.partitions.keys())
         self.withhold(partitions)
 

@@ -1,0 +1,111 @@
+"""The buffer between the threads: order, bytes, and who is told that there is room."""
+
+from __future__ import annotations
+
+import threading
+from itertools import count
+
+from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.model import TopicPartition
+
+A = TopicPartition("a", 0)
+B = TopicPartition("b", 0)
+
+
+def fetch(tp: TopicPartition = A, size_bytes: int = 100) -> CompletedFetch:
+    return CompletedFetch(topic_partition=tp, epoch=1, fetch_offset=0, records=b"x" * size_bytes)
+
+
+def test_fetches_come_out_in_the_order_they_went_in() -> None:
+    buffer, fetches = FetchBuffer(), [fetch(A), fetch(B), fetch(A)]
+    buffer.put(fetches)
+    assert [buffer.take(), buffer.take(), buffer.take(), buffer.take()] == [*fetches, None]
+
+
+def test_withheld_partitions_are_passed_by_and_keep_their_order() -> None:
+    buffer, fetches = FetchBuffer(), [fetch(A), fetch(B), fetch(A)]
+    buffer.put(fetches)
+    assert buffer.take({A}) is fetches[1]
+    assert buffer.take({A}) is None
+    assert [buffer.take(), buffer.take()] == [fetches[0], fetches[2]]
+
+
+def test_bytes_count_until_they_are_released() -> None:
+    buffer = FetchBuffer()
+    buffer.put([fetch(A, 100), fetch(B, 50)])
+    taken = buffer.take()
+    assert buffer.size_bytes == 150
+    assert taken is not None
+    buffer.release(taken)
+    assert buffer.size_bytes == 50
+    assert buffer.room_bytes(60, ()) == 10
+
+
+def test_dropping_forgets_a_partition_and_its_bytes_but_not_what_is_being_collected() -> None:
+    buffer = FetchBuffer()
+    buffer.put([fetch(A, 100), fetch(A, 10), fetch(B, 50)])
+    taken = buffer.take()
+    buffer.drop({A})
+    assert buffer.size_bytes == 150
+    assert taken is not None
+    buffer.release(taken)
+    assert buffer.size_bytes == 50
+    assert buffer.take() is not None
+    assert buffer.take() is None
+
+
+def test_dropping_what_is_not_there_changes_nothing() -> None:
+    buffer = FetchBuffer()
+    buffer.put([fetch(A)])
+    buffer.drop({B})
+    buffer.drop(set())
+    assert buffer.size_bytes == 100
+
+
+def test_what_is_paused_does_not_count() -> None:
+    buffer = FetchBuffer()
+    buffer.put([fetch(A, 100), fetch(B, 50)])
+    assert buffer.room_bytes(120, ()) == -30
+    assert buffer.room_bytes(120, {A}) == 70
+
+
+def test_room_is_reported_once_when_a_quarter_is_free_and_only_if_somebody_lacked_it() -> None:
+    buffer = FetchBuffer()
+    buffer.put([fetch(A, 30) for _ in range(4)])
+    assert not buffer.take_drained()
+    assert buffer.room_bytes(120, ()) == 0
+    reported = []
+    while (taken := buffer.take()) is not None:
+        buffer.release(taken)
+        reported.append(buffer.take_drained())
+    assert reported == [False, True, False, False]
+
+
+def test_whoever_finds_room_is_not_waiting_for_it() -> None:
+    buffer = FetchBuffer()
+    buffer.put([fetch(A, 100)])
+    assert buffer.room_bytes(100, ()) <= 0
+    assert buffer.room_bytes(1_000, ()) > 0
+    buffer.drop({A})
+    assert not buffer.take_drained()
+
+
+def test_two_threads_lose_no_fetch_and_no_byte() -> None:
+    buffer, rounds = FetchBuffer(), 300
+    fetches = [fetch(A, size) for size, _ in zip(count(1), range(rounds), strict=False)]
+
+    def put_all() -> None:
+        for each in fetches:
+            buffer.put([each])
+
+    producer = threading.Thread(target=put_all)
+    producer.start()
+    taken: list[CompletedFetch] = []
+    while len(taken) < rounds:
+        one = buffer.take()
+        if one is not None:
+            taken.append(one)
+            buffer.release(one)
+    producer.join()
+    assert taken == fetches
+    assert buffer.size_bytes == 0

@@ -1,0 +1,334 @@
+"""The collector: what of the buffer is handed out, in which portions, and where errors are raised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.errors import CorruptRecordError, RecordDeserializationError
+from kwire.events import AssignmentView, Delivered
+from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.fetching.collector import CorruptPartitionError, FetchCollector
+from kwire.fetching.deserializing import Deserializers
+from kwire.model import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from tests.record_batches import ABORT, COMMIT, batch, damaged, marker, misframed, transactional
+else:
+    from record_batches import ABORT, COMMIT, batch, damaged, marker, misframed, transactional
+
+A = TopicPartition("a", 0)
+B = TopicPartition("b", 0)
+Rows = list[tuple[str, list[bytes]]]
+
+
+class Harness:
+    """A buffer, a collector, and the view that the network thread would have published."""
+
+    def __init__(
+        self,
+        *,
+        max_poll_records: int = 500,
+        read_committed: bool = False,
+        check_crcs: bool = True,
+        value: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        self.buffer = FetchBuffer()
+        self.epochs: dict[TopicPartition, int] = {A: 1, B: 1}
+        self.paused: set[TopicPartition] = set()
+        self.collector: FetchCollector[bytes, bytes] = FetchCollector(
+            self.buffer,
+            Deserializers(key=None, value=value),
+            max_poll_records=max_poll_records,
+            read_committed=read_committed,
+            check_crcs=check_crcs,
+        )
+
+    def put(
+        self, tp: TopicPartition, offset: int, *data: bytes, aborted: Mapping[int, int] | None = None, epoch: int = 1
+    ) -> None:
+        fetch = CompletedFetch(
+            topic_partition=tp,
+            epoch=epoch,
+            fetch_offset=offset,
+            records=b"".join(data),
+            aborted=tuple((aborted or {}).items()),
+        )
+        self.buffer.put([fetch])
+
+    def collect(self) -> tuple[Rows, dict[TopicPartition, int]]:
+        """The values by chunk, and the positions behind what was delivered."""
+        view = AssignmentView(epochs=dict(self.epochs), withheld=frozenset(self.paused))
+        chunks, delivered = self.collector.collect(view)
+        self.delivered: list[Delivered] = delivered
+        rows = [(str(chunk.topic_partition), [value or b"" for value in chunk.values()]) for chunk in chunks]
+        return rows, {tp: position.offset for tp, _, position in delivered}
+
+
+@pytest.fixture
+def harness() -> Iterator[Harness]:
+    made = Harness()
+    yield made
+    made.collect()
+    assert made.buffer.size_bytes == 0, "everything that was taken out is given back"
+
+
+# --- portions ---------------------------------------------------------------------------------------------------
+
+
+def test_records_come_with_the_position_behind_them(harness: Harness) -> None:
+    harness.put(A, 0, batch(0, 1, 2))
+    assert harness.collect() == ([("a-0", [b"0", b"1", b"2"])], {A: 3})
+    assert harness.delivered[0] == (A, 1, OffsetAndMetadata(3, leader_epoch=5))
+    assert harness.collect() == ([], {})
+
+
+def test_max_poll_records_counts_across_fetches_and_a_fetch_is_gone_on_with() -> None:
+    harness = Harness(max_poll_records=4)
+    harness.put(A, 0, batch(0, 1, 2))
+    harness.put(B, 0, batch(0, 1, 2))
+    assert harness.collect() == ([("a-0", [b"0", b"1", b"2"]), ("b-0", [b"0"])], {A: 3, B: 1})
+    assert harness.buffer.size_bytes > 0
+    assert harness.collect() == ([("b-0", [b"1", b"2"])], {B: 3})
+    assert harness.buffer.size_bytes == 0
+
+
+def test_no_record_is_lost_or_repeated_whatever_the_portions() -> None:
+    for size in (1, 2, 3, 5, 7, 100):
+        harness = Harness(max_poll_records=size)
+        harness.put(A, 0, batch(0, 1, 2), batch(3), batch(4, 5))
+        harness.put(A, 6, batch(6, 7))
+        values: list[bytes] = []
+        while (found := harness.collect())[0]:
+            assert sum(len(chunk) for _, chunk in found[0]) <= size
+            values += [value for _, chunk in found[0] for value in chunk]
+        assert values == [b"%d" % offset for offset in range(8)]
+        assert harness.buffer.size_bytes == 0
+
+
+def test_a_fetch_that_starts_inside_a_batch_delivers_only_from_its_offset(harness: Harness) -> None:
+    harness.put(A, 2, batch(0, 1, 2, 3))
+    assert harness.collect() == ([("a-0", [b"2", b"3"])], {A: 4})
+
+
+def test_a_batch_that_ends_before_the_offset_is_passed_by(harness: Harness) -> None:
+    harness.put(A, 5, batch(0, 1), batch(5, 6))
+    assert harness.collect() == ([("a-0", [b"5", b"6"])], {A: 7})
+
+
+def test_a_part_of_a_batch_at_the_end_is_not_there(harness: Harness) -> None:
+    harness.put(A, 0, batch(0, 1), batch(2, 3)[:-4])
+    assert harness.collect() == ([("a-0", [b"0", b"1"])], {A: 2})
+
+
+# --- compaction -------------------------------------------------------------------------------------------------
+
+
+def test_gaps_are_passed(harness: Harness) -> None:
+    harness.put(A, 0, batch(1, 4, 9, end=12))
+    assert harness.collect() == ([("a-0", [b"1", b"4", b"9"])], {A: 13})
+
+
+def test_batches_without_records_move_the_position(harness: Harness) -> None:
+    harness.put(A, 0, batch(end=7))
+    assert harness.collect() == ([], {A: 8})
+
+
+def test_empty_batches_at_the_end_move_the_position_behind_the_last_record(harness: Harness) -> None:
+    harness.put(A, 0, batch(0, 1), batch(end=7))
+    assert harness.collect() == ([("a-0", [b"0", b"1"])], {A: 8})
+
+
+def test_in_the_middle_of_a_fetch_the_position_is_behind_the_record() -> None:
+    harness = Harness(max_poll_records=1)
+    harness.put(A, 0, batch(1, 4, end=9))
+    assert [harness.collect()[1] for _ in range(2)] == [{A: 2}, {A: 10}]
+
+
+# --- transactions -----------------------------------------------------------------------------------------------
+
+LOG = (
+    transactional(0, 1, producer_id=7),
+    transactional(2, 3, producer_id=8),
+    batch(4),
+    marker(5, ABORT, producer_id=7),
+    transactional(6, producer_id=7),
+    marker(7, COMMIT, producer_id=8),
+    marker(8, COMMIT, producer_id=7),
+)
+
+
+def test_read_committed_leaves_out_what_was_aborted() -> None:
+    harness = Harness(read_committed=True)
+    harness.put(A, 0, *LOG, aborted={7: 0})
+    assert harness.collect() == ([("a-0", [b"2", b"3", b"4", b"6"])], {A: 9})
+
+
+def test_read_uncommitted_delivers_all_records_but_no_markers() -> None:
+    harness = Harness()
+    harness.put(A, 0, *LOG)
+    assert harness.collect() == ([("a-0", [b"0", b"1", b"2", b"3", b"4", b"6"])], {A: 9})
+
+
+def test_a_fetch_of_nothing_but_aborted_records_moves_the_position() -> None:
+    harness = Harness(read_committed=True)
+    harness.put(A, 0, transactional(0, 1, producer_id=7), marker(2, ABORT, producer_id=7), aborted={7: 0})
+    assert harness.collect() == ([], {A: 3})
+    assert harness.buffer.size_bytes == 0
+
+
+# --- what the view says -----------------------------------------------------------------------------------------
+
+
+def test_records_of_an_older_assignment_are_dropped(harness: Harness) -> None:
+    harness.put(A, 0, batch(0, 1), epoch=1)
+    harness.put(A, 50, batch(50), epoch=2)
+    harness.epochs[A] = 2
+    assert harness.collect() == ([("a-0", [b"50"])], {A: 51})
+
+
+def test_records_of_a_partition_that_is_not_assigned_are_dropped(harness: Harness) -> None:
+    harness.put(A, 0, batch(0, 1))
+    del harness.epochs[A]
+    assert harness.collect() == ([], {})
+
+
+def test_a_fetch_that_is_being_collected_is_dropped_when_its_assignment_ends() -> None:
+    harness = Harness(max_poll_records=1)
+    harness.put(A, 0, batch(0, 1))
+    harness.collect()
+    harness.epochs[A] = 2
+    assert harness.collect() == ([], {})
+    assert harness.buffer.size_bytes == 0
+
+
+def test_what_is_paused_waits_at_its_place(harness: Harness) -> None:
+    harness.put(A, 0, batch(0))
+    harness.put(B, 0, batch(0))
+    harness.paused = {A}
+    assert harness.collect() == ([("b-0", [b"0"])], {B: 1})
+    harness.paused = set()
+    assert harness.collect() == ([("a-0", [b"0"])], {A: 1})
+
+
+def test_a_fetch_paused_while_it_is_collected_goes_on_where_it_was() -> None:
+    harness = Harness(max_poll_records=1)
+    harness.put(A, 0, batch(0, 1, 2))
+    harness.put(B, 0, batch(0, 1))
+    harness.put(A, 3, batch(3))
+    assert harness.collect()[0] == [("a-0", [b"0"])]
+    harness.paused = {A}
+    assert harness.collect()[0] == [("b-0", [b"0"])]
+    harness.paused = {A, B}
+    assert harness.collect()[0] == []
+    harness.paused = set()
+    values: dict[str, list[bytes]] = {"a-0": [], "b-0": []}
+    while (found := harness.collect()[0]) != []:
+        for partition, chunk in found:
+            values[partition] += chunk
+    assert values == {"a-0": [b"1", b"2", b"3"], "b-0": [b"1"]}
+    assert harness.buffer.size_bytes == 0
+
+
+def test_a_fetch_put_aside_is_let_go_when_its_assignment_ends_though_the_partition_stays_paused() -> None:
+    harness = Harness(max_poll_records=1)
+    harness.put(A, 0, batch(0, 1))
+    harness.collect()
+    harness.paused = {A}
+    harness.collect()
+    harness.epochs[A] = 2
+    assert harness.collect() == ([], {})
+    assert harness.buffer.size_bytes == 0
+
+
+# --- damage -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spoil", [damaged, misframed], ids=["checksum", "framing"])
+def test_records_in_front_of_damage_come_first_then_the_error_with_the_position(
+    harness: Harness, spoil: Callable[[bytes], bytes]
+) -> None:
+    harness.put(A, 0, batch(0, 1), spoil(batch(2, 3)), batch(4))
+    assert harness.collect() == ([("a-0", [b"0", b"1"])], {A: 2})
+    with pytest.raises(CorruptPartitionError) as caught:
+        harness.collect()
+    error = caught.value
+    assert (error.topic_partition, error.position) == (A, OffsetAndMetadata(2, leader_epoch=5))
+    assert isinstance(error.error, CorruptRecordError)
+    assert (error.error.topic, error.error.partition, error.error.offset) == ("a", 0, 2)
+
+
+def test_nothing_behind_damage_is_delivered_before_the_position_was_set_back(harness: Harness) -> None:
+    """The next fetches were in the buffer already. The seek back to the damage travels to the network thread while the
+    application polls again, and was overtaken: the records of the damaged batch were passed over silently."""
+    harness.put(A, 0, damaged(batch(0, 1)))
+    harness.put(A, 2, batch(2, 3))
+    harness.put(B, 0, batch(0))
+    with pytest.raises(CorruptPartitionError):
+        harness.collect()
+    assert harness.collect() == ([("b-0", [b"0"])], {B: 1})
+    harness.epochs[A] = 2
+    harness.put(A, 5, batch(5), epoch=2)
+    assert harness.collect() == ([("a-0", [b"5"])], {A: 6})
+
+
+def test_checksums_can_be_left_unchecked() -> None:
+    harness = Harness(check_crcs=False)
+    harness.put(A, 0, batch(0)[:17] + b"\0\0\0\0" + batch(0)[21:])
+    assert harness.collect() == ([("a-0", [b"0"])], {A: 1})
+
+
+def test_damage_inside_a_batch_with_a_good_checksum_is_found_when_it_is_decoded() -> None:
+    harness = Harness(check_crcs=False)
+    harness.put(A, 0, batch(0, 1), batch(2)[:61] + b"\x7f" * 9)
+    assert harness.collect()[0] == [("a-0", [b"0", b"1"])]
+    with pytest.raises(CorruptPartitionError) as caught:
+        harness.collect()
+    assert caught.value.position.offset == 2
+
+
+# --- deserializers ----------------------------------------------------------------------------------------------
+
+
+def refuse_two(data: bytes) -> bytes:
+    if data == b"2":
+        raise ValueError("two is not allowed")
+    return data
+
+
+def test_rows_in_front_of_a_bad_record_come_first_then_the_same_error_each_time_until_a_seek() -> None:
+    harness = Harness(value=refuse_two)
+    harness.put(A, 0, batch(0, 1, 2, 3))
+    assert harness.collect() == ([("a-0", [b"0", b"1"])], {A: 2})
+    for _ in range(3):
+        with pytest.raises(RecordDeserializationError, match="two is not allowed") as caught:
+            harness.collect()
+        assert (caught.value.partition, caught.value.offset, caught.value.value_data) == (A, 2, b"2")
+    harness.epochs[A] = 2
+    harness.put(A, 3, batch(0, 1, 2, 3), epoch=2)
+    assert harness.collect() == ([("a-0", [b"3"])], {A: 4})
+    assert harness.buffer.size_bytes == 0
+
+
+def test_records_of_another_partition_come_before_the_error() -> None:
+    harness = Harness(value=refuse_two)
+    harness.put(B, 0, batch(0))
+    harness.put(A, 2, batch(2))
+    assert harness.collect()[0] == [("b-0", [b"0"])]
+    with pytest.raises(RecordDeserializationError):
+        harness.collect()
+
+
+def test_positions_that_moved_without_records_are_told_after_an_error_in_between() -> None:
+    """They were only known to the call that raised; the position stayed behind until the partition had new records."""
+    harness = Harness(value=refuse_two)
+    harness.put(B, 0, batch(end=8))
+    harness.put(A, 2, batch(2))
+    for _ in range(2):
+        with pytest.raises(RecordDeserializationError):
+            harness.collect()
+    harness.epochs[A] = 2
+    assert harness.collect() == ([], {B: 9})
+    assert harness.collect() == ([], {})

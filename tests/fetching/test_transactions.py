@@ -1,0 +1,62 @@
+"""Which batches of a transactional log are visible (KIP-98)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.fetching.transactions import visible_batches
+from kwire.protocol.record_batch import iter_batches
+
+if TYPE_CHECKING:
+    from tests.record_batches import ABORT, COMMIT, batch, marker, transactional
+else:
+    from record_batches import ABORT, COMMIT, batch, marker, transactional
+
+
+def visible(*log: bytes, aborted: list[tuple[int, int]], read_committed: bool = True) -> list[int]:
+    """The base offsets of the visible batches."""
+    batches = iter_batches(b"".join(log))
+    return [each.base_offset for each in visible_batches(batches, aborted, read_committed=read_committed)]
+
+
+def test_markers_are_never_visible() -> None:
+    log = (transactional(0, producer_id=7), marker(1, COMMIT, producer_id=7), batch(2), marker(3, ABORT, producer_id=7))
+    assert visible(*log, aborted=[]) == [0, 2]
+    assert visible(*log, aborted=[], read_committed=False) == [0, 2]
+
+
+def test_an_aborted_transaction_ends_at_its_marker() -> None:
+    log = (transactional(0, producer_id=7), marker(1, ABORT, producer_id=7), transactional(2, producer_id=7))
+    assert visible(*log, aborted=[(7, 0)]) == [2]
+
+
+def test_the_marker_of_another_producer_ends_nothing() -> None:
+    log = (
+        transactional(0, producer_id=7),
+        marker(1, ABORT, producer_id=8),
+        marker(2, COMMIT, producer_id=7),
+        transactional(3, producer_id=7),
+    )
+    assert visible(*log, aborted=[(7, 0)]) == []
+
+
+def test_records_without_a_transaction_stay_visible_between_aborted_ones() -> None:
+    log = (transactional(0, producer_id=7), batch(1, producer_id=7), batch(2), transactional(3, producer_id=8))
+    assert visible(*log, aborted=[(7, 0)]) == [1, 2, 3]
+
+
+def test_a_producer_may_abort_twice_and_the_order_of_the_list_does_not_matter() -> None:
+    log = (
+        transactional(0, producer_id=7),
+        marker(1, ABORT, producer_id=7),
+        transactional(2, producer_id=7),
+        marker(3, COMMIT, producer_id=7),
+        transactional(4, producer_id=7),
+        marker(5, ABORT, producer_id=7),
+    )
+    assert visible(*log, aborted=[(7, 4), (7, 0)]) == [2]
+
+
+def test_a_transaction_that_began_before_the_fetch_is_left_out_from_its_first_batch() -> None:
+    log = (transactional(10, producer_id=7), transactional(11, producer_id=7))
+    assert visible(*log, aborted=[(7, 3)]) == []

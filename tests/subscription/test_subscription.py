@@ -1,0 +1,224 @@
+"""What the user wants, what was assigned, and the views the application thread gets of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+
+import pytest
+
+from kwire.config import OffsetReset, ResetKind
+from kwire.errors import IllegalTransitionError
+from kwire.events import AssignmentView
+from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from kwire.states.partition import PartitionEvent, PartitionState
+from kwire.subscription.partition import AssignedPartition, leader_epoch_or_none
+from kwire.subscription.subscription import Subscription, SubscriptionKind
+
+A, B, C = (TopicPartition("orders", number) for number in range(3))
+AT_TEN = OffsetAndMetadata(10, "note", 4)
+EARLIEST = OffsetReset(ResetKind.EARLIEST)
+
+
+class Watched:
+    """A subscription with everything it publishes and drops."""
+
+    def __init__(self) -> None:
+        self.views: list[AssignmentView] = []
+        self.dropped: list[set[TopicPartition]] = []
+        self.subscription = Subscription(self.views.append, self._drop)
+
+    def _drop(self, partitions: Collection[TopicPartition]) -> None:
+        if partitions:
+            self.dropped.append(set(partitions))
+
+    def assign(self, *partitions: TopicPartition) -> Subscription:
+        self.subscription.assign_manually(frozenset(partitions))
+        return self.subscription
+
+    @property
+    def view(self) -> AssignmentView:
+        return self.views[-1]
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_each_act_of_the_user_is_a_new_generation(watched: Watched) -> None:
+    subscription = watched.subscription
+    subscription.subscribe(frozenset({"orders"}), None)
+    watched.assign(A)
+    subscription.unsubscribe()
+    assert [view.generation for view in watched.views] == [1, 2, 3]
+    assert [view.subscribed for view in watched.views] == [True, True, False]
+    assert [view.is_group for view in watched.views] == [True, False, False]
+
+
+def test_each_change_is_a_new_version(watched: Watched) -> None:
+    subscription = watched.assign(A)
+    before = subscription.version
+    subscription.set_paused({A}, True)
+    assert subscription.version == before + 1
+
+
+def test_subscribing_keeps_partitions_until_the_rebalance_takes_them(watched: Watched) -> None:
+    watched.subscription.subscribe(frozenset({"orders"}), None)
+    watched.subscription.adopt(frozenset({A}))
+    watched.subscription.subscribe(frozenset({"clicks"}), None)
+    assert set(watched.view.epochs) == {A}
+    assert watched.view.topics == {"clicks"}
+
+
+def test_a_pattern_tells_whether_its_topics_changed(watched: Watched) -> None:
+    subscription = watched.subscription
+    subscription.subscribe(frozenset(), re.compile("click|ord"))
+    assert subscription.kind is SubscriptionKind.PATTERN
+    assert subscription.match_pattern(["orders", "other"])
+    assert not subscription.match_pattern(["orders", "another"])
+    assert subscription.match_pattern(["orders", "my-clicks"])  # found anywhere in the name, as with Java's matcher
+    assert watched.view.topics == {"orders", "my-clicks"}
+    subscription.subscribe(frozenset({"orders"}), None)
+    assert not subscription.match_pattern(["clicks"])
+
+
+def test_what_stays_assigned_keeps_its_position_and_its_records(watched: Watched) -> None:
+    subscription = watched.assign(A, B)
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    epoch = subscription.partitions[A].epoch
+    watched.assign(A, C)
+    assert subscription.partitions[A].epoch == epoch
+    assert subscription.partitions[A].fetch_offset == 10
+    assert watched.dropped == [{B}]
+    assert subscription.initializing == {C}
+
+
+def test_a_partition_that_comes_back_has_another_epoch(watched: Watched) -> None:
+    first = watched.assign(A).partitions[A].epoch
+    watched.assign(B)
+    assert watched.assign(A).partitions[A].epoch > first
+
+
+def test_what_a_group_gave_is_withheld_until_it_is_released(watched: Watched) -> None:
+    subscription = watched.subscription
+    subscription.subscribe(frozenset({"orders"}), None)
+    subscription.adopt(frozenset({A, B}))
+    assert watched.view.withheld == {A, B}
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    assert not subscription.partitions[A].fetchable(0.0)
+    subscription.release({A, C})
+    assert watched.view.withheld == {B}
+    assert subscription.partitions[A].fetchable(0.0)
+
+
+def test_paused_partitions_are_withheld_and_not_fetched(watched: Watched) -> None:
+    subscription = watched.assign(A)
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    subscription.set_paused({A, C}, True)
+    assert (watched.view.paused, watched.view.withheld) == (frozenset({A}), frozenset({A}))
+    assert not subscription.partitions[A].fetchable(0.0)
+    subscription.set_paused({A}, False)
+    assert (watched.view.paused, watched.view.withheld) == (frozenset(), frozenset())
+
+
+def test_every_change_of_a_partition_marks_it_as_touched(watched: Watched) -> None:
+    subscription = watched.assign(A, B)
+    acts: list[Callable[[], None]] = [
+        lambda: subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN),
+        lambda: subscription.set_paused({A}, True),
+        lambda: subscription.withhold({A}),
+        lambda: subscription.release({A}),
+        lambda: subscription.remove({A}),
+    ]
+    for act in acts:
+        subscription.touched.clear()
+        act()
+        assert subscription.touched == {A}
+
+
+def test_views_do_not_change_after_they_were_published(watched: Watched) -> None:
+    watched.assign(A)
+    before = watched.view
+    watched.assign(A, B)
+    watched.subscription.set_paused({A}, True)
+    assert set(before.epochs) == {A}
+    assert before.paused == frozenset()
+
+
+def test_group_metadata_is_published_when_it_changes(watched: Watched) -> None:
+    group = ConsumerGroupMetadata(group_id="billing", generation_id=3)
+    watched.subscription.set_group(group)
+    watched.subscription.set_group(group)
+    assert len(watched.views) == 1
+    assert watched.view.group == group
+
+
+# --- positions --------------------------------------------------------------------------------------------------
+
+
+def test_a_position_takes_the_offset_and_the_epoch_but_not_the_metadata_of_a_commit(watched: Watched) -> None:
+    subscription = watched.assign(A)
+    subscription.fire(A, PartitionEvent.COMMITTED_OFFSET_FOUND, position=AT_TEN)
+    assert subscription.consumed() == {A: OffsetAndMetadata(10, "", 4)}
+    assert subscription.all_have_positions
+
+
+def test_partitions_are_kept_track_of_on_their_way_to_a_position(watched: Watched) -> None:
+    subscription = watched.assign(A)
+    assert (subscription.initializing, subscription.awaiting_reset) == ({A}, set())
+    subscription.fire(A, PartitionEvent.NO_COMMITTED_OFFSET, reset=EARLIEST)
+    assert (subscription.initializing, subscription.awaiting_reset) == (set(), {A})
+    assert subscription.partitions[A].reset == EARLIEST
+    assert subscription.consumed() == {}
+    subscription.fire(A, PartitionEvent.RESET_DONE, position=AT_TEN)
+    assert (subscription.initializing, subscription.awaiting_reset) == (set(), set())
+    assert subscription.partitions[A].reset is None
+
+
+def test_leaving_a_position_drops_what_was_fetched_from_it(watched: Watched) -> None:
+    subscription = watched.assign(A)
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    assert watched.dropped == []
+    for event in (PartitionEvent.SEEK, PartitionEvent.RESET_WANTED):
+        epoch = subscription.partitions[A].epoch
+        subscription.fire(A, event, position=AT_TEN, reset=EARLIEST)
+        assert subscription.partitions[A].epoch > epoch
+        assert watched.dropped.pop() == {A}
+
+
+def test_only_what_was_delivered_in_this_epoch_counts_as_consumed(watched: Watched) -> None:
+    subscription = watched.assign(A)
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    epoch = subscription.partitions[A].epoch
+    subscription.note_delivered([(A, epoch, OffsetAndMetadata(20)), (C, epoch, OffsetAndMetadata(5))])
+    assert subscription.consumed() == {A: OffsetAndMetadata(20)}
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    subscription.note_delivered([(A, epoch, OffsetAndMetadata(30))])
+    assert subscription.consumed()[A].offset == 10
+
+
+def test_an_impossible_event_changes_nothing(watched: Watched) -> None:
+    subscription = watched.assign(A)
+    with pytest.raises(IllegalTransitionError):
+        subscription.fire(A, PartitionEvent.RESET_DONE, position=AT_TEN)
+    assert subscription.partitions[A].machine.state is PartitionState.INITIALIZING
+    assert subscription.initializing == {A}
+
+
+def test_a_blocked_partition_is_fetched_again_later_and_after_a_seek() -> None:
+    partition = AssignedPartition(A, 1)
+    partition.machine.fire(PartitionEvent.SEEK)
+    partition.blocked_until_ms = 100.0
+    assert not partition.fetchable(99.0)
+    assert partition.fetchable(100.0)
+    partition.blocked_until_ms = float("inf")
+    partition.set_position(AT_TEN)
+    assert partition.fetchable(0.0)
+
+
+def test_a_partition_says_how_it_is() -> None:
+    partition = AssignedPartition(A, 1)
+    partition.paused = True
+    assert repr(partition) == "<orders-0 INITIALIZING epoch 1 fetch -1 consumed None paused>"
+    assert (leader_epoch_or_none(-1), leader_epoch_or_none(0)) == (None, 0)

@@ -1,0 +1,115 @@
+"""The cluster snapshot: what a Metadata answer does to it, and what it never unlearns."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster import ClusterSnapshot
+from kwire.model import Node, TopicPartition
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+O0 = TopicPartition("orders", 0)
+ID, OTHER_ID = UUID(int=1), UUID(int=2)
+
+
+def topic(
+    *leaders: int, name: str | None = "orders", topic_id: UUID = ID, epoch: int = 5, error: ErrorCode = ErrorCode.NONE
+) -> MetadataResponseTopic:
+    partitions = [
+        MetadataResponsePartition(
+            partition_index=number, leader_id=leader, leader_epoch=epoch, replica_nodes=[1, 2], isr_nodes=[1]
+        )
+        for number, leader in enumerate(leaders)
+    ]
+    return MetadataResponseTopic(name=name, topic_id=topic_id, error_code=error, partitions=partitions)
+
+
+def answer(*topics: MetadataResponseTopic, nodes: tuple[int, ...] = (1, 2)) -> MetadataResponse:
+    brokers = [MetadataResponseBroker(node_id=n, host=f"broker-{n}", port=9092, rack="r") for n in nodes]
+    return MetadataResponse(brokers=brokers, topics=list(topics), cluster_id="c")
+
+
+@pytest.fixture
+def known() -> ClusterSnapshot:
+    return ClusterSnapshot().updated(answer(topic(1, 2)))
+
+
+def test_nothing_is_known_at_first() -> None:
+    empty = ClusterSnapshot()
+    assert (empty.leader_id(O0), empty.leader_epoch(O0), empty.partition(O0)) == (None, -1, None)
+    assert empty.topic_id("orders") == UUID(int=0)
+    assert empty.partition_infos("orders") == []
+
+
+def test_an_answer_brings_nodes_topics_and_leaders(known: ClusterSnapshot) -> None:
+    assert known.version == 1
+    assert known.cluster_id == "c"
+    assert known.nodes[1] == Node(1, "broker-1", 9092, "r")
+    assert (known.leader_id(O0), known.leader_epoch(O0), known.topic_id("orders")) == (1, 5, ID)
+
+
+def test_the_public_description_is_in_partition_order(known: ClusterSnapshot) -> None:
+    first, second = known.partition_infos("orders")
+    assert (first.partition, second.partition) == (0, 1)
+    assert first.leader == Node(1, "broker-1", 9092, "r")
+    assert (first.leader_epoch, first.replicas, first.in_sync_replicas) == (5, (1, 2), (1,))
+
+
+@pytest.mark.parametrize("leader", [-1, 99])
+def test_a_leader_that_is_nobody_is_none(leader: int) -> None:
+    cluster = ClusterSnapshot().updated(answer(topic(leader, epoch=-1)))
+    assert cluster.leader_id(O0) is None
+    assert cluster.partition_infos("orders")[0].leader is None
+    assert cluster.partition_infos("orders")[0].leader_epoch is None
+
+
+def test_a_snapshot_does_not_change(known: ClusterSnapshot) -> None:
+    known.updated(answer(topic(2, 2, epoch=6)))
+    assert known.leader_id(O0) == 1
+
+
+def test_a_newer_leader_epoch_is_taken_and_an_older_one_is_not(known: ClusterSnapshot) -> None:
+    assert known.updated(answer(topic(2, 2, epoch=6))).leader_id(O0) == 2
+    assert known.updated(answer(topic(2, 2, epoch=5))).leader_id(O0) == 2
+    assert known.updated(answer(topic(2, 2, epoch=4))).leader_id(O0) == 1  # KIP-320
+
+
+def test_an_old_broker_that_knows_no_epochs_is_believed(known: ClusterSnapshot) -> None:
+    assert known.updated(answer(topic(2, 2, epoch=-1))).leader_id(O0) == 2
+
+
+def test_a_recreated_topic_begins_with_low_epochs(known: ClusterSnapshot) -> None:
+    recreated = known.updated(answer(topic(2, topic_id=OTHER_ID, epoch=0)))
+    assert (recreated.leader_id(O0), recreated.leader_epoch(O0)) == (2, 0)
+    assert recreated.partition(TopicPartition("orders", 1)) is None
+
+
+def test_a_topic_in_trouble_keeps_what_was_known(known: ClusterSnapshot) -> None:
+    troubled = known.updated(answer(topic(error=ErrorCode.LEADER_NOT_AVAILABLE)))
+    assert troubled.leader_id(O0) == 1
+
+
+@pytest.mark.parametrize("error", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+def test_a_topic_that_is_gone_is_forgotten(known: ClusterSnapshot, error: ErrorCode) -> None:
+    assert "orders" not in known.updated(answer(topic(error=error))).topics
+
+
+def test_a_topic_that_was_not_asked_for_is_forgotten(known: ClusterSnapshot) -> None:
+    assert known.updated(answer(topic(1, name="clicks"))).topics.keys() == {"clicks"}
+
+
+def test_a_topic_without_a_name_is_passed_by() -> None:
+    assert ClusterSnapshot().updated(answer(topic(name=None, error=ErrorCode.UNKNOWN_TOPIC_ID))).topics == {}
+
+
+def test_an_answer_without_brokers_keeps_those_that_are_known(known: ClusterSnapshot) -> None:
+    assert known.updated(MetadataResponse(topics=[topic(1)])).nodes == known.nodes
+    assert known.updated(MetadataResponse()).cluster_id == "c"

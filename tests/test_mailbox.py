@@ -1,0 +1,154 @@
+"""The queues between the two threads: nothing is lost, nobody sleeps through a signal."""
+
+from __future__ import annotations
+
+import threading
+
+from kwire.clock import Deadline
+from kwire.errors import InternalError, KafkaError, TopicAuthorizationError
+from kwire.events import AssignmentView, CallbackKind, CommitCompleted, ErrorRaised, PollStarted, RunCallback
+from kwire.mailbox import Mailbox
+
+LONG = Deadline.after(60_000)
+OVER = Deadline(0.0)
+
+
+def callback(attempt: int = 1) -> RunCallback:
+    return RunCallback(CallbackKind.ASSIGNED, frozenset(), attempt, 1)
+
+
+def test_application_events_arrive_in_order_and_once() -> None:
+    mailbox, events = Mailbox(), [PollStarted() for _ in range(5)]
+    for event in events:
+        mailbox.post(event)
+    drained = mailbox.drain()
+    assert all(got is sent for got, sent in zip(drained, events, strict=True))
+    assert mailbox.drain() == []
+
+
+def test_posting_wakes_the_network_thread_and_noting_does_not() -> None:
+    mailbox, wakes = Mailbox(), []
+    mailbox.attach(lambda: wakes.append(True))
+    mailbox.note(PollStarted())
+    assert wakes == []
+    mailbox.post(PollStarted())
+    assert len(wakes) == 1
+    assert len(mailbox.drain()) == 2
+
+
+def test_posting_to_a_thread_that_is_gone_is_no_error() -> None:
+    mailbox = Mailbox()
+    mailbox.post(PollStarted())
+    mailbox.attach(lambda: mailbox.attach(None))
+    mailbox.post(PollStarted())
+    mailbox.post(PollStarted())
+
+
+def test_background_events_arrive_in_order() -> None:
+    mailbox = Mailbox()
+    for attempt in (1, 2, 3):
+        mailbox.deliver(callback(attempt))
+    assert [mailbox.take() for _ in range(4)] == [callback(1), callback(2), callback(3), None]
+
+
+def test_unwanted_background_events_can_be_discarded() -> None:
+    mailbox = Mailbox()
+    error = ErrorRaised(KafkaError("bad"))
+    for event in (callback(1), error, callback(2)):
+        mailbox.deliver(event)
+    mailbox.discard_background(lambda event: isinstance(event, RunCallback))
+    assert [mailbox.take(), mailbox.take()] == [error, None]
+
+
+def test_an_error_that_is_waiting_to_be_raised_is_not_queued_again() -> None:
+    """A topic without permission fails ten times a second: an application that did not poll for a minute would have
+    been told six hundred times, one poll each, long after the permission was given."""
+    mailbox = Mailbox()
+    for _ in range(5):
+        mailbox.deliver(ErrorRaised(TopicAuthorizationError({"secret"}), 1))
+        mailbox.deliver(CommitCompleted(lambda _offsets, _error: None, {}, None))
+    mailbox.deliver(ErrorRaised(TopicAuthorizationError({"other"}), 1))
+    mailbox.deliver(ErrorRaised(TopicAuthorizationError({"secret"}), 2))
+    errors = []
+    while (event := mailbox.take()) is not None:
+        errors += [event] if isinstance(event, ErrorRaised) else []
+    assert [(str(event.error)[-6:], event.generation) for event in errors] == [
+        ("secret", 1),
+        (" other", 1),
+        ("secret", 2),
+    ]
+    mailbox.deliver(ErrorRaised(TopicAuthorizationError({"secret"}), 2))
+    assert mailbox.take() is not None
+
+
+def test_a_signal_between_looking_and_waiting_is_not_slept_through() -> None:
+    mailbox = Mailbox()
+    for change in (mailbox.notify, lambda: mailbox.deliver(callback()), mailbox.wakeup):
+        seen = mailbox.signal()
+        change()
+        mailbox.wait(seen, LONG)  # returns at once
+    seen = mailbox.signal()
+    mailbox.fail(InternalError("dead"))
+    mailbox.wait(seen, LONG)
+
+
+def test_waiting_ends_with_the_deadline() -> None:
+    mailbox = Mailbox()
+    mailbox.wait(mailbox.signal(), OVER)
+    mailbox.wait(mailbox.signal(), Deadline.after(1))
+
+
+def test_a_deadline_without_end_can_be_waited_for() -> None:
+    mailbox = Mailbox()
+    waiter = threading.Thread(target=mailbox.wait, args=(mailbox.signal(), Deadline(float("inf"))))
+    waiter.start()
+    mailbox.notify()
+    waiter.join(10)
+    assert not waiter.is_alive()
+
+
+def test_a_waiting_thread_is_woken_by_each_kind_of_news() -> None:
+    mailbox = Mailbox()
+    for change in (mailbox.notify, lambda: mailbox.deliver(callback()), mailbox.wakeup):
+        waiter = threading.Thread(target=mailbox.wait, args=(mailbox.signal(), LONG))
+        waiter.start()
+        change()
+        waiter.join(10)
+        assert not waiter.is_alive()
+
+
+def test_a_ping_pong_of_two_threads_loses_nothing() -> None:
+    mailbox, rounds = Mailbox(), 500
+    received: list[int] = []
+
+    def application() -> None:
+        while len(received) < rounds:
+            seen = mailbox.signal()
+            event = mailbox.take()
+            if isinstance(event, RunCallback):
+                received.append(event.attempt)
+            else:
+                mailbox.wait(seen, LONG)
+
+    thread = threading.Thread(target=application)
+    thread.start()
+    for attempt in range(rounds):
+        mailbox.deliver(callback(attempt))
+    thread.join(10)
+    assert received == list(range(rounds))
+
+
+def test_a_wakeup_is_taken_once_and_waits_for_whoever_comes() -> None:
+    mailbox = Mailbox()
+    assert not mailbox.take_wakeup()
+    mailbox.wakeup()
+    mailbox.wakeup()
+    assert mailbox.take_wakeup()
+    assert not mailbox.take_wakeup()
+
+
+def test_a_death_is_remembered() -> None:
+    mailbox, error = Mailbox(), InternalError("dead")
+    mailbox.fail(error)
+    assert mailbox.failure is error
+    assert mailbox.view == AssignmentView()
