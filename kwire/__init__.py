@@ -14,6 +14,7 @@ from kwire.model import (
     OffsetAndTimestamp,
     PartitionInfo,
     Record,
+    SubscriptionPattern,
     TimestampType,
     TopicPartition,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "RebalanceListener",
     "Record",
     "Records",
+    "SubscriptionPattern",
     "TimestampType",
     "TopicPartition",
     "__version__",

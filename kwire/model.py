@@ -113,6 +113,23 @@ class PartitionInfo:
     offline_replicas: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class SubscriptionPattern:
+    """A regular expression in the syntax of RE2/J that the broker matches topics with; for `subscribe` (KIP-848).
+
+    Needs `group_protocol="consumer"`. A compiled `re.Pattern` is matched by kwire itself and works everywhere.
+    """
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        if not self.pattern:
+            raise InvalidArgumentError("a subscription pattern cannot be empty")
+
+    def __str__(self) -> str:
+        return self.pattern
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMetadata:
     """Who this consumer is in its group; what a transactional producer needs to commit on its behalf."""

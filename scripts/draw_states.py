@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kwire.states.classic_group import CLASSIC_GROUP
 from kwire.states.connection import CONNECTION
+from kwire.states.consumer_group import CONSUMER_GROUP
 from kwire.states.coordinator import COORDINATOR
 from kwire.states.machine import E, F, S, Table
 from kwire.states.partition import PARTITION
@@ -56,7 +57,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing, fail when the diagrams are out of date")
     arguments = parser.parse_args()
-    sections = "\n".join((section(CLASSIC_GROUP), section(COORDINATOR), section(PARTITION), section(CONNECTION)))
+    sections = "\n".join(
+        (
+            section(CLASSIC_GROUP),
+            section(CONSUMER_GROUP),
+            section(COORDINATOR),
+            section(PARTITION),
+            section(CONNECTION),
+        )
+    )
     text = DESIGN.read_text(encoding="utf-8")
     wanted = drawn(text, sections)
     if text == wanted:

@@ -87,6 +87,11 @@ def node_settings(node_id: int, addresses: Sequence[Address], extra: Mapping[str
         "group.initial.rebalance.delay.ms": "0",
         # Tests of dead members choose short session timeouts; Kafka refuses less than 6 s.
         "group.min.session.timeout.ms": "500",
+        # The same for groups of the consumer protocol, where the broker decides: it wants 45 s at least, and a member
+        # hears of a rebalance with its next heartbeat, every 5 s. Tests set a group's session timeout themselves.
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.heartbeat.interval.ms": "500",
         "auto.create.topics.enable": "true",
         "log.retention.ms": "-1",
         # The default of 128 MB is a quarter of the heap given here.
@@ -158,7 +163,7 @@ class Node:
 
     def order(self, order: Order) -> None:
         """Tells the guard; a guard that is gone has nothing left to do."""
-        if self._guard is None or self._guard.stdin is None:
+        if self._guard is None or self._guard.stdin is None or self._guard.stdin.closed:
             return
         try:
             os.write(self._guard.stdin.fileno(), order.value)

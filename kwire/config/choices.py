@@ -28,9 +28,6 @@ class SecurityProtocol(Enum):
     SASL_SSL = "SASL_SSL"
 
 
-UNAVAILABLE_GROUP_PROTOCOLS = {
-    GroupProtocol.CONSUMER: "the protocol of KIP-848 is known to kwire but not available yet",
-}
 UNAVAILABLE_SECURITY_PROTOCOLS = dict.fromkeys(
     (SecurityProtocol.SSL, SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL),
     "TLS and SASL are known to kwire but not available yet",

@@ -62,7 +62,7 @@ class ConsumerConfig:
     group_protocol: GroupProtocol = setting(
         GroupProtocol.CLASSIC,
         "How the members of the group agree on who reads what.",
-        choice(GroupProtocol, refused=choices.UNAVAILABLE_GROUP_PROTOCOLS),
+        choice(GroupProtocol),
     )
     group_instance_id: str | None = setting(
         None,
@@ -71,6 +71,12 @@ class ConsumerConfig:
     )
     partition_assignment_strategy: tuple[str, ...] = setting(
         ("range",), "How the partitions are shared out, the preferred way first.", assignor_names()
+    )
+    group_remote_assignor: str | None = setting(
+        None,
+        'The broker\'s assignor to use with group_protocol="consumer": uniform, range, or what the broker has.',
+        optional_text(),
+        shown_default="the broker's choice",
     )
     session_timeout_ms: int = setting(
         45_000, "Without a heartbeat for this long, the broker takes the member for dead.", integer(1)
@@ -181,6 +187,7 @@ class ConsumerConfig:
             raise ConfigError(f"config is a mapping of names to values, not {type(config).__name__}")
         given = snake_case_names(SETTINGS, config or {}, {**settings})
         values = {name: SETTINGS[name].parse(value) for name, value in given.items()}
+        _check_protocol(values)
         _fill_in(values)
         make: Callable[..., ConsumerConfig] = cls
         return _tamed(make(**values))
@@ -197,6 +204,24 @@ def parse_setting(name: str, value: object) -> tuple[str, object]:
     """
     snake = snake_case_name(SETTINGS, name)
     return snake, SETTINGS[snake].parse(value)
+
+
+# As in the Java client: what the other protocol does not look at is refused, so that nobody relies on it.
+_OF_CLASSIC_ALONE = ("partition_assignment_strategy", "heartbeat_interval_ms", "session_timeout_ms")
+
+
+def _check_protocol(values: Mapping[str, object]) -> None:
+    """Settings given in so many words must be ones that the group protocol knows."""
+    if values.get("group_protocol") is not GroupProtocol.CONSUMER:
+        if values.get("group_remote_assignor") is not None:
+            raise ConfigError('group_remote_assignor needs group_protocol="consumer"')
+        return
+    for name in _OF_CLASSIC_ALONE:
+        if name in values:
+            raise ConfigError(
+                f'{name} cannot be set with group_protocol="consumer", where the broker decides it; '
+                'leave it out, or set group_protocol="classic"'
+            )
 
 
 def _fill_in(values: dict[str, object]) -> None:

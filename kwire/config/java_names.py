@@ -7,7 +7,6 @@ test makes sure of.
 from __future__ import annotations
 
 _NAMES = """
-group.remote.assignor
 share.acknowledgement.mode share.acquire.mode
 interceptor.classes
 config.providers

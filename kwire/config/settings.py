@@ -27,6 +27,7 @@ class Settings(TypedDict, total=False):
     group_protocol: str | GroupProtocol
     group_instance_id: str | None
     partition_assignment_strategy: str | Sequence[str]
+    group_remote_assignor: str | None
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Collection, Iterable, Mapping
-from re import Pattern
 from typing import Generic, TypeVar, cast
 
 from kwire.assignors import resolve
-from kwire.clock import monotonic_ms
-from kwire.config import ConsumerConfig
+from kwire.clock import NEVER_MS, Deadline, monotonic_ms
+from kwire.config import ConsumerConfig, Deserialize, GroupProtocol
 from kwire.consumer.delivery import Delivery
-from kwire.errors import (
-    IllegalStateError,
-    InvalidArgumentError,
-    InvalidGroupIdError,
-)
+from kwire.errors import IllegalStateError, InvalidGroupIdError, UnsupportedVersionError
 from kwire.events import (
     BackgroundEvent,
     BufferDrained,
@@ -38,9 +32,9 @@ from kwire.events import (
 from kwire.fetching.buffer import FetchBuffer
 from kwire.fetching.collector import CorruptPartitionError, FetchCollector
 from kwire.fetching.columns import Records
-from kwire.fetching.deserializing import Deserialize, Deserializers
+from kwire.fetching.deserializing import Deserializers
 from kwire.mailbox import Mailbox
-from kwire.model import ConsumerGroupMetadata, K, OffsetAndMetadata, TopicPartition, V
+from kwire.model import ConsumerGroupMetadata, K, TopicPartition, V
 from kwire.network.thread import NetworkThread
 
 log = logging.getLogger(__name__)
@@ -59,6 +53,7 @@ class ConsumerCore(Generic[K, V]):
         self.delivery: Delivery[K, V] = Delivery()
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.closed = False
+        self.in_callback = False
         self._buffer = FetchBuffer()
         self._collector: FetchCollector[K, V] = FetchCollector(
             self._buffer,
@@ -69,7 +64,11 @@ class ConsumerCore(Generic[K, V]):
         )
         assignors = resolve(config.partition_assignment_strategy)
         self.thread = NetworkThread(config, assignors, self.mailbox, self._buffer, client_id=self.client_id)
-        self.thread.start()
+        try:
+            self.thread.start()
+        except BaseException:
+            self.post_close(0.0, leave_group=False)  # a Ctrl-C, perhaps: nobody will hold what would close the thread
+            raise
 
     # --- polling --------------------------------------------------------------------------------------------
 
@@ -78,11 +77,21 @@ class ConsumerCore(Generic[K, V]):
         if not self.mailbox.view.subscribed:
             raise IllegalStateError("nothing to poll: subscribe to topics or assign partitions first")
         self.mailbox.polled_at_ms = monotonic_ms()
+        self.delivery.interrupt()
         self.note_delivered()
 
     def note_delivered(self) -> None:
         if delivered := self.delivery.take():
             self.mailbox.note(RecordsDelivered(delivered))
+
+    def wait_in_poll(self, seen: int, deadline: Deadline) -> None:
+        """Sleep until there may be something to return. Whoever waits here polls, for however long it takes; only what
+        user code does counts towards `max_poll_interval_ms`."""
+        self.mailbox.polled_at_ms = NEVER_MS
+        try:
+            self.mailbox.wait(seen, deadline)
+        finally:
+            self.mailbox.polled_at_ms = monotonic_ms()
 
     def ask_for_work(self) -> None:
         """There is nothing to return yet: let the network thread know that somebody polls."""
@@ -90,6 +99,10 @@ class ConsumerCore(Generic[K, V]):
 
     def collect(self) -> Records[K, V]:
         """Records, as many as one poll may return; possibly none. Nothing may fail between this and the user."""
+        unseen, delivered = self.delivery.take_unseen(self.mailbox.view)
+        if unseen:
+            self.delivery.hand_out(delivered)
+            return Records(unseen)
         try:
             chunks, delivered = self._collector.collect(self.mailbox.view)
         except CorruptPartitionError as corrupt:
@@ -114,9 +127,14 @@ class ConsumerCore(Generic[K, V]):
                 return event
         return None
 
+    def check_not_in_callback(self, what: str) -> None:
+        """The consumer itself is within reach of a callback, and would be changed under the rebalance's feet."""
+        if self.in_callback:
+            raise IllegalStateError(f"{what} cannot be called inside a rebalance callback")
+
     def begin_callback(self, event: RunCallback) -> None:
         if event.kind is CallbackKind.ASSIGNED:
-            self.assignment = event.partitions
+            self.assignment |= event.partitions  # a member that takes all anew has given up all it had
 
     def end_callback(self, event: RunCallback) -> None:
         """The callback has run, one way or the other; the rebalance goes on."""
@@ -128,22 +146,30 @@ class ConsumerCore(Generic[K, V]):
         """Callbacks of a rebalance that an unsubscribe has overtaken."""
         self.mailbox.discard_background(lambda event: isinstance(event, RunCallback))
 
+    @property
+    def must_commit(self) -> bool:
+        """Whether giving up partitions has to be preceded by a commit."""
+        return self.config.enable_auto_commit and bool(self.assignment)
+
+    @property
+    def assigned_by_hand(self) -> bool:
+        return self.mailbox.view.subscribed and not self.mailbox.view.is_group
+
     # --- checks ---------------------------------------------------------------------------------------------
 
     def check_open(self) -> None:
         if self.closed:
             raise IllegalStateError("this consumer is closed")
-        self.check_alive()
-
-    def check_alive(self) -> None:
-        """Raise what the network thread died of."""
         if self.mailbox.failure is not None:
             raise self.mailbox.failure
 
-    def check_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        if isinstance(partitions, TopicPartition):
-            raise InvalidArgumentError(f"expected a collection of partitions, not the single {partitions!r}")
-        if missing := set(partitions) - self.assignment:
+    def check_reachable(self) -> None:
+        """Raise why no broker was ever reached, if that is so."""
+        if self.mailbox.bootstrap_error is not None:
+            raise self.mailbox.bootstrap_error
+
+    def check_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        if missing := partitions - self.assignment:
             names = ", ".join(map(str, sorted(missing)))
             raise IllegalStateError(f"not assigned to this consumer: {names}")
 
@@ -151,6 +177,14 @@ class ConsumerCore(Generic[K, V]):
         if self.config.group_id is None:
             raise InvalidGroupIdError(f"{what} needs a group: set group_id")
         return self.config.group_id
+
+    def check_broker_matches(self) -> None:
+        """Whether there is somebody to match a `SubscriptionPattern`."""
+        if self.config.group_protocol is not GroupProtocol.CONSUMER:
+            raise UnsupportedVersionError(
+                'a SubscriptionPattern is matched by the broker, which needs group_protocol="consumer"; '
+                "subscribe with re.compile(...) to have kwire match it"
+            )
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         group_id = self.check_group("group_metadata")
@@ -171,10 +205,6 @@ class ConsumerCore(Generic[K, V]):
         self.mailbox.discard_background(is_completed)
         return completed
 
-    def reply(self) -> Reply[T]:
-        """A slot for an answer, whose filling wakes the waiting application."""
-        return Reply(on_done=self.mailbox.notify)
-
     def local_position(self, tp: TopicPartition) -> int | None:
         """The position, if the last poll handed out records of this partition."""
         epoch = self.mailbox.view.epochs.get(tp)
@@ -182,29 +212,6 @@ class ConsumerCore(Generic[K, V]):
 
     def post_close(self, deadline_ms: float, leave_group: bool) -> None:
         self.mailbox.post(Close(deadline_ms, leave_group))
-
-
-def topics_or_pattern(topics: str | Iterable[str] | Pattern[str]) -> tuple[frozenset[str], Pattern[str] | None]:
-    """What `subscribe` was given, checked."""
-    if isinstance(topics, Pattern):
-        return frozenset(), topics
-    names = frozenset((topics,)) if isinstance(topics, str) else frozenset(topics)
-    for name in names:
-        if not str(name).strip():
-            raise InvalidArgumentError(f"a topic name cannot be {name!r}")
-    return names, None
-
-
-def checked_offsets(
-    offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
-) -> dict[TopicPartition, OffsetAndMetadata] | None:
-    """A copy of what is to be committed, so that later changes of the caller's mapping do not matter."""
-    if offsets is None:
-        return None
-    for tp, position in offsets.items():
-        if not isinstance(position, OffsetAndMetadata):
-            raise InvalidArgumentError(f"commit of {tp}: expected OffsetAndMetadata, not {position!r}")
-    return dict(offsets)
 
 
 def _deserializers(config: ConsumerConfig) -> Deserializers[K, V]:

@@ -1,18 +1,92 @@
 """What the application was handed: the one record of positions that the application thread owns.
 
 The last poll's records count as delivered when the application comes back: with the next poll, with a commit, or when
-it closes. Until then no auto-commit may cover them. A `for` loop is more exact: it counts up to the record it is at.
+it closes. Until then no auto-commit may cover them. A `for` loop is more exact: it counts up to the record it is at,
+and what it has not seen when it is left is not lost: the next poll hands that out first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Generic
 
-from kwire.events import Delivered
+from kwire.events import AssignmentView, Delivered
 from kwire.fetching.columns import Records
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, OffsetAndMetadata, Record, TopicPartition, V
+
+
+@dataclass(frozen=True)
+class _Stretch(Generic[K, V]):
+    """Records that a loop walks through, their assignment epoch, and the position behind them."""
+
+    epoch: int
+    chunk: PartitionRecords[K, V]
+    behind: OffsetAndMetadata
+
+    def delivered(self) -> Delivered:
+        return self.chunk.topic_partition, self.epoch, self.behind
+
+    def row_of(self, record: Record[K, V]) -> int | None:
+        """Where the record is in here."""
+        offsets = self.chunk.columns.offsets
+        if self.chunk.topic_partition != (record.topic, record.partition) or not len(offsets):
+            return None
+        return int(offsets.searchsorted(record.offset)) if offsets[0] <= record.offset <= offsets[-1] else None
+
+    def delivered_up_to(self, record: Record[K, V], row: int) -> Delivered:
+        if row + 1 == len(self.chunk):
+            return self.delivered()
+        position = OffsetAndMetadata(record.offset + 1, leader_epoch=record.leader_epoch)
+        return self.chunk.topic_partition, self.epoch, position
+
+    def after(self, row: int) -> _Stretch[K, V]:
+        chunk = self.chunk
+        rest = PartitionRecords(
+            topic_partition=chunk.topic_partition,
+            columns=chunk.columns.slice(row + 1, len(chunk)),
+            next=self.behind,
+            deserialized_keys=None if chunk.deserialized_keys is None else chunk.deserialized_keys[row + 1 :],
+            deserialized_values=None if chunk.deserialized_values is None else chunk.deserialized_values[row + 1 :],
+        )
+        return _Stretch(self.epoch, rest, self.behind)
+
+
+class _Loop(Generic[K, V]):
+    """A `for` loop over what one poll returned."""
+
+    def __init__(self, records: Records[K, V], delivered: Sequence[Delivered]) -> None:
+        self.current: Record[K, V] | None = None
+        epochs = {tp: epoch for tp, epoch, _ in delivered}
+        chunks = [chunk for chunk in records.chunks() if len(chunk)]
+        last = {chunk.topic_partition: chunk for chunk in chunks}
+        # Behind the last records of a partition there may be more to skip: transaction markers, aborted records.
+        ends = {tp: position for tp, _, position in delivered}
+        self._stretches = [
+            _Stretch(
+                epochs[chunk.topic_partition],
+                chunk,
+                ends[chunk.topic_partition] if chunk is last[chunk.topic_partition] else chunk.next,
+            )
+            for chunk in chunks
+        ]
+        self._nothing_to_see = [entry for entry in delivered if entry[0] not in last]
+
+    def split(self) -> tuple[list[Delivered], list[_Stretch[K, V]]]:
+        """What the loop has seen, the current record included, and what it has not."""
+        seen = list(self._nothing_to_see)
+        if self.current is None:
+            return seen, list(self._stretches)
+        for index, stretch in enumerate(self._stretches):
+            row = stretch.row_of(self.current)
+            if row is None:
+                seen.append(stretch.delivered())
+                continue
+            seen.append(stretch.delivered_up_to(self.current, row))
+            rest = self._stretches[index + 1 :]
+            return seen, [stretch.after(row), *rest] if row + 1 < len(stretch.chunk) else rest
+        return seen, []
 
 
 class Delivery(Generic[K, V]):
@@ -20,38 +94,57 @@ class Delivery(Generic[K, V]):
 
     def __init__(self) -> None:
         self._delivered: Sequence[Delivered] = ()
-        self._iterating: Records[K, V] | None = None
-        self._current: Record[K, V] | None = None
+        self._loop: _Loop[K, V] | None = None
+        self._unseen: list[_Stretch[K, V]] = []
 
     def hand_out(self, delivered: Sequence[Delivered]) -> None:
         """A poll is about to return this."""
         self._delivered = delivered
-        self._iterating = self._current = None
+        self._loop = None
 
     def iterate(self, records: Records[K, V]) -> Iterator[Record[K, V]]:
-        """The records one by one, keeping track of how far the loop got."""
-        self._iterating = records
+        """The records one by one, keeping track of how far the loop got. Ends early when it is interrupted."""
+        loop = self._loop = _Loop(records, self._delivered)
         for record in records:
-            self._current = record
+            loop.current = record
             yield record
-        if self._iterating is records:
-            self._iterating = self._current = None
+            if self._loop is not loop:
+                return
+        self._loop = None
+
+    def interrupt(self) -> None:
+        """The loop was left, or goes on elsewhere (a seek, a pause): what it has not seen is for the next poll."""
+        if self._loop is not None:
+            self._delivered, unseen = self._loop.split()
+            self._unseen = unseen + self._unseen
+            self._loop = None
+
+    def take_unseen(self, view: AssignmentView) -> tuple[list[PartitionRecords[K, V]], list[Delivered]]:
+        """What loops that were left have not seen, as far as it is still to be had: to be handed out again.
+
+        A seek or a rebalance since then has made it stale; that of a paused partition waits until it is resumed.
+        """
+        current = [stretch for stretch in self._unseen if view.epochs.get(_partition(stretch)) == stretch.epoch]
+        self._unseen = [stretch for stretch in current if _partition(stretch) in view.withheld]
+        due = [stretch for stretch in current if _partition(stretch) not in view.withheld]
+        return [stretch.chunk for stretch in due], [stretch.delivered() for stretch in due]
 
     def take(self) -> Sequence[Delivered]:
         """The application came back: what it has been handed since the last time, once."""
         delivered = self._so_far()
-        if self._iterating is None:
+        if self._loop is None:
             self._delivered = ()
         return delivered
 
     def abandon(self) -> None:
         """The application failed over what it was handed last: that must be handed out again."""
-        if self._iterating is None or self._current is None:
+        if self._loop is None or self._loop.current is None:
             self._delivered = ()
             return
-        failed_at = TopicPartition(self._current.topic, self._current.partition), self._current.offset
+        current = self._loop.current
+        failed_at = TopicPartition(current.topic, current.partition), current.offset
         self._delivered = [_capped(entry, *failed_at) for entry in self._so_far()]
-        self._iterating = self._current = None
+        self._loop = None
 
     def position(self, tp: TopicPartition, epoch: int) -> int | None:
         """The offset behind what was handed out of this partition last, if it was in this assignment."""
@@ -59,30 +152,11 @@ class Delivery(Generic[K, V]):
         return found[-1] if found else None
 
     def _so_far(self) -> Sequence[Delivered]:
-        if self._iterating is None:
-            return self._delivered
-        current = self._current
-        if current is None:
-            return ()
-        epochs = {tp: epoch for tp, epoch, _ in self._delivered}
-        so_far: list[Delivered] = []
-        for chunk in self._iterating.chunks():
-            tp = chunk.topic_partition
-            if (tp.topic, tp.partition) == (current.topic, current.partition) and _is_inside(chunk, current.offset):
-                so_far.append((tp, epochs[tp], _behind(chunk, current)))
-                break
-            so_far.append((tp, epochs[tp], chunk.next))
-        return so_far
+        return self._delivered if self._loop is None else self._loop.split()[0]
 
 
-def _is_inside(chunk: PartitionRecords[K, V], offset: int) -> bool:
-    return bool(len(chunk)) and int(chunk.columns.offsets[0]) <= offset <= int(chunk.columns.offsets[-1])
-
-
-def _behind(chunk: PartitionRecords[K, V], record: Record[K, V]) -> OffsetAndMetadata:
-    if record.offset == int(chunk.columns.offsets[-1]):
-        return chunk.next
-    return OffsetAndMetadata(record.offset + 1, leader_epoch=record.leader_epoch)
+def _partition(stretch: _Stretch[K, V]) -> TopicPartition:
+    return stretch.chunk.topic_partition
 
 
 def _capped(entry: Delivered, tp: TopicPartition, offset: int) -> Delivered:

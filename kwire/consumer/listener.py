@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import timedelta
 from typing import Protocol, TypeAlias, cast
 
+from kwire.consumer.arguments import Timeout
 from kwire.errors import IllegalStateError
 from kwire.events import CommitCallback
 from kwire.model import (
@@ -15,9 +15,6 @@ from kwire.model import (
     PartitionInfo,
     TopicPartition,
 )
-
-Timeout: TypeAlias = float | timedelta
-"""Seconds."""
 
 Partitions: TypeAlias = frozenset[TopicPartition]
 

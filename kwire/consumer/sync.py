@@ -1,51 +1,56 @@
-"""`Consumer`: the Java consumer in Python, for code that blocks.
+"""`Consumer`: the Java consumer in Python, for code that blocks. Long, because every call a user has is in it.
 
 Names, promises and exceptions are those of `org.apache.kafka.clients.consumer.KafkaConsumer`; durations are seconds.
-What a call does is in `core.py`; here it is guarded, waited for, and given a deadline.
+What a call does is in `core.py`, how it waits in `waiting.py`, what runs inside it in `callbacks.py`; arguments are
+checked and one thread at a time let in.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from re import Pattern
 from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack
 
 from kwire.clock import Deadline
 from kwire.config import ConsumerConfig, Settings
 from kwire.consumer.access import AccessGuard
-from kwire.consumer.core import ConsumerCore, checked_offsets, topics_or_pattern
-from kwire.consumer.listener import CallbackView, Partitions, RebalanceListener, Timeout
+from kwire.consumer.arguments import (
+    Timeout,
+    Topics,
+    checked_offsets,
+    checked_partition,
+    checked_partitions,
+    checked_position,
+    checked_reason,
+    checked_timestamps,
+    checked_topic,
+    milliseconds,
+    topics_or_pattern,
+)
+from kwire.consumer.callbacks import CallbackRunner
+from kwire.consumer.core import ConsumerCore
+from kwire.consumer.listener import Partitions, RebalanceListener
+from kwire.consumer.waiting import BlockingCalls
 from kwire.errors import (
     IllegalStateError,
-    InvalidArgumentError,
-    KafkaError,
     KafkaTimeoutError,
-    WakeupError,
 )
 from kwire.events import (
-    ApplicationEvent,
     Assign,
-    CallbackKind,
     Commit,
     CommitAsync,
     CommitCallback,
-    CommitCompleted,
     EnforceRebalance,
-    ErrorRaised,
     GetCommitted,
     GetLag,
     GetPosition,
     LookUpOffsets,
     LookUpTopics,
-    Reply,
     ResetPositions,
     ResetTo,
-    RunCallback,
     Seek,
     SetPaused,
     Subscribe,
@@ -60,6 +65,7 @@ from kwire.model import (
     OffsetAndTimestamp,
     PartitionInfo,
     Record,
+    SubscriptionPattern,
     TopicPartition,
     V,
 )
@@ -72,6 +78,8 @@ T = TypeVar("T")
 ITERATOR_POLL_SECONDS = 3600.0
 # Closing keeps this share of its time for leaving the group, however long the last commit takes.
 COMMIT_SHARE_OF_CLOSE = 0.8
+# When its time is up the network thread still has sockets to close: a few ms, after which nothing is left behind.
+CLOSE_GRACE_MS = 100.0
 
 
 class Consumer(Generic[K, V]):
@@ -90,20 +98,19 @@ class Consumer(Generic[K, V]):
 
     def __init__(self, *topics: str, config: Mapping[str, object] | None = None, **settings: Unpack[Settings]) -> None:
         self._guard = AccessGuard()
-        self._listener = RebalanceListener()
         self._core: ConsumerCore[K, V] = ConsumerCore(ConsumerConfig.of(config, **settings))
+        self._calls = BlockingCalls(self._core.mailbox, self._core.config.default_api_timeout_ms)
+        self._callbacks: CallbackRunner[K, V] = CallbackRunner(self._core, self._calls, self)
         if topics:
             try:
                 self.subscribe(topics)
             except BaseException:
-                self.close(timeout=0.0)
+                self.close()  # a member of no group yet: this waits for nothing
                 raise
 
     # --- what to consume ------------------------------------------------------------------------------------
 
-    def subscribe(
-        self, topics: str | Iterable[str] | Pattern[str], *, listener: RebalanceListener | None = None
-    ) -> None:
+    def subscribe(self, topics: Topics, *, listener: RebalanceListener | None = None) -> None:
         """Join the group for these topics, or for all topics a pattern finds; replaces what was subscribed before.
 
         Takes effect with the next poll. No topics at all means `unsubscribe()`.
@@ -111,48 +118,53 @@ class Consumer(Generic[K, V]):
         Raises:
             IllegalStateError: Partitions were assigned by hand.
             InvalidGroupIdError: There is no `group_id`.
+            UnsupportedVersionError: A `SubscriptionPattern` needs `group_protocol="consumer"`.
         """
         with self._guard:
             self._core.check_open()
+            self._core.check_not_in_callback("subscribe()")
             names, pattern = topics_or_pattern(topics)
             if not names and pattern is None:
                 self.unsubscribe()
                 return
             self._core.check_group("subscribe")
-            if self._assigned_by_hand:
+            if isinstance(pattern, SubscriptionPattern):
+                self._core.check_broker_matches()
+            if self._core.assigned_by_hand:
                 raise IllegalStateError("partitions are assigned by hand; unsubscribe() before subscribing to topics")
-            self._listener = listener or RebalanceListener()
-            self._command("subscribe", lambda reply: Subscribe(topics=names, pattern=pattern, reply=reply))
+            self._callbacks.listener = listener or RebalanceListener()
+            self._calls.command("subscribe", lambda reply: Subscribe(topics=names, pattern=pattern, reply=reply))
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Consume exactly these partitions, without a group's rebalances; replaces the assignment before."""
         with self._guard:
             self._core.check_open()
-            if not partitions:
+            self._core.check_not_in_callback("assign()")
+            wanted = checked_partitions(partitions)
+            if not wanted:
                 self.unsubscribe()
                 return
-            if self._core.mailbox.view.subscribed and not self._assigned_by_hand:
+            if self._core.mailbox.view.subscribed and not self._core.assigned_by_hand:
                 raise IllegalStateError("topics are subscribed; unsubscribe() before assigning partitions by hand")
-            for tp in partitions:
-                if not tp.topic.strip() or tp.partition < 0:
-                    raise InvalidArgumentError(f"there can be no partition {tp!r}")
+            self._core.delivery.interrupt()
             self._core.note_delivered()
-            wanted = frozenset(TopicPartition(*tp) for tp in partitions)
-            self._command("assign", partial(Assign, wanted))
+            self._calls.command("assign", partial(Assign, wanted))
             self._core.assignment = wanted
 
     def unsubscribe(self) -> None:
         """Leave the group, or drop the assignment. Runs the revoked (or lost) callback; does not commit."""
         with self._guard:
             self._core.check_open()
+            self._core.check_not_in_callback("unsubscribe()")
             if not self._core.mailbox.view.subscribed:
                 return
-            error = self._give_up_partitions()
-            self._core.delivery.hand_out(())
+            error = self._callbacks.give_up_partitions()
+            self._core.delivery.hand_out(())  # which also ends a loop
             with contextlib.suppress(KafkaTimeoutError):  # left or not, nothing is subscribed any more
-                self._command("unsubscribe", Unsubscribe)
+                self._calls.command("unsubscribe", Unsubscribe)
+            self._callbacks.discard()  # asked for before the network thread heard of it
             self._core.assignment = frozenset()
-            self._listener = RebalanceListener()
+            self._callbacks.listener = RebalanceListener()
             if error is not None:
                 raise error
 
@@ -167,11 +179,6 @@ class Consumer(Generic[K, V]):
         with self._guard:
             self._core.check_open()
             return self._core.assignment
-
-    @property
-    def _assigned_by_hand(self) -> bool:
-        view = self._core.mailbox.view
-        return view.subscribed and not view.is_group
 
     # --- records --------------------------------------------------------------------------------------------
 
@@ -190,13 +197,14 @@ class Consumer(Generic[K, V]):
         with self._guard:
             deadline = _deadline(timeout)
             self._core.check_open()
+            self._core.check_not_in_callback("poll()")
             self._core.begin_poll()
             asked = False
             while True:
                 seen = self._core.mailbox.signal()
-                self._raise_wakeup()
-                self._core.check_alive()
-                self._run_background_events()
+                self._calls.raise_wakeup()
+                self._calls.check_alive()
+                self._callbacks.run()
                 records = self._core.collect()
                 if records:
                     return records
@@ -204,9 +212,9 @@ class Consumer(Generic[K, V]):
                     self._core.ask_for_work()
                     asked = True
                 if deadline.expired:
-                    self._raise_unreachable()
+                    self._core.check_reachable()
                     return records
-                self._core.mailbox.wait(seen, deadline)
+                self._core.wait_in_poll(seen, self._callbacks.sooner(deadline))
 
     def __iter__(self) -> Iterator[Record[K, V]]:
         """Records one by one, without an end. Commits cover the records up to the one the loop is at."""
@@ -226,12 +234,12 @@ class Consumer(Generic[K, V]):
             IllegalStateError: The partition is not assigned.
             InvalidArgumentError: The offset is negative.
         """
-        position = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
         with self._guard:
-            self._core.check_open()
-            self._core.check_assigned((partition,))
+            tp = self._checked_own(partition)
+            position = checked_position(tp, offset)
+            self._core.delivery.interrupt()
             self._core.note_delivered()
-            self._command("seek", partial(Seek, partition, position))
+            self._calls.command("seek", partial(Seek, tp, position))
 
     def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
         """Go to the first offset of these partitions, or of all. Looked up with the next poll or position."""
@@ -244,28 +252,33 @@ class Consumer(Generic[K, V]):
     def _reset(self, partitions: Collection[TopicPartition], to: ResetTo) -> None:
         with self._guard:
             self._core.check_open()
-            self._core.check_assigned(partitions)
+            wanted = checked_partitions(partitions) or self._core.assignment
+            self._core.check_assigned(wanted)
+            self._core.delivery.interrupt()
             self._core.note_delivered()
-            wanted = frozenset(partitions) or self._core.assignment
-            self._command("seek", lambda reply: ResetPositions(wanted, to, reply))
+            self._calls.command("seek", lambda reply: ResetPositions(wanted, to, reply))
 
     def position(self, partition: TopicPartition, *, timeout: Timeout | None = None) -> int:
         """The offset of the next record that will be returned."""
         with self._guard:
-            self._core.check_open()
-            self._core.check_assigned((partition,))
-            known = self._core.local_position(partition)
+            tp = self._checked_own(partition)
+            known = self._core.local_position(tp)
             if known is not None:
                 return known
-            return self._ask(f"position of {partition}", lambda reply: GetPosition(partition, reply), timeout)
+            return self._calls.ask(f"position of {tp}", lambda reply: GetPosition(tp, reply), timeout)
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """How many offsets the position is behind the end, as far as fetches have told; never asks a broker."""
         with self._guard:
-            self._core.check_open()
-            self._core.check_assigned((partition,))
-            position = self._core.local_position(partition)
-            return self._command("current_lag", lambda reply: GetLag(partition, position, reply))
+            tp = self._checked_own(partition)
+            position = self._core.local_position(tp)
+            return self._calls.command("current_lag", lambda reply: GetLag(tp, position, reply))
+
+    def _checked_own(self, partition: TopicPartition) -> TopicPartition:
+        self._core.check_open()
+        tp = checked_partition(partition)
+        self._core.check_assigned(frozenset((tp,)))
+        return tp
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Return no records of these partitions until `resume`; what is buffered is kept."""
@@ -278,8 +291,11 @@ class Consumer(Generic[K, V]):
     def _set_paused(self, partitions: Collection[TopicPartition], *, paused: bool) -> None:
         with self._guard:
             self._core.check_open()
-            self._core.check_assigned(partitions)
-            self._command("pause", partial(SetPaused, frozenset(partitions), paused))
+            wanted = checked_partitions(partitions)
+            self._core.check_assigned(wanted)
+            if paused:
+                self._core.delivery.interrupt()
+            self._calls.command("pause" if paused else "resume", partial(SetPaused, wanted, paused))
 
     def paused(self) -> Partitions:
         with self._guard:
@@ -302,8 +318,8 @@ class Consumer(Generic[K, V]):
             self._core.check_open()
             self._core.check_group("commit_sync")
             self._core.note_delivered()
-            self._ask("commit_sync", partial(Commit, checked_offsets(offsets)), timeout)
-            self._run_commit_callbacks()
+            self._calls.ask("commit_sync", partial(Commit, checked_offsets(offsets)), timeout)
+            self._callbacks.run_completed_commits()
 
     def commit_async(
         self,
@@ -325,13 +341,14 @@ class Consumer(Generic[K, V]):
         with self._guard:
             self._core.check_open()
             self._core.check_group("committed")
-            return self._ask("committed", partial(GetCommitted, frozenset(partitions)), timeout) if partitions else {}
+            wanted = checked_partitions(partitions)
+            return self._calls.ask("committed", partial(GetCommitted, wanted), timeout) if wanted else {}
 
     # --- looking things up ----------------------------------------------------------------------------------
 
     def partitions_for(self, topic: str, *, timeout: Timeout | None = None) -> list[PartitionInfo]:
         """The partitions of a topic; an empty list when it does not exist."""
-        return self._topics("partitions_for", frozenset((topic,)), timeout).get(topic, [])
+        return self._topics("partitions_for", frozenset((checked_topic(topic),)), timeout).get(topic, [])
 
     def list_topics(self, *, timeout: Timeout | None = None) -> dict[str, list[PartitionInfo]]:
         """All topics this client may see."""
@@ -342,16 +359,13 @@ class Consumer(Generic[K, V]):
     ) -> dict[str, list[PartitionInfo]]:
         with self._guard:
             self._core.check_open()
-            return self._ask(what, partial(LookUpTopics, topics), timeout)
+            return self._calls.ask(what, partial(LookUpTopics, topics), timeout)
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """For each partition the first record at or after the time; None when there is none."""
-        for tp, timestamp in timestamps_ms.items():
-            if timestamp < 0:
-                raise InvalidArgumentError(f"the timestamp for {tp} cannot be negative: {timestamp}")
-        return self._offsets("offsets_for_times", timestamps_ms, timeout)
+        return self._offsets("offsets_for_times", checked_timestamps(timestamps_ms), timeout)
 
     def beginning_offsets(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
@@ -368,7 +382,7 @@ class Consumer(Generic[K, V]):
     def _ends(
         self, what: str, partitions: Collection[TopicPartition], timestamp: int, timeout: Timeout | None
     ) -> dict[TopicPartition, int]:
-        found = self._offsets(what, dict.fromkeys(partitions, timestamp), timeout)
+        found = self._offsets(what, dict.fromkeys(checked_partitions(partitions), timestamp), timeout)
         return {tp: offset.offset for tp, offset in found.items() if offset is not None}
 
     def _offsets(
@@ -376,7 +390,7 @@ class Consumer(Generic[K, V]):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         with self._guard:
             self._core.check_open()
-            return self._ask(what, partial(LookUpOffsets, dict(timestamps)), timeout)
+            return self._calls.ask(what, partial(LookUpOffsets, dict(timestamps)), timeout)
 
     # --- the group ------------------------------------------------------------------------------------------
 
@@ -387,11 +401,14 @@ class Consumer(Generic[K, V]):
             return self._core.group_metadata()
 
     def enforce_rebalance(self, reason: str = "") -> None:
-        """Make the group rebalance; with the next poll this consumer rejoins."""
+        """Make the group rebalance; with the next poll this consumer rejoins.
+
+        With `group_protocol="consumer"` the broker alone decides: this does nothing but warn.
+        """
         with self._guard:
             self._core.check_open()
             self._core.check_group("enforce_rebalance")
-            self._core.mailbox.post(EnforceRebalance(reason or "the application asked for it"))
+            self._core.mailbox.post(EnforceRebalance(checked_reason(reason) or "the application asked for it"))
 
     # --- the end --------------------------------------------------------------------------------------------
 
@@ -400,13 +417,15 @@ class Consumer(Generic[K, V]):
 
         Args:
             timeout: In seconds; None for `close_timeout_ms`.
-            leave_group: False keeps the membership until its session times out, for a quick restart.
+            leave_group: False keeps the membership until its session times out, for a quick restart. A static member
+                (`group_instance_id`) keeps its place in either case.
         """
         with self._guard:
             if self._core.closed:
                 return
+            self._core.check_not_in_callback("close()")
             default_ms = self._core.config.close_timeout_ms
-            total_ms = float(default_ms) if timeout is None else _milliseconds(timeout)
+            total_ms = float(default_ms) if timeout is None else milliseconds(timeout)
             self._close(Deadline.after(total_ms), total_ms, leave_group=leave_group)
 
     def _close(self, deadline: Deadline, total_ms: float, *, leave_group: bool) -> None:
@@ -415,11 +434,11 @@ class Consumer(Generic[K, V]):
         commit_deadline = Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
         self._core.mailbox.take_wakeup()
         steps: tuple[Callable[[], object], ...] = (
-            partial(self._auto_commit, commit_deadline),
+            partial(self._callbacks.auto_commit, commit_deadline),
             self._raise_given_up,
             partial(self._core.post_close, deadline.at_ms, leave_group),
-            partial(self._core.thread.join, deadline),
-            self._run_commit_callbacks,
+            partial(self._core.thread.join, Deadline(deadline.at_ms + CLOSE_GRACE_MS)),
+            self._callbacks.run_completed_commits,
         )
         for step in steps:
             try:
@@ -431,7 +450,7 @@ class Consumer(Generic[K, V]):
             raise first_error
 
     def _raise_given_up(self) -> None:
-        if (error := self._give_up_partitions()) is not None:
+        if (error := self._callbacks.give_up_partitions()) is not None:
             raise error
 
     def __enter__(self) -> Self:
@@ -449,124 +468,6 @@ class Consumer(Generic[K, V]):
         state = "closed" if self._core.closed else f"{len(self._core.assignment)} partitions"
         return f"<Consumer {self._core.client_id} group={self._core.config.group_id} {state}>"
 
-    # --- background events ----------------------------------------------------------------------------------
-
-    def _run_background_events(self) -> None:
-        while (event := self._core.next_event()) is not None:
-            match event:
-                case RunCallback():
-                    self._run_callback(event)
-                case CommitCompleted():
-                    event.callback(event.offsets, event.error)
-                case ErrorRaised():
-                    raise event.error
-
-    def _run_callback(self, event: RunCallback) -> None:
-        """One rebalance callback. Its end is reported whatever happens: the group must not wait for ever."""
-        self._core.begin_callback(event)
-        try:
-            if event.kind is CallbackKind.REVOKED:
-                self._auto_commit(Deadline.after(self._core.config.default_api_timeout_ms))
-            self._call_listener(event.kind, event.partitions)
-        finally:
-            self._core.end_callback(event)
-
-    def _call_listener(self, kind: CallbackKind, partitions: Partitions) -> None:
-        view = CallbackView(self)
-        consumer = view.as_consumer()
-        try:
-            match kind:
-                case CallbackKind.ASSIGNED:
-                    self._listener.on_partitions_assigned(consumer, partitions)
-                case CallbackKind.REVOKED:
-                    self._listener.on_partitions_revoked(consumer, partitions)
-                case CallbackKind.LOST:
-                    self._listener.on_partitions_lost(consumer, partitions)
-        finally:
-            view.expire()
-
-    def _give_up_partitions(self) -> BaseException | None:
-        """Run the callback for what a group gave, because this consumer is leaving; the error it raised."""
-        self._core.discard_callbacks()
-        if self._assigned_by_hand or not self._core.assignment:
-            return None
-        group = self._core.mailbox.view.group
-        is_member = group is not None and group.generation_id >= 0
-        try:
-            self._call_listener(CallbackKind.REVOKED if is_member else CallbackKind.LOST, self._core.assignment)
-        except BaseException as error:  # noqa: BLE001  raised by the caller, once the leaving is done
-            return error
-        finally:
-            self._core.assignment = frozenset()
-        return None
-
-    def _auto_commit(self, deadline: Deadline) -> None:
-        """Commit what was returned, before partitions are given up. A failure is logged: they go all the same."""
-        if not self._core.config.enable_auto_commit or not self._core.assignment:
-            return
-        self._core.note_delivered()
-        reply: Reply[None] = self._core.reply()
-        self._core.mailbox.post(Commit(None, reply))
-        try:
-            self._wait(reply, "auto-commit", deadline, wakeable=False)
-        except KafkaError as error:
-            log.warning("auto-commit before giving up partitions failed: %s", error)
-
-    def _run_commit_callbacks(self) -> None:
-        """Callbacks of commits that are done; everything else stays for the next poll."""
-        for completed in self._core.take_completed_commits():
-            completed.callback(completed.offsets, completed.error)
-
-    # --- waiting --------------------------------------------------------------------------------------------
-
-    def _ask(self, what: str, event: Callable[[Reply[T]], ApplicationEvent], timeout: Timeout | None) -> T:
-        """Post a question and wait for its answer: for `timeout`, or for `default_api_timeout_ms`."""
-        default_ms = self._core.config.default_api_timeout_ms
-        deadline = Deadline.after(default_ms) if timeout is None else _deadline(timeout)
-        return self._post_and_wait(what, event, deadline, wakeable=True)
-
-    def _command(self, what: str, event: Callable[[Reply[T]], ApplicationEvent]) -> T:
-        """Post something that needs no broker: the network thread answers within its next turn."""
-        deadline = Deadline.after(self._core.config.default_api_timeout_ms)
-        return self._post_and_wait(what, event, deadline, wakeable=False)
-
-    def _post_and_wait(
-        self, what: str, event: Callable[[Reply[T]], ApplicationEvent], deadline: Deadline, *, wakeable: bool
-    ) -> T:
-        reply: Reply[T] = self._core.reply()
-        self._core.mailbox.post(event(reply))
-        return self._wait(reply, what, deadline, wakeable=wakeable)
-
-    def _wait(self, reply: Reply[T], what: str, deadline: Deadline, *, wakeable: bool) -> T:
-        try:
-            while True:
-                seen = self._core.mailbox.signal()
-                if reply.done:
-                    return reply.result()
-                self._core.check_alive()
-                if wakeable:
-                    self._raise_wakeup()
-                if deadline.expired:
-                    raise KafkaTimeoutError(f"{what} took too long; it was still waiting for {reply.waiting_for}")
-                self._core.mailbox.wait(seen, deadline)
-        finally:
-            reply.abandon()
-
-    def _raise_wakeup(self) -> None:
-        if self._core.mailbox.take_wakeup():
-            raise WakeupError("wakeup() was called")
-
-    def _raise_unreachable(self) -> None:
-        if self._core.mailbox.bootstrap_error is not None:
-            raise self._core.mailbox.bootstrap_error
-
-
-def _milliseconds(timeout: Timeout) -> float:
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    if seconds < 0:
-        raise InvalidArgumentError(f"a timeout cannot be negative: {seconds}")
-    return seconds * 1000.0
-
 
 def _deadline(timeout: Timeout) -> Deadline:
-    return Deadline.after(_milliseconds(timeout))
+    return Deadline.after(milliseconds(timeout))

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import assert_never
 
-from kwire.assignors.base import Assignor, MemberSubscription
+from kwire.assignors.base import NO_RACKS, Assignor, MemberSubscription
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
 from kwire.errors import InconsistentGroupProtocolError, KafkaError, ProtocolError
@@ -27,10 +27,11 @@ from kwire.managers.classic_requests import (
     partition_counts,
     read_assignment,
     read_subscriptions,
+    replica_racks,
     sync_request,
 )
 from kwire.managers.find_coordinator import FindCoordinatorManager
-from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity
+from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity, match_pattern
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
 from kwire.model import ConsumerGroupMetadata, TopicPartition
@@ -54,6 +55,8 @@ _AFTER_SYNC = frozenset({ClassicState.ASSIGNING_PARTITIONS, ClassicState.PARTITI
 
 class ClassicGroupManager:
     """One membership; owned by the network thread. Idle while there is no group subscription."""
+
+    fetches_as_member = False  # committed offsets are anybody's to read
 
     def __init__(
         self,
@@ -83,8 +86,8 @@ class ClassicGroupManager:
         self._leave_reply: Reply[None] | None = None
         self._protocol_name = ""
         self._members: Mapping[str, MemberSubscription] | None = None
-        self._members_since_version = 0
-        self._watched: dict[str, int] = {}
+        self._watched: frozenset[str] = frozenset()
+        self._assigned_counts: dict[str, int] = {}
         self._assigned: frozenset[TopicPartition] = frozenset()
         metadata.on_update.append(self._on_metadata)
 
@@ -99,7 +102,13 @@ class ClassicGroupManager:
 
     @property
     def heartbeats(self) -> bool:
-        return self._identity.is_member and FACTS[self.state].heartbeats
+        return self._identity.is_member and FACTS[self.state].heartbeats and not self.blocks_coordinator
+
+    @property
+    def blocks_coordinator(self) -> bool:
+        """Whether a JoinGroup or SyncGroup is open: the broker answers nothing else on its connection until the others
+        are in, and takes the open request for a sign of life."""
+        return self._request.in_flight
 
     @property
     def poll_timer_runs(self) -> bool:
@@ -119,7 +128,11 @@ class ClassicGroupManager:
 
     def on_subscription_changed(self) -> None:
         self._fatal = None
-        self._request.reset()
+        if not self._request.in_flight:
+            self._request.reset()
+        if self._subscription.kind is SubscriptionKind.PATTERN:
+            self._metadata.request_update()
+            self._match_pattern()
         self.rejoin_needed("the subscription changed")
 
     def on_callback_completed(self, attempt: int) -> None:
@@ -130,7 +143,7 @@ class ClassicGroupManager:
         elif self.state is ClassicState.ASSIGNING_PARTITIONS:
             self._fire(ClassicEvent.ASSIGNED)
             if not self._identity.is_member:
-                self._fire(ClassicEvent.MEMBERSHIP_LOST)
+                self._lose_membership(self._identity.member_id)
 
     def leave(self, reason: str, reply: Reply[None] | None = None) -> None:
         """Leave for good: unsubscribe or close. The reply comes when the broker has answered, or at once."""
@@ -144,6 +157,13 @@ class ClassicGroupManager:
             self._leave_reply.succeed(None)
             self._leave_reply = None
 
+    def close(self, now_ms: float, *, leave_group: bool) -> list[AnyUnsentRequest]:
+        """Leave, unless the member is to stay until its session times out."""
+        if not leave_group:
+            return []
+        self.leave("the consumer was closed")
+        return self.poll(now_ms).requests
+
     def rejoin_needed(self, reason: str) -> None:
         """Give back what is owned and join again, now or as soon as the rebalance under way is through."""
         if self.state is ClassicState.UNJOINED:
@@ -156,9 +176,7 @@ class ClassicGroupManager:
 
     def on_heartbeat_error(self, code: ErrorCode, now_ms: float) -> None:
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
-            # Sent before the join, answered during it: the rebalance it speaks of is the one under way.
-            if self.state in _AFTER_SYNC:
-                self.rejoin_needed("the group is rebalancing")
+            self.on_group_rebalancing("the group is rebalancing")
         elif code in _COORDINATOR_MOVED:
             self._coordinator.lost(error_for(code, "heartbeat"))
         elif code in _MEMBERSHIP_LOST:
@@ -166,19 +184,32 @@ class ClassicGroupManager:
         elif not code.retriable:
             self._deliver(ErrorRaised(error_for(code, "heartbeat"), self._subscription.generation))
 
+    def on_stale_epoch(self) -> None:
+        """No broker says that to a classic member, whose generation changes by joining alone."""
+
+    def on_group_rebalancing(self, reason: str) -> None:
+        """An answer says so. One that was asked for before the join speaks of the rebalance that is under way."""
+        if self.state in _AFTER_SYNC:
+            self.rejoin_needed(reason)
+
     def on_membership_lost(self, code: ErrorCode) -> None:
-        """The broker no longer knows this member, its generation, or its right to the instance id."""
+        """A heartbeat or a commit was told that the broker no longer knows this member, its generation, or its right to
+        the instance id. While a join is open that is old news: the join's own answer will tell."""
+        if self.state is not ClassicState.PREPARE_REBALANCE:
+            self._on_membership_lost(code)
+
+    def _on_membership_lost(self, code: ErrorCode) -> None:
         self._reason = f"lost the membership: {code.name}"
         if code is ErrorCode.FENCED_INSTANCE_ID:
             self._refuse(error_for(code, f"group {self._identity.group_id}"))
         self._start_attempt_unless_calling_back()
-        if code is ErrorCode.ILLEGAL_GENERATION and self.state is not ClassicState.UNJOINED:
-            # The member id is still good, and joining with it spares the group an abandoned member.
-            kept = self._identity.member_id
-            self._fire(ClassicEvent.MEMBERSHIP_LOST)
-            self._identity = self._identity._replace(member_id=kept)
-        else:
-            self._fire(ClassicEvent.MEMBERSHIP_LOST)
+        # With another generation the member id is still good: joining with it spares the group an abandoned member.
+        self._lose_membership(self._identity.member_id if code is ErrorCode.ILLEGAL_GENERATION else NO_MEMBER_ID)
+
+    def _lose_membership(self, kept_member_id: str) -> None:
+        self._fire(ClassicEvent.MEMBERSHIP_LOST)
+        if self.state is not ClassicState.UNJOINED:
+            self._identity = self._identity._replace(member_id=kept_member_id)
 
     def on_poll_overdue(self, now_ms: float) -> None:
         log.warning(
@@ -188,8 +219,8 @@ class ClassicGroupManager:
         )
         self._reason = "the application has not polled for max_poll_interval_ms"
         self._polled = False
-        self._start_attempt_unless_calling_back()
         self._fire(ClassicEvent.POLL_OVERDUE)
+        self._start_attempt_unless_calling_back()  # only now: the leave has to know whether a sync is open
 
     # --- the loop -------------------------------------------------------------------------------------------
 
@@ -201,7 +232,7 @@ class ClassicGroupManager:
             case ClassicState.PARTITIONS_ASSIGNED if self._subscription.all_have_positions:
                 self._fire(ClassicEvent.POSITIONS_KNOWN)
             case ClassicState.COMPLETING_REBALANCE if self._members is not None:
-                self._maybe_assign(now_ms)
+                self._maybe_assign()
             case _:
                 pass
         if self._rejoin_wanted and self.state in (ClassicState.PARTITIONS_ASSIGNED, ClassicState.STABLE):
@@ -215,7 +246,7 @@ class ClassicGroupManager:
         if not self._subscription.is_group or not self._polled or self._fatal is not None:
             return
         self._coordinator.need()
-        topics_known = self._subscription.kind is SubscriptionKind.TOPICS or self._metadata.cluster.version > 0
+        topics_known = self._subscription.kind is SubscriptionKind.TOPICS or self._metadata.has_looked_for(None)
         if self._coordinator.destination is not None and topics_known:
             self._fire(ClassicEvent.JOIN_WANTED)
 
@@ -242,16 +273,16 @@ class ClassicGroupManager:
                 request=join_request(self._config, self._identity, self._assignors.values(), topics, self._reason),
                 destination=destination,
                 on_answer=partial(self._on_join_answer, attempt),
-                on_failure=partial(self._on_connection_failure, attempt, ClassicEvent.JOIN_FAILED),
+                on_failure=partial(self._on_unanswered, attempt, destination, ClassicEvent.JOIN_FAILED),
                 timeout_ms=max(self._config.request_timeout_ms, self._config.max_poll_interval_ms + JOIN_GRACE_MS),
             )
         )
 
     def _on_join_answer(self, attempt: int, answer: JoinGroupResponse, now_ms: float) -> None:
-        if attempt != self._attempt:
-            return
         code = ErrorCode.of(answer.error_code)
-        if code is ErrorCode.NONE:
+        if attempt != self._attempt:
+            self._leave_behind(code, answer.member_id)
+        elif code is ErrorCode.NONE:
             self._joined(answer)
         elif code is ErrorCode.MEMBER_ID_REQUIRED:
             # KIP-394: the first join only hands out the id; the second one counts.
@@ -260,6 +291,14 @@ class ClassicGroupManager:
             self._fire(ClassicEvent.JOIN_FAILED)
         else:
             self._on_group_error(code, "joining", ClassicEvent.JOIN_FAILED, now_ms)
+
+    def _leave_behind(self, code: ErrorCode, member_id: str) -> None:
+        """A join that nobody waits for any more has made a member: without a leave it would hold up the group until its
+        session times out."""
+        is_new = member_id not in (NO_MEMBER_ID, self._identity.member_id)
+        if is_new and code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+            self._reason = "the join was given up"
+            self._send_leave(self._identity._replace(member_id=member_id))
 
     def _joined(self, answer: JoinGroupResponse) -> None:
         try:
@@ -272,44 +311,42 @@ class ClassicGroupManager:
         self._protocol_name = answer.protocol_name or ""
         if answer.leader == answer.member_id and not answer.skip_assignment:
             self._members = members
-            self._members_since_version = self._metadata.cluster.version
             self._fire(ClassicEvent.JOINED_AS_LEADER)
         else:
+            self._watch(frozenset())
             self._fire(ClassicEvent.JOINED_AS_FOLLOWER)
 
     # --- the leader's part ----------------------------------------------------------------------------------
 
-    def _maybe_assign(self, now_ms: float) -> None:
+    def _maybe_assign(self) -> None:
         """Assign once the metadata covers every topic that any member wants."""
         assert self._members is not None
         members = self._members
         wanted = frozenset[str]().union(*(member.topics for member in members.values()))
         cluster = self._metadata.cluster
-        missing = wanted - cluster.topics.keys()
-        if missing and cluster.version == self._members_since_version:
-            # Borrowed topics are refreshed at once; a topic still missing in the next snapshot does not exist.
-            self._metadata.borrow(missing, now_ms)
-            return
+        self._watch(wanted)
+        if not self._metadata.has_looked_for(wanted):
+            return  # what is newly watched is asked for at once, and `poll` comes back
         self._members = None
-        self._watched = partition_counts(wanted, cluster)
+        self._assigned_counts = partition_counts(wanted, cluster)
         assignor = self._assignors.get(self._protocol_name)
         if assignor is None:
             self._refuse_join(InconsistentGroupProtocolError(f"the group chose assignor {self._protocol_name!r}"))
             return
-        self._send_sync(assignor.assign(self._watched, members))
+        racks = replica_racks(wanted, cluster) if any(member.rack for member in members.values()) else NO_RACKS
+        self._send_sync(assignor.assign(self._assigned_counts, members, partition_racks=racks))
 
     def _on_metadata(self, now_ms: float) -> None:
         """Pattern members rejoin when their topics change, the leader when partitions were added or removed."""
-        if self._subscription.match_pattern(self._visible_topics()):
+        if self._match_pattern():
             self.rejoin_needed("topics that match the pattern changed")
-        # Watched by the leader alone, and only once it has assigned them.
-        if self.state in _AFTER_SYNC and partition_counts(self._watched, self._metadata.cluster) != self._watched:
+        # The leader alone watches; a topic that was missing when it assigned counts as one that changed.
+        counts = partition_counts(self._watched, self._metadata.cluster)
+        if self.state in _AFTER_SYNC and counts != self._assigned_counts:
             self.rejoin_needed("the partitions of a topic changed")
 
-    def _visible_topics(self) -> list[str]:
-        hidden = self._config.exclude_internal_topics
-        topics = self._metadata.cluster.topics.values()
-        return [topic.name for topic in topics if not (hidden and topic.is_internal)]
+    def _match_pattern(self) -> bool:
+        return match_pattern(self._config, self._subscription, self._metadata)
 
     # --- SyncGroup ------------------------------------------------------------------------------------------
 
@@ -318,12 +355,13 @@ class ClassicGroupManager:
         if destination is None:
             self._fire(ClassicEvent.SYNC_FAILED)
             return
+        self._request.sent()
         self._send(
             UnsentRequest(
                 request=sync_request(self._identity, self._protocol_name, plan),
                 destination=destination,
                 on_answer=partial(self._on_sync_answer, self._attempt),
-                on_failure=partial(self._on_connection_failure, self._attempt, ClassicEvent.SYNC_FAILED),
+                on_failure=partial(self._on_unanswered, self._attempt, destination, ClassicEvent.SYNC_FAILED),
                 timeout_ms=max(self._config.request_timeout_ms, self._config.max_poll_interval_ms + JOIN_GRACE_MS),
             )
         )
@@ -343,6 +381,7 @@ class ClassicGroupManager:
         except ProtocolError as error:
             self._refuse_join(error)
             return
+        self._request.succeeded()
         self._fire(ClassicEvent.SYNCED)
 
     # --- errors ---------------------------------------------------------------------------------------------
@@ -354,7 +393,7 @@ class ClassicGroupManager:
             self._refuse_join(error)
         elif code in _MEMBERSHIP_LOST:
             self._request.succeeded()
-            self.on_membership_lost(code)
+            self._on_membership_lost(code)
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
             self._request.succeeded()
             self._fire(failed)
@@ -366,8 +405,10 @@ class ClassicGroupManager:
         else:
             self._refuse_join(error)
 
-    def _on_connection_failure(self, attempt: int, failed: ClassicEvent, error: KafkaError, now_ms: float) -> None:
-        self._coordinator.lost(error)
+    def _on_unanswered(
+        self, attempt: int, asked: Destination, failed: ClassicEvent, error: KafkaError, now_ms: float
+    ) -> None:
+        self._coordinator.unanswered(asked, error)
         if attempt != self._attempt:
             return
         self._request.failed(now_ms)
@@ -417,7 +458,7 @@ class ClassicGroupManager:
             case ClassicEffect.FORGET_MEMBER:
                 self._forget_member()
             case ClassicEffect.SEND_LEAVE:
-                self._send_leave()
+                self._send_leave(self._identity)
             case _:
                 assert_never(effect)
 
@@ -437,22 +478,26 @@ class ClassicGroupManager:
             self._start_attempt()
 
     def _forget_member(self) -> None:
-        self._watched = {}
+        self._watch(frozenset())
         self._set_identity(self._identity._replace(generation_id=NO_GENERATION, member_id=NO_MEMBER_ID))
+
+    def _watch(self, topics: frozenset[str]) -> None:
+        self._watched, self._assigned_counts = topics, {}
+        self._metadata.watch(topics)
 
     def _set_identity(self, identity: GroupIdentity) -> None:
         self._identity = identity
         self._subscription.set_group(ConsumerGroupMetadata(**identity._asdict()))
 
-    def _send_leave(self) -> None:
+    def _send_leave(self, identity: GroupIdentity) -> None:
         destination = self._coordinator.destination
-        dynamic = self._identity.group_instance_id is None  # a static member's slot outlives it (KIP-345)
-        if destination is None or not self._identity.member_id or not dynamic:
+        dynamic = identity.group_instance_id is None  # a static member's slot outlives it (KIP-345)
+        if destination is None or not identity.member_id or not dynamic:
             return
-        # A join in flight blocks the coordinator's connection, perhaps until the rebalance timeout: go around it.
-        channel = Channel.CONTROL if self._request.in_flight else destination.channel
+        # An open join blocks the coordinator's connection, perhaps until the rebalance timeout: go around it.
+        channel = Channel.CONTROL if self.blocks_coordinator else destination.channel
         reply, self._leave_reply = self._leave_reply, None
-        leave = partial(leave_request, self._identity, self._reason)
+        leave = partial(leave_request, identity, self._reason)
 
         def on_end(_: LeaveGroupResponse | KafkaError, now_ms: float) -> None:
             if reply is not None:

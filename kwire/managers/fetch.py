@@ -189,7 +189,7 @@ class FetchManager:
             ),
             destination=Destination(self._metadata.cluster.nodes[node_id], Channel.FETCH),
             on_answer=partial(self._on_answer, broker, sent),
-            on_failure=partial(self._on_failure, broker),
+            on_failure=partial(self._on_failure, broker, node_id),
             min_version=READ_COMMITTED_MIN_VERSION,
             max_version=None if with_ids else LAST_VERSION_WITH_NAMES,
             timeout_ms=self._config.request_timeout_ms + self._config.fetch_max_wait_ms,
@@ -227,12 +227,21 @@ class FetchManager:
 
     # --- its answer -----------------------------------------------------------------------------------------
 
-    def _on_failure(self, broker: _Broker, error: KafkaError, now_ms: float) -> None:
+    def _on_failure(self, broker: _Broker, node_id: int, error: KafkaError, now_ms: float) -> None:
         broker.session.failed()
         broker.request.failed(now_ms)
         self._metadata.request_update()
+        for tp in broker.session.wanted:
+            self._unfollow(tp, node_id)
         if not error.retriable:
             self._deliver(ErrorRaised(error))
+
+    def _unfollow(self, tp: TopicPartition, node_id: int) -> None:
+        """Back to the leader: the follower cannot be reached, whatever the metadata says of it."""
+        partition = self._subscription.partitions.get(tp)
+        if partition is not None and partition.preferred_replica == node_id:
+            partition.preferred_replica = None
+            self._subscription.touched.add(tp)
 
     def _on_answer(self, broker: _Broker, sent: _Sent, answer: FetchResponse, now_ms: float) -> None:
         code = ErrorCode.of(answer.error_code)
@@ -240,6 +249,7 @@ class FetchManager:
         if code is not ErrorCode.NONE:
             log.info("fetch session of broker %d: %s; starting a new one", sent.node_id, code.name)
             broker.request.failed(now_ms)
+            self._metadata.request_update()  # a session over topic ids fails when the ids are out of date
             return
         broker.request.succeeded()
         fetches = [
@@ -269,9 +279,9 @@ class FetchManager:
         if data.preferred_read_replica >= 0:
             partition.preferred_replica = data.preferred_read_replica
             partition.preferred_until_ms = now_ms + self._config.metadata_max_age_ms
-        return self._completed(partition, data) if data.records else None
+        return self._completed(partition, data, now_ms) if data.records else None
 
-    def _completed(self, partition: AssignedPartition, data: PartitionData) -> CompletedFetch | None:
+    def _completed(self, partition: AssignedPartition, data: PartitionData, now_ms: float) -> CompletedFetch | None:
         """Take the records, and move the fetch position behind the last whole batch."""
         assert data.records is not None
         fetch = CompletedFetch(
@@ -290,6 +300,8 @@ class FetchManager:
             partition.blocked_until_ms = NEVER_MS
             return fetch
         if batch is None or batch.next_offset <= partition.fetch_offset:
+            # No whole batch, or none we asked for: a broker's bug (KIP-74). Asked again at once, it would spin.
+            self._block(partition, now_ms)
             return None
         partition.fetch_offset = batch.next_offset
         return fetch
@@ -305,7 +317,10 @@ class FetchManager:
                 self._positions.out_of_range(partition, data.log_start_offset)
         elif code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             self._raise(TopicAuthorizationError({tp.topic}))
-        elif code.retriable or code is ErrorCode.UNKNOWN_TOPIC_ID:
+        elif code is ErrorCode.CORRUPT_MESSAGE:
+            problem = "the broker finds its own copy of the records damaged"
+            self._raise(CorruptRecordError(problem).at(*tp, partition.fetch_offset))
+        elif code.retriable:
             log.debug("fetching %s: %s; refreshing metadata", tp, code.name)
             self._metadata.request_update()
         elif code is ErrorCode.UNKNOWN_SERVER_ERROR:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from kwire.clock import NEVER_MS, Backoff
-from kwire.errors import GroupAuthorizationError, KafkaError
+from kwire.errors import KafkaError
 from kwire.events import ErrorRaised
 from kwire.managers.base import Deliver, LastError, RequestState
 from kwire.managers.unsent import ANY_NODE, NOTHING_TO_SEND, Channel, Destination, PollResult, UnsentRequest
@@ -29,6 +29,8 @@ class FindCoordinatorManager:
         self._request = RequestState(backoff)
         self._node: Node | None = None
         self.last_error = LastError()
+        self.refusal: KafkaError | None = None
+        """Why the newest look-up was refused for good: whoever waits for the coordinator need not wait on."""
 
     @property
     def state(self) -> CoordinatorState:
@@ -48,6 +50,11 @@ class FindCoordinatorManager:
         """A request showed that the coordinator moved, is gone, or does not answer."""
         self.last_error.error = error
         self._fire(CoordinatorEvent.LOST)
+
+    def unanswered(self, asked: Destination, error: KafkaError) -> None:
+        """A request got no answer. Says nothing of a coordinator that was found since."""
+        if asked.node == self._node:
+            self.lost(error)
 
     def close(self) -> None:
         self._fire(CoordinatorEvent.CLOSED)
@@ -78,6 +85,7 @@ class FindCoordinatorManager:
             self._on_failure(error_for(found.error_code, f"finding the coordinator of {self.group_id}"), now_ms)
             return
         self._request.succeeded()
+        self.refusal = None
         self._node = Node(found.node_id, found.host, found.port)
         self._fire(CoordinatorEvent.FOUND)
 
@@ -85,7 +93,8 @@ class FindCoordinatorManager:
         self.last_error.error = error
         self._request.failed(now_ms)
         self._fire(CoordinatorEvent.LOOKUP_FAILED)
-        if isinstance(error, GroupAuthorizationError) or not error.retriable:
+        self.refusal = None if error.retriable else error
+        if self.refusal is not None:
             self._deliver(ErrorRaised(error))
 
     def _fire(self, event: CoordinatorEvent) -> None:

@@ -52,10 +52,13 @@ class HeartbeatManager:
         self._next_at_ms = 0.0
         self._alive_at_ms = 0.0
         self._generation = GroupIdentity("")
+        self._paused = True
+        self._sent = 0
 
     def poll(self, now_ms: float) -> PollResult:
         wake_at_ms = self._watch_poll_timer(now_ms)
         if not self._member.heartbeats:
+            self._paused = True
             return PollResult([], wake_at_ms)
         self._start_generation(now_ms)
         session_ends_ms = self._alive_at_ms + self._session_timeout_ms
@@ -80,8 +83,11 @@ class HeartbeatManager:
         if identity != self._generation:
             self._generation = identity
             self._request.reset()
-            self._alive_at_ms = now_ms
             self._next_at_ms = now_ms + self._interval_ms
+        if self._paused:
+            # What made it pause, a join or a sync, was the sign of life.
+            self._paused = False
+            self._alive_at_ms = now_ms
 
     def _session_expired(self, now_ms: float) -> None:
         # The broker may have given the partitions away, or just be unreachable: it alone can tell. Look for it anew.
@@ -98,21 +104,26 @@ class HeartbeatManager:
         if now_ms < due_ms:
             return [], due_ms
         self._request.sent()
+        self._sent += 1
         self._next_at_ms = now_ms + self._interval_ms
         return [self._heartbeat(destination)], NEVER_MS
 
     def _heartbeat(self, destination: Destination) -> UnsentRequest[HeartbeatResponse]:
-        sent_as = self._generation
+        sent_as, number = self._generation, self._sent
+
+        def is_current() -> bool:
+            # The member may have moved on since, and one that was given up for lost may be answered after all.
+            return number == self._sent and self._request.in_flight and sent_as == self._member.identity()
 
         def on_answer(answer: HeartbeatResponse, now_ms: float) -> None:
-            if sent_as == self._generation:
+            if is_current():
                 self._on_answer(ErrorCode.of(answer.error_code), now_ms)
 
         def on_failure(error: KafkaError, now_ms: float) -> None:
-            if sent_as == self._generation:
+            if is_current():
                 self._request.failed(now_ms)
                 self._next_at_ms = 0.0
-            self._coordinator.lost(error)
+            self._coordinator.unanswered(destination, error)
 
         return UnsentRequest(
             request=HeartbeatRequest(

@@ -1,12 +1,12 @@
 """ListOffsets: the offset of a time, the beginning or the end, for users and for partitions that reset.
 
-A query is about one partition. Queries that are ready are grouped into one request for each leader; what could not be
-answered goes back into the queue, so one leaderless partition holds up nobody else.
+A query is about one partition. Queries that are ready are grouped into requests, mostly one for each leader; what
+could not be answered goes back into the queue, so one leaderless partition holds up nobody else.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
@@ -40,9 +40,12 @@ class OffsetQuery:
     """One partition's question.
 
     `wanted` turns false when nobody needs the answer any more; `waits_for` hears what the answer depends on.
+    `since_version` is the version of the metadata when it was asked: older refusals are not held against it.
     """
 
-    __slots__ = ("on_error", "on_offset", "state", "timestamp", "topic_partition", "waits_for", "wanted")
+    __slots__ = (
+        *("on_error", "on_offset", "since_version", "state", "timestamp", "topic_partition", "waits_for", "wanted"),
+    )
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class OffsetQuery:
         wanted: Callable[[], bool],
         waits_for: Callable[[str], None],
         state: RequestState,
+        since_version: int,
     ) -> None:
         self.topic_partition = topic_partition
         self.timestamp = timestamp
@@ -62,6 +66,7 @@ class OffsetQuery:
         self.wanted = wanted
         self.waits_for = waits_for
         self.state = state
+        self.since_version = since_version
 
 
 class ListOffsetsManager:
@@ -106,29 +111,42 @@ class ListOffsetsManager:
                 wanted=wanted,
                 waits_for=waits_for,
                 state=RequestState(self._backoff),
+                since_version=self._metadata.cluster.version,
             )
         )
 
     def poll(self, now_ms: float) -> PollResult:
         if not self._queries:
             return PollResult([], NEVER_MS)
-        by_leader: defaultdict[int, list[OffsetQuery]] = defaultdict(list)
+        # A broker refuses a request that names a partition twice, so its second question goes into a second request.
+        batches: defaultdict[tuple[int, int], list[OffsetQuery]] = defaultdict(list)
+        asked: Counter[TopicPartition] = Counter()
         waiting: list[OffsetQuery] = []
         for query in self._queries:
             if not query.wanted():
                 continue
             leader_id = self._metadata.cluster.leader_id(query.topic_partition)
             if leader_id is None:
-                self._await_leader(query, now_ms)
-                waiting.append(query)
+                if not self._refused(query):
+                    self._await_leader(query, now_ms)
+                    waiting.append(query)
             elif not query.state.ready(now_ms):
                 waiting.append(query)
             else:
-                by_leader[leader_id].append(query)
+                batches[leader_id, asked[query.topic_partition]].append(query)
+                asked[query.topic_partition] += 1
         self._queries = waiting
-        requests = [self._request(leader_id, queries) for leader_id, queries in by_leader.items()]
+        requests = [self._request(leader_id, queries) for (leader_id, _), queries in batches.items()]
         wakes = (query.state.wake_at_ms for query in waiting if query.state.wake_at_ms > now_ms)
         return PollResult(requests, min(wakes, default=NEVER_MS))
+
+    def _refused(self, query: OffsetQuery) -> bool:
+        """Whether metadata that is newer than the query says that its topic may not be read; then it is over."""
+        error = self._metadata.refused.get(query.topic_partition.topic)
+        if error is None or self._metadata.cluster.version <= query.since_version:
+            return False
+        query.on_error(error)
+        return True
 
     def _await_leader(self, query: OffsetQuery, now_ms: float) -> None:
         tp, cluster = query.topic_partition, self._metadata.cluster

@@ -1,9 +1,21 @@
-"""What both group protocols share: who this member is, and the timer of `max_poll_interval_ms` (KIP-62)."""
+"""What both group protocols share: the interface of a membership, who this member is, and the timer of
+`max_poll_interval_ms` (KIP-62).
+
+`Membership` is all that the inbox, the registry, commits and look-ups know of the group: `classic_group.py` and
+`consumer_group.py` are the two strategies behind it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
+
+from kwire.config import ConsumerConfig
+from kwire.events import Reply
+from kwire.managers.metadata import MetadataManager
+from kwire.managers.unsent import AnyUnsentRequest, PollResult
+from kwire.protocol.error_codes import ErrorCode
+from kwire.subscription.subscription import Subscription
 
 NO_GENERATION = -1
 NO_MEMBER_ID = ""
@@ -24,6 +36,59 @@ class GroupIdentity(NamedTuple):
 
 Identify: TypeAlias = Callable[[], GroupIdentity]
 """Asks for the identity at the moment a request is made: the generation may have changed since it was wanted."""
+
+
+class Membership(Protocol):
+    """A member of a group, whatever the protocol."""
+
+    def identity(self) -> GroupIdentity: ...
+
+    @property
+    def is_joining(self) -> bool:
+        """Whether the generation to commit with is not known at the moment."""
+        ...
+
+    @property
+    def blocks_coordinator(self) -> bool:
+        """Whether a request is open that the broker answers nothing else behind."""
+        ...
+
+    @property
+    def fetches_as_member(self) -> bool:
+        """Whether look-ups of committed offsets name the member, so that the broker can check its epoch (KIP-848)."""
+        ...
+
+    def on_poll(self) -> None: ...
+    def on_subscription_changed(self) -> None: ...
+    def on_callback_completed(self, attempt: int) -> None: ...
+
+    def rejoin_needed(self, reason: str) -> None:
+        """The application wants a rebalance."""
+        ...
+
+    def leave(self, reason: str, reply: Reply[None] | None = None) -> None:
+        """Leave; the application has run the callback for what it owned."""
+        ...
+
+    def close(self, now_ms: float, *, leave_group: bool) -> list[AnyUnsentRequest]:
+        """What there is to tell the coordinator at the end of the consumer (KIP-1092)."""
+        ...
+
+    def on_membership_lost(self, code: ErrorCode) -> None: ...
+
+    def on_stale_epoch(self) -> None:
+        """An answer to the present identity says that the broker has a newer epoch for this member (KIP-848)."""
+        ...
+
+    def on_group_rebalancing(self, reason: str) -> None: ...
+    def poll(self, now_ms: float) -> PollResult: ...
+
+
+def match_pattern(config: ConsumerConfig, subscription: Subscription, metadata: MetadataManager) -> bool:
+    """Find the topics of the pattern; whether they are others than before. No use before all topics are known."""
+    hidden = config.exclude_internal_topics
+    visible = [t.name for t in metadata.cluster.topics.values() if not (hidden and t.is_internal)]
+    return metadata.has_looked_for(None) and subscription.match_pattern(visible)
 
 
 class PollTimer:

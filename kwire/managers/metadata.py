@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 Topics: TypeAlias = frozenset[str] | None
 """Some topics, or None for all."""
 
+ON_DEMAND = 0.0  # a moment that has always passed
 NO_AUTO_CREATION_MIN_VERSION = 4  # KIP-204: older brokers create whatever they are asked about
 
 
@@ -43,6 +44,8 @@ class MetadataManager:
     ) -> None:
         self.cluster = ClusterSnapshot()
         self.last_error = LastError()
+        self.refused: dict[str, KafkaError] = {}
+        """The topics of the newest answer that this client may not read, or that cannot exist."""
         self.on_update: list[Callable[[float], None]] = []
         self._subscription = subscription
         self._backoff = backoff
@@ -52,7 +55,10 @@ class MetadataManager:
         self._refresh = RequestState(backoff)
         self._refresh_at_ms = NEVER_MS
         self._asked_for: Topics = frozenset()
+        self._asked_by_age = False
+        self._answered_for: Topics = frozenset()
         self._borrowed: dict[str, float] = {}
+        self._watched: frozenset[str] = frozenset()
         self._interest: Topics = frozenset()
         self._interest_is_of = -1
         self._lookups: list[_Lookup] = []
@@ -62,7 +68,7 @@ class MetadataManager:
 
     def request_update(self) -> None:
         """Something in the snapshot has proved wrong or missing: refresh as soon as the back-off allows."""
-        self._refresh_at_ms = 0.0
+        self._refresh_at_ms = ON_DEMAND
 
     def borrow(self, topics: Iterable[str], now_ms: float) -> None:
         """Cover these topics for a while, though they are not subscribed: somebody needs their leaders."""
@@ -71,6 +77,16 @@ class MetadataManager:
             if topic not in self.cluster.topics:
                 self.request_update()
         self._interest_is_of = -1
+
+    def watch(self, topics: frozenset[str]) -> None:
+        """Cover these topics until the next call: the leader of a group looks after topics of all its members."""
+        if topics != self._watched:
+            self._watched = topics
+            self._interest_is_of = -1
+
+    def has_looked_for(self, topics: Topics) -> bool:
+        """Whether the snapshot would have these topics, if they existed."""
+        return _covers(self._answered_for, topics)
 
     def look_up(self, event: LookUpTopics) -> None:
         self._lookups.append(_Lookup(event, RequestState(self._backoff)))
@@ -86,7 +102,11 @@ class MetadataManager:
         if self._subscription.kind is SubscriptionKind.PATTERN:
             return None
         assigned = {tp.topic for tp in self._subscription.partitions}
-        return self._subscription.topics.union(assigned, self._borrowed)
+        return self._subscription.topics.union(assigned, self._borrowed, self._watched)
+
+    def _only_borrowed(self) -> frozenset[str]:
+        assigned = {tp.topic for tp in self._subscription.partitions}
+        return frozenset(self._borrowed.keys() - self._subscription.topics - assigned)
 
     # --- the loop -------------------------------------------------------------------------------------------
 
@@ -112,7 +132,7 @@ class MetadataManager:
         if now_ms < due_ms:
             return due_ms
         self._refresh.sent()
-        self._asked_for = topics
+        self._asked_for, self._asked_by_age = topics, self._refresh_at_ms > ON_DEMAND
         requests.append(self._request(topics, self._on_refreshed, self._on_refresh_failed))
         return NEVER_MS
 
@@ -143,13 +163,16 @@ class MetadataManager:
         if code is not ErrorCode.NONE:
             self._on_refresh_failed(error_for(answer.error_code, "refreshing metadata"), now_ms)
             return
-        self.cluster = self.cluster.updated(answer)
+        before, self.cluster = self.cluster, self.cluster.updated(answer)
+        self._answered_for = self._asked_for
         self._refresh_at_ms = now_ms + self._max_age_ms
-        if self._report_topics(answer):
+        complete = self._report_topics(answer)
+        if self._asked_by_age or self.cluster.topics != before.topics:
             self._refresh.succeeded()
-        else:
-            # The answer was not enough: ask again, later and later.
-            self._refresh.failed(now_ms)
+        # Asking again has to wait, longer and longer while nothing changes: a partition that does not exist, or a
+        # broker that is not told of, is missed by somebody in every turn.
+        self._refresh.failed(now_ms)
+        if not complete:
             self.request_update()
         for hear in self.on_update:
             hear(now_ms)
@@ -164,13 +187,18 @@ class MetadataManager:
     def _report_topics(self, answer: MetadataResponse) -> bool:
         """Tell the user what is wrong with topics of interest; whether the answer was complete."""
         codes = {topic.name: ErrorCode.of(topic.error_code) for topic in answer.topics if topic.name is not None}
-        if refused := _named(codes, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
-            self._raise(TopicAuthorizationError(refused))
-        if invalid := _named(codes, ErrorCode.INVALID_TOPIC_EXCEPTION):
-            self._raise(InvalidTopicError(invalid))
+        forbidden = _named(codes, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        invalid = _named(codes, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        self.refused = {topic: TopicAuthorizationError({topic}) for topic in forbidden}
+        self.refused |= {topic: InvalidTopicError({topic}) for topic in invalid}
+        # Whoever borrowed a topic looks for it in `refused`, and tells the call that is waiting.
+        if raised := forbidden - self._only_borrowed():
+            self._raise(TopicAuthorizationError(raised))
+        if raised := invalid - self._only_borrowed():
+            self._raise(InvalidTopicError(raised))
         self._warn_of_unknown(_named(codes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        leaderless = any(p.leader_id < 0 for topic in answer.topics for p in topic.partitions)
-        return not leaderless and not any(code.retriable for code in codes.values())
+        leaders = {p.leader_id for topic in answer.topics for p in topic.partitions}
+        return leaders <= self.cluster.nodes.keys() and not any(code.retriable for code in codes.values())
 
     def _warn_of_unknown(self, unknown: Collection[str]) -> None:
         # Not an error: a topic may be subscribed before it is created, as with the Java client.
@@ -188,7 +216,10 @@ class MetadataManager:
         lookup.event.reply.waiting_for = "the answer of a broker to Metadata"
 
         def on_answer(answer: MetadataResponse, now_ms: float) -> None:
-            lookup.answered(answer, self.cluster.updated(answer), now_ms)
+            if answer.error_code:
+                lookup.failed(error_for(answer.error_code, "looking up topics"), now_ms)
+            else:
+                lookup.answered(answer, self.cluster.updated(answer), now_ms)
 
         return self._request(lookup.event.topics, on_answer, lookup.failed)
 
@@ -205,7 +236,6 @@ class _Lookup:
         return self.event.reply.done or self.event.reply.abandoned
 
     def answered(self, answer: MetadataResponse, cluster: ClusterSnapshot, now_ms: float) -> None:
-        self.state.succeeded()
         codes = {topic.name: ErrorCode.of(topic.error_code) for topic in answer.topics if topic.name is not None}
         asked = self.event.topics or frozenset()
         if refused := asked & _named(codes, ErrorCode.TOPIC_AUTHORIZATION_FAILED):

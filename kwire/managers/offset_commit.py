@@ -40,8 +40,17 @@ log = logging.getLogger(__name__)
 Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 OnDone: TypeAlias = Callable[[KafkaError | None], None]
 
+# auto_commit_interval_ms=0 means "with every poll" in Java; here a timer commits, which must not become a spin.
+MIN_AUTO_COMMIT_INTERVAL_MS = 100.0
 MAX_VERSION = 9  # v10 names topics by id alone; a position here belongs to a name
-_LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
+_LOST = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
 _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
 
 
@@ -52,13 +61,14 @@ class Committer(Protocol):
     @property
     def is_joining(self) -> bool: ...
     def on_membership_lost(self, code: ErrorCode) -> None: ...
-    def rejoin_needed(self, reason: str) -> None: ...
+    def on_stale_epoch(self) -> None: ...
+    def on_group_rebalancing(self, reason: str) -> None: ...
 
 
 class _PendingCommit:
     """One commit until it is done. `reply` is set for those who wait, and is told what the commit waits for."""
 
-    __slots__ = ("deadline_ms", "offsets", "on_done", "reply", "retries", "state")
+    __slots__ = ("deadline_ms", "is_last", "offsets", "on_done", "reply", "retries", "state")
 
     def __init__(
         self,
@@ -67,6 +77,7 @@ class _PendingCommit:
         state: RequestState,
         *,
         retries: bool = False,
+        is_last: bool = False,
         reply: Reply[None] | None = None,
         deadline_ms: float = NEVER_MS,
     ) -> None:
@@ -74,12 +85,17 @@ class _PendingCommit:
         self.on_done = on_done
         self.state = state
         self.retries = retries
+        self.is_last = is_last
         self.reply = reply
         self.deadline_ms = deadline_ms
 
     @property
     def given_up(self) -> bool:
         return self.reply is not None and self.reply.abandoned
+
+    def is_done_with(self, code: ErrorCode) -> bool:
+        """Whether there is nothing more to do for a partition. A deleted topic is not worth holding up a rebalance."""
+        return code is ErrorCode.NONE or (self.is_last and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def waits_for(self, what: str) -> None:
         if self.reply is not None:
@@ -119,7 +135,9 @@ class OffsetCommitManager:
             else:
                 event.reply.fail(error)
 
-        self._enqueue(_PendingCommit(offsets, on_done, self._state(), retries=True, reply=event.reply))
+        self._enqueue(
+            _PendingCommit(offsets, on_done, self._state(), retries=True, is_last=event.is_last, reply=event.reply)
+        )
 
     def commit_async(self, event: CommitAsync, now_ms: float) -> None:
         """Once; the callback runs on the application thread."""
@@ -193,7 +211,7 @@ class OffsetCommitManager:
         if self._auto_commit_at_ms is NEVER_MS:
             self._auto_commit_at_ms = now_ms + self._config.auto_commit_interval_ms
         if now_ms >= self._auto_commit_at_ms:
-            self._auto_commit_at_ms = now_ms + max(Backoff.FLOOR_MS, self._config.auto_commit_interval_ms)
+            self._auto_commit_at_ms = now_ms + max(MIN_AUTO_COMMIT_INTERVAL_MS, self._config.auto_commit_interval_ms)
             if not self._auto_commit_under_way:
                 self.auto_commit(now_ms)
         return self._auto_commit_at_ms
@@ -215,6 +233,8 @@ class OffsetCommitManager:
                     "poll more often, or raise max_poll_interval_ms"
                 )
             )
+        elif self._coordinator.refusal is not None:
+            commit.on_done(self._coordinator.refusal)
         elif now_ms >= commit.deadline_ms:
             commit.on_done(
                 RetriableCommitFailedError(f"no coordinator for the commit in time{self._coordinator.last_error}")
@@ -234,7 +254,7 @@ class OffsetCommitManager:
             request=_request(identity, commit.offsets),
             destination=destination,
             on_answer=partial(self._on_answer, commit, identity),
-            on_failure=partial(self._on_failure, commit),
+            on_failure=partial(self._on_failure, commit, destination),
             max_version=MAX_VERSION,
         )
 
@@ -249,7 +269,7 @@ class OffsetCommitManager:
         }
         if refused := {tp.topic for tp, code in codes.items() if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED}:
             commit.on_done(TopicAuthorizationError(refused))
-        elif failed := {tp: code for tp, code in codes.items() if code is not ErrorCode.NONE}:
+        elif failed := {tp: code for tp, code in codes.items() if not commit.is_done_with(code)}:
             tp, code = min(failed.items(), key=lambda item: item[1].retriable)
             self._on_error(commit, identity, tp, code, now_ms)
         else:
@@ -265,8 +285,14 @@ class OffsetCommitManager:
                 self._member.on_membership_lost(code)
             commit.on_done(error if error.fatal else CommitFailedError(str(error)))
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
-            self._member.rejoin_needed("a commit met a rebalance")
+            if identity == self._member.identity():
+                self._member.on_group_rebalancing("a commit met a rebalance")
             commit.on_done(RebalanceInProgressError(f"{error}; poll() to finish it, then commit again"))
+        elif code is ErrorCode.STALE_MEMBER_EPOCH:
+            # Still a member, whose newest epoch is on its way with a heartbeat: as the same member, a little later.
+            if identity == self._member.identity():
+                self._member.on_stale_epoch()
+            self._retry(commit, RetriableCommitFailedError(str(error)), now_ms)
         elif code.retriable:
             if code in _MOVED:
                 self._coordinator.lost(error)
@@ -274,9 +300,9 @@ class OffsetCommitManager:
         else:
             commit.on_done(error)
 
-    def _on_failure(self, commit: _PendingCommit, error: KafkaError, now_ms: float) -> None:
+    def _on_failure(self, commit: _PendingCommit, asked: Destination, error: KafkaError, now_ms: float) -> None:
         self._in_flight -= 1
-        self._coordinator.lost(error)
+        self._coordinator.unanswered(asked, error)
         self._retry(commit, error, now_ms)
 
     def _retry(self, commit: _PendingCommit, error: KafkaError, now_ms: float) -> None:

@@ -12,7 +12,8 @@ from kwire.errors import KafkaError, TopicAuthorizationError
 from kwire.events import GetCommitted, Reply
 from kwire.managers.base import RequestState
 from kwire.managers.find_coordinator import FindCoordinatorManager
-from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
+from kwire.managers.membership import GroupIdentity
+from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.offset_fetch import (
@@ -32,6 +33,19 @@ GROUPS_VERSION = 8  # KIP-709: from here on the request names many groups
 REQUIRE_STABLE_VERSION = 7  # KIP-447
 MAX_VERSION = 9  # v10 names topics by id alone
 _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+
+
+class Member(Protocol):
+    """What a look-up needs to know of the membership."""
+
+    def identity(self) -> GroupIdentity: ...
+    @property
+    def fetches_as_member(self) -> bool: ...
+    @property
+    def blocks_coordinator(self) -> bool: ...
+    def on_membership_lost(self, code: ErrorCode) -> None: ...
+    def on_stale_epoch(self) -> None: ...
 
 
 class _Answered(Protocol):
@@ -53,18 +67,17 @@ class _Lookup:
         on_found: OnCommitted,
         on_failed: OnFailed,
         state: RequestState,
+        *,
+        wanted: Callable[[], bool],
         reply: Reply[Committed] | None = None,
     ) -> None:
         self.partitions = partitions
         self.on_found = on_found
         self.on_failed = on_failed
         self.state = state
+        self.wanted = wanted
         self.reply = reply
         self.found: Committed = {}
-
-    @property
-    def given_up(self) -> bool:
-        return self.reply is not None and self.reply.abandoned
 
     @property
     def missing(self) -> frozenset[TopicPartition]:
@@ -78,59 +91,84 @@ class _Lookup:
 class OffsetFetchManager:
     """Look-ups are retried with back-off until they are answered, refused for good, or given up."""
 
-    def __init__(self, group_id: str | None, coordinator: FindCoordinatorManager, backoff: Backoff) -> None:
+    def __init__(
+        self, group_id: str | None, coordinator: FindCoordinatorManager, member: Member, backoff: Backoff
+    ) -> None:
         self._group_id = group_id
         self._coordinator = coordinator
+        self._member = member
         self._backoff = backoff
         self._pending: list[_Lookup] = []
 
     def committed(self, event: GetCommitted) -> None:
         """`Consumer.committed`."""
-        lookup = _Lookup(
-            event.partitions, event.reply.succeed, event.reply.fail, RequestState(self._backoff), event.reply
+        reply = event.reply
+        state = RequestState(self._backoff)
+        self._pending.append(
+            _Lookup(event.partitions, reply.succeed, reply.fail, state, wanted=lambda: not reply.abandoned, reply=reply)
         )
-        self._pending.append(lookup)
 
-    def look_up(self, partitions: frozenset[TopicPartition], on_found: OnCommitted, on_failed: OnFailed) -> None:
-        """For positions: nobody waits with a deadline, so it goes on until the group answers."""
-        self._pending.append(_Lookup(partitions, on_found, on_failed, RequestState(self._backoff)))
+    def look_up(
+        self,
+        partitions: frozenset[TopicPartition],
+        on_found: OnCommitted,
+        on_failed: OnFailed,
+        wanted: Callable[[], bool],
+    ) -> None:
+        """For positions: nobody waits with a deadline, so it goes on until the group answers, or nobody wants it."""
+        self._pending.append(_Lookup(partitions, on_found, on_failed, RequestState(self._backoff), wanted=wanted))
 
     def poll(self, now_ms: float) -> PollResult:
-        self._pending = [lookup for lookup in self._pending if not lookup.given_up]
+        self._pending = [lookup for lookup in self._pending if lookup.wanted()]
         if not self._pending:
             return PollResult([], NEVER_MS)
         self._coordinator.need()
-        destination = self._coordinator.destination
+        destination = self._destination()
         if destination is None:
-            for lookup in self._pending:
-                lookup.waits_for(f"the coordinator of group {self._group_id}{self._coordinator.last_error}")
+            self._await_coordinator()
             return PollResult([], NEVER_MS)
         requests = [self._send(lookup, destination) for lookup in self._pending if lookup.state.ready(now_ms)]
         self._pending = [lookup for lookup in self._pending if not lookup.state.in_flight]
         return PollResult(requests, min((lookup.state.wake_at_ms for lookup in self._pending), default=NEVER_MS))
 
+    def _destination(self) -> Destination | None:
+        """The coordinator, around the connection that an open join or sync keeps blocked."""
+        destination = self._coordinator.destination
+        if destination is not None and self._member.blocks_coordinator:
+            return destination._replace(channel=Channel.CONTROL)
+        return destination
+
+    def _await_coordinator(self) -> None:
+        if (refusal := self._coordinator.refusal) is not None:
+            refused, self._pending = self._pending, []
+            for lookup in refused:
+                lookup.on_failed(refusal)
+        for lookup in self._pending:
+            lookup.waits_for(f"the coordinator of group {self._group_id}{self._coordinator.last_error}")
+
     def _send(self, lookup: _Lookup, destination: Destination) -> AnyUnsentRequest:
         lookup.state.sent()
         lookup.waits_for(f"the answer of coordinator {destination.node} to OffsetFetch")
         assert self._group_id is not None
-        request = partial(_request, self._group_id, lookup.missing)
+        identity = self._member.identity() if self._member.fetches_as_member else GroupIdentity(self._group_id)
+        request = partial(_request, identity, lookup.missing)
         return UnsentRequest(
             request=request(MAX_VERSION),
             for_version=request,
             destination=destination,
-            on_answer=partial(self._on_answer, lookup),
-            on_failure=partial(self._on_failure, lookup),
+            on_answer=partial(self._on_answer, lookup, identity),
+            on_failure=partial(self._on_failure, lookup, destination),
             max_version=MAX_VERSION,
         )
 
-    def _on_answer(self, lookup: _Lookup, answer: OffsetFetchResponse, now_ms: float) -> None:
+    def _on_answer(self, lookup: _Lookup, identity: GroupIdentity, answer: OffsetFetchResponse, now_ms: float) -> None:
         whole = answer.groups[0] if answer.groups else answer
         code = ErrorCode.of(whole.error_code)
         if code is not ErrorCode.NONE:
             error = error_for(code, f"fetching committed offsets of group {self._group_id}")
             if code in _MOVED:
                 self._coordinator.lost(error)
-            self._retry(lookup, error, now_ms)
+            self._retry(lookup, error, now_ms, again=identity.is_member and self._is_epoch_error(code, identity))
             return
         answered = {
             TopicPartition(topic.name, partition.partition_index): partition
@@ -138,6 +176,19 @@ class OffsetFetchManager:
             for partition in topic.partitions
         }
         self._take(lookup, answered, now_ms)
+
+    def _is_epoch_error(self, code: ErrorCode, identity: GroupIdentity) -> bool:
+        """Whether the trouble is with who asked (KIP-848). The question stands: to give up would mean a reset."""
+        is_current = identity == self._member.identity()
+        if code is ErrorCode.STALE_MEMBER_EPOCH:
+            if is_current:
+                self._member.on_stale_epoch()
+        elif code in _FENCED:
+            if is_current:
+                self._member.on_membership_lost(code)
+        else:
+            return False
+        return True
 
     def _take(self, lookup: _Lookup, answered: Mapping[TopicPartition, _Answered], now_ms: float) -> None:
         codes = {tp: ErrorCode.of(partition.error_code) for tp, partition in answered.items()}
@@ -153,17 +204,17 @@ class OffsetFetchManager:
             lookup.on_found(lookup.found)
             return
         # A transaction is pending on the rest (UNSTABLE_OFFSET_COMMIT), or the broker left it out: never guess.
-        left = min(lookup.missing)
+        left = min(lookup.missing, key=lambda tp: (tp not in codes or codes[tp].retriable, tp))
         code = codes.get(left, ErrorCode.UNKNOWN_SERVER_ERROR)
         error = error_for(code, f"fetching the committed offset of {left} for group {self._group_id}")
-        self._retry(lookup, error, now_ms, omitted=left not in codes)
+        self._retry(lookup, error, now_ms, again=left not in codes)
 
-    def _on_failure(self, lookup: _Lookup, error: KafkaError, now_ms: float) -> None:
-        self._coordinator.lost(error)
+    def _on_failure(self, lookup: _Lookup, asked: Destination, error: KafkaError, now_ms: float) -> None:
+        self._coordinator.unanswered(asked, error)
         self._retry(lookup, error, now_ms)
 
-    def _retry(self, lookup: _Lookup, error: KafkaError, now_ms: float, *, omitted: bool = False) -> None:
-        if not error.retriable and not omitted:
+    def _retry(self, lookup: _Lookup, error: KafkaError, now_ms: float, *, again: bool = False) -> None:
+        if not error.retriable and not again:
             lookup.on_failed(error)
             return
         lookup.state.failed(now_ms)
@@ -179,7 +230,7 @@ def _position(partition: _Answered) -> OffsetAndMetadata | None:
     return OffsetAndMetadata(partition.committed_offset, partition.metadata or "", epoch)
 
 
-def _request(group_id: str, partitions: Iterable[TopicPartition], version: int) -> OffsetFetchRequest:
+def _request(member: GroupIdentity, partitions: Iterable[TopicPartition], version: int) -> OffsetFetchRequest:
     by_topic: defaultdict[str, list[int]] = defaultdict(list)
     for tp in sorted(partitions):
         by_topic[tp.topic].append(tp.partition)
@@ -187,7 +238,12 @@ def _request(group_id: str, partitions: Iterable[TopicPartition], version: int) 
     require_stable = version >= REQUIRE_STABLE_VERSION
     if version < GROUPS_VERSION:
         topics = [OffsetFetchRequestTopic(name=name, partition_indexes=numbers) for name, numbers in by_topic.items()]
-        return OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=require_stable)
+        return OffsetFetchRequest(group_id=member.group_id, topics=topics, require_stable=require_stable)
     named = [OffsetFetchRequestTopics(name=name, partition_indexes=numbers) for name, numbers in by_topic.items()]
-    group = OffsetFetchRequestGroup(group_id=group_id, topics=named)
+    group = OffsetFetchRequestGroup(
+        group_id=member.group_id,
+        member_id=member.member_id or None,
+        member_epoch=member.generation_id,
+        topics=named,
+    )
     return OffsetFetchRequest(groups=[group], require_stable=require_stable)

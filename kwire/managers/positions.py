@@ -7,7 +7,7 @@ the state it had when the question was asked; a seek in between wins.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from kwire.clock import NEVER_MS
@@ -57,15 +57,14 @@ class PositionsManager:
         # Partitions that auto_offset_reset="none" leaves without a position, with the offset that was out of range.
         self._stranded: dict[TopicPartition, int | None] = {}
         # Partitions whose question was refused for good: asked again by the next poll, so that it raises again.
-        self._refused: set[TopicPartition] = set()
+        self._refused: dict[TopicPartition, KafkaError] = {}
 
     # --- what the application thread asks for ---------------------------------------------------------------
 
     def on_poll(self) -> None:
         """Raise again what an earlier poll raised, until the user has sought to an offset or has the permission."""
-        for tp in self._refused:
-            self._asked.pop(tp, None)
-        self._refused.clear()
+        for tp in list(self._refused):
+            self._ask_again(tp)
         self._raise_stranded()
 
     def seek(self, event: Seek) -> None:
@@ -89,7 +88,12 @@ class PositionsManager:
         event.reply.succeed(None)
 
     def position(self, event: GetPosition) -> None:
+        self._ask_again(event.partition)
         self._waiters.append(event)
+
+    def _ask_again(self, tp: TopicPartition) -> None:
+        if self._refused.pop(tp, None) is not None:
+            self._asked.pop(tp, None)
 
     # --- what fetching finds out ----------------------------------------------------------------------------
 
@@ -122,14 +126,20 @@ class PositionsManager:
             self._waits_for.pop(tp, None)
         for tp in self._stranded.keys() - self._subscription.awaiting_reset:
             del self._stranded[tp]
+        for tp in self._refused.keys() - waiting:
+            del self._refused[tp]
 
     def _not_asked(self, partitions: Iterable[TopicPartition]) -> list[AssignedPartition]:
-        """Those that nothing is under way for, given their epoch and the reset they want; now it is."""
+        """Those that nothing is under way for, given their epoch and the reset they want; now it is.
+
+        A withheld partition waits for its callback, which may seek, unless that callback asks for its position.
+        """
         due = []
+        waited_for = {waiter.partition for waiter in self._waiters}
         for tp in sorted(partitions):
             partition = self._subscription.partitions[tp]
             question = (partition.epoch, partition.reset)
-            if self._asked.get(tp) != question:
+            if self._asked.get(tp) != question and (not partition.withheld or tp in waited_for):
                 self._asked[tp] = question
                 due.append(partition)
         return due
@@ -146,7 +156,11 @@ class PositionsManager:
         else:
             on_found = partial(self._apply_committed, epochs)
             on_failed = partial(self._on_failed, epochs)
-            self._offset_fetch.look_up(frozenset(epochs), on_found, on_failed)
+
+            def wanted() -> bool:
+                return any(self._waits(tp, epoch) for tp, epoch in epochs.items())
+
+            self._offset_fetch.look_up(frozenset(epochs), on_found, on_failed, wanted)
 
     def _apply_committed(self, epochs: dict[TopicPartition, int], committed: Committed) -> None:
         for tp, position in committed.items():
@@ -209,19 +223,21 @@ class PositionsManager:
         partition = self._subscription.partitions.get(tp)
         return partition if partition is not None and partition.epoch == epoch else None
 
+    def _waits(self, tp: TopicPartition, epoch: int) -> bool:
+        """Whether the partition is still the one that was asked for, and still without a position."""
+        waiting = tp in self._subscription.initializing or tp in self._subscription.awaiting_reset
+        return waiting and self._current(tp, epoch) is not None
+
     def _on_failed(self, epochs: dict[TopicPartition, int], error: KafkaError) -> None:
         """Refused for good: the user hears of it, and the next poll asks again."""
-        current = {tp for tp, epoch in epochs.items() if self._current(tp, epoch) is not None}
-        self._refused |= current
-        if current:
+        concerned = {tp for tp, epoch in epochs.items() if self._waits(tp, epoch)}
+        self._refused.update(dict.fromkeys(concerned, error))
+        if concerned:
             self._deliver(ErrorRaised(error, self._subscription.generation))
 
     def _raise_stranded(self) -> None:
-        if not self._stranded:
-            return
-        out_of_range = {tp: offset for tp, offset in self._stranded.items() if offset is not None}
-        error = OffsetOutOfRangeError(out_of_range) if out_of_range else NoOffsetForPartitionError(self._stranded)
-        self._deliver(ErrorRaised(error, self._subscription.generation))
+        if self._stranded:
+            self._deliver(ErrorRaised(_stranded_error(self._stranded), self._subscription.generation))
 
     def _answer(self, waiter: GetPosition) -> bool:
         """Answer a `position()` if it can be; whether it is over."""
@@ -232,10 +248,17 @@ class PositionsManager:
         elif partition.has_position and partition.consumed is not None:
             reply.succeed(partition.consumed.offset)
         elif tp in self._stranded:
-            reply.fail(NoOffsetForPartitionError({tp}))
+            reply.fail(_stranded_error({tp: self._stranded[tp]}))
+        elif tp in self._refused:
+            reply.fail(self._refused[tp])
         else:
             reply.waiting_for = self._waits_for.get(tp, f"the committed offset of {tp}")
         return reply.done or reply.abandoned
+
+
+def _stranded_error(stranded: Mapping[TopicPartition, int | None]) -> KafkaError:
+    out_of_range = {tp: offset for tp, offset in stranded.items() if offset is not None}
+    return OffsetOutOfRangeError(out_of_range) if out_of_range else NoOffsetForPartitionError(stranded)
 
 
 def _unassigned(tp: TopicPartition) -> IllegalStateError:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from kwire.assignors.base import Assignor
-from kwire.clock import NEVER_MS, Backoff
-from kwire.config import ConsumerConfig
+from kwire.clock import NEVER_MS, Backoff, chance, new_uuid
+from kwire.config import ConsumerConfig, GroupProtocol
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.base import Deliver, RequestManager
 from kwire.managers.classic_group import ClassicGroupManager
+from kwire.managers.consumer_group import ConsumerGroupManager
+from kwire.managers.consumer_heartbeat import new_member_id
 from kwire.managers.fetch import FetchManager
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.heartbeat import HeartbeatManager
 from kwire.managers.list_offsets import ListOffsetsManager
-from kwire.managers.membership import PollTimer
+from kwire.managers.membership import Membership, PollTimer
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_commit import OffsetCommitManager
 from kwire.managers.offset_fetch import OffsetFetchManager
@@ -34,6 +37,8 @@ class Environment(NamedTuple):
     on_data: Callable[[], None]
     polled_at_ms: Callable[[], float]
     wall_clock_ms: Callable[[], int]
+    chance: Callable[[], float] = chance
+    new_uuid: Callable[[], UUID] = new_uuid
 
 
 class RequestManagers:
@@ -52,7 +57,7 @@ class RequestManagers:
         buffer: FetchBuffer,
         environment: Environment,
     ) -> None:
-        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, environment.chance)
         deliver = environment.deliver
         self.subscription = subscription
         self.impatient: deque[str] = deque(maxlen=100)
@@ -64,21 +69,38 @@ class RequestManagers:
             max_age_ms=config.metadata_max_age_ms,
             allow_auto_create_topics=config.allow_auto_create_topics,
         )
-        self.membership = ClassicGroupManager(
-            config, assignors, subscription, self.coordinator, self.metadata, deliver, backoff
-        )
+        poll_timer = PollTimer(config.max_poll_interval_ms, environment.polled_at_ms)
+        keeping_membership: tuple[RequestManager, ...]
+        self.membership: Membership
+        if config.group_protocol is GroupProtocol.CONSUMER:
+            self.membership = ConsumerGroupManager(
+                config,
+                subscription,
+                self.coordinator,
+                self.metadata,
+                deliver,
+                backoff,
+                poll_timer,
+                new_member_id(environment.new_uuid),
+            )
+            keeping_membership = (self.membership,)
+        else:
+            classic = self.membership = ClassicGroupManager(
+                config, assignors, subscription, self.coordinator, self.metadata, deliver, backoff
+            )
+            heartbeat = HeartbeatManager(
+                classic,
+                self.coordinator,
+                poll_timer,
+                backoff,
+                session_timeout_ms=config.session_timeout_ms,
+                heartbeat_interval_ms=config.heartbeat_interval_ms,
+            )
+            keeping_membership = (heartbeat, classic)
         self.offset_commit = OffsetCommitManager(
             config, subscription, self.coordinator, self.membership, deliver, backoff
         )
-        self.heartbeat = HeartbeatManager(
-            self.membership,
-            self.coordinator,
-            PollTimer(config.max_poll_interval_ms, environment.polled_at_ms),
-            backoff,
-            session_timeout_ms=config.session_timeout_ms,
-            heartbeat_interval_ms=config.heartbeat_interval_ms,
-        )
-        self.offset_fetch = OffsetFetchManager(config.group_id, self.coordinator, backoff)
+        self.offset_fetch = OffsetFetchManager(config.group_id, self.coordinator, self.membership, backoff)
         self.list_offsets = ListOffsetsManager(config, self.metadata, backoff)
         self.positions = PositionsManager(
             config, subscription, self.offset_fetch, self.list_offsets, deliver, environment.wall_clock_ms
@@ -88,8 +110,7 @@ class RequestManagers:
         )
         self._in_order: tuple[RequestManager, ...] = (
             self.offset_commit,
-            self.heartbeat,
-            self.membership,
+            *keeping_membership,
             self.positions,
             self.offset_fetch,
             self.list_offsets,

@@ -217,11 +217,19 @@ class NetworkClient:
 
     def _fail_unreachable(self, candidates: Iterable[ConnectionKey]) -> None:
         """Not one broker can be reached. Say so at once: those who wait have deadlines of their own."""
-        reasons = "; ".join(dict.fromkeys(str(self._troubles[key].error) for key in candidates))
-        error = BootstrapError(f"no broker can be reached: {reasons}")
+        error = BootstrapError(f"no broker can be reached: {self._reasons_of(candidates)}")
         if not self.ever_connected:
             self.bootstrap_error = error
         self._fail_waiting(lambda destination: destination.node is None, error)
+
+    def _reasons(self, destination: Destination) -> str:
+        """What is known of why there is no connection for a request."""
+        if destination.node is not None:
+            return self._reasons_of([ConnectionKey(destination.node.id, destination.channel)])
+        return self._reasons_of(ConnectionKey(node.id, Channel.CONTROL) for node in self._candidates())
+
+    def _reasons_of(self, keys: Iterable[ConnectionKey]) -> str:
+        return "; ".join(dict.fromkeys(str(self._troubles[key].error) for key in keys if key in self._troubles))
 
     def _fail_waiting(self, concerned: Callable[[Destination], bool], error: KafkaError) -> None:
         kept: list[_Waiting] = []
@@ -243,7 +251,9 @@ class NetworkClient:
             self._waiting = [item for item in self._waiting if item.expires_at_ms > now_ms]
         for item in overdue:
             what, node = type(item.request.request).__name__, item.request.destination.node
-            self._fail(item.request, KafkaTimeoutError(f"{what} could not be sent to {node or 'any broker'} in time"))
+            why = f" ({reasons})" if (reasons := self._reasons(item.request.destination)) else ""
+            error = KafkaTimeoutError(f"{what} could not be sent to {node or 'any broker'} in time{why}")
+            self._fail(item.request, error)
         for connection in self._connections.values():
             if connection.expires_at_ms <= now_ms:
                 # Half-open connections look like this: the broker is gone, and nothing says so.

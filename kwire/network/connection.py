@@ -161,6 +161,8 @@ class Connection:
     async def _read(self, stream: ByteStream) -> None:
         while True:
             received = await stream.receive_into(self._framing.writable_buffer())
+            if self.is_closed:
+                return  # given up while these bytes were on their way up: nothing is in flight that they could answer
             if received == 0:
                 raise DisconnectError("it closed the connection")
             for answer in self._framing.received(received):

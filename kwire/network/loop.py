@@ -101,9 +101,8 @@ class NetworkLoop:
         while not self._managers.offset_commit.idle and self._now_ms() < close.deadline_ms:
             wake_at_ms = self.turn(self._now_ms())
             await self._waker.sleep(min(wake_at_ms, close.deadline_ms) - self._now_ms())
-        if close.leave_group:
-            self._managers.membership.leave("the consumer was closed")
-        farewell = [*self._managers.fetch.poll_on_close(), *self._managers.membership.poll(self._now_ms()).requests]
+        farewell = self._managers.fetch.poll_on_close()
+        farewell += self._managers.membership.close(self._now_ms(), leave_group=close.leave_group)
         await self._send_and_await(farewell, close.deadline_ms)
 
     async def _send_and_await(self, requests: Iterable[AnyUnsentRequest], deadline_ms: float) -> None:

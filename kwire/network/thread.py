@@ -68,7 +68,7 @@ class NetworkThread:
             trio.run(self._run)
         except BaseException as error:
             log.exception("the network thread has died")
-            failure = InternalError(f"the network thread has died: {error!r}; this is a bug, please report it")
+            failure = InternalError(f"the network thread has died: {_alone(error)!r}; this is a bug, please report it")
             failure.__cause__ = error
             self._mailbox.fail(failure)
         finally:
@@ -110,6 +110,13 @@ class NetworkThread:
 
     def _publish(self, view: AssignmentView) -> None:
         self._mailbox.view = view
+
+
+def _alone(error: BaseException) -> BaseException:
+    """The error without the groups that trio's nurseries put around it, if it is the only one."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def _from_outside(token: trio.lowlevel.TrioToken, wake: Callable[[], None]) -> Callable[[], None]:

@@ -163,6 +163,23 @@ def test_auto_commit_without_a_group_is_refused() -> None:
         of(enable_auto_commit=True)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("partition_assignment_strategy", "range"), ("heartbeat.interval.ms", "3000"), ("session_timeout_ms", 45_000)],
+)
+def test_the_consumer_protocol_refuses_what_only_the_classic_one_looks_at(name: str, value: object) -> None:
+    snake = name.replace(".", "_")
+    with pytest.raises(ConfigError, match=f'{snake} cannot be set with group_protocol="consumer"'):
+        ConsumerConfig.of({"bootstrap_servers": "h:1", "group_id": "g", "group_protocol": "consumer", name: value})
+
+
+def test_the_brokers_assignor_belongs_to_the_consumer_protocol() -> None:
+    with pytest.raises(ConfigError, match='group_remote_assignor needs group_protocol="consumer"'):
+        of(group_remote_assignor="uniform")
+    assert of(group_protocol="consumer", group_remote_assignor="range").group_remote_assignor == "range"
+    assert of(group_remote_assignor=None).group_remote_assignor is None
+
+
 def test_heartbeats_are_more_frequent_than_the_session_timeout() -> None:
     with pytest.raises(ConfigError, match="heartbeat_interval_ms=3000 must be below session_timeout_ms=3000"):
         of(session_timeout_ms=3000)

@@ -1,0 +1,151 @@
+"""What users pass in, checked on their own thread: nothing leaves here that the network thread could stumble over.
+
+A wrong argument is an `InvalidArgumentError` that names it, raised by the call that got it. Used by `sync.py`, and by
+whatever other facade there is.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from re import Pattern
+from typing import TypeAlias
+
+from kwire.errors import InvalidArgumentError
+from kwire.model import OffsetAndMetadata, SubscriptionPattern, TopicPartition
+
+Topics: TypeAlias = str | Iterable[str] | Pattern[str] | SubscriptionPattern
+"""One topic, several, or all that a regular expression finds: one that kwire matches, or one that the broker does."""
+Timeout: TypeAlias = float | timedelta
+"""Seconds."""
+
+# What fits the fields they are sent in.
+MAX_PARTITION = 2**31 - 1
+MAX_EPOCH = 2**31 - 1
+MAX_OFFSET = 2**63 - 1
+MAX_TIMESTAMP_MS = 2**63 - 1
+MAX_TEXT_BYTES = 2**15 - 1
+
+
+def milliseconds(timeout: Timeout) -> float:
+    """A timeout as it is counted inside. Infinity means for ever."""
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if not isinstance(seconds, float | int):
+        raise InvalidArgumentError(f"a timeout is a number of seconds or a timedelta, not {timeout!r}")
+    if not seconds >= 0:  # also true of NaN, which no clock ever reaches
+        raise InvalidArgumentError(f"a timeout cannot be negative: {seconds}")
+    return seconds * 1000.0
+
+
+def checked_topic(topic: object) -> str:
+    """A topic's name. Whether Kafka likes it is for the broker to say; here it must be text that can be sent."""
+    if not isinstance(topic, str):
+        raise InvalidArgumentError(f"a topic is named by text, not by {topic!r}")
+    if not topic.strip():
+        raise InvalidArgumentError(f"a topic name cannot be {topic!r}")
+    return _checked_text("topic name", topic)
+
+
+def topics_or_pattern(topics: Topics) -> tuple[frozenset[str], Pattern[str] | SubscriptionPattern | None]:
+    """What `subscribe` was given."""
+    if isinstance(topics, SubscriptionPattern):
+        _checked_text("subscription pattern", str(topics))
+        return frozenset(), topics
+    if isinstance(topics, Pattern):
+        if not isinstance(topics.pattern, str):
+            raise InvalidArgumentError(f"a pattern for topics must be one for text, not {topics.pattern!r}")
+        return frozenset(), topics
+    names = (topics,) if isinstance(topics, str) else _items("topic names or a compiled pattern", topics)
+    return frozenset(map(checked_topic, names)), None
+
+
+def checked_partition(partition: object) -> TopicPartition:
+    """A partition; a plain pair of topic and number will do."""
+    if not isinstance(partition, tuple) or len(partition) != 2:
+        raise InvalidArgumentError(f"expected a TopicPartition, not {partition!r}")
+    number = _whole_number(f"the partition in {partition!r}", partition[1], MAX_PARTITION)
+    return TopicPartition(checked_topic(partition[0]), number)
+
+
+def checked_partitions(partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+    """Some partitions; a single one is a mistake, since it is a tuple and would be taken apart."""
+    if isinstance(partitions, TopicPartition):
+        raise InvalidArgumentError(f"expected a collection of partitions, not the single {partitions!r}")
+    return frozenset(map(checked_partition, _items("partitions", partitions)))
+
+
+def checked_position(partition: TopicPartition, position: object) -> OffsetAndMetadata:
+    """Where to seek to, or what to commit: any whole number will do (numpy's too), or a whole OffsetAndMetadata."""
+    if not isinstance(position, OffsetAndMetadata):
+        return OffsetAndMetadata(_whole_number(f"the offset for {partition}", position, MAX_OFFSET))
+    offset = _whole_number(f"the offset for {partition}", position.offset, MAX_OFFSET)
+    epoch = position.leader_epoch
+    if epoch is not None:
+        epoch = _whole_number(f"the leader epoch for {partition}", epoch, MAX_EPOCH)
+    metadata = position.metadata
+    if not isinstance(metadata, str):
+        raise InvalidArgumentError(f"the metadata for {partition} must be text, not {metadata!r}")
+    return OffsetAndMetadata(offset, _checked_text(f"metadata for {partition}", metadata), epoch)
+
+
+def checked_offsets(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
+) -> dict[TopicPartition, OffsetAndMetadata] | None:
+    """A copy of what is to be committed, so that later changes of the caller's mapping do not matter."""
+    if offsets is None:
+        return None
+    _check_mapping("offsets", offsets)
+    for tp, position in offsets.items():
+        if not isinstance(position, OffsetAndMetadata):
+            raise InvalidArgumentError(f"commit of {tp}: expected OffsetAndMetadata, not {position!r}")
+    return {(tp := checked_partition(key)): checked_position(tp, value) for key, value in offsets.items()}
+
+
+def checked_timestamps(timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """What `offsets_for_times` was given."""
+    _check_mapping("timestamps", timestamps_ms)
+    return {
+        (tp := checked_partition(key)): _whole_number(f"the timestamp for {tp}", value, MAX_TIMESTAMP_MS)
+        for key, value in timestamps_ms.items()
+    }
+
+
+def checked_reason(reason: object) -> str:
+    """What the other members' logs say of a rebalance."""
+    if not isinstance(reason, str):
+        raise InvalidArgumentError(f"a reason is text, not {reason!r}")
+    return _checked_text("reason", reason)
+
+
+def _check_mapping(what: str, value: object) -> None:
+    if not isinstance(value, Mapping):
+        raise InvalidArgumentError(f"expected a mapping of partitions to {what}, not {value!r}")
+
+
+def _items(what: str, value: object) -> Iterable[object]:
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
+        raise InvalidArgumentError(f"expected {what}, not {value!r}")
+    return value
+
+
+def _whole_number(what: str, value: object, maximum: int) -> int:
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]  # this is the test whether it is one
+    except TypeError:
+        raise InvalidArgumentError(f"{what} must be a whole number, not {value!r}") from None
+    if number < 0:
+        raise InvalidArgumentError(f"{what} cannot be negative: {number}")
+    if number > maximum:
+        raise InvalidArgumentError(f"{what} cannot be above {maximum}: {number}")
+    return number
+
+
+def _checked_text(what: str, text: str) -> str:
+    try:
+        size_bytes = len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"the {what} is not valid Unicode: {text!r}") from None
+    if size_bytes > MAX_TEXT_BYTES:
+        raise InvalidArgumentError(f"the {what} takes {size_bytes} bytes; there is room for {MAX_TEXT_BYTES}")
+    return text

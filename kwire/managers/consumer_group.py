@@ -1,0 +1,456 @@
+"""Membership in a group of the consumer protocol (KIP-848); over 400 lines, as one machine's events are fired here.
+
+Follow a rebalance here: the answer to a heartbeat holds a target assignment -> `_take_target` -> RECONCILING, where
+`poll` asks the application thread for one step after the other (`consumer_reconciliation.py`), until the callback for
+the last is through -> ACKNOWLEDGING -> a heartbeat that names what is owned -> STABLE. What stays flows all along.
+
+There is one kind of request, and one in flight at a time, except that a leave does not wait for an answer. Answers
+carry the number of their heartbeat, so those of an earlier membership change nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import assert_never
+
+from kwire.clock import NEVER_MS, Backoff
+from kwire.config import ConsumerConfig
+from kwire.errors import KafkaError, ProtocolError, UnsupportedVersionError
+from kwire.events import CallbackKind, ErrorRaised, Reply
+from kwire.managers.base import Deliver
+from kwire.managers.consumer_heartbeat import (
+    JOIN_EPOCH,
+    REGEX_MIN_VERSION,
+    ConsumerHeartbeats,
+    HeartbeatSchedule,
+    Member,
+    Verdict,
+    Wishes,
+    unsupported,
+    verdict,
+)
+from kwire.managers.consumer_reconciliation import Reconciler, read_target
+from kwire.managers.find_coordinator import FindCoordinatorManager
+from kwire.managers.membership import NO_GENERATION, GroupIdentity, PollTimer, match_pattern
+from kwire.managers.metadata import MetadataManager
+from kwire.managers.topic_names import TopicNames
+from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
+from kwire.model import ConsumerGroupMetadata
+from kwire.protocol.error_codes import ErrorCode, error_for
+from kwire.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kwire.states.consumer_group import CONSUMER_GROUP, FACTS, MemberEffect, MemberEvent, MemberState
+from kwire.states.machine import Machine, Row
+from kwire.subscription.subscription import Subscription, SubscriptionKind
+
+log = logging.getLogger(__name__)
+
+_FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+
+
+class ConsumerGroupManager:
+    """One membership; owned by the network thread. Idle while there is no group subscription.
+
+    Args:
+        member_id: Made up once for the life of the consumer (KIP-1082), so a leave works even before the first answer.
+    """
+
+    is_joining = False  # a member may commit in every state: its epoch is known all along
+    blocks_coordinator = False  # heartbeats are answered at once
+    fetches_as_member = True
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        subscription: Subscription,
+        coordinator: FindCoordinatorManager,
+        metadata: MetadataManager,
+        deliver: Deliver,
+        backoff: Backoff,
+        poll_timer: PollTimer,
+        member_id: str,
+    ) -> None:
+        self._config = config
+        self._subscription = subscription
+        self._coordinator = coordinator
+        self._metadata = metadata
+        self._deliver = deliver
+        self._poll_timer = poll_timer
+        self._member_id = member_id
+        self._machine = _new_machine()
+        self._heartbeats = ConsumerHeartbeats(_member(config, member_id))
+        self._names = TopicNames(metadata, backoff)
+        self._reconciler = Reconciler(subscription, deliver)
+        self._schedule = HeartbeatSchedule(backoff)
+        self._epoch = NO_GENERATION
+        self._wishes = Wishes((), None)
+        self._polled = False
+        self._overdue = False
+        # Whether a broker may have heard of this membership, so that it has to be told of its end.
+        self._is_known = False
+        self._fatal: KafkaError | None = None
+        self._leave_reply: Reply[None] | None = None
+        metadata.on_update.append(self._on_metadata)
+
+    # --- what others ask ------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> MemberState:
+        return self._machine.state
+
+    def identity(self) -> GroupIdentity:
+        instance_id = self._config.group_instance_id
+        if self._epoch <= JOIN_EPOCH:
+            return GroupIdentity(self._group_id, group_instance_id=instance_id)
+        return GroupIdentity(self._group_id, self._epoch, self._member_id, instance_id)
+
+    @property
+    def _group_id(self) -> str:
+        return self._config.group_id or ""
+
+    # --- what the application thread says -------------------------------------------------------------------
+
+    def on_poll(self) -> None:
+        self._polled = True
+        if self._fatal is not None and self._subscription.is_group:
+            self._deliver(ErrorRaised(self._fatal, self._subscription.generation))
+
+    def on_subscription_changed(self) -> None:
+        """The next heartbeat says so, and is due now."""
+        if self.state is MemberState.FATAL:
+            self._begin_anew()
+        if self._subscription.kind is SubscriptionKind.PATTERN:
+            self._metadata.request_update()
+            match_pattern(self._config, self._subscription, self._metadata)
+        self._reconciler.follow_subscription()
+
+    def on_callback_completed(self, attempt: int) -> None:
+        kind = self._reconciler.completed(attempt)
+        if kind is CallbackKind.ASSIGNED and self.state is MemberState.RECONCILING:
+            self._fire(MemberEvent.RECONCILED)
+
+    def rejoin_needed(self, reason: str) -> None:
+        """There is no such thing here: the broker alone decides when to assign anew."""
+        log.warning("enforce_rebalance() does nothing with group_protocol='consumer' (reason given: %s)", reason)
+
+    def leave(self, reason: str, reply: Reply[None] | None = None) -> None:
+        """Leave for good: unsubscribe or close. The reply comes when the broker has answered, or at once."""
+        log.info("leaving group %s: %s", self._group_id, reason)
+        self._polled = self._overdue = False
+        self._reconciler.abandon()
+        match self.state:
+            case MemberState.FATAL:
+                self._begin_anew()
+            case MemberState.FENCED:
+                self._fire(MemberEvent.RELEASED_UNSUBSCRIBED)
+            case _:
+                self._leave()
+        will_be_sent = self.state is MemberState.LEAVING and self._coordinator.destination is not None
+        if will_be_sent:
+            self._leave_reply = reply
+        elif reply is not None:
+            reply.succeed(None)
+
+    def close(self, now_ms: float, *, leave_group: bool) -> list[AnyUnsentRequest]:
+        """Leave, unless a dynamic member is to stay until its session times out. A static one always says that it is
+        away for a while: its place is kept for the next member with its instance id (KIP-1092)."""
+        if not leave_group and self._config.group_instance_id is None:
+            return []
+        self.leave("the consumer was closed")
+        return self._poll_heartbeat(now_ms).requests
+
+    def _leave(self) -> None:
+        self._fire(MemberEvent.LEAVE_WANTED)
+        if self.state is MemberState.PREPARE_LEAVING:
+            self._fire(MemberEvent.RELEASED if self._is_known else MemberEvent.RELEASED_UNSUBSCRIBED)
+
+    def _begin_anew(self) -> None:
+        """A refused membership is over for good; this is another one, by the same member."""
+        self._fatal = None
+        self._machine = _new_machine()
+        self._schedule.reset()
+
+    # --- what commits and look-ups find out -----------------------------------------------------------------
+
+    def on_membership_lost(self, code: ErrorCode) -> None:
+        """The broker no longer knows this member or its epoch, or gave its instance id to another one."""
+        if code in _FENCED:
+            self._fenced(code)
+        else:
+            self._refuse(error_for(code, f"group {self._group_id}"))
+
+    def on_stale_epoch(self) -> None:
+        """The broker has a newer epoch than the one sent with a commit. A heartbeat brings it, so let it be now."""
+        self._schedule.hurry()
+
+    def on_group_rebalancing(self, reason: str) -> None:
+        """Members of this protocol go on committing while others rebalance; no broker says so."""
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    def poll(self, now_ms: float) -> PollResult:
+        overdue_at_ms = self._watch_poll_timer(now_ms)
+        self._advance()
+        heartbeat = self._poll_heartbeat(now_ms)
+        if heartbeat.requests:
+            self._advance()  # an acknowledgement is out, and there was more to do
+        names = self._names.poll(now_ms)
+        wake_at_ms = min(overdue_at_ms, names.wake_at_ms, heartbeat.wake_at_ms)
+        return PollResult(names.requests + heartbeat.requests, wake_at_ms)
+
+    def _watch_poll_timer(self, now_ms: float) -> float:
+        """When the timer has to be looked at again; one that has run out ends the membership, and with it the timer."""
+        if not FACTS[self.state].poll_timer:
+            return NEVER_MS
+        if not self._poll_timer.expired(now_ms):
+            return self._poll_timer.expires_at_ms()
+        log.warning(
+            "no poll for max_poll_interval_ms=%d: leaving group %s; poll more often or make max_poll_records smaller",
+            self._config.max_poll_interval_ms,
+            self._group_id,
+        )
+        self._polled, self._overdue = False, True
+        self._leave()
+        return NEVER_MS
+
+    def _advance(self) -> None:
+        """Do what the state waits for, if it is there."""
+        if self._reconciler.owes_callback:
+            return
+        match self.state:
+            case MemberState.UNSUBSCRIBED if self._may_join():
+                self._fire(MemberEvent.SUBSCRIBED)
+            case MemberState.STALE if self._may_join():
+                self._fire(MemberEvent.POLLED_AGAIN)
+            case MemberState.FENCED:
+                goes_on = self._subscription.is_group
+                self._fire(MemberEvent.RELEASED if goes_on else MemberEvent.RELEASED_UNSUBSCRIBED)
+            case MemberState.RECONCILING:
+                self._reconcile()
+            case _:
+                pass
+
+    def _may_join(self) -> bool:
+        if not self._polled or not self._subscription.is_group:
+            return False
+        self._coordinator.need()
+        return self._update_wishes()
+
+    def _update_wishes(self) -> bool:
+        """Read the subscription; whether it can be told already. A pattern needs to know all topics first."""
+        if self._subscription.kind is SubscriptionKind.PATTERN and not self._metadata.has_looked_for(None):
+            return False
+        self._wishes = Wishes(tuple(sorted(self._subscription.topics)), self._subscription.regex)
+        return True
+
+    def _on_metadata(self, now_ms: float) -> None:
+        match_pattern(self._config, self._subscription, self._metadata)
+
+    def _reconcile(self) -> None:
+        step = self._reconciler.advance(self._names.name_of)
+        self._names.want(step.unresolved)
+        if not self._reconciler.owes_callback and not step.unresolved:
+            self._fire(MemberEvent.NOTHING_TO_RECONCILE)
+
+    # --- heartbeats -----------------------------------------------------------------------------------------
+
+    def _poll_heartbeat(self, now_ms: float) -> PollResult:
+        facts = FACTS[self.state]
+        if not facts.heartbeats:
+            return PollResult([])
+        self._coordinator.need()
+        destination = self._coordinator.destination
+        if destination is None:
+            return PollResult([])
+        if self.state is MemberState.LEAVING:
+            return PollResult([self._send_leave(destination)])
+        if self._schedule.in_flight:
+            return PollResult([])
+        has_news = self._update_wishes() and not self._heartbeats.knows(self._wishes)
+        due_ms = self._schedule.due_ms(at_once=facts.at_once or has_news)
+        if now_ms < due_ms:
+            return PollResult([], due_ms)
+        return PollResult([self._send_heartbeat(destination, now_ms)])
+
+    def _send_heartbeat(self, destination: Destination, now_ms: float) -> AnyUnsentRequest:
+        self._schedule.sent(now_ms)
+        self._is_known = True
+        if self.state is MemberState.JOINING:
+            request = self._heartbeats.join(self._wishes)
+        else:
+            acknowledging = self.state is MemberState.ACKNOWLEDGING
+            owned = self._reconciler.owned
+            request = self._heartbeats.stay(self._epoch, self._wishes, owned, acknowledge=acknowledging)
+        if self.state is MemberState.ACKNOWLEDGING:
+            done = self._reconciler.has_reached_target
+            self._fire(MemberEvent.ACK_SENT if done else MemberEvent.ACK_SENT_MORE_TO_DO)
+        return self._unsent(request, destination, self._on_answer, self._on_failure)
+
+    def _send_leave(self, destination: Destination) -> AnyUnsentRequest:
+        reply, self._leave_reply = self._leave_reply, None
+
+        def on_end(_number: int, _outcome: ConsumerGroupHeartbeatResponse | KafkaError, now_ms: float) -> None:
+            if reply is not None:
+                reply.succeed(None)
+
+        self._schedule.reset()
+        self._is_known = False
+        self._fire(MemberEvent.LEAVE_SENT_OVERDUE if self._overdue else MemberEvent.LEAVE_SENT)
+        return self._unsent(self._heartbeats.leave(), destination, on_end, on_end)
+
+    def _unsent(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        destination: Destination,
+        on_answer: Callable[[int, ConsumerGroupHeartbeatResponse, float], None],
+        on_failure: Callable[[int, KafkaError, float], None],
+    ) -> AnyUnsentRequest:
+        self._schedule.number += 1
+
+        def failed(error: KafkaError, now_ms: float) -> None:
+            self._coordinator.unanswered(destination, error)
+            on_failure(number, error, now_ms)
+
+        number = self._schedule.number
+        return UnsentRequest(
+            request=request,
+            destination=destination,
+            on_answer=partial(on_answer, number),
+            on_failure=failed,
+            min_version=None if request.subscribed_topic_regex is None else REGEX_MIN_VERSION,
+        )
+
+    def _on_answer(self, number: int, answer: ConsumerGroupHeartbeatResponse, now_ms: float) -> None:
+        if number != self._schedule.number:
+            return
+        code = ErrorCode.of(answer.error_code)
+        if code is not ErrorCode.NONE:
+            self._on_error(code, answer.error_message, now_ms)
+            return
+        self._schedule.answered(answer.heartbeat_interval_ms)
+        if not FACTS[self.state].takes_target:
+            return  # leaving, and this was still on its way
+        if answer.member_epoch <= JOIN_EPOCH:
+            self._refuse(ProtocolError(f"group {self._group_id}: a member cannot have epoch {answer.member_epoch}"))
+            return
+        self._set_epoch(answer.member_epoch)
+        self._take_target(answer.assignment)
+
+    def _take_target(self, assignment: Assignment | None) -> None:
+        joining = self.state is MemberState.JOINING
+        if assignment is None:
+            if joining:
+                self._fire(MemberEvent.JOINED_EMPTY)
+            return
+        self._reconciler.aim_at(read_target(assignment))
+        if joining or not self._reconciler.has_reached_target:
+            self._fire(MemberEvent.TARGET_RECEIVED)
+
+    def _answer_leave(self) -> None:
+        reply, self._leave_reply = self._leave_reply, None
+        if reply is not None:
+            reply.succeed(None)
+
+    # --- what goes wrong ------------------------------------------------------------------------------------
+
+    def _on_failure(self, number: int, error: KafkaError, now_ms: float) -> None:
+        if number != self._schedule.number:
+            return
+        self._start_over_after(now_ms)
+        if isinstance(error, UnsupportedVersionError):
+            self._refuse(unsupported(error, uses_regex=self._wishes.regex is not None))
+        elif not error.retriable:
+            self._deliver(ErrorRaised(error, self._subscription.generation))
+
+    def _on_error(self, code: ErrorCode, message: str | None, now_ms: float) -> None:
+        error = error_for(code, f"heartbeat of group {self._group_id}" + (f" ({message})" if message else ""))
+        self._start_over_after(now_ms)
+        match verdict(code, joining=self.state is MemberState.JOINING):
+            case Verdict.FENCED:
+                self._fenced(code)
+            case Verdict.COORDINATOR_MOVED:
+                self._coordinator.lost(error)
+            case Verdict.RAISE:
+                self._deliver(ErrorRaised(error, self._subscription.generation))
+            case Verdict.UNSUPPORTED:
+                self._refuse(unsupported(error, uses_regex=self._wishes.regex is not None))
+            case Verdict.REFUSED:
+                self._refuse(error)
+            case Verdict.RETRY:
+                pass
+            case never:
+                assert_never(never)
+
+    def _start_over_after(self, now_ms: float) -> None:
+        """Say everything again, after the back-off."""
+        self._schedule.failed(now_ms)
+        self._heartbeats.forget()
+
+    def _fenced(self, code: ErrorCode) -> None:
+        if self.state is not MemberState.JOINING:
+            self._schedule.reset()  # joins that are fenced again and again keep their back-off
+        self._is_known = False
+        log.warning("group %s has gone on without this member (%s): joining again", self._group_id, code.name)
+        self._fire(MemberEvent.FENCED_BY_BROKER)
+
+    def _refuse(self, error: KafkaError) -> None:
+        """The cause is queued before what follows from it, so `poll()` raises it first."""
+        self._fatal = error
+        if self._subscription.is_group:
+            self._deliver(ErrorRaised(error, self._subscription.generation))
+        self._fire(MemberEvent.FATAL_ERROR)
+
+    # --- effects --------------------------------------------------------------------------------------------
+
+    def _fire(self, event: MemberEvent) -> None:
+        for effect in self._machine.fire(event):
+            match effect:
+                case MemberEffect.START_JOINING:
+                    self._start_joining()
+                case MemberEffect.FORGET_MEMBER:
+                    self._set_epoch(NO_GENERATION)
+                    self._names.forget()
+                case MemberEffect.IGNORE_ANSWERS:
+                    self._schedule.give_up()
+                    self._answer_leave()
+                case MemberEffect.STOP_FETCHING:
+                    self._reconciler.stop_fetching()
+                case MemberEffect.CALL_LOST:
+                    self._reconciler.call_lost()
+                case MemberEffect.DROP_PARTITIONS:
+                    self._reconciler.drop()
+                case _:
+                    assert_never(effect)
+
+    def _start_joining(self) -> None:
+        self._overdue = False
+        self._set_epoch(JOIN_EPOCH)
+        self._reconciler.start()
+
+    def _set_epoch(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._subscription.set_group(ConsumerGroupMetadata(**self.identity()._asdict()))
+
+
+def _new_machine() -> Machine[MemberState, MemberEvent, MemberEffect]:
+    return Machine(CONSUMER_GROUP, _log_row)
+
+
+def _member(config: ConsumerConfig, member_id: str) -> Member:
+    return Member(
+        group_id=config.group_id or "",
+        member_id=member_id,
+        instance_id=config.group_instance_id,
+        rack_id=config.client_rack or None,
+        rebalance_timeout_ms=config.max_poll_interval_ms,
+        server_assignor=config.group_remote_assignor,
+    )
+
+
+def _log_row(table: str, row: Row[MemberState, MemberEvent, MemberEffect]) -> None:
+    log.debug("%s %s", table, row)

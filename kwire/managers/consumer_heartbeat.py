@@ -1,0 +1,214 @@
+"""ConsumerGroupHeartbeat (KIP-848): what a heartbeat says, when it is due, and what an error in its answer means.
+
+A heartbeat carries only what changed since the last one that was answered. After a failure nobody knows what the
+broker has heard, so the next one says everything again. Used by `consumer_group.py` alone.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import NamedTuple
+from uuid import UUID
+
+from kwire.clock import Backoff
+from kwire.errors import KafkaError, UnsupportedVersionError
+from kwire.managers.base import RequestState
+from kwire.managers.consumer_reconciliation import Owned, write_owned
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+# MemberEpoch of KIP-848; positive ones are a member's.
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2  # leaves its place free for the next member with this instance id
+
+# Until the first answer says otherwise; Kafka's default for group.consumer.heartbeat.interval.ms.
+DEFAULT_INTERVAL_MS = 5_000.0
+
+REGEX_MIN_VERSION = 1  # ConsumerGroupHeartbeat v1, Kafka 4.0
+NO_REGEX = ""  # takes back a regular expression that was sent before
+
+
+def new_member_id(new_uuid: Callable[[], UUID]) -> str:
+    """An id as Kafka's Uuid.randomUuid makes them: 22 characters of URL-safe base64, none of which begin like an option
+    on a command line."""
+    while (text := b64encode(new_uuid().bytes, b"-_").decode().rstrip("=")).startswith("-"):
+        pass
+    return text
+
+
+class Member(NamedTuple):
+    """What never changes in the life of a consumer."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: int
+    server_assignor: str | None
+
+
+class Wishes(NamedTuple):
+    """What the user wants to be assigned."""
+
+    topic_names: tuple[str, ...]
+    regex: str | None
+
+
+class ConsumerHeartbeats:
+    """Writes heartbeats, and remembers what the broker has been told."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._wishes: Wishes | None = None
+        self._owned: Owned | None = None
+        self._regex_was_sent = False
+
+    def knows(self, wishes: Wishes) -> bool:
+        """Whether there is nothing new to say of the subscription."""
+        return self._wishes in (wishes, None)
+
+    def forget(self) -> None:
+        """Whatever was on its way may not have arrived: say everything again."""
+        self._wishes = self._owned = None
+
+    def join(self, wishes: Wishes) -> ConsumerGroupHeartbeatRequest:
+        """The first heartbeat of a membership. What the member had before it has given up."""
+        self.forget()
+        request = self.stay(JOIN_EPOCH, wishes, frozenset(), acknowledge=True)
+        request.rack_id = self._member.rack_id
+        return request
+
+    def stay(self, epoch: int, wishes: Wishes, owned: Owned, *, acknowledge: bool) -> ConsumerGroupHeartbeatRequest:
+        """A member's heartbeat. `acknowledge` names what is owned in any case: the broker waits to hear it."""
+        request = self._identified(epoch)
+        if self._wishes is None:
+            request.rebalance_timeout_ms = self._member.rebalance_timeout_ms
+            request.server_assignor = self._member.server_assignor
+        if self._wishes is None or self._wishes.topic_names != wishes.topic_names:
+            request.subscribed_topic_names = list(wishes.topic_names)
+        request.subscribed_topic_regex = self._changed_regex(wishes)
+        if acknowledge or self._owned != owned:
+            request.topic_partitions = write_owned(owned)
+        self._wishes, self._owned = wishes, owned
+        return request
+
+    def leave(self) -> ConsumerGroupHeartbeatRequest:
+        """The last heartbeat of a membership."""
+        self.forget()
+        self._regex_was_sent = False
+        static = self._member.instance_id is not None
+        return self._identified(LEAVE_STATIC_EPOCH if static else LEAVE_EPOCH)
+
+    def _identified(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self._member.group_id,
+            member_id=self._member.member_id,
+            member_epoch=epoch,
+            instance_id=self._member.instance_id,
+        )
+
+    def _changed_regex(self, wishes: Wishes) -> str | None:
+        """A lost heartbeat may have been the one that was to take the expression back, so that is said again, too."""
+        if self._wishes is not None and self._wishes.regex == wishes.regex:
+            return None
+        if wishes.regex is None:
+            return NO_REGEX if self._regex_was_sent else None
+        self._regex_was_sent = True
+        return wishes.regex
+
+
+class HeartbeatSchedule:
+    """When the next heartbeat is due: one in flight at a time, at the interval the broker names, with back-off after
+    failures. `number` is that of the newest attempt: answers to any other are not listened to."""
+
+    def __init__(self, backoff: Backoff) -> None:
+        self.number = 0
+        self._request = RequestState(backoff)
+        self._interval_ms = DEFAULT_INTERVAL_MS
+        self._sent_at_ms = 0.0
+        self._next_at_ms = 0.0
+
+    @property
+    def in_flight(self) -> bool:
+        return self._request.in_flight
+
+    def due_ms(self, *, at_once: bool) -> float:
+        return max(0.0 if at_once else self._next_at_ms, self._request.wake_at_ms)
+
+    def sent(self, now_ms: float) -> None:
+        self._request.sent()
+        self._sent_at_ms, self._next_at_ms = now_ms, now_ms + self._interval_ms
+
+    def answered(self, interval_ms: int) -> None:
+        self._request.succeeded()
+        if interval_ms > 0:  # a broker that says 0 would make this a spin
+            self._interval_ms = float(interval_ms)
+        self._next_at_ms = self._sent_at_ms + self._interval_ms
+
+    def failed(self, now_ms: float) -> None:
+        """Try again after the back-off."""
+        self._request.failed(now_ms)
+        self._next_at_ms = 0.0
+
+    def hurry(self) -> None:
+        """Do not wait for the interval."""
+        self._next_at_ms = 0.0
+
+    def give_up(self) -> None:
+        """Nobody waits for an answer any more; the back-off of earlier failures still counts."""
+        self.number += 1
+        self._request.cancelled()
+
+    def reset(self) -> None:
+        """The past does not matter for what is sent next."""
+        self.number += 1
+        self._request.reset()
+
+
+class Verdict(Enum):
+    """What an error code in the answer to a heartbeat means for the member."""
+
+    FENCED = auto()
+    """Its partitions are gone; it joins again."""
+    COORDINATOR_MOVED = auto()
+    RETRY = auto()
+    RAISE = auto()
+    """The user has to hear of it; the member stays, and asks again."""
+    UNSUPPORTED = auto()
+    REFUSED = auto()
+    """For good."""
+
+
+def verdict(code: ErrorCode, *, joining: bool) -> Verdict:
+    """Sort an error; `joining` when the heartbeat was to make a member."""
+    match code:
+        case ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID:
+            return Verdict.FENCED
+        case ErrorCode.GROUP_ID_NOT_FOUND if not joining:
+            # The group was deleted while its member slept (Java gives up here); joining makes it anew. At a join the
+            # same code says that the group is of another kind.
+            return Verdict.FENCED
+        case ErrorCode.NOT_COORDINATOR | ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            return Verdict.COORDINATOR_MOVED
+        case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            return Verdict.RAISE
+        case ErrorCode.UNSUPPORTED_VERSION:
+            # The API may be there and switched off: group.coordinator.rebalance.protocols, or group.version=0.
+            return Verdict.UNSUPPORTED
+        case _:
+            return Verdict.RETRY if code.retriable else Verdict.REFUSED
+
+
+def unsupported(error: KafkaError, *, uses_regex: bool) -> UnsupportedVersionError:
+    """The same error with the way out."""
+    advice = "set group_protocol='classic'"
+    if uses_regex:
+        advice = f"subscribe with re.compile(...) instead of SubscriptionPattern (Kafka 4.0), or {advice}"
+    explained = UnsupportedVersionError(
+        f"the broker does not serve the consumer protocol (KIP-848) as needed here: {advice}; it said: {error}"
+    )
+    explained.__cause__ = error
+    return explained

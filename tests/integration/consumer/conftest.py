@@ -1,0 +1,94 @@
+"""What the tests of `kwire.Consumer` share: consumers that are closed when a test is over, and bounded ways to wait."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol, TypeAlias, Unpack
+from uuid import uuid4
+
+import pytest
+
+from kwire import Consumer, Record, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kwire.config import Settings
+    from tests.integration.conftest import RunningKafka
+
+DEADLINE_S = 30.0
+
+BytesConsumer: TypeAlias = Consumer[bytes, bytes]
+BytesRecord: TypeAlias = Record[bytes, bytes]
+
+
+class OpenConsumer(Protocol):
+    """Makes a consumer of the test's Kafka that starts at the beginning; closed after the test."""
+
+    def __call__(self, *topics: str, **settings: Unpack[Settings]) -> BytesConsumer: ...
+
+
+class Read(Protocol):
+    """Polls until there are `count` records, or more if a poll brings more."""
+
+    def __call__(self, consumer: BytesConsumer, count: int) -> list[BytesRecord]: ...
+
+
+class PollUntil(Protocol):
+    """Polls all these consumers in turn until the condition holds; answers the records that came."""
+
+    def __call__(self, condition: Callable[[], bool], *consumers: BytesConsumer) -> list[BytesRecord]: ...
+
+
+@pytest.fixture
+def group_id() -> str:
+    """A group nobody else uses."""
+    return f"kwire-{uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def open_consumer(kafka: RunningKafka) -> Iterator[OpenConsumer]:
+    opened: list[BytesConsumer] = []
+
+    def make(*topics: str, **settings: Unpack[Settings]) -> BytesConsumer:
+        defaults: Settings = {"bootstrap_servers": kafka.bootstrap_servers, "auto_offset_reset": "earliest"}
+        consumer: BytesConsumer = Consumer(*topics, **(defaults | settings))
+        opened.append(consumer)
+        return consumer
+
+    yield make
+    for consumer in opened:
+        consumer.close()
+
+
+@pytest.fixture
+def read() -> Read:
+    def read_records(consumer: BytesConsumer, count: int) -> list[BytesRecord]:
+        records: list[BytesRecord] = []
+        until_s = time.monotonic() + DEADLINE_S
+        while len(records) < count:
+            records += consumer.poll(1.0)
+            assert time.monotonic() < until_s, f"{len(records)} of {count} records after {DEADLINE_S} s"
+        return records
+
+    return read_records
+
+
+@pytest.fixture
+def poll_until() -> PollUntil:
+    def poll(condition: Callable[[], bool], *consumers: BytesConsumer) -> list[BytesRecord]:
+        records: list[BytesRecord] = []
+        until_s = time.monotonic() + DEADLINE_S
+        while not condition():
+            for consumer in consumers:
+                records += consumer.poll(0.02)
+            assert time.monotonic() < until_s, f"still not so after {DEADLINE_S} s: {consumers}"
+        return records
+
+    return poll
+
+
+@pytest.fixture
+def one_partition() -> Callable[[str], list[TopicPartition]]:
+    """Partition 0 of a topic, as a list."""
+    return lambda topic: [TopicPartition(topic, 0)]

@@ -1,0 +1,248 @@
+"""Waking up, closing, and what is left behind: nothing."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire import Consumer, OffsetAndMetadata, TopicPartition
+from kwire.errors import InternalError, InvalidGroupIdError, WakeupError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.integration.conftest import MakeTopic, Produce, RunningKafka
+    from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, Read
+
+HOLE = "127.0.0.1:1"  # tcpmux: nobody listens
+TP = TopicPartition("some-topic", 0)
+
+
+def network_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("kwire-network")}
+
+
+def open_sockets() -> set[str]:
+    """This process's, by inode."""
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            target = str(entry.readlink())
+        except FileNotFoundError:
+            continue  # the directory that is being listed, for one
+        if target.startswith("socket:"):
+            found.add(target)
+    return found
+
+
+@pytest.fixture
+def lonely() -> Iterator[BytesConsumer]:
+    """A consumer that reaches nobody, so that whatever waits for an answer waits."""
+    with Consumer[bytes, bytes](bootstrap_servers=HOLE, group_id="lonely", request_timeout_ms=60_000) as consumer:
+        consumer.assign([TP])
+        yield consumer
+
+
+# --- wakeup ------------------------------------------------------------------------------------------------------
+
+BLOCKING: dict[str, Callable[[BytesConsumer], object]] = {
+    "poll": lambda consumer: consumer.poll(30),
+    "iteration": lambda consumer: next(iter(consumer)),
+    "position": lambda consumer: consumer.position(TP, timeout=30),
+    "commit_sync": lambda consumer: consumer.commit_sync({TP: OffsetAndMetadata(1)}, timeout=30),
+    "committed": lambda consumer: consumer.committed([TP], timeout=30),
+    "end_offsets": lambda consumer: consumer.end_offsets([TP], timeout=30),
+    "list_topics": lambda consumer: consumer.list_topics(timeout=30),
+}
+
+
+@pytest.mark.parametrize("call", BLOCKING.values(), ids=BLOCKING)
+def test_wakeup_ends_a_call_that_waits(lonely: BytesConsumer, call: Callable[[BytesConsumer], object]) -> None:
+    timer = threading.Timer(0.05, lonely.wakeup)
+    started_s = time.monotonic()
+    timer.start()
+    with pytest.raises(WakeupError):
+        call(lonely)
+    assert time.monotonic() - started_s < 5
+    timer.join()
+
+
+def test_wakeup_before_a_call_ends_the_next_one_and_only_that(lonely: BytesConsumer) -> None:
+    lonely.wakeup()
+    lonely.wakeup()
+    with pytest.raises(WakeupError):
+        lonely.poll(30)
+    with pytest.raises(Exception, match="no broker can be reached"):
+        lonely.poll(0.3)
+
+
+def test_ctrl_c_ends_a_call_that_waits(lonely: BytesConsumer) -> None:
+    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    started_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        lonely.poll(30)
+    assert time.monotonic() - started_s < 5
+    timer.join()
+
+
+# --- close -------------------------------------------------------------------------------------------------------
+
+
+def with_nothing(consumer: BytesConsumer, topic: str) -> None:
+    pass
+
+
+def subscribed(consumer: BytesConsumer, topic: str) -> None:
+    consumer.subscribe(topic)
+
+
+def joining(consumer: BytesConsumer, topic: str) -> None:
+    consumer.subscribe(topic)
+    consumer.poll(0)
+
+
+def consuming(consumer: BytesConsumer, topic: str) -> None:
+    consumer.subscribe(topic)
+    until_s = time.monotonic() + 20
+    while not consumer.poll(0.1):
+        assert time.monotonic() < until_s
+
+
+def paused(consumer: BytesConsumer, topic: str) -> None:
+    consuming(consumer, topic)
+    consumer.pause(consumer.assignment())
+
+
+def reading_by_hand(consumer: BytesConsumer, topic: str) -> None:
+    consumer.assign([TopicPartition(topic, 0)])
+    until_s = time.monotonic() + 20
+    while not consumer.poll(0.1):
+        assert time.monotonic() < until_s
+
+
+STATES = (with_nothing, subscribed, joining, consuming, paused, reading_by_hand)
+
+
+@pytest.mark.parametrize("leave_group", [True, False])
+@pytest.mark.parametrize("bring_to", STATES)
+def test_close_is_quick_in_every_state_and_leaves_nothing(
+    kafka: RunningKafka,
+    topic: MakeTopic,
+    produce: Produce,
+    group_id: str,
+    bring_to: Callable[[BytesConsumer, str], None],
+    leave_group: bool,
+) -> None:
+    """Once, `close(leave_group=False)` while joining sent a JoinGroup and waited for its answer."""
+    name = topic()
+    produce(name, [b"1"])
+    threads, sockets = network_threads(), open_sockets()
+    consumer: BytesConsumer = Consumer(
+        bootstrap_servers=kafka.bootstrap_servers, group_id=group_id, auto_offset_reset="earliest"
+    )
+    bring_to(consumer, name)
+    started_s = time.monotonic()
+    consumer.close(leave_group=leave_group)
+    took_s = time.monotonic() - started_s
+    assert took_s < 5, f"close took {took_s} s"
+    assert network_threads() == threads
+    assert open_sockets() <= sockets
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        del consumer
+        gc.collect()
+
+
+@pytest.mark.parametrize("timeout", [0, 0.3])
+def test_close_keeps_its_time_though_nobody_answers(lonely: BytesConsumer, timeout: float) -> None:
+    lonely.commit_async({TP: OffsetAndMetadata(1)})
+    started_s = time.monotonic()
+    lonely.close(timeout=timeout)
+    assert time.monotonic() - started_s < timeout + 1
+    lonely.close()
+
+
+def test_a_constructor_that_fails_leaves_no_thread() -> None:
+    threads = network_threads()
+    with pytest.raises(InvalidGroupIdError):
+        Consumer("a-topic", bootstrap_servers=HOLE)
+    assert network_threads() == threads
+
+
+def test_many_consumers_come_and_go(kafka: RunningKafka, topic: MakeTopic) -> None:
+    name = topic()
+    threads, sockets = network_threads(), open_sockets()
+    for _ in range(20):
+        with Consumer[bytes, bytes](bootstrap_servers=kafka.bootstrap_servers) as consumer:
+            assert consumer.partitions_for(name)
+    assert network_threads() == threads
+    assert open_sockets() <= sockets
+
+
+def test_a_network_thread_that_dies_is_heard_of_by_the_next_call(lonely: BytesConsumer) -> None:
+    """Killed from inside: no call of the public kind does this (any more)."""
+    lonely._core.mailbox.post("no event at all")  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(InternalError, match=r"the network thread has died: AssertionError.*please report it") as caught:
+        lonely.poll(5)
+    assert caught.value.__cause__ is not None
+    with pytest.raises(InternalError):
+        lonely.end_offsets([TP])
+    started_s = time.monotonic()
+    lonely.close()
+    assert time.monotonic() - started_s < 1
+    assert not network_threads()
+
+
+# --- idling ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_an_idle_consumer_costs_next_to_nothing(topic: MakeTopic, open_consumer: OpenConsumer) -> None:
+    consumer = open_consumer()
+    consumer.assign([TopicPartition(topic(), 0)])
+    assert not consumer.poll(0.2)
+    before_s = time.process_time()
+    assert not consumer.poll(1.0)
+    assert time.process_time() - before_s < 0.1
+
+
+@pytest.mark.slow
+def test_polling_without_a_broker_costs_next_to_nothing(lonely: BytesConsumer) -> None:
+    with pytest.raises(Exception, match="no broker can be reached"):
+        lonely.poll(0.3)
+    before_s = time.process_time()
+    with pytest.raises(Exception, match="no broker can be reached"):
+        lonely.poll(1.0)
+    assert time.process_time() - before_s < 0.15
+
+
+def test_the_next_record_is_not_kept_waiting(
+    topic: MakeTopic, produce: Produce, open_consumer: OpenConsumer, read: Read
+) -> None:
+    """A poll that waits is woken by the data, not by a timer."""
+    name = topic()
+    consumer = open_consumer()
+    consumer.assign([TopicPartition(name, 0)])
+    assert not consumer.poll(0.1)
+    arrived_s: list[float] = []
+
+    def write() -> None:
+        produce(name, [b"now"])
+        arrived_s.append(time.monotonic())
+
+    thread = threading.Timer(0.05, write)
+    thread.start()
+    (record,) = read(consumer, 1)
+    got_s = time.monotonic()
+    thread.join()
+    assert record.value == b"now"
+    assert got_s - arrived_s[0] < 0.25

@@ -1,0 +1,388 @@
+"""OffsetCommit: explicit, asynchronous and automatic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.errors import (
+    BrokerError,
+    CommitFailedError,
+    GroupAuthorizationError,
+    KafkaError,
+    RebalanceInProgressError,
+    RetriableCommitFailedError,
+    TopicAuthorizationError,
+)
+from kwire.events import Commit, CommitAsync, CommitCompleted, EnforceRebalance, Reply
+from kwire.managers.unsent import Channel
+from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.protocol.messages.join_group import JoinGroupRequest
+from kwire.protocol.messages.offset_commit import OffsetCommitRequest
+
+if TYPE_CHECKING:
+    from tests.managers.scenario import Scenario
+
+O0 = TopicPartition("orders", 0)
+O1 = TopicPartition("orders", 1)
+MakeScenario = Callable[..., "Scenario"]
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+@pytest.fixture
+def by_hand(scenario: Scenario) -> Scenario:
+    """A consumer with partitions assigned by hand, which commits without being a member."""
+    scenario.start_fetching(O0, O1, offset=10)
+    return scenario
+
+
+def commit(scenario: Scenario, offsets: Offsets | None = None) -> Reply[None]:
+    reply: Reply[None] = Reply()
+    scenario.post(Commit(offsets, reply))
+    return reply
+
+
+def commit_async(scenario: Scenario, offsets: Offsets) -> None:
+    scenario.post(CommitAsync(offsets, lambda _offsets, _error: None))
+
+
+def committed(scenario: Scenario) -> list[dict[tuple[str, int], int]]:
+    """The offsets of each unanswered commit."""
+    return [
+        {
+            (topic.name, partition.partition_index): partition.committed_offset
+            for topic in request.topics
+            for partition in topic.partitions
+        }
+        for request in scenario.requests(OffsetCommitRequest)
+    ]
+
+
+def error_of(reply: Reply[None]) -> KafkaError:
+    assert reply.done
+    with pytest.raises(KafkaError) as caught:
+        reply.result()
+    return caught.value
+
+
+# --- what is sent -----------------------------------------------------------------------------------------------
+
+
+def test_a_commit_looks_for_the_coordinator_first(by_hand: Scenario) -> None:
+    commit(by_hand, {O0: OffsetAndMetadata(5, "note", 3)})
+    assert not by_hand.pending(OffsetCommitRequest)
+    by_hand.serve()
+    request = by_hand.request(OffsetCommitRequest)
+    partition = request.topics[0].partitions[0]
+    assert (request.group_id, request.generation_id_or_member_epoch, request.member_id) == ("billing", -1, "")
+    assert partition.committed_offset == 5
+    assert (partition.committed_metadata, partition.committed_leader_epoch) == ("note", 3)
+    unsent = by_hand.unsent(OffsetCommitRequest)
+    assert (unsent.destination.channel, unsent.max_version) == (Channel.COORDINATOR, 9)
+
+
+def test_a_member_commits_with_its_generation(scenario: Scenario) -> None:
+    scenario.become_stable(O0, generation=4)
+    commit(scenario, {O0: OffsetAndMetadata(5)})
+    request = scenario.request(OffsetCommitRequest)
+    assert (request.generation_id_or_member_epoch, request.member_id) == (4, "member-a")
+
+
+def test_without_offsets_everything_delivered_is_committed_with_its_epoch(by_hand: Scenario) -> None:
+    by_hand.delivered(O0, 15, leader_epoch=5)
+    commit(by_hand)
+    by_hand.serve()
+    assert committed(by_hand) == [{("orders", 0): 15, ("orders", 1): 10}]
+    epochs = [p.committed_leader_epoch for p in by_hand.request(OffsetCommitRequest).topics[0].partitions]
+    assert epochs == [5, -1]
+
+
+def test_records_of_an_older_assignment_are_not_committed(by_hand: Scenario) -> None:
+    from kwire.events import RecordsDelivered
+
+    old_epoch = by_hand.partition(O0).epoch
+    by_hand.seek(O0, 3)
+    by_hand.post(RecordsDelivered([(O0, old_epoch, OffsetAndMetadata(99))]))
+    commit(by_hand)
+    by_hand.serve()
+    assert committed(by_hand)[0][("orders", 0)] == 3
+
+
+def test_an_empty_commit_succeeds_without_a_request(by_hand: Scenario) -> None:
+    assert commit(by_hand, {}).result() is None
+    assert not by_hand.pending(FindCoordinatorRequest)
+
+
+def test_commits_are_sent_in_the_order_they_were_made(by_hand: Scenario) -> None:
+    for offset in (1, 2, 3):
+        commit_async(by_hand, {O0: OffsetAndMetadata(offset)})
+    commit(by_hand, {O0: OffsetAndMetadata(4)})
+    by_hand.serve()
+    assert committed(by_hand) == [{("orders", 0): offset} for offset in (1, 2, 3, 4)]
+
+
+# --- what comes back --------------------------------------------------------------------------------------------
+
+
+def test_a_commit_is_done_when_the_broker_says_so(by_hand: Scenario) -> None:
+    reply = commit(by_hand)
+    by_hand.serve()
+    assert not reply.done
+    assert "OffsetCommit" in reply.waiting_for
+    by_hand.answer_commit()
+    assert reply.result() is None
+    assert by_hand.managers.offset_commit.idle
+
+
+RETRIED = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.REQUEST_TIMED_OUT]
+
+
+@pytest.mark.parametrize("code", RETRIED, ids=lambda code: code.name)
+def test_a_commit_is_retried_until_it_succeeds(by_hand: Scenario, code: ErrorCode) -> None:
+    reply = commit(by_hand)
+    by_hand.serve()
+    for pause_ms in (100, 200, 400, 800):
+        by_hand.answer_commit(code)
+        by_hand.serve()
+        assert not by_hand.pending(OffsetCommitRequest)
+        assert code.name in reply.waiting_for
+        by_hand.advance(pause_ms)
+    by_hand.answer_commit()
+    assert reply.result() is None
+
+
+def test_a_commit_that_was_given_up_is_not_sent_again(by_hand: Scenario) -> None:
+    reply = commit(by_hand)
+    by_hand.serve()
+    by_hand.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    reply.abandon()
+    by_hand.advance(10_000)
+    assert not by_hand.pending(OffsetCommitRequest)
+    assert by_hand.managers.offset_commit.idle
+
+
+def test_a_commit_goes_on_at_the_new_coordinator(by_hand: Scenario) -> None:
+    reply = commit(by_hand)
+    by_hand.serve()
+    by_hand.answer_commit(ErrorCode.NOT_COORDINATOR)
+    by_hand.answer(FindCoordinatorRequest, by_hand.coordinator(node_id=2))
+    by_hand.advance(100)
+    node = by_hand.unsent(OffsetCommitRequest).destination.node
+    assert node is not None
+    assert node.id == 2
+    by_hand.answer_commit()
+    assert reply.result() is None
+
+
+def test_a_commit_without_an_answer_is_repeated(by_hand: Scenario) -> None:
+    reply = commit(by_hand)
+    by_hand.serve()
+    by_hand.fail(OffsetCommitRequest)
+    by_hand.serve()
+    by_hand.advance(100)
+    by_hand.answer_commit()
+    assert reply.result() is None
+
+
+REFUSED = [ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE]
+
+
+@pytest.mark.parametrize("code", REFUSED, ids=lambda code: code.name)
+def test_a_refusal_is_the_answer(by_hand: Scenario, code: ErrorCode) -> None:
+    reply = commit(by_hand)
+    by_hand.serve()
+    by_hand.answer_commit(code)
+    error = error_of(reply)
+    assert isinstance(error, BrokerError)
+    assert error.code == code
+
+
+def test_of_several_errors_the_final_one_counts(by_hand: Scenario) -> None:
+    reply = commit(by_hand)
+    by_hand.serve()
+    by_hand.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+    assert "orders-1" in str(error_of(reply))
+
+
+def test_topics_without_permission_are_named(by_hand: Scenario) -> None:
+    reply = commit(by_hand)
+    by_hand.serve()
+    by_hand.answer_commit(ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    error = error_of(reply)
+    assert isinstance(error, TopicAuthorizationError)
+    assert error.topics == {"orders"}
+
+
+def test_a_group_without_permission_fails_the_commit_at_once(by_hand: Scenario) -> None:
+    """The coordinator is looked up again and again all the same; but who waits need not wait for the timeout."""
+    reply = commit(by_hand)
+    by_hand.answer(FindCoordinatorRequest, by_hand.coordinator(error=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    assert isinstance(error_of(reply), GroupAuthorizationError)
+    by_hand.take_error(GroupAuthorizationError)
+    by_hand.advance(100)
+    by_hand.serve()
+    later = commit(by_hand)
+    by_hand.answer_commit()
+    assert later.result() is None
+
+
+# --- asynchronous -----------------------------------------------------------------------------------------------
+
+
+def test_an_asynchronous_commit_reports_its_success(by_hand: Scenario) -> None:
+    commit_async(by_hand, {O0: OffsetAndMetadata(5)})
+    by_hand.serve()
+    by_hand.answer_commit()
+    done = by_hand.take_event(CommitCompleted)
+    assert (done.offsets, done.error) == ({O0: OffsetAndMetadata(5)}, None)
+
+
+def test_an_asynchronous_commit_is_not_retried(by_hand: Scenario) -> None:
+    commit_async(by_hand, {O0: OffsetAndMetadata(5)})
+    by_hand.serve()
+    by_hand.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert isinstance(by_hand.take_event(CommitCompleted).error, RetriableCommitFailedError)
+    by_hand.advance(10_000)
+    assert not by_hand.pending(OffsetCommitRequest)
+
+
+def test_an_asynchronous_commit_without_a_coordinator_fails_in_time(by_hand: Scenario) -> None:
+    commit_async(by_hand, {O0: OffsetAndMetadata(5)})
+    by_hand.advance(by_hand.config.default_api_timeout_ms)
+    assert isinstance(by_hand.take_event(CommitCompleted).error, RetriableCommitFailedError)
+    assert by_hand.managers.offset_commit.idle
+
+
+def test_a_failed_asynchronous_commit_without_a_callback_is_logged(
+    by_hand: Scenario, caplog: pytest.LogCaptureFixture
+) -> None:
+    by_hand.post(CommitAsync({TopicPartition("orders", n): OffsetAndMetadata(n) for n in range(5)}, None))
+    by_hand.serve()
+    by_hand.fail(OffsetCommitRequest)
+    assert "orders-0@0, orders-1@1, orders-2@2 and 2 more" in caplog.text
+    assert not by_hand.events
+
+
+# --- members ----------------------------------------------------------------------------------------------------
+
+
+def test_during_a_join_a_commit_is_told_to_wait_for_the_next_poll(scenario: Scenario) -> None:
+    scenario.become_stable(O0)
+    scenario.post(EnforceRebalance("because"))
+    scenario.run_callback()
+    assert scenario.pending(JoinGroupRequest)
+    assert isinstance(error_of(commit(scenario, {O0: OffsetAndMetadata(5)})), RebalanceInProgressError)
+
+
+def test_a_consumer_that_is_no_member_yet_cannot_commit(scenario: Scenario) -> None:
+    scenario.subscribe("orders")
+    assert isinstance(error_of(commit(scenario, {O0: OffsetAndMetadata(5)})), CommitFailedError)
+
+
+def test_a_commit_in_the_revoke_callback_is_sent_before_the_join(scenario: Scenario) -> None:
+    scenario.become_stable(O0)
+    scenario.post(EnforceRebalance("because"))
+    reply = commit(scenario, {O0: OffsetAndMetadata(5)})
+    scenario.answer_commit()
+    assert reply.result() is None
+    scenario.run_callback()
+    assert scenario.pending(JoinGroupRequest)
+
+
+def test_the_answer_to_a_commit_of_an_older_generation_does_not_touch_the_new_one(scenario: Scenario) -> None:
+    scenario.become_stable(O0)
+    reply = commit(scenario, {O0: OffsetAndMetadata(5)})
+    scenario.post(EnforceRebalance("because"))
+    scenario.run_callback()
+    scenario.rejoin(O0, generation=2)
+    scenario.answer_commit(ErrorCode.ILLEGAL_GENERATION)  # KAFKA-19242
+    assert isinstance(error_of(reply), CommitFailedError)
+    assert scenario.managers.membership.identity().generation_id == 2
+    assert not scenario.callbacks
+
+
+# --- auto-commit ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def auto(make_scenario: MakeScenario) -> Scenario:
+    scenario = make_scenario(enable_auto_commit=True, auto_commit_interval_ms=5_000)
+    scenario.start_fetching(O0, offset=10)
+    return scenario
+
+
+def test_auto_commit_takes_only_what_the_application_came_back_from(auto: Scenario) -> None:
+    auto.delivered(O0, 20)
+    auto.advance(5_000)
+    auto.serve()
+    assert committed(auto) == [{("orders", 0): 20}]
+
+
+def test_auto_commit_comes_by_the_interval_and_one_at_a_time(auto: Scenario) -> None:
+    auto.advance(5_000)
+    auto.serve()
+    auto.advance(20_000)
+    assert len(committed(auto)) == 1
+    auto.answer_commit()
+    auto.delivered(O0, 30)
+    auto.advance(5_000)
+    assert committed(auto) == [{("orders", 0): 30}]
+
+
+def test_an_auto_commit_that_fails_is_logged_and_tried_with_the_next_interval(
+    auto: Scenario, caplog: pytest.LogCaptureFixture
+) -> None:
+    auto.advance(5_000)
+    auto.serve()
+    auto.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert "auto-commit of orders-0@10 failed" in caplog.text
+    assert not auto.events
+    auto.advance(5_000)
+    assert committed(auto) == [{("orders", 0): 10}]
+
+
+def test_another_assignment_commits_what_the_old_one_consumed(auto: Scenario) -> None:
+    auto.delivered(O0, 20)
+    auto.assign(O1)
+    auto.serve()
+    assert committed(auto)[0] == {("orders", 0): 20}
+
+
+def test_without_auto_commit_nothing_is_committed(by_hand: Scenario) -> None:
+    by_hand.delivered(O0, 20)
+    by_hand.advance(60_000)
+    by_hand.assign(O1)
+    assert not by_hand.pending(FindCoordinatorRequest)
+
+
+def test_an_interval_of_zero_does_not_spin(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(enable_auto_commit=True, auto_commit_interval_ms=0)
+    scenario.start_fetching(O0, offset=10)
+    scenario.advance(1)
+    scenario.serve()
+    count = 0
+    for _ in range(100):
+        scenario.advance(10)
+        while scenario.pending(OffsetCommitRequest):
+            scenario.answer_commit()
+            count += 1
+    assert 5 <= count <= 11
+
+
+def test_a_rebalance_keeps_auto_commit_from_committing_what_is_not_owned(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(enable_auto_commit=True, auto_commit_interval_ms=1_000)
+    scenario.become_stable(O0)
+    scenario.post(EnforceRebalance("because"))
+    scenario.run_callback()
+    scenario.advance(10_000)
+    assert not scenario.pending(OffsetCommitRequest)
+    scenario.rejoin(O1, generation=2)
+    scenario.advance(1_000)
+    assert committed(scenario) == [{("orders", 1): 10}]
+    while scenario.pending(HeartbeatRequest):
+        scenario.answer(HeartbeatRequest, HeartbeatResponse())

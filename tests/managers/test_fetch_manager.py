@@ -1,0 +1,517 @@
+"""Fetching: which broker is asked for what, and what becomes of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import pytest
+
+from kwire.errors import BrokerError, CorruptRecordError, DisconnectError, KafkaError, TopicAuthorizationError
+from kwire.events import BufferDrained, EnforceRebalance, Reply, SetPaused
+from kwire.managers.unsent import Channel
+from kwire.model import TopicPartition
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from kwire.protocol.messages.metadata import MetadataRequest
+from kwire.subscription.partition import AssignedPartition
+
+if TYPE_CHECKING:
+    from tests.managers.scenario import Scenario
+    from tests.record_batches import batch, misframed
+else:
+    from record_batches import batch, misframed
+
+O0 = TopicPartition("orders", 0)
+O1 = TopicPartition("orders", 1)
+TOPIC_ID = UUID(int=0xFEED)
+SESSION_ID = 77
+MakeScenario = Callable[..., "Scenario"]
+
+
+@pytest.fixture
+def one_broker(scenario: Scenario) -> Scenario:
+    """`orders-0` and `orders-1` are both led by broker 1, and their first fetch is under way."""
+    scenario.topics["orders"] = (1, 1)
+    scenario.start_fetching(O0, O1)
+    return scenario
+
+
+def data(number: int = 0, records: bytes | None = None, **fields: object) -> PartitionData:
+    made = PartitionData(partition_index=number, records=records, high_watermark=100)
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def answer(scenario: Scenario, *partitions: PartitionData, session_id: int = SESSION_ID) -> None:
+    topics = [FetchableTopicResponse(topic="orders", partitions=list(partitions))] if partitions else []
+    scenario.answer(FetchRequest, FetchResponse(session_id=session_id, responses=topics))
+
+
+def refuse(scenario: Scenario, code: ErrorCode, number: int = 0, **fields: object) -> None:
+    answer(scenario, data(number, None, error_code=code, **fields))
+
+
+def wanted(scenario: Scenario) -> dict[int, int]:
+    """Partition and offset of what the oldest fetch asks for anew."""
+    request = scenario.request(FetchRequest)
+    return {p.partition: p.fetch_offset for topic in request.topics for p in topic.partitions}
+
+
+def forgotten(scenario: Scenario) -> list[int]:
+    return [number for topic in scenario.request(FetchRequest).forgotten_topics_data for number in topic.partitions]
+
+
+def fetched_from(scenario: Scenario) -> list[int]:
+    return [u.destination.node.id for u in scenario.pending(FetchRequest) if u.destination.node is not None]
+
+
+def buffered(scenario: Scenario) -> list[tuple[TopicPartition, int]]:
+    found = []
+    while (fetch := scenario.buffer.take()) is not None:
+        found.append((fetch.topic_partition, fetch.fetch_offset))
+        scenario.buffer.release(fetch)
+    return found
+
+
+# --- the request ------------------------------------------------------------------------------------------------
+
+
+def test_each_broker_gets_one_request_of_its_own(scenario: Scenario) -> None:
+    scenario.start_fetching(O0, O1, offset=5)
+    assert sorted(fetched_from(scenario)) == [1, 2]
+    for _ in range(3):
+        assert scenario.turn() == []
+
+
+def test_the_request_carries_the_settings(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(
+        fetch_min_bytes=10,
+        fetch_max_wait_ms=200,
+        fetch_max_bytes=3_000,
+        max_partition_fetch_bytes=1_000,
+        isolation_level="read_committed",
+        client_rack="rack-1",
+        request_timeout_ms=1_000,
+    )
+    scenario.start_fetching(O0, offset=5)
+    request, unsent = scenario.request(FetchRequest), scenario.unsent(FetchRequest)
+    partition = request.topics[0].partitions[0]
+    assert (request.min_bytes, request.max_wait_ms, request.max_bytes) == (10, 200, 3_000)
+    assert (request.isolation_level, request.rack_id) == (1, "rack-1")
+    assert (partition.fetch_offset, partition.current_leader_epoch, partition.partition_max_bytes) == (5, 5, 1_000)
+    # The broker may hold the request for fetch_max_wait_ms before its own time begins.
+    assert (unsent.timeout_ms, unsent.destination.channel) == (1_200, Channel.FETCH)
+
+
+def test_without_topic_ids_the_version_stays_where_names_are_spoken(one_broker: Scenario) -> None:
+    assert one_broker.unsent(FetchRequest).max_version == 12
+
+
+def test_with_topic_ids_the_newest_version_is_used_and_its_answer_understood(scenario: Scenario) -> None:
+    scenario.assign(O0)
+    scenario.seek(O0, 0)
+    metadata = scenario.metadata()
+    metadata.topics[0].topic_id = TOPIC_ID
+    scenario.answer(MetadataRequest, metadata)
+    assert scenario.unsent(FetchRequest).max_version is None
+    assert scenario.request(FetchRequest).topics[0].topic_id == TOPIC_ID
+    topic = FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data(0, batch(0, 1))])
+    stranger = FetchableTopicResponse(topic_id=UUID(int=1), partitions=[data(0, batch(0, 1))])
+    scenario.answer(FetchRequest, FetchResponse(session_id=1, responses=[topic, stranger]))
+    assert buffered(scenario) == [(O0, 0)]
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------
+
+
+def test_the_first_request_is_full_and_the_next_ones_name_what_changed(one_broker: Scenario) -> None:
+    request = one_broker.request(FetchRequest)
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    assert wanted(one_broker) == {0: 0, 1: 0}
+    answer(one_broker, data(0, batch(0, 1, 2)), data(1))
+    request = one_broker.request(FetchRequest)
+    assert (request.session_id, request.session_epoch) == (SESSION_ID, 1)
+    assert wanted(one_broker) == {0: 3}
+    answer(one_broker)
+    assert (one_broker.request(FetchRequest).session_epoch, wanted(one_broker)) == (2, {})
+
+
+def test_what_leaves_the_assignment_is_forgotten(one_broker: Scenario) -> None:
+    one_broker.assign(O0)
+    answer(one_broker)
+    assert (wanted(one_broker), forgotten(one_broker)) == ({}, [1])
+
+
+def test_a_topic_that_was_recreated_is_forgotten_under_the_old_id_and_added_under_the_new(scenario: Scenario) -> None:
+    scenario.assign(O0)
+    scenario.seek(O0, 0)
+    metadata = scenario.metadata()
+    metadata.topics[0].topic_id = TOPIC_ID
+    scenario.answer(MetadataRequest, metadata)
+    scenario.advance(1_000)
+    scenario.managers.metadata.request_update()
+    scenario.turn()
+    metadata = scenario.metadata()
+    metadata.topics[0].topic_id = UUID(int=2)
+    scenario.answer(MetadataRequest, metadata)
+    answer(scenario)
+    request = scenario.request(FetchRequest)
+    assert [t.topic_id for t in request.forgotten_topics_data] == [TOPIC_ID]
+    assert [t.topic_id for t in request.topics] == [UUID(int=2)]
+
+
+SESSION_ERRORS = [
+    (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0),
+    (ErrorCode.INVALID_FETCH_SESSION_EPOCH, SESSION_ID),
+    (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, SESSION_ID),
+]
+
+
+@pytest.mark.parametrize(("code", "session_id"), SESSION_ERRORS, ids=lambda value: getattr(value, "name", value))
+def test_a_session_that_broke_is_replaced_by_a_full_request(
+    one_broker: Scenario, code: ErrorCode, session_id: int
+) -> None:
+    answer(one_broker)
+    one_broker.answer(FetchRequest, FetchResponse(error_code=code))
+    one_broker.serve()
+    assert not one_broker.pending(FetchRequest)
+    one_broker.advance(100)
+    request = one_broker.request(FetchRequest)
+    # The old session, when there may be one, is closed by the new request (KIP-227).
+    assert (request.session_id, request.session_epoch) == (session_id, 0)
+    assert wanted(one_broker) == {0: 0, 1: 0}
+
+
+def test_a_lost_connection_is_followed_by_a_full_request(one_broker: Scenario) -> None:
+    answer(one_broker)
+    one_broker.fail(FetchRequest)
+    one_broker.serve()
+    one_broker.advance(100)
+    assert (one_broker.request(FetchRequest).session_epoch, wanted(one_broker)) == (0, {0: 0, 1: 0})
+
+
+def test_an_error_of_the_connection_that_stays_is_raised(one_broker: Scenario) -> None:
+    one_broker.fail(FetchRequest, KafkaError("this broker offers no Fetch"))
+    assert "no Fetch" in str(one_broker.take_error(KafkaError))
+
+
+def test_closing_ends_the_sessions_on_another_connection(one_broker: Scenario) -> None:
+    assert one_broker.managers.fetch.poll_on_close() == []
+    answer(one_broker)
+    (farewell,) = one_broker.managers.fetch.poll_on_close()
+    assert isinstance(farewell.request, FetchRequest)
+    assert (farewell.request.session_id, farewell.request.session_epoch) == (SESSION_ID, -1)
+    assert farewell.destination.channel is Channel.CONTROL
+    farewell.on_answer(FetchResponse(), one_broker.now_ms)
+    farewell.on_failure(DisconnectError("gone"), one_broker.now_ms)
+
+
+# --- answers ----------------------------------------------------------------------------------------------------
+
+
+def test_records_go_into_the_buffer_and_the_next_fetch_begins_behind_them(one_broker: Scenario) -> None:
+    aborted = [AbortedTransaction(producer_id=3, first_offset=1)]
+    answer(one_broker, data(0, batch(0, 1) + batch(2, end=9), last_stable_offset=50, aborted_transactions=aborted))
+    assert one_broker.data_notices == 1
+    assert wanted(one_broker) == {0: 10}
+    fetch = one_broker.buffer.take()
+    assert fetch is not None
+    assert (fetch.epoch, fetch.fetch_offset, fetch.aborted) == (one_broker.partition(O0).epoch, 0, ((3, 1),))
+    partition = one_broker.partition(O0)
+    assert (partition.high_watermark, partition.last_stable_offset) == (100, 50)
+    assert (partition.end_offset(read_committed=False), partition.end_offset(read_committed=True)) == (100, 50)
+    one_broker.buffer.release(fetch)
+
+
+def test_an_answer_without_records_disturbs_nobody(one_broker: Scenario) -> None:
+    answer(one_broker, data(0), data(1, b""))
+    assert one_broker.data_notices == 0
+    assert one_broker.pending(FetchRequest)
+
+
+def test_an_answer_from_before_a_seek_is_dropped(one_broker: Scenario) -> None:
+    one_broker.seek(O0, 50)
+    answer(one_broker, data(0, batch(0, 1)))
+    assert buffered(one_broker) == []
+    assert wanted(one_broker) == {0: 50}
+
+
+def test_an_answer_for_a_partition_that_was_given_up_is_dropped(one_broker: Scenario) -> None:
+    one_broker.assign(O1)
+    answer(one_broker, data(0, batch(0, 1)))
+    assert buffered(one_broker) == []
+
+
+def test_an_answer_for_a_partition_that_is_being_revoked_is_dropped(scenario: Scenario) -> None:
+    scenario.become_stable(O0, offset=0)
+    scenario.post(EnforceRebalance("because"))
+    answer(scenario, data(0, batch(0, 1)))
+    assert buffered(scenario) == []
+    assert not scenario.pending(FetchRequest)
+
+
+def test_an_answer_for_something_nobody_asked_for_is_dropped(one_broker: Scenario) -> None:
+    answer(one_broker, data(9, batch(0)))
+    assert buffered(one_broker) == []
+
+
+def test_of_two_brokers_that_answer_for_a_partition_the_first_counts(scenario: Scenario) -> None:
+    scenario.start_fetching(O0)
+    move_leader(scenario, 3)
+    assert fetched_from(scenario) == [1, 3]
+    answer(scenario, data(0, batch(0, 1)))
+    answer(scenario, data(0, batch(0, 1)))
+    assert buffered(scenario) == [(O0, 0)]
+
+
+def test_only_partitions_that_changed_are_looked_at(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand partitions may be assigned: an answer for one of them is work for one."""
+    looked_at: list[TopicPartition] = []
+    fetchable = AssignedPartition.fetchable
+
+    def count(partition: AssignedPartition, now_ms: float) -> bool:
+        looked_at.append(partition.topic_partition)
+        return fetchable(partition, now_ms)
+
+    scenario.topics["orders"] = (1,) * 50
+    scenario.start_fetching(*(TopicPartition("orders", n) for n in range(50)))
+    monkeypatch.setattr(AssignedPartition, "fetchable", count)
+    answer(scenario, data(7, batch(0)))
+    for _ in range(5):
+        scenario.turn()
+    assert looked_at == [TopicPartition("orders", 7)]
+
+
+# --- the buffer -------------------------------------------------------------------------------------------------
+
+
+def test_a_full_buffer_stops_fetching_and_room_resumes_it(make_scenario: MakeScenario) -> None:
+    records = batch(0, 1, 2)
+    scenario = make_scenario(fetch_buffer_bytes=len(records))
+    scenario.start_fetching(O0)
+    answer(scenario, data(0, records))
+    assert not scenario.pending(FetchRequest)
+    scenario.post(BufferDrained())
+    assert not scenario.pending(FetchRequest)
+    assert buffered(scenario) == [(O0, 0)]
+    assert scenario.buffer.take_drained()
+    scenario.post(BufferDrained())
+    assert wanted(scenario) == {0: 3}
+
+
+def test_the_room_is_shared_among_the_brokers(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(fetch_buffer_bytes=10_000)
+    scenario.start_fetching(O0, O1)
+    assert [request.max_bytes for request in scenario.requests(FetchRequest)] == [5_000, 5_000]
+
+
+def test_a_seek_makes_room(make_scenario: MakeScenario) -> None:
+    records = batch(0, 1, 2)
+    scenario = make_scenario(fetch_buffer_bytes=len(records))
+    scenario.start_fetching(O0)
+    answer(scenario, data(0, records))
+    scenario.seek(O0, 50)
+    assert wanted(scenario) == {0: 50}
+
+
+def pause(scenario: Scenario, *partitions: TopicPartition, paused: bool = True) -> None:
+    scenario.post(SetPaused(frozenset(partitions), paused, Reply()))
+
+
+def test_what_is_paused_is_not_fetched_and_does_not_keep_the_rest_from_it(make_scenario: MakeScenario) -> None:
+    records = batch(0, 1, 2)
+    scenario = make_scenario(fetch_buffer_bytes=len(records))
+    scenario.topics["orders"] = (1, 1)
+    scenario.start_fetching(O0, O1)
+    answer(scenario, data(0, records))
+    assert not scenario.pending(FetchRequest)
+    pause(scenario, O0)
+    assert (wanted(scenario), forgotten(scenario)) == ({}, [0])
+    pause(scenario, O0, paused=False)
+    answer(scenario, data(1, records))
+    assert not scenario.pending(FetchRequest)
+    assert buffered(scenario) == [(O0, 0), (O1, 0)]
+    scenario.post(BufferDrained())
+    assert wanted(scenario) == {0: 3, 1: 3}
+
+
+# --- errors -----------------------------------------------------------------------------------------------------
+
+SILENT = [
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+]
+
+
+@pytest.mark.parametrize("code", SILENT, ids=lambda code: code.name)
+def test_what_may_go_away_is_tried_again_with_fresh_metadata(one_broker: Scenario, code: ErrorCode) -> None:
+    one_broker.advance(1_000)
+    refuse(one_broker, code)
+    assert one_broker.pending(MetadataRequest)
+    assert not one_broker.errors
+    # The other partition goes on meanwhile.
+    assert forgotten(one_broker) == [0]
+    one_broker.serve()
+    answer(one_broker)
+    one_broker.advance(100)
+    answer(one_broker)
+    assert wanted(one_broker) == {0: 0}
+
+
+RAISED = [
+    (ErrorCode.TOPIC_AUTHORIZATION_FAILED, TopicAuthorizationError),
+    (ErrorCode.CORRUPT_MESSAGE, CorruptRecordError),
+    (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, BrokerError),
+]
+
+
+@pytest.mark.parametrize(("code", "error"), RAISED, ids=lambda value: getattr(value, "name", ""))
+def test_what_the_user_has_to_know_is_raised_and_tried_again_later(
+    one_broker: Scenario, code: ErrorCode, error: type[KafkaError]
+) -> None:
+    refuse(one_broker, code)
+    assert "orders" in str(one_broker.take_error(error))
+    answer(one_broker)
+    one_broker.advance(100)
+    answer(one_broker)
+    assert wanted(one_broker) == {0: 0}
+
+
+def test_an_error_nobody_can_name_is_logged_and_tried_again(
+    one_broker: Scenario, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuse(one_broker, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert "orders-0" in caplog.text
+    assert not one_broker.errors
+    one_broker.advance(100)
+    answer(one_broker)
+    assert wanted(one_broker) == {0: 0}
+
+
+def test_a_partition_that_keeps_failing_is_asked_for_ten_times_a_second_at_most(scenario: Scenario) -> None:
+    scenario.start_fetching(O0)
+    count = 0
+    for _ in range(100):
+        while scenario.pending(FetchRequest):
+            refuse(scenario, ErrorCode.UNKNOWN_SERVER_ERROR)
+            count += 1
+            assert count < 100, "a spin"
+        scenario.advance(10)
+    assert 8 <= count <= 12
+
+
+@pytest.mark.parametrize("records", [batch(0, 1, 2)[:-1], batch(0)], ids=["a part of a batch", "a batch before it"])
+def test_a_broker_that_answers_nothing_usable_is_not_asked_again_at_once(scenario: Scenario, records: bytes) -> None:
+    scenario.start_fetching(O0, offset=1)
+    count = 0
+    for _ in range(100):
+        while scenario.pending(FetchRequest):
+            answer(scenario, data(0, records))
+            count += 1
+            assert count < 100, "a spin"
+        scenario.advance(10)
+    assert 8 <= count <= 12
+
+
+def test_broken_framing_stops_the_partition_until_a_seek(one_broker: Scenario) -> None:
+    answer(one_broker, data(0, batch(0, 1) + misframed(batch(2))))
+    assert forgotten(one_broker) == [0]
+    one_broker.advance(1_000_000)
+    one_broker.serve()
+    answer(one_broker)
+    assert wanted(one_broker) == {}
+    # What lies in front of the damage, and the damage itself, are for the collector to find.
+    assert buffered(one_broker) == [(O0, 0)]
+    one_broker.seek(O0, 3)
+    answer(one_broker)
+    assert wanted(one_broker) == {0: 3}
+
+
+# --- leaders and followers --------------------------------------------------------------------------------------
+
+
+def move_leader(scenario: Scenario, *leaders: int) -> None:
+    scenario.topics["orders"] = leaders
+    scenario.advance(1_000)
+    scenario.managers.metadata.request_update()
+    scenario.turn()
+    scenario.answer(MetadataRequest, scenario.metadata(epoch=6))
+
+
+def test_a_partition_follows_its_leader(scenario: Scenario) -> None:
+    scenario.start_fetching(O0, offset=5)
+    move_leader(scenario, 3, 2)
+    assert fetched_from(scenario) == [1, 3]
+    answer(scenario)
+    assert wanted(scenario) == {0: 5}
+    assert scenario.request(FetchRequest).topics[0].partitions[0].current_leader_epoch == 6
+    # Broker 1 leads nothing any more: there is nothing to ask it.
+    assert fetched_from(scenario) == [3]
+
+
+def test_a_partition_without_a_leader_waits_for_one(scenario: Scenario) -> None:
+    scenario.topics["orders"] = (-1, 2)
+    scenario.assign(O0)
+    scenario.seek(O0, 5)
+    scenario.serve_once()
+    assert not scenario.pending(FetchRequest)
+    scenario.topics["orders"] = (1, 2)
+    scenario.advance(1_000)
+    scenario.serve()
+    assert fetched_from(scenario) == [1]
+
+
+def follow(scenario: Scenario, replica: int = 3) -> None:
+    scenario.start_fetching(O0)
+    answer(scenario, data(0, preferred_read_replica=replica))
+
+
+def test_the_follower_that_the_leader_names_is_fetched_from(scenario: Scenario) -> None:
+    follow(scenario)  # KIP-392
+    assert fetched_from(scenario) == [3]
+
+
+def test_an_unknown_follower_is_not(scenario: Scenario) -> None:
+    follow(scenario, replica=99)
+    assert fetched_from(scenario) == [1]
+
+
+def test_following_ends_when_it_has_lasted_as_long_as_metadata(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(metadata_max_age_ms=10_000)
+    follow(scenario)
+    scenario.advance(10_000)
+    scenario.serve()
+    assert fetched_from(scenario) == [3, 1]
+
+
+def test_out_of_range_at_a_follower_only_ends_the_following(scenario: Scenario) -> None:
+    follow(scenario)
+    refuse(scenario, ErrorCode.OFFSET_OUT_OF_RANGE)
+    scenario.advance(100)
+    assert fetched_from(scenario) == [1]
+    assert scenario.partition(O0).has_position
+
+
+def test_a_follower_that_cannot_be_reached_is_given_up(scenario: Scenario) -> None:
+    """Metadata still names it, so the partition was asked for there, in vain, for five minutes."""
+    follow(scenario)
+    scenario.fail(FetchRequest)
+    scenario.serve()
+    scenario.advance(100)
+    assert fetched_from(scenario) == [1]

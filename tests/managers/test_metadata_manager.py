@@ -1,0 +1,282 @@
+"""Metadata: kept fresh for what is of interest, asked for again with a growing pause, looked up for users."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.errors import BrokerError, InvalidTopicError, KafkaError, TopicAuthorizationError
+from kwire.events import LookUpTopics, Reply, Subscribe
+from kwire.model import PartitionInfo, TopicPartition
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+if TYPE_CHECKING:
+    from tests.managers.scenario import Scenario
+
+O0 = TopicPartition("orders", 0)
+BEYOND = TopicPartition("orders", 7)
+MakeScenario = Callable[..., "Scenario"]
+Found = dict[str, list[PartitionInfo]]
+
+
+def names(scenario: Scenario) -> list[str | None] | None:
+    topics = scenario.request(MetadataRequest).topics
+    return None if topics is None else [topic.name for topic in topics]
+
+
+def answered_in(scenario: Scenario, duration_ms: int, answer: Callable[[], object]) -> int:
+    """How many requests there are in that time when each is answered at once."""
+    count = 0
+    for _ in range(duration_ms // 10):
+        scenario.advance(10)
+        while scenario.pending(MetadataRequest):
+            scenario.answer(MetadataRequest, answer())
+            count += 1
+            assert count < duration_ms, "a spin"
+    return count
+
+
+# --- what is of interest ----------------------------------------------------------------------------------------
+
+
+def test_nothing_is_asked_while_nothing_is_of_interest(scenario: Scenario) -> None:
+    scenario.advance(1_000_000)
+    assert not scenario.unanswered
+
+
+def test_a_subscription_is_asked_for_at_once(scenario: Scenario) -> None:
+    scenario.subscribe("orders", "clicks")
+    assert names(scenario) == ["clicks", "orders"]
+
+
+def test_a_pattern_asks_for_all_topics(scenario: Scenario) -> None:
+    scenario.post(Subscribe(pattern=re.compile("x"), reply=Reply()))
+    assert names(scenario) is None
+
+
+def test_a_topic_that_joins_the_subscription_while_an_answer_is_due_is_asked_for_behind_it(scenario: Scenario) -> None:
+    scenario.subscribe("orders")
+    scenario.subscribe("orders", "clicks")
+    assert len(scenario.pending(MetadataRequest)) == 1
+    scenario.serve_once()
+    assert names(scenario) == ["clicks", "orders"]
+
+
+def test_a_topic_that_leaves_needs_no_request(scenario: Scenario) -> None:
+    scenario.topics["clicks"] = (1,)
+    scenario.subscribe("orders", "clicks")
+    scenario.serve()
+    scenario.subscribe("orders")
+    scenario.advance(10_000)
+    assert not scenario.pending(MetadataRequest)
+
+
+def test_creating_topics_can_be_forbidden(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(allow_auto_create_topics=False)
+    scenario.subscribe("orders")
+    assert not scenario.request(MetadataRequest).allow_auto_topic_creation
+    assert scenario.unsent(MetadataRequest).min_version == 4  # KIP-204: before, the broker creates what it is asked for
+
+
+def test_creating_topics_is_left_to_the_broker_by_default(scenario: Scenario) -> None:
+    scenario.subscribe("orders")
+    assert scenario.request(MetadataRequest).allow_auto_topic_creation
+    assert scenario.unsent(MetadataRequest).min_version is None
+
+
+# --- when -------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_refreshed_when_it_is_old(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(metadata_max_age_ms=5_000)
+    scenario.subscribe("orders")
+    scenario.serve()
+    scenario.advance(4_999)
+    assert not scenario.pending(MetadataRequest)
+    scenario.advance(1)
+    assert scenario.pending(MetadataRequest)
+
+
+def test_an_age_of_zero_is_no_spin(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(metadata_max_age_ms=0)
+    scenario.subscribe("orders")
+    assert answered_in(scenario, 1_000, scenario.metadata) <= 11
+
+
+def test_one_request_is_in_flight_at_a_time(scenario: Scenario) -> None:
+    scenario.subscribe("orders")
+    for _ in range(5):
+        scenario.managers.metadata.request_update()
+        scenario.turn()
+    assert len(scenario.pending(MetadataRequest)) == 1
+
+
+def test_a_failed_request_is_repeated_with_a_growing_pause(scenario: Scenario) -> None:
+    scenario.subscribe("orders")
+    for pause_ms in (100, 200, 400, 800, 1_000, 1_000):
+        scenario.fail(MetadataRequest)
+        scenario.advance(pause_ms - 1)
+        assert not scenario.pending(MetadataRequest)
+        scenario.advance(1)
+        assert scenario.pending(MetadataRequest)
+
+
+def test_an_unknown_topic_is_asked_for_again_with_a_growing_pause(
+    scenario: Scenario, caplog: pytest.LogCaptureFixture
+) -> None:
+    scenario.subscribe("ghost")
+    assert 5 <= answered_in(scenario, 5_000, scenario.metadata) <= 8
+    assert caplog.text.count("'ghost' does not exist") == 1
+    assert not scenario.errors
+    scenario.topics["ghost"] = (1,)
+    scenario.advance(1_000)
+    scenario.serve()
+    assert "ghost" in scenario.managers.metadata.cluster.topics
+    assert answered_in(scenario, 10_000, scenario.metadata) == 0
+
+
+@pytest.mark.parametrize("leader", [-1, 99], ids=["no leader", "a leader that is no known broker"])
+def test_a_partition_without_a_reachable_leader_is_asked_for_again_with_a_growing_pause(
+    scenario: Scenario, leader: int
+) -> None:
+    """A leader that the answer did not list as a broker counted as known: the fetching asked for metadata at once, and
+    again, as fast as the broker answered."""
+    scenario.topics["orders"] = (leader, 2)
+    scenario.subscribe("orders")
+    assert 5 <= answered_in(scenario, 5_000, scenario.metadata) <= 8
+
+
+def test_a_partition_that_does_not_exist_is_asked_for_with_a_growing_pause(scenario: Scenario) -> None:
+    scenario.assign(BEYOND)
+    scenario.seek(BEYOND, 0)
+    scenario.serve_once()
+    assert 5 <= answered_in(scenario, 5_000, scenario.metadata) <= 8
+
+
+def test_after_quiet_times_a_demand_is_met_at_once(scenario: Scenario) -> None:
+    scenario.subscribe("orders")
+    scenario.serve()
+    scenario.advance(5_000)
+    scenario.managers.metadata.request_update()
+    scenario.turn()
+    assert scenario.pending(MetadataRequest)
+
+
+# --- what is told -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, TopicAuthorizationError),
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, InvalidTopicError),
+    ],
+)
+def test_a_refused_topic_is_raised_by_poll(scenario: Scenario, code: ErrorCode, error: type[KafkaError]) -> None:
+    scenario.subscribe("orders", "secret")
+    scenario.answer(MetadataRequest, scenario.metadata(errors={"secret": code}))
+    assert "secret" in str(scenario.take_error(error))
+    assert "orders" in scenario.managers.metadata.cluster.topics
+
+
+def test_an_error_of_the_whole_answer_keeps_what_was_known(scenario: Scenario) -> None:
+    scenario.subscribe("orders")
+    scenario.serve()
+    scenario.advance(1_000)
+    scenario.managers.metadata.request_update()
+    scenario.turn()
+    scenario.answer(MetadataRequest, MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
+    assert "orders" in scenario.managers.metadata.cluster.topics
+    assert "refreshing metadata" in str(scenario.take_error(BrokerError))
+    scenario.advance(1_000)
+    assert scenario.pending(MetadataRequest)
+
+
+# --- look-ups ---------------------------------------------------------------------------------------------------
+
+
+def look_up(scenario: Scenario, *topics: str) -> Reply[Found]:
+    reply: Reply[Found] = Reply()
+    scenario.post(LookUpTopics(frozenset(topics) if topics else None, reply))
+    return reply
+
+
+def test_a_look_up_does_not_change_what_is_of_interest(scenario: Scenario) -> None:
+    reply = look_up(scenario, "orders")
+    assert names(scenario) == ["orders"]
+    scenario.serve_once()
+    assert [info.partition for info in reply.result()["orders"]] == [0, 1]
+    assert scenario.managers.metadata.cluster.version == 0
+    scenario.advance(1_000_000)
+    assert not scenario.unanswered
+
+
+def test_all_topics_can_be_looked_up(scenario: Scenario) -> None:
+    scenario.topics["clicks"] = (1,)
+    reply = look_up(scenario)
+    assert names(scenario) is None
+    scenario.serve_once()
+    assert set(reply.result()) == {"clicks", "orders"}
+
+
+def test_an_unknown_topic_is_absent(scenario: Scenario) -> None:
+    reply = look_up(scenario, "ghost")
+    scenario.serve_once()
+    assert reply.result() == {}
+
+
+def test_a_topic_just_created_is_waited_for_with_a_growing_pause(scenario: Scenario) -> None:
+    reply = look_up(scenario, "orders")
+    for pause_ms in (100, 200, 400):
+        scenario.answer(MetadataRequest, scenario.metadata(errors={"orders": ErrorCode.LEADER_NOT_AVAILABLE}))
+        scenario.advance(pause_ms - 1)
+        assert not scenario.pending(MetadataRequest)
+        scenario.advance(1)
+    scenario.serve_once()
+    assert "orders" in reply.result()
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, TopicAuthorizationError),
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, InvalidTopicError),
+    ],
+)
+def test_a_refused_topic_is_the_answer_of_the_look_up(
+    scenario: Scenario, code: ErrorCode, error: type[KafkaError]
+) -> None:
+    reply = look_up(scenario, "secret")
+    scenario.answer(MetadataRequest, scenario.metadata(errors={"secret": code}))
+    with pytest.raises(error):
+        reply.result()
+    assert not scenario.errors
+
+
+def test_an_error_of_the_whole_answer_is_no_empty_cluster(scenario: Scenario) -> None:
+    reply = look_up(scenario)
+    scenario.answer(MetadataRequest, MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
+    with pytest.raises(BrokerError, match="looking up topics"):
+        reply.result()
+
+
+def test_a_look_up_without_an_answer_is_repeated_until_it_is_given_up(scenario: Scenario) -> None:
+    reply = look_up(scenario, "orders")
+    scenario.fail(MetadataRequest)
+    assert "the broker hung up" in reply.waiting_for
+    scenario.advance(100)
+    scenario.fail(MetadataRequest)
+    reply.abandon()
+    scenario.advance(10_000)
+    assert not scenario.pending(MetadataRequest)
+
+
+def test_a_look_up_that_cannot_be_answered_fails(scenario: Scenario) -> None:
+    reply = look_up(scenario, "orders")
+    scenario.fail(MetadataRequest, KafkaError("no version in common"))
+    with pytest.raises(KafkaError, match="no version"):
+        reply.result()

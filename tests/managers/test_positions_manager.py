@@ -1,0 +1,350 @@
+"""From an assigned partition to one with a position: committed offset, reset policy, seek."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.errors import (
+    GroupAuthorizationError,
+    IllegalStateError,
+    KafkaError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationError,
+)
+from kwire.events import Assign, GetPosition, Reply, ResetPositions, ResetTo, Seek
+from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.list_offsets import ListOffsetsRequest
+from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
+from kwire.states.partition import PartitionState
+
+if TYPE_CHECKING:
+    from tests.managers.scenario import Scenario
+
+O0 = TopicPartition("orders", 0)
+O1 = TopicPartition("orders", 1)
+LATEST, EARLIEST = -1, -2
+MakeScenario = Callable[..., "Scenario"]
+
+
+def state(scenario: Scenario, tp: TopicPartition) -> PartitionState:
+    return scenario.partition(tp).machine.state
+
+
+def timestamps(scenario: Scenario) -> list[int]:
+    """The times asked for, request by request."""
+    return [
+        partition.timestamp
+        for request in scenario.requests(ListOffsetsRequest)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
+def position(scenario: Scenario, tp: TopicPartition) -> Reply[int]:
+    reply: Reply[int] = Reply()
+    scenario.post(GetPosition(tp, reply))
+    return reply
+
+
+def assigned(scenario: Scenario, *partitions: TopicPartition) -> Scenario:
+    """With the group's coordinator known: the next thing is the offset fetch's answer."""
+    scenario.assign(*partitions)
+    scenario.serve()
+    return scenario
+
+
+# --- committed offset, then policy ------------------------------------------------------------------------------
+
+
+def test_a_committed_offset_is_the_position(scenario: Scenario) -> None:
+    assigned(scenario, O0)
+    scenario.answer_committed({O0: 7})
+    assert state(scenario, O0) is PartitionState.FETCHING
+    assert scenario.request(FetchRequest).topics[0].partitions[0].fetch_offset == 7
+    assert position(scenario, O0).result() == 7
+
+
+def test_without_a_group_the_policy_decides_at_once(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(group_id=None, auto_offset_reset="earliest")
+    assigned(scenario, O0)
+    assert timestamps(scenario) == [EARLIEST]
+    assert not scenario.pending(FindCoordinatorRequest)
+
+
+@pytest.mark.parametrize(("policy", "timestamp"), [("latest", LATEST), ("earliest", EARLIEST)])
+def test_without_a_committed_offset_the_policy_decides(
+    make_scenario: MakeScenario, policy: str, timestamp: int
+) -> None:
+    scenario = assigned(make_scenario(auto_offset_reset=policy), O0)
+    scenario.answer_committed({O0: -1})
+    assert state(scenario, O0) is PartitionState.AWAIT_RESET
+    assert timestamps(scenario) == [timestamp]
+    scenario.answer_offsets({O0: 33})
+    assert state(scenario, O0) is PartitionState.FETCHING
+    assert scenario.partition(O0).consumed == OffsetAndMetadata(33, leader_epoch=5)
+
+
+def test_by_duration_asks_for_the_time_that_long_ago_and_falls_back_to_the_end(make_scenario: MakeScenario) -> None:
+    scenario = assigned(make_scenario(auto_offset_reset="by_duration:PT1H"), O0)
+    scenario.wall_clock_ms = 1_700_000_000_000
+    scenario.answer_committed({O0: -1})
+    assert timestamps(scenario) == [1_700_000_000_000 - 3_600_000]
+    scenario.answer_offsets({O0: -1})  # every record is older
+    assert timestamps(scenario) == [LATEST]
+    scenario.answer_offsets({O0: 50})
+    assert position(scenario, O0).result() == 50
+
+
+def test_policy_none_is_raised_by_every_poll_until_a_seek(make_scenario: MakeScenario) -> None:
+    scenario = assigned(make_scenario(auto_offset_reset="none"), O0, O1)
+    scenario.answer_committed({O0: -1, O1: -1})
+    for _ in range(3):
+        assert scenario.take_error(NoOffsetForPartitionError).partitions == {O0, O1}
+        assert not scenario.errors
+        scenario.poll()
+    scenario.events.clear()
+    scenario.seek(O0, 5)
+    scenario.poll()
+    assert scenario.take_error(NoOffsetForPartitionError).partitions == {O1}
+    scenario.seek(O1, 5)
+    scenario.poll()
+    assert not scenario.errors
+    assert not scenario.pending(ListOffsetsRequest)
+
+
+def test_policy_none_does_not_complain_before_the_assigned_callback_has_had_its_chance_to_seek(
+    make_scenario: MakeScenario,
+) -> None:
+    scenario = make_scenario(auto_offset_reset="none")
+    scenario.start_joining("orders")
+    scenario.join()
+    scenario.sync(O0)
+    scenario.advance(1_000)
+    scenario.seek(O0, 5)
+    scenario.run_callback()
+    assert not scenario.errors
+    assert not scenario.pending(OffsetFetchRequest)
+
+
+# --- position() -------------------------------------------------------------------------------------------------
+
+
+def test_position_waits_and_says_what_for(scenario: Scenario) -> None:
+    assigned(scenario, O0)
+    reply = position(scenario, O0)
+    assert reply.waiting_for == "the committed offset of orders-0"
+    scenario.answer_committed({O0: -1})
+    scenario.turn()
+    assert "ListOffsets for orders-0" in reply.waiting_for
+    scenario.answer_offsets({O0: 3})
+    assert reply.result() == 3
+
+
+def test_position_in_the_assigned_callback_loads_what_it_needs(scenario: Scenario) -> None:
+    scenario.start_joining("orders")
+    scenario.join()
+    scenario.sync(O0, O1)
+    reply = position(scenario, O0)
+    topics = scenario.request(OffsetFetchRequest).groups[0].topics or ()
+    assert [topic.partition_indexes for topic in topics] == [[0]]
+    scenario.answer_committed({O0: 7})
+    assert reply.result() == 7
+
+
+def test_position_of_a_partition_that_is_not_assigned_is_refused(scenario: Scenario) -> None:
+    assert isinstance(error_of(position(scenario, O0)), IllegalStateError)
+
+
+def test_position_without_an_offset_and_without_a_policy_is_refused(make_scenario: MakeScenario) -> None:
+    scenario = assigned(make_scenario(auto_offset_reset="none"), O0)
+    reply = position(scenario, O0)
+    scenario.answer_committed({O0: -1})
+    assert isinstance(error_of(reply), NoOffsetForPartitionError)
+
+
+def test_position_fails_with_the_reason_when_the_offset_is_refused_and_asks_again_when_called_again(
+    scenario: Scenario,
+) -> None:
+    assigned(scenario, O0)
+    reply = position(scenario, O0)
+    scenario.answer_committed({O0: -1}, {O0: ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+    assert isinstance(error_of(reply), TopicAuthorizationError)
+    again = position(scenario, O0)
+    scenario.answer_committed({O0: 4})
+    assert again.result() == 4
+
+
+def test_a_position_nobody_waits_for_any_more_is_forgotten(scenario: Scenario) -> None:
+    assigned(scenario, O0)
+    reply = position(scenario, O0)
+    reply.abandon()
+    scenario.turn()
+    scenario.answer_committed({O0: 4})
+    assert not reply.done
+
+
+def error_of(reply: Reply[int]) -> KafkaError:
+    assert reply.done
+    with pytest.raises(KafkaError) as caught:
+        reply.result()
+    return caught.value
+
+
+# --- seek -------------------------------------------------------------------------------------------------------
+
+
+def test_a_seek_wins_over_the_committed_offset_under_way(scenario: Scenario) -> None:
+    assigned(scenario, O0)
+    scenario.seek(O0, 99)
+    scenario.answer_committed({O0: 7})
+    assert scenario.partition(O0).fetch_offset == 99
+
+
+def test_a_seek_wins_over_the_reset_under_way(make_scenario: MakeScenario) -> None:
+    scenario = assigned(make_scenario(auto_offset_reset="earliest"), O0)
+    scenario.answer_committed({O0: -1})
+    scenario.seek(O0, 99)
+    scenario.answer_offsets({O0: 0})
+    assert scenario.partition(O0).fetch_offset == 99
+
+
+def test_a_refusal_that_comes_after_a_seek_is_nobodys_business(make_scenario: MakeScenario) -> None:
+    scenario = assigned(make_scenario(auto_offset_reset="earliest"), O0)
+    scenario.answer_committed({O0: -1})
+    scenario.seek(O0, 99)
+    scenario.answer_offsets({O0: -1}, {O0: ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+    assert not scenario.errors
+
+
+def test_another_reset_replaces_the_one_under_way(make_scenario: MakeScenario) -> None:
+    scenario = assigned(make_scenario(auto_offset_reset="earliest"), O0)
+    scenario.answer_committed({O0: -1})
+    reset(scenario, ResetTo.LATEST, O0)
+    assert timestamps(scenario) == [EARLIEST, LATEST]
+    scenario.answer_offsets({O0: 0})
+    assert state(scenario, O0) is PartitionState.AWAIT_RESET
+    scenario.answer_offsets({O0: 77})
+    assert scenario.partition(O0).fetch_offset == 77
+
+
+def test_the_same_reset_twice_is_asked_once(scenario: Scenario) -> None:
+    scenario.start_fetching(O0, offset=5)
+    reset(scenario, ResetTo.EARLIEST, O0)
+    reset(scenario, ResetTo.EARLIEST, O0)
+    scenario.serve()
+    assert timestamps(scenario) == [EARLIEST]
+
+
+def test_a_reset_of_no_partitions_means_all(scenario: Scenario) -> None:
+    scenario.start_fetching(O0, O1, offset=5)
+    reset(scenario, ResetTo.EARLIEST)
+    assert timestamps(scenario) == [EARLIEST, EARLIEST]
+
+
+def reset(scenario: Scenario, to: ResetTo, *partitions: TopicPartition) -> Reply[None]:
+    reply: Reply[None] = Reply()
+    scenario.post(ResetPositions(frozenset(partitions), to, reply))
+    return reply
+
+
+def test_partitions_that_are_not_assigned_cannot_be_sought_or_reset(scenario: Scenario) -> None:
+    reply: Reply[None] = Reply()
+    scenario.post(Seek(O0, OffsetAndMetadata(1), reply))
+    for refused in (reply, reset(scenario, ResetTo.LATEST, O1)):
+        with pytest.raises(IllegalStateError):
+            refused.result()
+
+
+def test_an_offset_found_for_an_older_assignment_is_not_used(scenario: Scenario) -> None:
+    assigned(scenario, O0)
+    scenario.assign(O1)
+    scenario.assign(O0)
+    scenario.answer_committed({O0: 7})
+    assert state(scenario, O0) is PartitionState.INITIALIZING
+    scenario.answer_committed({O1: 7})
+    scenario.answer_committed({O0: 8})
+    assert scenario.partition(O0).fetch_offset == 8
+
+
+# --- out of range -----------------------------------------------------------------------------------------------
+
+
+def out_of_range(scenario: Scenario) -> None:
+    data = PartitionData(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=100)
+    scenario.answer(FetchRequest, FetchResponse(responses=[FetchableTopicResponse(topic="orders", partitions=[data])]))
+
+
+def test_an_offset_out_of_range_is_reset_by_the_policy(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(auto_offset_reset="earliest")
+    scenario.start_fetching(O0, offset=5)
+    epoch = scenario.partition(O0).epoch
+    out_of_range(scenario)
+    assert timestamps(scenario) == [EARLIEST]
+    assert scenario.views[-1].epochs[O0] != epoch  # what is buffered from the old position is dropped
+    scenario.answer_offsets({O0: 100})
+    assert scenario.request(FetchRequest).topics[0].partitions[0].fetch_offset == 100
+
+
+def test_an_offset_out_of_range_without_a_policy_is_raised_with_the_offset_until_a_seek(
+    make_scenario: MakeScenario,
+) -> None:
+    scenario = make_scenario(auto_offset_reset="none")
+    scenario.start_fetching(O0, offset=5)
+    out_of_range(scenario)
+    assert scenario.take_error(OffsetOutOfRangeError).offsets == {O0: 5}
+    scenario.poll()
+    assert scenario.take_error(OffsetOutOfRangeError).offsets == {O0: 5}
+    assert isinstance(error_of(position(scenario, O0)), OffsetOutOfRangeError)
+    scenario.seek(O0, 100)
+    scenario.poll()
+    assert not scenario.errors
+    assert scenario.request(FetchRequest).topics[0].partitions[0].fetch_offset == 100
+
+
+# --- refused ----------------------------------------------------------------------------------------------------
+
+
+def test_what_was_refused_is_asked_again_with_the_next_poll_only(scenario: Scenario) -> None:
+    assigned(scenario, O0)
+    for _ in range(3):
+        scenario.answer_committed({O0: -1}, {O0: ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+        scenario.take_error(TopicAuthorizationError)
+        scenario.advance(10_000)
+        assert not scenario.pending(OffsetFetchRequest)
+        scenario.poll()
+    scenario.answer_committed({O0: 4})
+    assert state(scenario, O0) is PartitionState.FETCHING
+    assert not scenario.errors
+
+
+def test_a_reset_that_was_refused_is_asked_again_with_the_next_poll_only(make_scenario: MakeScenario) -> None:
+    scenario = assigned(make_scenario(auto_offset_reset="earliest"), O0)
+    scenario.answer_committed({O0: -1})
+    scenario.answer_offsets({O0: -1}, {O0: ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+    scenario.take_error(TopicAuthorizationError)
+    scenario.advance(10_000)
+    assert not scenario.pending(ListOffsetsRequest)
+    scenario.poll()
+    assert timestamps(scenario) == [EARLIEST]
+
+
+def test_a_group_without_permission_is_told_to_every_poll(scenario: Scenario) -> None:
+    scenario.post(Assign(frozenset({O0}), Reply()))
+    for _ in range(3):
+        scenario.answer(FindCoordinatorRequest, scenario.coordinator(error=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        scenario.take_error(GroupAuthorizationError)
+        scenario.events.clear()
+        scenario.poll()
+        scenario.advance(1_000)
+    scenario.events.clear()
+    scenario.serve()
+    scenario.poll()
+    scenario.answer_committed({O0: 4})
+    assert state(scenario, O0) is PartitionState.FETCHING
