@@ -13,7 +13,7 @@ JAVA_CLASSES = {
     "sticky": f"{_PACKAGE}StickyAssignor",
     "cooperative-sticky": f"{_PACKAGE}CooperativeStickyAssignor",
 }
-SUPPORTED = ("range",)
+SUPPORTED = ("range", "roundrobin")
 
 VALID = ", ".join((*SUPPORTED, *(JAVA_CLASSES[name] for name in SUPPORTED)))
 

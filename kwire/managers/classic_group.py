@@ -1,4 +1,6 @@
-"""Membership in a group of the classic protocol: fires the events of `states.classic_group`, performs its effects.
+"""Membership in a group of the classic protocol. Long, because a rebalance is one story, told in the order it happens.
+
+Fires the events of `states.classic_group` and performs their effects.
 
 Follow a rebalance here: a heartbeat says REBALANCE_IN_PROGRESS -> `rejoin_needed` -> the application thread is asked
 to revoke -> `on_callback_completed` -> JoinGroup -> (the leader assigns) -> SyncGroup -> the application thread is
@@ -11,23 +13,22 @@ attempt, so what was under way before can no longer change anything.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
-from kwire.assignors.base import NO_RACKS, Assignor, MemberSubscription
+from kwire.assignors.base import Assignor
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
 from kwire.errors import InconsistentGroupProtocolError, KafkaError, ProtocolError
 from kwire.events import CallbackKind, ErrorRaised, Reply, RunCallback
 from kwire.managers.base import Deliver, RequestState
+from kwire.managers.classic_leader import ClassicLeader, Plan
 from kwire.managers.classic_requests import (
     join_request,
     leave_request,
-    partition_counts,
     read_assignment,
     read_subscriptions,
-    replica_racks,
     sync_request,
 )
 from kwire.managers.find_coordinator import FindCoordinatorManager
@@ -69,7 +70,7 @@ class ClassicGroupManager:
         backoff: Backoff,
     ) -> None:
         self._config = config
-        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self._leader = ClassicLeader(assignors, metadata)
         self._subscription = subscription
         self._coordinator = coordinator
         self._metadata = metadata
@@ -85,9 +86,6 @@ class ClassicGroupManager:
         self._reason = ""
         self._leave_reply: Reply[None] | None = None
         self._protocol_name = ""
-        self._members: Mapping[str, MemberSubscription] | None = None
-        self._watched: frozenset[str] = frozenset()
-        self._assigned_counts: dict[str, int] = {}
         self._assigned: frozenset[TopicPartition] = frozenset()
         metadata.on_update.append(self._on_metadata)
 
@@ -231,7 +229,7 @@ class ClassicGroupManager:
                 self._maybe_begin()
             case ClassicState.PARTITIONS_ASSIGNED if self._subscription.all_have_positions:
                 self._fire(ClassicEvent.POSITIONS_KNOWN)
-            case ClassicState.COMPLETING_REBALANCE if self._members is not None:
+            case ClassicState.COMPLETING_REBALANCE if self._leader.has_to_assign:
                 self._maybe_assign()
             case _:
                 pass
@@ -270,7 +268,7 @@ class ClassicGroupManager:
         topics = self._subscription.topics
         self._send(
             UnsentRequest(
-                request=join_request(self._config, self._identity, self._assignors.values(), topics, self._reason),
+                request=join_request(self._config, self._identity, self._leader.assignors, topics, self._reason),
                 destination=destination,
                 on_answer=partial(self._on_join_answer, attempt),
                 on_failure=partial(self._on_unanswered, attempt, destination, ClassicEvent.JOIN_FAILED),
@@ -310,39 +308,28 @@ class ClassicGroupManager:
         self._set_identity(self._identity._replace(generation_id=answer.generation_id, member_id=answer.member_id))
         self._protocol_name = answer.protocol_name or ""
         if answer.leader == answer.member_id and not answer.skip_assignment:
-            self._members = members
+            self._leader.lead(self._protocol_name, members)
             self._fire(ClassicEvent.JOINED_AS_LEADER)
         else:
-            self._watch(frozenset())
+            self._leader.follow()
             self._fire(ClassicEvent.JOINED_AS_FOLLOWER)
 
     # --- the leader's part ----------------------------------------------------------------------------------
 
     def _maybe_assign(self) -> None:
-        """Assign once the metadata covers every topic that any member wants."""
-        assert self._members is not None
-        members = self._members
-        wanted = frozenset[str]().union(*(member.topics for member in members.values()))
-        cluster = self._metadata.cluster
-        self._watch(wanted)
-        if not self._metadata.has_looked_for(wanted):
-            return  # what is newly watched is asked for at once, and `poll` comes back
-        self._members = None
-        self._assigned_counts = partition_counts(wanted, cluster)
-        assignor = self._assignors.get(self._protocol_name)
-        if assignor is None:
-            self._refuse_join(InconsistentGroupProtocolError(f"the group chose assignor {self._protocol_name!r}"))
+        try:
+            plan = self._leader.assign()
+        except InconsistentGroupProtocolError as error:
+            self._refuse_join(error)
             return
-        racks = replica_racks(wanted, cluster) if any(member.rack for member in members.values()) else NO_RACKS
-        self._send_sync(assignor.assign(self._assigned_counts, members, partition_racks=racks))
+        if plan is not None:
+            self._send_sync(plan)
 
     def _on_metadata(self, now_ms: float) -> None:
         """Pattern members rejoin when their topics change, the leader when partitions were added or removed."""
         if self._match_pattern():
             self.rejoin_needed("topics that match the pattern changed")
-        # The leader alone watches; a topic that was missing when it assigned counts as one that changed.
-        counts = partition_counts(self._watched, self._metadata.cluster)
-        if self.state in _AFTER_SYNC and counts != self._assigned_counts:
+        if self.state in _AFTER_SYNC and self._leader.topics_changed:
             self.rejoin_needed("the partitions of a topic changed")
 
     def _match_pattern(self) -> bool:
@@ -350,7 +337,7 @@ class ClassicGroupManager:
 
     # --- SyncGroup ------------------------------------------------------------------------------------------
 
-    def _send_sync(self, plan: Mapping[str, Sequence[TopicPartition]]) -> None:
+    def _send_sync(self, plan: Plan) -> None:
         destination = self._coordinator.destination
         if destination is None:
             self._fire(ClassicEvent.SYNC_FAILED)
@@ -468,7 +455,7 @@ class ClassicGroupManager:
 
     def _start_attempt(self) -> int:
         self._attempt += 1
-        self._members = None
+        self._leader.stop()
         self._request.cancelled()
         return self._attempt
 
@@ -478,12 +465,8 @@ class ClassicGroupManager:
             self._start_attempt()
 
     def _forget_member(self) -> None:
-        self._watch(frozenset())
+        self._leader.follow()
         self._set_identity(self._identity._replace(generation_id=NO_GENERATION, member_id=NO_MEMBER_ID))
-
-    def _watch(self, topics: frozenset[str]) -> None:
-        self._watched, self._assigned_counts = topics, {}
-        self._metadata.watch(topics)
 
     def _set_identity(self, identity: GroupIdentity) -> None:
         self._identity = identity

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from kwire.assignors.base import Assignor, MemberSubscription
-from kwire.cluster import ClusterSnapshot
 from kwire.config import ConsumerConfig
 from kwire.managers.membership import GroupIdentity
 from kwire.model import TopicPartition
@@ -97,22 +96,6 @@ def _read_subscription(member: JoinGroupResponseMember) -> MemberSubscription:
         rack=subscription.rack_id,
         user_data=subscription.user_data,
     )
-
-
-def partition_counts(topics: Iterable[str], cluster: ClusterSnapshot) -> dict[str, int]:
-    """How many partitions each topic has; topics that do not exist are left out."""
-    return {topic: len(cluster.topics[topic].partitions) for topic in topics if topic in cluster.topics}
-
-
-def replica_racks(topics: Iterable[str], cluster: ClusterSnapshot) -> dict[TopicPartition, frozenset[str]]:
-    """On which racks each partition has replicas (KIP-881). Brokers that do not name theirs are on none."""
-    racks = {node.id: node.rack for node in cluster.nodes.values() if node.rack}
-    return {
-        TopicPartition(topic, number): frozenset(racks[node_id] for node_id in partition.replicas if node_id in racks)
-        for topic in topics
-        if topic in cluster.topics
-        for number, partition in cluster.topics[topic].partitions.items()
-    }
 
 
 def write_assignment(partitions: Iterable[TopicPartition]) -> bytes:

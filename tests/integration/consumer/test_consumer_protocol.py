@@ -20,7 +20,13 @@ from confluent_kafka.cimpl import NewTopic
 from kafka_cluster import KafkaCluster
 
 from kwire import Consumer, OffsetAndMetadata, RebalanceConsumer, RebalanceListener, SubscriptionPattern, TopicPartition
-from kwire.errors import InvalidRegularExpressionError, UnreleasedInstanceIdError, UnsupportedAssignorError
+from kwire.errors import (
+    InvalidArgumentError,
+    InvalidRegularExpressionError,
+    UnreleasedInstanceIdError,
+    UnsupportedAssignorError,
+    UnsupportedVersionError,
+)
 from kwire.protocol.framing import Framing
 from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -393,6 +399,16 @@ def test_the_broker_matches_an_expression(
     consumer.commit_sync()
     consumer.subscribe([names[0]])
     poll_until(lambda: consumer.assignment() == {TopicPartition(names[0], 0)}, consumer)
+
+
+def test_only_the_consumer_protocol_takes_expressions_for_the_broker(
+    group_id: str, open_consumer: OpenConsumer
+) -> None:
+    classic = open_consumer(group_id=group_id)
+    with pytest.raises(UnsupportedVersionError, match=r'group_protocol="consumer".*re\.compile'):
+        classic.subscribe(SubscriptionPattern("a.*"))
+    with pytest.raises(InvalidArgumentError, match="cannot be empty"):
+        SubscriptionPattern("")
 
 
 def test_an_expression_the_broker_cannot_read_is_refused(
