@@ -17,6 +17,8 @@ from kwire.errors import CommitFailedError, IllegalStateError, InvalidGroupIdErr
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    import kafka as kafka_python
+
     from tests.integration.conftest import MakeTopic, Produce, RunningKafka
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, PollUntil, Read
 
@@ -79,6 +81,27 @@ def test_members_share_and_take_over(
     poll_until(lambda: shared_out(name, first, third), first, third)
 
 
+class PythonMember(threading.Thread):
+    """kafka-python joins within one poll or not at all, so it polls on a thread of its own, with time to join."""
+
+    def __init__(self, consumer: kafka_python.KafkaConsumer, values: list[bytes | None]) -> None:
+        super().__init__()
+        self._consumer = consumer
+        self._values = values
+        self._stopped = threading.Event()
+        self.share: frozenset[TopicPartition] = frozenset()
+
+    def run(self) -> None:
+        while not self._stopped.is_set():
+            for records in self._consumer.poll(timeout_ms=500).values():
+                self._values.extend(record.value for record in records)
+            self.share = frozenset(TopicPartition(tp.topic, tp.partition) for tp in self._consumer.assignment())
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.join()
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*is deprecated. Use files:DeprecationWarning")  # kafka-python, on import
 def test_a_group_of_three_clients(
@@ -110,36 +133,39 @@ def test_a_group_of_three_clients(
     mine = open_consumer(name, group_id=group_id, heartbeat_interval_ms=100)
     values: list[bytes | None] = []
 
-    def has_settled() -> bool:
+    def poll_others() -> None:
         message = confluent.poll(0.02)
         if message is not None:
             values.append(message.value())
-        for records in python.poll(timeout_ms=20).values():
-            values.extend(record.value for record in records)
-        theirs = [*confluent.assignment(), *python.assignment()]
-        everyone = mine.assignment().union(TopicPartition(tp.topic, tp.partition) for tp in theirs)
-        return len(mine.assignment()) == 2 and len(theirs) == 4 and everyone == all_partitions(name)
+        values.extend(record.value for record in mine.poll(0.02))
 
+    def librdkafkas() -> frozenset[TopicPartition]:
+        return frozenset(TopicPartition(tp.topic, tp.partition) for tp in confluent.assignment())
+
+    def has_settled() -> bool:
+        shares = [mine.assignment(), librdkafkas(), python_member.share]
+        return all(len(share) == 2 for share in shares) and frozenset().union(*shares) == all_partitions(name)
+
+    python_member = PythonMember(python, values)
+    python_member.start()
     try:
         until_s = time.monotonic() + 30
         while not has_settled():
-            mine.poll(0.02)
-            assigned = [sorted(tp.partition for tp in client.assignment()) for client in (mine, confluent, python)]
+            poll_others()
+            assigned = [
+                sorted(tp.partition for tp in share)
+                for share in (mine.assignment(), librdkafkas(), python_member.share)
+            ]
             assert time.monotonic() < until_s, f"kwire, librdkafka and kafka-python have {assigned}"
         for number in range(PARTITIONS):
             produce(name, [b"%d" % number], partition=number)
-
-        def have_all() -> bool:
-            has_settled()
-            return len(values) + len(got) == PARTITIONS
-
-        got: list[bytes | None] = []
         until_s = time.monotonic() + 30
-        while not have_all():
-            got += [record.value for record in mine.poll(0.02)]
-            assert time.monotonic() < until_s, (values, got)
-        assert sorted(value or b"" for value in [*values, *got]) == [b"%d" % number for number in range(PARTITIONS)]
+        while len(values) < PARTITIONS:
+            poll_others()
+            assert time.monotonic() < until_s, values
+        assert sorted(value or b"" for value in values) == [b"%d" % number for number in range(PARTITIONS)]
     finally:
+        python_member.stop()
         python.close()
         confluent.close()
 
