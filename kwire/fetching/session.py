@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kwire.model import ZERO_UUID
 from kwire.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -40,14 +41,22 @@ class SessionRequest(NamedTuple):
 
 
 class FetchSession:
-    """The wanted partitions of one broker, and its session."""
+    """The wanted partitions of one broker, and its session.
+
+    Attributes:
+        wanted: What the next request is to bring about.
+        sent: What the broker's half of the session holds since the last request; its answer is held against this.
+        topic_names: The names behind the topic ids that were sent.
+    """
 
     def __init__(self) -> None:
         self._session_id = NO_SESSION_ID
         self._epoch = INITIAL_EPOCH
         self._changed: set[TopicPartition] = set()
-        self._at_broker: dict[TopicPartition, UUID] = {}
+        self._without_id: set[TopicPartition] = set()
         self.wanted: dict[TopicPartition, FetchSpec] = {}
+        self.sent: dict[TopicPartition, FetchSpec] = {}
+        self.topic_names: dict[UUID, str] = {}
 
     def want(self, tp: TopicPartition, spec: FetchSpec) -> None:
         if self.wanted.get(tp) != spec:
@@ -62,25 +71,37 @@ class FetchSession:
         """What to send now. The changes count as sent: an answer or a failure must follow."""
         if self._epoch == INITIAL_EPOCH:
             request = SessionRequest(self._session_id, INITIAL_EPOCH, dict(self.wanted), {})
-            self._at_broker = {tp: spec.topic_id for tp, spec in self.wanted.items()}
+            self.sent.clear()
+            self._without_id.clear()
         else:
             request = self._incremental()
-            for tp in request.forgotten:
-                del self._at_broker[tp]
-            for tp, spec in request.specs.items():
-                self._at_broker[tp] = spec.topic_id
         self._changed.clear()
+        self._count_as_sent(request)
         return request
 
     def _incremental(self) -> SessionRequest:
         specs = {tp: self.wanted[tp] for tp in self._changed if tp in self.wanted}
         forgotten = {
-            tp: self._at_broker[tp]
-            for tp in self._changed & self._at_broker.keys()
+            tp: self.sent[tp].topic_id
+            for tp in self._changed & self.sent.keys()
             # A recreated topic has a new id: the old one is forgotten, the new one added.
-            if tp not in specs or specs[tp].topic_id != self._at_broker[tp]
+            if tp not in specs or specs[tp].topic_id != self.sent[tp].topic_id
         }
         return SessionRequest(self._session_id, self._epoch, specs, forgotten)
+
+    def _count_as_sent(self, request: SessionRequest) -> None:
+        for tp in request.forgotten:
+            del self.sent[tp]
+            self._without_id.discard(tp)
+        for tp, spec in request.specs.items():
+            self.sent[tp] = spec
+            self.topic_names[spec.topic_id] = tp.topic
+            if spec.topic_id == ZERO_UUID:
+                self._without_id.add(tp)
+
+    def can_use_ids(self, request: SessionRequest) -> bool:
+        """Whether every topic of the session has an id, so that the request can be written in Fetch v13 (KIP-516)."""
+        return not self._without_id and ZERO_UUID not in request.forgotten.values()
 
     def answered(self, code: ErrorCode, session_id: int) -> None:
         """Take the session part of an answer."""

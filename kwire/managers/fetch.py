@@ -10,7 +10,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
 from uuid import UUID
 
 from kwire.clock import NEVER_MS, Backoff
@@ -23,7 +22,7 @@ from kwire.managers.base import Deliver, RequestState
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.positions import PositionsManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
-from kwire.model import ZERO_UUID, TopicPartition
+from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.fetch import (
     FetchPartition,
@@ -46,19 +45,12 @@ READ_COMMITTED_MIN_VERSION = 4
 class _Broker:
     """The fetching from one broker."""
 
-    __slots__ = ("request", "session")
+    __slots__ = ("node_id", "request", "session")
 
-    def __init__(self, backoff: Backoff) -> None:
+    def __init__(self, node_id: int, backoff: Backoff) -> None:
+        self.node_id = node_id
         self.session = FetchSession()
         self.request = RequestState(backoff)
-
-
-class _Sent(NamedTuple):
-    """What an answer is held against: the specs of the whole session when the request was made."""
-
-    node_id: int
-    specs: dict[TopicPartition, FetchSpec]
-    names: dict[UUID, str]
 
 
 class FetchManager:
@@ -95,15 +87,15 @@ class FetchManager:
     def poll(self, now_ms: float) -> PollResult:
         self._unblock(now_ms)
         self._take_changes(now_ms)
-        busy = [(node_id, broker) for node_id, broker in self._brokers.items() if broker.session.wanted]
+        busy = [broker for broker in self._brokers.values() if broker.session.wanted]
         wake_at_ms = min(self._blocked.values(), default=NEVER_MS)
         room_bytes = self._buffer.room_bytes(self._config.fetch_buffer_bytes, self._subscription.view.paused)
         if room_bytes <= 0 or not busy:
             return PollResult([], wake_at_ms)
         requests: list[AnyUnsentRequest] = []
-        for node_id, broker in busy:
+        for broker in busy:
             if broker.request.ready(now_ms):
-                requests.append(self._request(node_id, broker, room_bytes // len(busy)))
+                requests.append(self._request(broker, room_bytes // len(busy)))
             wake_at_ms = min(wake_at_ms, broker.request.wake_at_ms)
         return PollResult(requests, wake_at_ms)
 
@@ -167,19 +159,15 @@ class FetchManager:
             del self._broker_of[tp]
         if node_id is not None and spec is not None:
             if node_id not in self._brokers:
-                self._brokers[node_id] = _Broker(self._backoff)
+                self._brokers[node_id] = _Broker(node_id, self._backoff)
             self._broker_of[tp] = node_id
             self._brokers[node_id].session.want(tp, spec)
 
     # --- one request ----------------------------------------------------------------------------------------
 
-    def _request(self, node_id: int, broker: _Broker, room_bytes: int) -> AnyUnsentRequest:
-        specs = dict(broker.session.wanted)
+    def _request(self, broker: _Broker, room_bytes: int) -> AnyUnsentRequest:
         session = broker.session.next_request()
         broker.request.sent()
-        names = {spec.topic_id: tp.topic for tp, spec in specs.items()}
-        with_ids = ZERO_UUID not in names and ZERO_UUID not in session.forgotten.values()
-        sent = _Sent(node_id, specs, names)
         return UnsentRequest(
             request=self._message(
                 session,
@@ -187,11 +175,11 @@ class FetchManager:
                 max_bytes=max(1, min(self._config.fetch_max_bytes, room_bytes)),
                 max_wait_ms=self._config.fetch_max_wait_ms,
             ),
-            destination=Destination(self._metadata.cluster.nodes[node_id], Channel.FETCH),
-            on_answer=partial(self._on_answer, broker, sent),
-            on_failure=partial(self._on_failure, broker, node_id),
+            destination=Destination(self._metadata.cluster.nodes[broker.node_id], Channel.FETCH),
+            on_answer=partial(self._on_answer, broker),
+            on_failure=partial(self._on_failure, broker),
             min_version=READ_COMMITTED_MIN_VERSION,
-            max_version=None if with_ids else LAST_VERSION_WITH_NAMES,
+            max_version=None if broker.session.can_use_ids(session) else LAST_VERSION_WITH_NAMES,
             timeout_ms=self._config.request_timeout_ms + self._config.fetch_max_wait_ms,
         )
 
@@ -227,12 +215,12 @@ class FetchManager:
 
     # --- its answer -----------------------------------------------------------------------------------------
 
-    def _on_failure(self, broker: _Broker, node_id: int, error: KafkaError, now_ms: float) -> None:
+    def _on_failure(self, broker: _Broker, error: KafkaError, now_ms: float) -> None:
         broker.session.failed()
         broker.request.failed(now_ms)
         self._metadata.request_update()
         for tp in broker.session.wanted:
-            self._unfollow(tp, node_id)
+            self._unfollow(tp, broker.node_id)
         if not error.retriable:
             self._deliver(ErrorRaised(error))
 
@@ -243,28 +231,28 @@ class FetchManager:
             partition.preferred_replica = None
             self._subscription.touched.add(tp)
 
-    def _on_answer(self, broker: _Broker, sent: _Sent, answer: FetchResponse, now_ms: float) -> None:
+    def _on_answer(self, broker: _Broker, answer: FetchResponse, now_ms: float) -> None:
         code = ErrorCode.of(answer.error_code)
         broker.session.answered(code, answer.session_id)
         if code is not ErrorCode.NONE:
-            log.info("fetch session of broker %d: %s; starting a new one", sent.node_id, code.name)
+            log.info("fetch session of broker %d: %s; starting a new one", broker.node_id, code.name)
             broker.request.failed(now_ms)
             self._metadata.request_update()  # a session over topic ids fails when the ids are out of date
             return
         broker.request.succeeded()
         fetches = [
             fetch
-            for tp, data in _by_partition(answer, sent.names)
-            if (fetch := self._on_partition(tp, data, sent, now_ms)) is not None
+            for tp, data in _by_partition(answer, broker.session.topic_names)
+            if (fetch := self._on_partition(tp, data, broker.session.sent.get(tp), now_ms)) is not None
         ]
         if fetches:
             self._buffer.put(fetches)
             self._on_data()
 
     def _on_partition(
-        self, tp: TopicPartition, data: PartitionData, sent: _Sent, now_ms: float
+        self, tp: TopicPartition, data: PartitionData, spec: FetchSpec | None, now_ms: float
     ) -> CompletedFetch | None:
-        partition, spec = self._subscription.partitions.get(tp), sent.specs.get(tp)
+        partition = self._subscription.partitions.get(tp)
         if partition is None or spec is None:
             return None
         self._subscription.touched.add(tp)
