@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from kwire.model import Header, OffsetAndMetadata, TopicPartition
+    from kwire.model import Header, TopicPartition
 
 
 class KafkaError(Exception):
@@ -241,16 +241,6 @@ class OffsetOutOfRangeError(KafkaError):
         self.offsets = dict(offsets)
         where = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(self.offsets.items()))
         super().__init__(f"fetch position out of range and auto_offset_reset=none: {where}; seek to a valid offset")
-
-
-class LogTruncationError(OffsetOutOfRangeError):
-    """The log was truncated below the position (KIP-320)."""
-
-    def __init__(
-        self, offsets: Mapping[TopicPartition, int], divergent: Mapping[TopicPartition, OffsetAndMetadata]
-    ) -> None:
-        super().__init__(offsets)
-        self.divergent = dict(divergent)
 
 
 class RecordDeserializationError(KafkaError):

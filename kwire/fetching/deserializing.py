@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from kwire.config import Deserialize, Deserializer
 from kwire.errors import RecordDeserializationError
 from kwire.fetching.partition_records import PartitionRecords, epoch_or_none
-from kwire.model import K, OffsetAndMetadata, Record, V
+from kwire.model import K, OffsetAndMetadata, V
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,18 +63,6 @@ def deserialize_chunk(
         deserialized_values=None if values is None else values[:row],
     )
     return good, _error(chunk, origin, row, reason)
-
-
-def make_records(chunk: PartitionRecords[bytes, bytes], deserializers: Deserializers[K, V]) -> list[Record[K, V]]:
-    """All rows as records.
-
-    Raises:
-        RecordDeserializationError: A deserializer failed; for what lies in front of the record: `deserialize_chunk`.
-    """
-    good, error = deserialize_chunk(chunk, deserializers)
-    if error is not None:
-        raise error
-    return list(good)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from kwire.managers.classic_requests import (
     sync_request,
 )
 from kwire.managers.find_coordinator import FindCoordinatorManager
-from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity, match_pattern
+from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity, match_pattern, warn_of_overdue_poll
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
 from kwire.model import ConsumerGroupMetadata, TopicPartition
@@ -210,11 +210,7 @@ class ClassicGroupManager:
             self._identity = self._identity._replace(member_id=kept_member_id)
 
     def on_poll_overdue(self, now_ms: float) -> None:
-        log.warning(
-            "no poll for max_poll_interval_ms=%d: leaving group %s; poll more often or make max_poll_records smaller",
-            self._config.max_poll_interval_ms,
-            self._identity.group_id,
-        )
+        warn_of_overdue_poll(self._config)
         self._reason = "the application has not polled for max_poll_interval_ms"
         self._polled = False
         self._fire(ClassicEvent.POLL_OVERDUE)

@@ -33,7 +33,7 @@ from kwire.managers.consumer_heartbeat import (
 )
 from kwire.managers.consumer_reconciliation import Reconciler, read_target
 from kwire.managers.find_coordinator import FindCoordinatorManager
-from kwire.managers.membership import NO_GENERATION, GroupIdentity, PollTimer, match_pattern
+from kwire.managers.membership import NO_GENERATION, GroupIdentity, PollTimer, match_pattern, warn_of_overdue_poll
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.topic_names import TopicNames
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
@@ -209,11 +209,7 @@ class ConsumerGroupManager:
             return NEVER_MS
         if not self._poll_timer.expired(now_ms):
             return self._poll_timer.expires_at_ms()
-        log.warning(
-            "no poll for max_poll_interval_ms=%d: leaving group %s; poll more often or make max_poll_records smaller",
-            self._config.max_poll_interval_ms,
-            self._group_id,
-        )
+        warn_of_overdue_poll(self._config)
         self._polled, self._overdue = False, True
         self._leave()
         return NEVER_MS

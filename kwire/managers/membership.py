@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 from kwire.config import ConsumerConfig
 from kwire.events import Reply
@@ -16,6 +17,8 @@ from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.protocol.error_codes import ErrorCode
 from kwire.subscription.subscription import Subscription
+
+log = logging.getLogger(__name__)
 
 NO_GENERATION = -1
 NO_MEMBER_ID = ""
@@ -32,10 +35,6 @@ class GroupIdentity(NamedTuple):
     @property
     def is_member(self) -> bool:
         return self.generation_id != NO_GENERATION
-
-
-Identify: TypeAlias = Callable[[], GroupIdentity]
-"""Asks for the identity at the moment a request is made: the generation may have changed since it was wanted."""
 
 
 class Membership(Protocol):
@@ -103,3 +102,12 @@ class PollTimer:
 
     def expired(self, now_ms: float) -> bool:
         return now_ms >= self.expires_at_ms()
+
+
+def warn_of_overdue_poll(config: ConsumerConfig) -> None:
+    """Say in the log why a member leaves that the application thinks it still is."""
+    log.warning(
+        "no poll for max_poll_interval_ms=%d: leaving group %s; poll more often or make max_poll_records smaller",
+        config.max_poll_interval_ms,
+        config.group_id,
+    )

@@ -9,7 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
@@ -23,7 +23,7 @@ from kwire.errors import (
 from kwire.events import Commit, CommitAsync, CommitCompleted, Reply
 from kwire.managers.base import Deliver, RequestState
 from kwire.managers.find_coordinator import FindCoordinatorManager
-from kwire.managers.membership import GroupIdentity
+from kwire.managers.membership import GroupIdentity, Membership
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
 from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
@@ -52,17 +52,6 @@ _LOST = frozenset(
     }
 )
 _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
-
-
-class Committer(Protocol):
-    """What a commit needs to know of the membership, and tells it."""
-
-    def identity(self) -> GroupIdentity: ...
-    @property
-    def is_joining(self) -> bool: ...
-    def on_membership_lost(self, code: ErrorCode) -> None: ...
-    def on_stale_epoch(self) -> None: ...
-    def on_group_rebalancing(self, reason: str) -> None: ...
 
 
 class _PendingCommit:
@@ -108,7 +97,7 @@ class OffsetCommitManager:
         config: ConsumerConfig,
         subscription: Subscription,
         coordinator: FindCoordinatorManager,
-        member: Committer,
+        member: Membership,
         deliver: Deliver,
         backoff: Backoff,
     ) -> None:
@@ -208,7 +197,7 @@ class OffsetCommitManager:
         if not self._config.enable_auto_commit or not self._subscription.partitions:
             self._auto_commit_at_ms = NEVER_MS
             return NEVER_MS
-        if self._auto_commit_at_ms is NEVER_MS:
+        if self._auto_commit_at_ms == NEVER_MS:
             self._auto_commit_at_ms = now_ms + self._config.auto_commit_interval_ms
         if now_ms >= self._auto_commit_at_ms:
             self._auto_commit_at_ms = now_ms + max(MIN_AUTO_COMMIT_INTERVAL_MS, self._config.auto_commit_interval_ms)

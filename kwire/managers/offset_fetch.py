@@ -12,7 +12,7 @@ from kwire.errors import KafkaError, TopicAuthorizationError
 from kwire.events import GetCommitted, Reply
 from kwire.managers.base import RequestState
 from kwire.managers.find_coordinator import FindCoordinatorManager
-from kwire.managers.membership import GroupIdentity
+from kwire.managers.membership import GroupIdentity, Membership
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
@@ -34,18 +34,6 @@ REQUIRE_STABLE_VERSION = 7  # KIP-447
 MAX_VERSION = 9  # v10 names topics by id alone
 _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
-
-
-class Member(Protocol):
-    """What a look-up needs to know of the membership."""
-
-    def identity(self) -> GroupIdentity: ...
-    @property
-    def fetches_as_member(self) -> bool: ...
-    @property
-    def blocks_coordinator(self) -> bool: ...
-    def on_membership_lost(self, code: ErrorCode) -> None: ...
-    def on_stale_epoch(self) -> None: ...
 
 
 class _Answered(Protocol):
@@ -92,7 +80,7 @@ class OffsetFetchManager:
     """Look-ups are retried with back-off until they are answered, refused for good, or given up."""
 
     def __init__(
-        self, group_id: str | None, coordinator: FindCoordinatorManager, member: Member, backoff: Backoff
+        self, group_id: str | None, coordinator: FindCoordinatorManager, member: Membership, backoff: Backoff
     ) -> None:
         self._group_id = group_id
         self._coordinator = coordinator

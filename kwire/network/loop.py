@@ -103,6 +103,7 @@ class NetworkLoop:
             await self._waker.sleep(min(wake_at_ms, close.deadline_ms) - self._now_ms())
         farewell = self._managers.fetch.poll_on_close()
         farewell += self._managers.membership.close(self._now_ms(), leave_group=close.leave_group)
+        self._managers.coordinator.close()
         await self._send_and_await(farewell, close.deadline_ms)
 
     async def _send_and_await(self, requests: Iterable[AnyUnsentRequest], deadline_ms: float) -> None:

@@ -59,10 +59,6 @@ class NetworkThread:
         self._thread.join(min(deadline.remaining_ms() / 1000.0, threading.TIMEOUT_MAX))
         return not self._thread.is_alive()
 
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
     def _main(self) -> None:
         try:
             trio.run(self._run)

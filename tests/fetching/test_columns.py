@@ -14,9 +14,9 @@ import pytest
 from kwire.errors import CorruptRecordError, RecordDeserializationError
 from kwire.fetching.arrow import SCHEMA, to_batches
 from kwire.fetching.columns import Records
-from kwire.fetching.deserializing import Deserializers, deserialize_chunk, make_records
+from kwire.fetching.deserializing import Deserializers, deserialize_chunk
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.model import Header, OffsetAndMetadata, Record, TimestampType, TopicPartition
+from kwire.model import Header, K, OffsetAndMetadata, Record, TimestampType, TopicPartition, V
 from kwire.protocol.record_columns import RecordColumns
 from kwire.protocol.record_headers import HeaderColumns
 
@@ -193,6 +193,14 @@ class Decoding:
         return "none" if data is None else data.decode()
 
 
+def make_records(chunk: PartitionRecords[bytes, bytes], deserializers: Deserializers[K, V]) -> list[Record[K, V]]:
+    """All rows, or the error of the first that cannot be deserialized."""
+    good, error = deserialize_chunk(chunk, deserializers)
+    if error is not None:
+        raise error
+    return list(good)
+
+
 def test_a_callable_is_given_bytes_and_never_null() -> None:
     records = make_records(chunk_of(ROWS), Deserializers(key=bytes.decode, value=len))
     assert [(record.key, record.value) for record in records] == [("k1", 9), (None, 0), ("k3", None)]
@@ -262,7 +270,7 @@ def test_the_earlier_failure_counts_and_the_key_comes_first(rows: list[Row], ori
     assert (error.origin, error.offset) == (origin, offset)
 
 
-def test_make_records_raises_the_error_and_an_object_may_fail_too() -> None:
+def test_the_error_names_the_record_and_an_object_may_fail_too() -> None:
     rows: list[Row] = [(b"ok", None, ()), (b"\xff", None, (Header("h", b"v"),))]
     with pytest.raises(
         RecordDeserializationError, match="the key of orders-0 at offset 101: UnicodeDecodeError"
