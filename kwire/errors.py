@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from kwire.model import Header, TopicPartition
+    from kwire.model import Header, OffsetAndMetadata, TopicPartition
 
 
 class KafkaError(Exception):
@@ -213,6 +213,10 @@ class InconsistentGroupProtocolError(BrokerError):
 # --- offsets -------------------------------------------------------------------------------------------------
 
 
+class AssignorError(KafkaError):
+    """An assignor of your own raised, or made a plan that no group can follow; `__cause__` has the first."""
+
+
 class CommitFailedError(KafkaError):
     """The member was no longer part of the group; its partitions may have a new owner."""
 
@@ -223,6 +227,10 @@ class RetriableCommitFailedError(CommitFailedError, RetriableError):
 
 class RebalanceInProgressError(KafkaError):
     """A commit met a rebalance; poll to finish it, then commit again."""
+
+
+class RebalanceListenerError(KafkaError):
+    """A method of the rebalance listener raised what is not a `KafkaError`; `__cause__` has it."""
 
 
 class NoOffsetForPartitionError(KafkaError):
@@ -241,6 +249,31 @@ class OffsetOutOfRangeError(KafkaError):
         self.offsets = dict(offsets)
         where = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(self.offsets.items()))
         super().__init__(f"fetch position out of range and auto_offset_reset=none: {where}; seek to a valid offset")
+
+
+class LogTruncationError(OffsetOutOfRangeError):
+    """Records up to the position were lost by the cluster, or the topic was recreated; `auto_offset_reset="none"`.
+
+    An unclean leader election does that (KIP-320): what was read behind the divergent offset is gone from the log, and
+    other records are there now.
+
+    Attributes:
+        offsets: The position of each partition.
+        divergent_offsets: Where the log begins to differ from what was read, with the leader epoch in front of it; to
+            go on there: `seek(tp, divergent_offsets[tp])`. A partition whose leader cannot tell is not in here.
+    """
+
+    def __init__(
+        self, offsets: Mapping[TopicPartition, int], divergent_offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        super().__init__(offsets)
+        self.divergent_offsets = dict(divergent_offsets)
+        where = ", ".join(f"{tp} at {offset}{self._parted(tp)}" for tp, offset in sorted(self.offsets.items()))
+        self.args = (f"the log was truncated and auto_offset_reset=none: {where}; seek to go on",)
+
+    def _parted(self, tp: TopicPartition) -> str:
+        divergent = self.divergent_offsets.get(tp)
+        return f" (differs from offset {divergent.offset})" if divergent is not None else ""
 
 
 class RecordDeserializationError(KafkaError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import cast
 
 from kwire.assignors.base import Assignor, MemberSubscription, Plan, RebalanceProtocol
 from kwire.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -14,7 +15,7 @@ from kwire.assignors.plans import check_plan
 from kwire.assignors.range import RangeAssignor
 from kwire.assignors.roundrobin import RoundRobinAssignor
 from kwire.assignors.sticky import StickyAssignor
-from kwire.config.strategy import SUPPORTED
+from kwire.config.strategy import NamedAssignor
 from kwire.errors import ConfigError
 
 __all__ = [
@@ -33,19 +34,18 @@ __all__ = [
 ]
 
 _ALL = (RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor())
-# Those that a consumer can be configured with.
-ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
-    {assignor.name: assignor for assignor in _ALL if assignor.name in SUPPORTED}
-)
+ASSIGNORS: Mapping[str, Assignor] = MappingProxyType({assignor.name: assignor for assignor in _ALL})
 
 
-def resolve(names: Iterable[str]) -> tuple[Assignor, ...]:
-    """The assignors of these names, in order of preference.
+def resolve(strategy: Iterable[str | NamedAssignor]) -> tuple[Assignor, ...]:
+    """The assignors of these names, in order of preference; assignors of the user's own stay what they are.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: there is none of that name, or they share no rebalance protocol.
     """
-    return tuple(map(_find, names))
+    found = tuple(map(_find, strategy))
+    rebalance_protocol(found)
+    return found
 
 
 def rebalance_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
@@ -65,9 +65,18 @@ def _names(protocols: Iterable[RebalanceProtocol]) -> str:
     return ", ".join(protocol.name.lower() for protocol in protocols)
 
 
-def _find(name: str) -> Assignor:
+def _find(one: str | NamedAssignor) -> Assignor:
+    if not isinstance(one, str):
+        return _own(one)
     try:
-        return ASSIGNORS[name]
+        return ASSIGNORS[one]
     except KeyError:
         known = ", ".join(map(repr, ASSIGNORS))
-        raise ConfigError(f"there is no assignor {name!r}; valid for partition_assignment_strategy: {known}") from None
+        raise ConfigError(f"there is no assignor {one!r}; valid for partition_assignment_strategy: {known}") from None
+
+
+def _own(one: NamedAssignor) -> Assignor:
+    missing = [name for name in ("protocols", "subscription_user_data", "assign") if not hasattr(one, name)]
+    if missing:
+        raise ConfigError(f"{one!r} is no assignor: it has no {', '.join(missing)}; derive it from kwire's Assignor")
+    return cast("Assignor", one)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Unpack
 
 from kwire.config import choices
-from kwire.config.choices import GroupProtocol, IsolationLevel, SecurityProtocol
+from kwire.config.choices import GroupProtocol, IsolationLevel, MetadataRecoveryStrategy, SecurityProtocol
 from kwire.config.deserializers import AnyDeserializer, deserializer
 from kwire.config.endpoints import Endpoint, endpoints
 from kwire.config.names import snake_case_name, snake_case_names
@@ -22,7 +22,7 @@ from kwire.config.offset_reset import OffsetReset, ResetKind, offset_reset
 from kwire.config.parsers import MAX_LONG, Parser, boolean, choice, integer, optional_text, text
 from kwire.config.setting import setting, settings_of
 from kwire.config.settings import Settings
-from kwire.config.strategy import assignor_names
+from kwire.config.strategy import NamedAssignor, strategies
 from kwire.errors import ConfigError, InvalidGroupIdError
 
 log = logging.getLogger("kwire.config")
@@ -69,8 +69,8 @@ class ConsumerConfig:
         "Makes this a static member, which keeps its partitions over a restart (KIP-345); unique in the group.",
         optional_text("text that is not blank, or None for a dynamic member"),
     )
-    partition_assignment_strategy: tuple[str, ...] = setting(
-        ("range",), "How the partitions are shared out, the preferred way first.", assignor_names()
+    partition_assignment_strategy: tuple[str | NamedAssignor, ...] = setting(
+        ("range", "cooperative-sticky"), "How the partitions are shared out, the preferred way first.", strategies()
     )
     group_remote_assignor: str | None = setting(
         None,
@@ -130,6 +130,16 @@ class ConsumerConfig:
     )
     allow_auto_create_topics: bool = setting(
         True, "Let the broker create a topic that is subscribed to and missing, if it does that.", boolean()
+    )
+    metadata_recovery_strategy: MetadataRecoveryStrategy = setting(
+        MetadataRecoveryStrategy.REBOOTSTRAP,
+        "What to do when no known broker is of use: start from bootstrap_servers again (KIP-899), or nothing.",
+        choice(MetadataRecoveryStrategy),
+    )
+    metadata_recovery_rebootstrap_trigger_ms: int = setting(
+        300_000,
+        "Metadata that cannot be had for this long makes the client start from bootstrap_servers again (KIP-1102).",
+        integer(0, MAX_LONG),
     )
     exclude_internal_topics: bool = setting(True, "Keep Kafka's own topics out of subscribed patterns.", boolean())
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from kwire.config.choices import GroupProtocol, IsolationLevel, SecurityProtocol
+from kwire.config.choices import GroupProtocol, IsolationLevel, MetadataRecoveryStrategy, SecurityProtocol
 from kwire.config.deserializers import AnyDeserializer
 from kwire.config.endpoints import Endpoint
 from kwire.config.offset_reset import OffsetReset
+from kwire.config.strategy import Strategy
 
 
 class Settings(TypedDict, total=False):
@@ -26,7 +27,7 @@ class Settings(TypedDict, total=False):
     group_id: str | None
     group_protocol: str | GroupProtocol
     group_instance_id: str | None
-    partition_assignment_strategy: str | Sequence[str]
+    partition_assignment_strategy: Strategy | Sequence[Strategy]
     group_remote_assignor: str | None
     session_timeout_ms: int
     heartbeat_interval_ms: int
@@ -50,6 +51,8 @@ class Settings(TypedDict, total=False):
 
     metadata_max_age_ms: int
     allow_auto_create_topics: bool
+    metadata_recovery_strategy: str | MetadataRecoveryStrategy
+    metadata_recovery_rebootstrap_trigger_ms: int
     exclude_internal_topics: bool
 
     default_api_timeout_ms: int

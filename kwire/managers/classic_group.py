@@ -4,7 +4,8 @@ Fires the events of `states.classic_group` and performs their effects.
 
 Follow a rebalance here: a heartbeat says REBALANCE_IN_PROGRESS -> `rejoin_needed` -> the application thread is asked
 to revoke -> `on_callback_completed` -> JoinGroup -> (the leader assigns) -> SyncGroup -> the application thread is
-told what it got -> `on_callback_completed` -> positions -> STABLE. `poll` does whatever the state waits for.
+told what it got -> `on_callback_completed` -> positions -> STABLE. `poll` does whatever the state waits for. A
+cooperative member keeps reading all along, and revokes, after SyncGroup, only what it was not given again.
 
 Answers carry the attempt they belong to. Leaving, losing the membership and asking for a callback start a new
 attempt, so what was under way before can no longer change anything.
@@ -17,12 +18,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
+from kwire.assignors import rebalance_protocol
 from kwire.assignors.base import Assignor
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
-from kwire.errors import InconsistentGroupProtocolError, KafkaError, ProtocolError
+from kwire.errors import AssignorError, InconsistentGroupProtocolError, KafkaError, ProtocolError
 from kwire.events import CallbackKind, ErrorRaised, Reply, RunCallback
 from kwire.managers.base import Deliver, RequestState
+from kwire.managers.classic_holdings import ClassicHoldings, Partitions
 from kwire.managers.classic_leader import ClassicLeader, Plan
 from kwire.managers.classic_requests import (
     join_request,
@@ -35,9 +38,9 @@ from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity, match_pattern, warn_of_overdue_poll
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
-from kwire.model import ConsumerGroupMetadata, TopicPartition
+from kwire.model import ConsumerGroupMetadata
 from kwire.protocol.error_codes import ErrorCode, error_for
-from kwire.protocol.messages.join_group import JoinGroupResponse
+from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.protocol.messages.leave_group import LeaveGroupResponse
 from kwire.protocol.messages.sync_group import SyncGroupResponse
 from kwire.states.classic_group import CLASSIC_GROUP, FACTS, ClassicEffect, ClassicEvent, ClassicState
@@ -51,6 +54,9 @@ JOIN_GRACE_MS = 5_000.0
 
 _COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _MEMBERSHIP_LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
+_NOTHING_UNDER_WAY = frozenset({ClassicState.UNJOINED, ClassicState.PARTITIONS_REVOKED})
+_CALLING_BACK = frozenset({ClassicState.REVOKING_PARTITIONS, ClassicState.ASSIGNING_PARTITIONS})
+_STEADY = frozenset({ClassicState.PARTITIONS_ASSIGNED, ClassicState.STABLE})
 _AFTER_SYNC = frozenset({ClassicState.ASSIGNING_PARTITIONS, ClassicState.PARTITIONS_ASSIGNED, ClassicState.STABLE})
 
 
@@ -70,7 +76,9 @@ class ClassicGroupManager:
         backoff: Backoff,
     ) -> None:
         self._config = config
-        self._leader = ClassicLeader(assignors, metadata)
+        protocol = rebalance_protocol(assignors)
+        self._leader = ClassicLeader(assignors, protocol, metadata)
+        self._holdings = ClassicHoldings(subscription, protocol)
         self._subscription = subscription
         self._coordinator = coordinator
         self._metadata = metadata
@@ -84,9 +92,10 @@ class ClassicGroupManager:
         self._rejoin_wanted = False
         self._fatal: KafkaError | None = None
         self._reason = ""
+        self._plan_follows = False
         self._leave_reply: Reply[None] | None = None
+        self._leaves_for_good = False
         self._protocol_name = ""
-        self._assigned: frozenset[TopicPartition] = frozenset()
         metadata.on_update.append(self._on_metadata)
 
     # --- what others ask ------------------------------------------------------------------------------------
@@ -131,23 +140,31 @@ class ClassicGroupManager:
         if self._subscription.kind is SubscriptionKind.PATTERN:
             self._metadata.request_update()
             self._match_pattern()
+        if self._topics_known:
+            self._holdings.withhold_unwanted()
         self.rejoin_needed("the subscription changed")
 
     def on_callback_completed(self, attempt: int) -> None:
         if attempt != self._attempt:
             return
         if self.state is ClassicState.REVOKING_PARTITIONS:
-            self._fire(ClassicEvent.RELEASED)
+            self._released()
         elif self.state is ClassicState.ASSIGNING_PARTITIONS:
             self._fire(ClassicEvent.ASSIGNED)
             if not self._identity.is_member:
                 self._lose_membership(self._identity.member_id)
+
+    def _released(self) -> None:
+        takes_plan, self._plan_follows = self._plan_follows and self._identity.is_member, False
+        self._fire(ClassicEvent.RELEASED_TO_ASSIGN if takes_plan else ClassicEvent.RELEASED)
 
     def leave(self, reason: str, reply: Reply[None] | None = None) -> None:
         """Leave for good: unsubscribe or close. The reply comes when the broker has answered, or at once."""
         self._reason, self._leave_reply = reason, reply
         self._polled = self._rejoin_wanted = False
         self._fatal = None
+        self._plan_follows = False
+        self._holdings.give_up_all()
         self._fire(ClassicEvent.LEAVE_WANTED)
         self._start_attempt()
         self._request.reset()
@@ -155,10 +172,11 @@ class ClassicGroupManager:
             self._leave_reply.succeed(None)
             self._leave_reply = None
 
-    def close(self, now_ms: float, *, leave_group: bool) -> list[AnyUnsentRequest]:
-        """Leave, unless the member is to stay until its session times out."""
-        if not leave_group:
+    def close(self, now_ms: float, *, leave_group: bool | None) -> list[AnyUnsentRequest]:
+        """Leave, unless the member is to stay until its session times out (KIP-1092)."""
+        if leave_group is False:
             return []
+        self._leaves_for_good = leave_group is True
         self.leave("the consumer was closed")
         return self.poll(now_ms).requests
 
@@ -168,7 +186,16 @@ class ClassicGroupManager:
             return
         self._reason = reason
         self._rejoin_wanted = True
-        self._fire(ClassicEvent.REJOIN_NEEDED)
+        self._fire_rejoin()
+
+    def _fire_rejoin(self) -> None:
+        if self.state not in _STEADY or not self._topics_known:
+            return  # `poll` comes back to it
+        if self._holdings.keeps_all:
+            self._fire(ClassicEvent.REJOIN_KEEPING)
+        else:
+            self._holdings.give_up_before_join()
+            self._fire(ClassicEvent.REJOIN_NEEDED)
 
     # --- what heartbeats and commits find out ---------------------------------------------------------------
 
@@ -205,7 +232,7 @@ class ClassicGroupManager:
         self._lose_membership(self._identity.member_id if code is ErrorCode.ILLEGAL_GENERATION else NO_MEMBER_ID)
 
     def _lose_membership(self, kept_member_id: str) -> None:
-        self._fire(ClassicEvent.MEMBERSHIP_LOST)
+        self._fire_losing(ClassicEvent.MEMBERSHIP_LOST)
         if self.state is not ClassicState.UNJOINED:
             self._identity = self._identity._replace(member_id=kept_member_id)
 
@@ -213,13 +240,20 @@ class ClassicGroupManager:
         warn_of_overdue_poll(self._config)
         self._reason = "the application has not polled for max_poll_interval_ms"
         self._polled = False
-        self._fire(ClassicEvent.POLL_OVERDUE)
+        self._fire_losing(ClassicEvent.POLL_OVERDUE)
         self._start_attempt_unless_calling_back()  # only now: the leave has to know whether a sync is open
+
+    def _fire_losing(self, event: ClassicEvent) -> None:
+        """Everything is lost; but a callback that runs goes on with what it was about."""
+        if self.state not in _CALLING_BACK:
+            self._holdings.give_up_all()
+        self._fire(event)
 
     # --- the loop -------------------------------------------------------------------------------------------
 
     def poll(self, now_ms: float) -> PollResult:
         wake_at_ms = NEVER_MS
+        self._maybe_lose_partitions()
         match self.state:
             case ClassicState.UNJOINED:
                 self._maybe_begin()
@@ -229,8 +263,8 @@ class ClassicGroupManager:
                 self._maybe_assign()
             case _:
                 pass
-        if self._rejoin_wanted and self.state in (ClassicState.PARTITIONS_ASSIGNED, ClassicState.STABLE):
-            self._fire(ClassicEvent.REJOIN_NEEDED)
+        if self._rejoin_wanted:
+            self._fire_rejoin()
         if self.state is ClassicState.PARTITIONS_REVOKED and self._fatal is None:
             wake_at_ms = self._maybe_join(now_ms)
         requests, self._outgoing = self._outgoing, []
@@ -240,14 +274,27 @@ class ClassicGroupManager:
         if not self._subscription.is_group or not self._polled or self._fatal is not None:
             return
         self._coordinator.need()
-        topics_known = self._subscription.kind is SubscriptionKind.TOPICS or self._metadata.has_looked_for(None)
-        if self._coordinator.destination is not None and topics_known:
+        if self._coordinator.destination is not None and self._topics_known:
             self._fire(ClassicEvent.JOIN_WANTED)
+
+    @property
+    def _topics_known(self) -> bool:
+        """Whether a pattern, if there is one, has been compared with all topics."""
+        return self._subscription.kind is SubscriptionKind.TOPICS or self._metadata.has_looked_for(None)
+
+    def _maybe_lose_partitions(self) -> None:
+        """What a cooperative member kept through a rebalance is lost when its membership is."""
+        if self.state in _NOTHING_UNDER_WAY and not self._identity.is_member and self._holdings.owned:
+            self._fire_losing(ClassicEvent.PARTITIONS_LOST)
 
     def _maybe_join(self, now_ms: float) -> float:
         self._coordinator.need()
         destination = self._coordinator.destination
-        if destination is None:
+        if destination is None or not self._topics_known:
+            return NEVER_MS
+        if self._holdings.must_give_up:
+            self._holdings.give_up_before_join()
+            self._fire(ClassicEvent.REJOIN_NEEDED)
             return NEVER_MS
         if not self._request.ready(now_ms):
             return self._request.wake_at_ms
@@ -257,19 +304,34 @@ class ClassicGroupManager:
     # --- JoinGroup ------------------------------------------------------------------------------------------
 
     def _send_join(self, destination: Destination) -> None:
+        try:
+            request = self._join_request()
+        except AssignorError as error:
+            self._refuse(error)
+            return
         attempt = self._start_attempt()
         self._rejoin_wanted = False
         self._request.sent()
         self._fire(ClassicEvent.JOIN_SENT)
-        topics = self._subscription.topics
         self._send(
             UnsentRequest(
-                request=join_request(self._config, self._identity, self._leader.assignors, topics, self._reason),
+                request=request,
                 destination=destination,
                 on_answer=partial(self._on_join_answer, attempt),
                 on_failure=partial(self._on_unanswered, attempt, destination, ClassicEvent.JOIN_FAILED),
                 timeout_ms=max(self._config.request_timeout_ms, self._config.max_poll_interval_ms + JOIN_GRACE_MS),
             )
+        )
+
+    def _join_request(self) -> JoinGroupRequest:
+        return join_request(
+            self._config,
+            self._identity,
+            self._leader.assignors,
+            self._subscription.topics,
+            owned=self._holdings.owned,
+            last=self._holdings.last,
+            reason=self._reason,
         )
 
     def _on_join_answer(self, attempt: int, answer: JoinGroupResponse, now_ms: float) -> None:
@@ -315,7 +377,7 @@ class ClassicGroupManager:
     def _maybe_assign(self) -> None:
         try:
             plan = self._leader.assign()
-        except InconsistentGroupProtocolError as error:
+        except (InconsistentGroupProtocolError, AssignorError) as error:
             self._refuse_join(error)
             return
         if plan is not None:
@@ -360,12 +422,19 @@ class ClassicGroupManager:
 
     def _synced(self, answer: SyncGroupResponse) -> None:
         try:
-            self._assigned = read_assignment(answer.assignment)
+            assigned = read_assignment(answer.assignment)
         except ProtocolError as error:
             self._refuse_join(error)
             return
         self._request.succeeded()
-        self._fire(ClassicEvent.SYNCED)
+        self._holdings.take_plan(assigned, self._identity.generation_id)
+        if not self._holdings.giving_up:
+            self._fire(ClassicEvent.SYNCED)
+            return
+        # KIP-429: once this is revoked, another rebalance gives it to its new owner.
+        self._reason = f"gave up {len(self._holdings.giving_up)} partitions as planned"
+        self._rejoin_wanted = self._plan_follows = True
+        self._fire(ClassicEvent.SYNCED_GIVING_UP)
 
     # --- errors ---------------------------------------------------------------------------------------------
 
@@ -408,7 +477,7 @@ class ClassicGroupManager:
         self._fire(ClassicEvent.REFUSED)
 
     def _refuse(self, error: KafkaError) -> None:
-        """Never join again with this subscription: rejoining would fence the member that took our instance id."""
+        """Never join again with this subscription: it would fence whoever took our instance id, or fail again."""
         self._fatal = error
         self._deliver(ErrorRaised(error, self._subscription.generation))
 
@@ -421,23 +490,23 @@ class ClassicGroupManager:
     def _perform(self, effect: ClassicEffect) -> None:  # noqa: C901  one case an effect, one line each
         match effect:
             case ClassicEffect.STOP_FETCHING:
-                self._subscription.withhold(list(self._subscription.partitions))
+                self._holdings.stop_fetching()
             case ClassicEffect.CALL_REVOKED:
-                self._call_back(CallbackKind.REVOKED)
+                self._call_back(CallbackKind.REVOKED, self._holdings.giving_up)
             case ClassicEffect.CALL_LOST:
-                self._call_back(CallbackKind.LOST)
+                self._call_back(CallbackKind.LOST, self._holdings.giving_up)
             case ClassicEffect.DROP_PARTITIONS:
-                self._subscription.remove(list(self._subscription.partitions))
+                self._holdings.drop()
             case ClassicEffect.COMPUTE_ASSIGNMENT:
                 pass  # `poll` does it, as soon as the metadata covers all that the members want
             case ClassicEffect.SEND_SYNC:
                 self._send_sync({})
             case ClassicEffect.ADOPT_ASSIGNMENT:
-                self._subscription.adopt(self._assigned)
+                self._holdings.adopt()
             case ClassicEffect.CALL_ASSIGNED:
-                self._call_back(CallbackKind.ASSIGNED)
+                self._call_back(CallbackKind.ASSIGNED, self._holdings.added)
             case ClassicEffect.START_FETCHING:
-                self._subscription.release(list(self._subscription.partitions))
+                self._holdings.start_fetching()
             case ClassicEffect.FORGET_MEMBER:
                 self._forget_member()
             case ClassicEffect.SEND_LEAVE:
@@ -445,8 +514,7 @@ class ClassicGroupManager:
             case _:
                 assert_never(effect)
 
-    def _call_back(self, kind: CallbackKind) -> None:
-        partitions = frozenset(self._subscription.partitions)
+    def _call_back(self, kind: CallbackKind, partitions: Partitions) -> None:
         self._deliver(RunCallback(kind, partitions, self._start_attempt(), self._subscription.generation))
 
     def _start_attempt(self) -> int:
@@ -457,7 +525,7 @@ class ClassicGroupManager:
 
     def _start_attempt_unless_calling_back(self) -> None:
         # The callback that is running is still waited for: its end is what lets go of the partitions.
-        if self.state not in (ClassicState.REVOKING_PARTITIONS, ClassicState.ASSIGNING_PARTITIONS):
+        if self.state not in _CALLING_BACK:
             self._start_attempt()
 
     def _forget_member(self) -> None:
@@ -470,8 +538,9 @@ class ClassicGroupManager:
 
     def _send_leave(self, identity: GroupIdentity) -> None:
         destination = self._coordinator.destination
-        dynamic = identity.group_instance_id is None  # a static member's slot outlives it (KIP-345)
-        if destination is None or not identity.member_id or not dynamic:
+        # A static member's place outlives it (KIP-345), unless it is told to leave it.
+        keeps_place = identity.group_instance_id is not None and not self._leaves_for_good
+        if destination is None or not identity.member_id or keeps_place:
             return
         # An open join blocks the coordinator's connection, perhaps until the rebalance timeout: go around it.
         channel = Channel.CONTROL if self.blocks_coordinator else destination.channel

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from kwire.assignors.base import NO_RACKS, Assignor, MemberSubscription
+from kwire.assignors import ASSIGNORS, check_plan
+from kwire.assignors.base import NO_RACKS, Assignor, MemberSubscription, PartitionRacks, RebalanceProtocol
 from kwire.cluster import ClusterSnapshot
-from kwire.errors import InconsistentGroupProtocolError
+from kwire.errors import AssignorError, InconsistentGroupProtocolError, InvalidArgumentError
 from kwire.managers.metadata import MetadataManager
 from kwire.model import TopicPartition
 
@@ -20,8 +21,9 @@ Plan: TypeAlias = Mapping[str, Sequence[TopicPartition]]
 class ClassicLeader:
     """Waits for metadata of all topics that any member wants, then assigns, once for each generation it leads."""
 
-    def __init__(self, assignors: Iterable[Assignor], metadata: MetadataManager) -> None:
+    def __init__(self, assignors: Iterable[Assignor], protocol: RebalanceProtocol, metadata: MetadataManager) -> None:
         self._assignors = {assignor.name: assignor for assignor in assignors}
+        self._cooperative = protocol is RebalanceProtocol.COOPERATIVE
         self._metadata = metadata
         self._protocol_name = ""
         self._members: Mapping[str, MemberSubscription] | None = None
@@ -55,6 +57,7 @@ class ClassicLeader:
 
         Raises:
             InconsistentGroupProtocolError: The group chose an assignor that this member does not have.
+            AssignorError: An assignor of the user's own failed, or made a plan that no group can follow.
         """
         if self._members is None or not self._metadata.has_looked_for(self._topics):
             return None  # what is newly watched is asked for at once, and the membership's poll comes back
@@ -65,7 +68,22 @@ class ClassicLeader:
         cluster = self._metadata.cluster
         self._assigned_counts = partition_counts(self._topics, cluster)
         racks = replica_racks(self._topics, cluster) if any(member.rack for member in members.values()) else NO_RACKS
-        return assignor.assign(self._assigned_counts, members, partition_racks=racks)
+        if assignor is ASSIGNORS.get(assignor.name):
+            return assignor.assign(self._assigned_counts, members, partition_racks=racks)
+        return self._assign_with_care(assignor, members, racks)
+
+    def _assign_with_care(
+        self, assignor: Assignor, members: Mapping[str, MemberSubscription], racks: PartitionRacks
+    ) -> Plan:
+        """Whatever the user's assignor does, this thread goes on, and no two members get the same partition."""
+        try:
+            plan = assignor.assign(self._assigned_counts, members, partition_racks=racks)
+            check_plan(plan, self._assigned_counts, members, cooperative=self._cooperative)
+        except InvalidArgumentError as error:
+            raise AssignorError(f"assignor {assignor.name!r}: {error}") from error
+        except Exception as error:
+            raise AssignorError(f"assignor {assignor.name!r} failed: {type(error).__name__}: {error}") from error
+        return plan
 
     @property
     def topics_changed(self) -> bool:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from kwire.assignors.base import Assignor, MemberSubscription
 from kwire.config import ConsumerConfig
-from kwire.managers.membership import GroupIdentity
+from kwire.errors import AssignorError
+from kwire.managers.membership import NO_GENERATION, GroupIdentity
 from kwire.model import TopicPartition
 from kwire.protocol.consumer_protocol import (
     decode_assignment,
@@ -30,16 +32,43 @@ MAX_REASON_CHARACTERS = 255  # KIP-800
 MANY_LEAVERS_VERSION = 3  # LeaveGroup v3 (KIP-345) takes a list of members
 
 
+class Assigned(NamedTuple):
+    """What a member got by the last rebalance that it was in to the end, kept also when it has lost it since."""
+
+    partitions: frozenset[TopicPartition]
+    generation_id: int
+
+
 def join_request(
     config: ConsumerConfig,
     identity: GroupIdentity,
     assignors: Iterable[Assignor],
-    topics: Iterable[str],
+    topics: frozenset[str],
+    *,
+    owned: Iterable[TopicPartition],
+    last: Assigned | None,
     reason: str,
 ) -> JoinGroupRequest:
-    """JoinGroup. An eager member owns nothing when it sends this, so it reports no owned partitions."""
-    subscription = wire.ConsumerProtocolSubscription(topics=sorted(topics), rack_id=config.client_rack or None)
-    metadata = encode_subscription(SUBSCRIPTION_VERSION, subscription)
+    """JoinGroup, with one subscription for each assignor.
+
+    `owned` is what the member keeps while it joins: nothing under the eager protocol. It claims it with its present
+    generation (KIP-792), also when it missed that one's SyncGroup: the plan it missed took its claim into account, so
+    nobody else can have got any of it.
+
+    Raises:
+        AssignorError: An assignor of the user's own failed.
+    """
+
+    def subscription(assignor: Assignor) -> bytes:
+        told = wire.ConsumerProtocolSubscription(
+            topics=sorted(topics),
+            user_data=_user_data(assignor, topics, last),
+            owned_partitions=by_topic(owned),
+            generation_id=identity.generation_id,
+            rack_id=config.client_rack or None,
+        )
+        return encode_subscription(SUBSCRIPTION_VERSION, told)
+
     return JoinGroupRequest(
         group_id=identity.group_id,
         session_timeout_ms=int(config.session_timeout_ms),
@@ -47,9 +76,20 @@ def join_request(
         member_id=identity.member_id,
         group_instance_id=identity.group_instance_id,
         protocol_type=PROTOCOL_TYPE,
-        protocols=[JoinGroupRequestProtocol(name=assignor.name, metadata=metadata) for assignor in assignors],
+        protocols=[JoinGroupRequestProtocol(name=one.name, metadata=subscription(one)) for one in assignors],
         reason=reason[:MAX_REASON_CHARACTERS],
     )
+
+
+def _user_data(assignor: Assignor, topics: frozenset[str], last: Assigned | None) -> bytes | None:
+    partitions, generation_id = (None, NO_GENERATION) if last is None else last
+    try:
+        data = assignor.subscription_user_data(topics, partitions, generation_id)
+    except Exception as error:
+        raise AssignorError(f"assignor {assignor.name!r} failed: {type(error).__name__}: {error}") from error
+    if not (data is None or isinstance(data, bytes)):
+        raise AssignorError(f"assignor {assignor.name!r} made user data of {type(data).__name__}, not of bytes")
+    return data
 
 
 def sync_request(
@@ -99,11 +139,15 @@ def _read_subscription(member: JoinGroupResponseMember) -> MemberSubscription:
 
 
 def write_assignment(partitions: Iterable[TopicPartition]) -> bytes:
-    by_topic: defaultdict[str, list[int]] = defaultdict(list)
+    assignment = wire.ConsumerProtocolAssignment(assigned_partitions=by_topic(partitions))
+    return encode_assignment(ASSIGNMENT_VERSION, assignment)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> list[wire.TopicPartition]:
+    found: defaultdict[str, list[int]] = defaultdict(list)
     for tp in sorted(partitions):
-        by_topic[tp.topic].append(tp.partition)
-    assigned = [wire.TopicPartition(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
-    return encode_assignment(ASSIGNMENT_VERSION, wire.ConsumerProtocolAssignment(assigned_partitions=assigned))
+        found[tp.topic].append(tp.partition)
+    return [wire.TopicPartition(topic=topic, partitions=numbers) for topic, numbers in found.items()]
 
 
 def read_assignment(data: bytes) -> frozenset[TopicPartition]:

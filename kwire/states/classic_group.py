@@ -5,6 +5,11 @@ and waits, without blocking, for the application thread to run the user's callba
 machine, `rejoin_wanted` (held by the manager), remembers a REJOIN_NEEDED that came while one was under way; it is
 fired again as soon as a row takes it. A membership lost during ASSIGNING_PARTITIONS is remembered the same way, so
 that every partition given out with `on_partitions_assigned` is also taken back.
+
+Under the eager protocol a member owns nothing from REVOKING_PARTITIONS to ASSIGNING_PARTITIONS. Under the cooperative
+one (KIP-429) it keeps what it has, and reads on, all the way: it joins with REJOIN_KEEPING, and gives up, after
+SyncGroup, what the plan leaves out (SYNCED_GIVING_UP); then it takes what is new and joins once more, so that others
+can have what it gave up. Which of two events it is, the manager decides before it fires.
 """
 
 from __future__ import annotations
@@ -30,15 +35,22 @@ class ClassicEvent(Enum):
     JOIN_WANTED = auto()
     """There is a subscription, and the application polls."""
     REJOIN_NEEDED = auto()
-    """The broker said REBALANCE_IN_PROGRESS, the subscription changed, or the leader saw its topics change."""
+    """The broker said REBALANCE_IN_PROGRESS, the subscription changed, or the leader saw its topics change; and there
+    are partitions to give up before: all (eager), or those of topics no longer subscribed to (cooperative)."""
+    REJOIN_KEEPING = auto()
+    """The same with nothing to give up (cooperative)."""
     RELEASED = auto()
     """The application thread has committed and run `on_partitions_revoked` or `on_partitions_lost`."""
+    RELEASED_TO_ASSIGN = auto()
+    """The same for what a plan took, which also gave (cooperative)."""
     JOIN_SENT = auto()
     JOINED_AS_LEADER = auto()
     JOINED_AS_FOLLOWER = auto()
     JOIN_FAILED = auto()
     """Try again after the back-off, or at once with the member id the broker gave."""
     SYNCED = auto()
+    SYNCED_GIVING_UP = auto()
+    """The plan leaves out partitions that this member has (cooperative)."""
     SYNC_FAILED = auto()
     REFUSED = auto()
     """The broker refused JoinGroup or SyncGroup for good; the error is raised by `poll()`, whose next call tries
@@ -48,6 +60,8 @@ class ClassicEvent(Enum):
     POSITIONS_KNOWN = auto()
     MEMBERSHIP_LOST = auto()
     """UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID, or the session ran out without an answer."""
+    PARTITIONS_LOST = auto()
+    """Partitions are left from a membership that is over (cooperative)."""
     POLL_OVERDUE = auto()
     """No poll for `max_poll_interval_ms` (KIP-62)."""
     LEAVE_WANTED = auto()
@@ -92,25 +106,33 @@ FACTS: dict[ClassicState, Facts] = {
     S.STABLE: Facts("a timer, or the broker to ask for a rejoin", True, True),
 }
 
-_GIVE_UP = (F.FORGET_MEMBER, F.STOP_FETCHING, F.CALL_LOST)
+_TAKE = (F.ADOPT_ASSIGNMENT, F.CALL_ASSIGNED)
+_REVOKE = (F.STOP_FETCHING, F.CALL_REVOKED)
+_LOSE = (F.STOP_FETCHING, F.CALL_LOST)
+_GIVE_UP = (F.FORGET_MEMBER, *_LOSE)
 _LEAVE = (F.SEND_LEAVE, F.FORGET_MEMBER, F.DROP_PARTITIONS)
 
 _ROWS = [
     Row(S.UNJOINED, E.JOIN_WANTED, S.PARTITIONS_REVOKED, (), "owns nothing, so there is nothing to revoke"),
     Row(S.REVOKING_PARTITIONS, E.RELEASED, S.PARTITIONS_REVOKED, (F.DROP_PARTITIONS,)),
+    Row(S.REVOKING_PARTITIONS, E.RELEASED_TO_ASSIGN, S.ASSIGNING_PARTITIONS, (F.DROP_PARTITIONS, *_TAKE)),
     Row(S.PARTITIONS_REVOKED, E.JOIN_SENT, S.PREPARE_REBALANCE),
     Row(S.PREPARE_REBALANCE, E.JOINED_AS_LEADER, S.COMPLETING_REBALANCE, (F.COMPUTE_ASSIGNMENT,)),
     Row(S.PREPARE_REBALANCE, E.JOINED_AS_FOLLOWER, S.COMPLETING_REBALANCE, (F.SEND_SYNC,)),
     Row(S.PREPARE_REBALANCE, E.JOIN_FAILED, S.PARTITIONS_REVOKED),
     Row(S.PREPARE_REBALANCE, E.REFUSED, S.UNJOINED, (F.FORGET_MEMBER,)),
-    Row(S.COMPLETING_REBALANCE, E.SYNCED, S.ASSIGNING_PARTITIONS, (F.ADOPT_ASSIGNMENT, F.CALL_ASSIGNED)),
+    Row(S.COMPLETING_REBALANCE, E.SYNCED, S.ASSIGNING_PARTITIONS, _TAKE),
+    Row(S.COMPLETING_REBALANCE, E.SYNCED_GIVING_UP, S.REVOKING_PARTITIONS, _REVOKE),
     Row(S.COMPLETING_REBALANCE, E.SYNC_FAILED, S.PARTITIONS_REVOKED),
     Row(S.COMPLETING_REBALANCE, E.REFUSED, S.UNJOINED, (F.FORGET_MEMBER,)),
     Row(S.ASSIGNING_PARTITIONS, E.ASSIGNED, S.PARTITIONS_ASSIGNED, (F.START_FETCHING,)),
     Row(S.PARTITIONS_ASSIGNED, E.POSITIONS_KNOWN, S.STABLE),
     # A rebalance: give back first, join after.
-    Row(S.PARTITIONS_ASSIGNED, E.REJOIN_NEEDED, S.REVOKING_PARTITIONS, (F.STOP_FETCHING, F.CALL_REVOKED)),
-    Row(S.STABLE, E.REJOIN_NEEDED, S.REVOKING_PARTITIONS, (F.STOP_FETCHING, F.CALL_REVOKED)),
+    Row(S.PARTITIONS_ASSIGNED, E.REJOIN_NEEDED, S.REVOKING_PARTITIONS, _REVOKE),
+    Row(S.STABLE, E.REJOIN_NEEDED, S.REVOKING_PARTITIONS, _REVOKE),
+    Row(S.PARTITIONS_REVOKED, E.REJOIN_NEEDED, S.REVOKING_PARTITIONS, _REVOKE, "unsubscribed from a topic meanwhile"),
+    Row(S.PARTITIONS_ASSIGNED, E.REJOIN_KEEPING, S.PARTITIONS_REVOKED),
+    Row(S.STABLE, E.REJOIN_KEEPING, S.PARTITIONS_REVOKED),
     # The broker has given the partitions away.
     Row(S.REVOKING_PARTITIONS, E.MEMBERSHIP_LOST, S.REVOKING_PARTITIONS, (F.FORGET_MEMBER,), "callback is running"),
     Row(S.PARTITIONS_REVOKED, E.MEMBERSHIP_LOST, S.PARTITIONS_REVOKED, (F.FORGET_MEMBER,), "join as a new member"),
@@ -119,6 +141,8 @@ _ROWS = [
     Row(S.ASSIGNING_PARTITIONS, E.MEMBERSHIP_LOST, S.ASSIGNING_PARTITIONS, (F.FORGET_MEMBER,), "fired again after it"),
     Row(S.PARTITIONS_ASSIGNED, E.MEMBERSHIP_LOST, S.REVOKING_PARTITIONS, _GIVE_UP),
     Row(S.STABLE, E.MEMBERSHIP_LOST, S.REVOKING_PARTITIONS, _GIVE_UP),
+    Row(S.PARTITIONS_REVOKED, E.PARTITIONS_LOST, S.REVOKING_PARTITIONS, _LOSE),
+    Row(S.UNJOINED, E.PARTITIONS_LOST, S.REVOKING_PARTITIONS, _LOSE),
     # The application has stopped polling: others shall have its partitions.
     Row(S.REVOKING_PARTITIONS, E.POLL_OVERDUE, S.REVOKING_PARTITIONS, (F.SEND_LEAVE, F.FORGET_MEMBER)),
     Row(S.PARTITIONS_REVOKED, E.POLL_OVERDUE, S.UNJOINED, (F.SEND_LEAVE, F.FORGET_MEMBER), "rejoin with a poll"),
@@ -129,33 +153,33 @@ _ROWS = [
     *(Row(state, E.LEAVE_WANTED, S.UNJOINED, _LEAVE) for state in S if state is not S.UNJOINED),
 ]
 
+_OWNING = (S.PARTITIONS_ASSIGNED, S.STABLE)
 _IN_FLIGHT = (S.PREPARE_REBALANCE, S.COMPLETING_REBALANCE)
 _DROPPED = {
-    (S.UNJOINED, E.REJOIN_NEEDED): "not a member; joining takes the newest subscription anyway",
     (S.UNJOINED, E.MEMBERSHIP_LOST): "a heartbeat or commit answer that came after leaving",
     (S.UNJOINED, E.POLL_OVERDUE): "not a member",
     (S.UNJOINED, E.LEAVE_WANTED): "nothing to leave",
-    (S.REVOKING_PARTITIONS, E.REJOIN_NEEDED): "a rejoin is on its way",
-    (S.PARTITIONS_REVOKED, E.REJOIN_NEEDED): "a rejoin is on its way",
-    (S.PREPARE_REBALANCE, E.REJOIN_NEEDED): "remembered in rejoin_wanted",
-    (S.COMPLETING_REBALANCE, E.REJOIN_NEEDED): "remembered in rejoin_wanted",
-    (S.ASSIGNING_PARTITIONS, E.REJOIN_NEEDED): "remembered in rejoin_wanted",
     (S.PREPARE_REBALANCE, E.POLL_OVERDUE): "the timer is looked at again when the join is answered",
     (S.STABLE, E.POSITIONS_KNOWN): "a seek or reset during STABLE has found its position",
 }
 _ONLY = {
     # An answer, or a callback's end, carries the attempt it belongs to; those of older attempts never become events.
     E.JOIN_WANTED: ((S.UNJOINED,), "fired in UNJOINED only"),
+    E.REJOIN_NEEDED: ((*_OWNING, S.PARTITIONS_REVOKED), "remembered in rejoin_wanted until a row takes it"),
+    E.REJOIN_KEEPING: (_OWNING, "remembered in rejoin_wanted until a row takes it"),
     E.RELEASED: ((S.REVOKING_PARTITIONS,), "no release was asked for in this attempt"),
+    E.RELEASED_TO_ASSIGN: ((S.REVOKING_PARTITIONS,), "no release was asked for in this attempt"),
     E.JOIN_SENT: ((S.PARTITIONS_REVOKED,), "JoinGroup is only sent once everything is revoked"),
     E.JOINED_AS_LEADER: ((S.PREPARE_REBALANCE,), "no JoinGroup is in flight in this attempt"),
     E.JOINED_AS_FOLLOWER: ((S.PREPARE_REBALANCE,), "no JoinGroup is in flight in this attempt"),
     E.JOIN_FAILED: ((S.PREPARE_REBALANCE,), "no JoinGroup is in flight in this attempt"),
     E.SYNCED: ((S.COMPLETING_REBALANCE,), "no SyncGroup is in flight in this attempt"),
+    E.SYNCED_GIVING_UP: ((S.COMPLETING_REBALANCE,), "no SyncGroup is in flight in this attempt"),
     E.SYNC_FAILED: ((S.COMPLETING_REBALANCE,), "no SyncGroup is in flight in this attempt"),
     E.REFUSED: (_IN_FLIGHT, "neither JoinGroup nor SyncGroup is in flight in this attempt"),
     E.ASSIGNED: ((S.ASSIGNING_PARTITIONS,), "no assigned callback was asked for in this attempt"),
-    E.POSITIONS_KNOWN: ((S.PARTITIONS_ASSIGNED, S.STABLE), "no partitions are owned"),
+    E.PARTITIONS_LOST: ((S.UNJOINED, S.PARTITIONS_REVOKED), "fired where nothing is under way only"),
+    E.POSITIONS_KNOWN: (_OWNING, "no partitions are owned"),
 }
 
 CLASSIC_GROUP: Table[ClassicState, ClassicEvent, ClassicEffect] = Table(

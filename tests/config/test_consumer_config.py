@@ -10,7 +10,7 @@ import pytest
 from kwire.assignors import ASSIGNORS
 from kwire.config import SETTINGS, ConsumerConfig, Endpoint, IsolationLevel, OffsetReset, ResetKind, Settings, docs
 from kwire.config.java_names import JAVA_ONLY
-from kwire.config.strategy import SUPPORTED
+from kwire.config.strategy import JAVA_CLASSES
 from kwire.errors import ConfigError, InvalidGroupIdError
 
 SERVERS = "localhost:9092"
@@ -135,7 +135,7 @@ def test_the_names_only_java_has_are_not_kwires() -> None:
 
 
 def test_the_assignors_that_can_be_named_are_there() -> None:
-    assert set(SUPPORTED) == set(ASSIGNORS)
+    assert set(JAVA_CLASSES) == set(ASSIGNORS)
 
 
 def test_servers_are_required() -> None:
@@ -227,7 +227,7 @@ def test_defaults_are_shown_as_one_would_write_them() -> None:
     assert shown["check.crcs"] == "true"
     assert shown["auto.offset.reset"] == "latest"
     assert shown["isolation.level"] == "read_uncommitted"
-    assert shown["partition.assignment.strategy"] == "range"
+    assert shown["partition.assignment.strategy"] == "range,cooperative-sticky"
     assert shown["client.id"] == '""'
     assert shown["max.poll.records"] == "500"
 

@@ -33,6 +33,24 @@ class Upper:
 upper = Upper()
 
 
+class _Own:
+    """An assignor of the user's own, as far as settings look."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<assignor {self.name}>"
+
+    def assign(self) -> None:
+        """Never called here."""
+
+
+OWN = _Own("by-hand")
+RANGE_TOO = _Own("range")
+NAMELESS = _Own("")
+
+
 def parse(name: str, value: object) -> object:
     return parse_setting(name, value)[1]
 
@@ -61,6 +79,9 @@ def parse(name: str, value: object) -> object:
         ("security_protocol", "PLAINTEXT", SecurityProtocol.PLAINTEXT),
         ("partition_assignment_strategy", "range", ("range",)),
         ("partition_assignment_strategy", ["org.apache.kafka.clients.consumer.RangeAssignor"], ("range",)),
+        ("partition_assignment_strategy", "cooperative-sticky, sticky", ("cooperative-sticky", "sticky")),
+        ("partition_assignment_strategy", OWN, (OWN,)),
+        ("partition_assignment_strategy", ["range", OWN], ("range", OWN)),
         ("bootstrap_servers", "a:1", (Endpoint("a", 1),)),
         ("bootstrap_servers", " a:1 ,b_2.example:65535,", (Endpoint("a", 1), Endpoint("b_2.example", 65535))),
         ("bootstrap_servers", ["a:1", "b:2", "a:1"], (Endpoint("a", 1), Endpoint("b", 2))),
@@ -111,10 +132,21 @@ def test_good_values(name: str, value: object, expected: object) -> None:
         ("partition_assignment_strategy", "rang", "no assignor 'rang'; valid: range, "),
         (
             "partition_assignment_strategy",
-            "cooperative-sticky",
-            "kwire does not have 'cooperative-sticky' yet; valid: ",
+            [len],
+            f"{len!r} is neither the name of an assignor nor one itself; valid: range",
         ),
-        ("partition_assignment_strategy", [len], "<built-in function len> is not text; valid: range, "),
+        (
+            "partition_assignment_strategy",
+            RANGE_TOO,
+            f"{RANGE_TOO!r} calls itself 'range', which is one of Kafka's; valid",
+        ),
+        (
+            "partition_assignment_strategy",
+            NAMELESS,
+            f"{NAMELESS!r} has no name that a group's members could agree on; v",
+        ),
+        ("partition_assignment_strategy", _Own, f"{_Own!r} cannot be made without arguments ("),
+        ("partition_assignment_strategy", [OWN, "range", OWN], "an assignor is listed twice; valid: range, "),
         ("bootstrap_servers", "", "no server; valid: host:port"),
         ("bootstrap_servers", [], "no server; valid: host:port"),
         ("bootstrap_servers", 9092, "not a list, nor text with commas; valid: host:port"),

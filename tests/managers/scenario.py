@@ -85,7 +85,6 @@ BROKERS = (1, 2, 3)
 COORDINATOR_ID = 3
 MEMBER = "member-a"
 OTHER_MEMBER = "member-b"
-RANGE = "range"
 NOTHING_COMMITTED = -1
 STEPS_WITHOUT_END = 10_000
 ANSWERS_WITHOUT_END = 100
@@ -116,8 +115,8 @@ class Scenario:
             wall_clock_ms=lambda: self.wall_clock_ms,
             chance=lambda: 0.5,  # no jitter: delays are what they are called
         )
-        assignors = resolve(self.config.partition_assignment_strategy)
-        self.managers = RequestManagers(self.config, assignors, self.subscription, self.buffer, environment)
+        self.assignors = resolve(self.config.partition_assignment_strategy)
+        self.managers = RequestManagers(self.config, self.assignors, self.subscription, self.buffer, environment)
         read_committed = bool(self.config.isolation_level.value)
         self._inbox = Inbox(self.managers, self.closes.append, read_committed=read_committed)
 
@@ -325,7 +324,7 @@ class Scenario:
         wanted = members if members is not None else {MEMBER: self.subscription.topics}
         joined = JoinGroupResponse(
             generation_id=generation,
-            protocol_name=RANGE,
+            protocol_name=self.assignors[0].name,
             leader=leader,
             member_id=MEMBER,
             members=[member(id_, topics) for id_, topics in wanted.items()] if leader == MEMBER else [],

@@ -65,7 +65,7 @@ def test_each_change_is_a_new_version(watched: Watched) -> None:
 
 def test_subscribing_keeps_partitions_until_the_rebalance_takes_them(watched: Watched) -> None:
     watched.subscription.subscribe(frozenset({"orders"}), None)
-    watched.subscription.adopt(frozenset({A}))
+    watched.subscription.add(frozenset({A}))
     watched.subscription.subscribe(frozenset({"clicks"}), None)
     assert set(watched.view.epochs) == {A}
     assert watched.view.topics == {"clicks"}
@@ -103,7 +103,7 @@ def test_a_partition_that_comes_back_has_another_epoch(watched: Watched) -> None
 def test_what_a_group_gave_is_withheld_until_it_is_released(watched: Watched) -> None:
     subscription = watched.subscription
     subscription.subscribe(frozenset({"orders"}), None)
-    subscription.adopt(frozenset({A, B}))
+    subscription.add(frozenset({A, B}))
     assert watched.view.withheld == {A, B}
     subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
     assert not subscription.partitions[A].fetchable(0.0)

@@ -62,15 +62,20 @@ class Told(RebalanceListener):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
 def test_members_share_and_take_over(
-    topic: MakeTopic, group_id: str, open_consumer: OpenConsumer, poll_until: PollUntil
+    topic: MakeTopic, group_id: str, open_consumer: OpenConsumer, poll_until: PollUntil, strategy: str
 ) -> None:
     name = topic(PARTITIONS)
-    first = open_consumer(name, group_id=group_id, heartbeat_interval_ms=100)
+
+    def member() -> BytesConsumer:
+        return open_consumer(name, group_id=group_id, heartbeat_interval_ms=100, partition_assignment_strategy=strategy)
+
+    first = member()
     poll_until(lambda: first.assignment() == all_partitions(name), first)
-    second = open_consumer(name, group_id=group_id, heartbeat_interval_ms=100)
+    second = member()
     poll_until(lambda: shared_out(name, first, second), first, second)
-    third = open_consumer(name, group_id=group_id, heartbeat_interval_ms=100)
+    third = member()
     poll_until(lambda: shared_out(name, first, second, third), first, second, third)
     second.close()
     poll_until(lambda: shared_out(name, first, third), first, third)
@@ -79,6 +84,62 @@ def test_members_share_and_take_over(
     poll_until(lambda: third.assignment() == all_partitions(name), third)
     first.subscribe([name])
     poll_until(lambda: shared_out(name, first, third), first, third)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leader", ["kwire", "librdkafka"])
+def test_a_cooperative_member_gives_up_only_what_moves_whoever_leads(
+    kafka: RunningKafka, topic: MakeTopic, group_id: str, open_consumer: OpenConsumer, leader: str
+) -> None:
+    """KIP-429: what stays is never called back about, so that nothing has to be flushed and read again."""
+    name = topic(PARTITIONS)
+    told = Told()
+    mine: BytesConsumer = open_consumer(
+        group_id=group_id, heartbeat_interval_ms=100, partition_assignment_strategy="cooperative-sticky"
+    )
+    theirs = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": group_id,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "heartbeat.interval.ms": 100,
+        }
+    )
+
+    def theirs_now() -> frozenset[TopicPartition]:
+        return frozenset(TopicPartition(tp.topic, tp.partition) for tp in theirs.assignment())
+
+    def poll_until(condition: Callable[[], bool], *polls: Callable[[], object]) -> None:
+        until_s = time.monotonic() + 30
+        while not condition():
+            for poll in polls:
+                poll()
+            assert time.monotonic() < until_s, (mine.assignment(), theirs_now(), told.events)
+
+    def poll_theirs() -> None:
+        theirs.poll(0.02)
+
+    def poll_mine() -> None:
+        mine.poll(0.02)
+
+    try:
+        if leader == "kwire":
+            mine.subscribe([name], listener=told)
+            poll_until(lambda: mine.assignment() == all_partitions(name), poll_mine)
+            theirs.subscribe([name])
+        else:
+            theirs.subscribe([name])
+            poll_until(lambda: theirs_now() == all_partitions(name), poll_theirs)
+            mine.subscribe([name], listener=told)
+        poll_until(lambda: len(mine.assignment()) == len(theirs_now()) == PARTITIONS // 2, poll_mine, poll_theirs)
+        kept = mine.assignment()
+        assert kept | theirs_now() == all_partitions(name)
+        theirs.close()
+        poll_until(lambda: mine.assignment() == all_partitions(name), poll_mine)
+        revoked = [partitions for kind, partitions in told.events if kind == "revoked"]
+        assert revoked == ([all_partitions(name) - kept] if leader == "kwire" else [])
+    finally:
+        theirs.close()
 
 
 class PythonMember(threading.Thread):

@@ -1,0 +1,80 @@
+"""What a classic member owns, gives up and takes: all at once (eager), or only what moves (cooperative, KIP-429).
+
+`classic_group.py` asks before it fires an event, and performs effects of its table through this.
+"""
+
+from __future__ import annotations
+
+from kwire.assignors.base import RebalanceProtocol
+from kwire.managers.classic_requests import Assigned
+from kwire.model import TopicPartition
+from kwire.subscription.subscription import Subscription
+
+Partitions = frozenset[TopicPartition]
+NONE: Partitions = frozenset()
+
+
+class ClassicHoldings:
+    def __init__(self, subscription: Subscription, protocol: RebalanceProtocol) -> None:
+        self._subscription = subscription
+        self._cooperative = protocol is RebalanceProtocol.COOPERATIVE
+        self._assigned: Partitions = NONE
+        self.last: Assigned | None = None
+        self.giving_up: Partitions = NONE
+        """What the running callback takes leave of."""
+        self.added: Partitions = NONE
+        """What the running callback is told of."""
+
+    @property
+    def owned(self) -> Partitions:
+        return frozenset(self._subscription.partitions) if self._subscription.is_group else NONE
+
+    # --- before a join --------------------------------------------------------------------------------------
+
+    def give_up_before_join(self) -> None:
+        """Under the eager protocol everything; under the cooperative one what is of topics no longer wanted."""
+        self.giving_up = self._unwanted() if self._cooperative else self.owned
+
+    def give_up_all(self) -> None:
+        self.giving_up = self.owned
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether a member may join as it is. An eager one calls back before, even if it owns nothing, as in Java."""
+        return self._cooperative and not self._unwanted()
+
+    @property
+    def must_give_up(self) -> bool:
+        """Whether a member that is about to join still has what it must not have then."""
+        return bool(self._unwanted() if self._cooperative else self.owned)
+
+    def _unwanted(self) -> Partitions:
+        return frozenset(tp for tp in self.owned if tp.topic not in self._subscription.topics)
+
+    def withhold_unwanted(self) -> None:
+        """Nothing more of topics that were unsubscribed from, however long the rebalance takes."""
+        self._subscription.withhold(self._unwanted())
+
+    # --- after a sync ---------------------------------------------------------------------------------------
+
+    def take_plan(self, assigned: Partitions, generation_id: int) -> None:
+        """What the leader gave this member."""
+        self._assigned = assigned
+        self.last = Assigned(assigned, generation_id)
+        self.giving_up = self.owned - assigned
+
+    # --- effects --------------------------------------------------------------------------------------------
+
+    def stop_fetching(self) -> None:
+        self._subscription.withhold(self.giving_up)
+
+    def drop(self) -> None:
+        self._subscription.remove(self.giving_up)
+
+    def adopt(self) -> None:
+        """Add what is new, withheld until the callback has run; what was kept goes on."""
+        self.added = self._assigned - self.owned
+        self._subscription.add(self.added)
+
+    def start_fetching(self) -> None:
+        self._subscription.release(list(self._subscription.partitions))
