@@ -6,12 +6,13 @@ names an older leader epoch than the one known keeps what it had (KIP-320), unle
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from kwire.model import NO_LEADER_EPOCH, ZERO_UUID, Node, PartitionInfo, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from kwire.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
 NO_NODE = -1
@@ -95,9 +96,34 @@ class ClusterSnapshot:
             self,
             version=self.version + 1,
             cluster_id=answer.cluster_id if answer.cluster_id is not None else self.cluster_id,
-            nodes={b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in answer.brokers} or self.nodes,
+            nodes={b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in answer.brokers},
             topics=topics,
         )
+
+    def without_nodes(self) -> ClusterSnapshot:
+        """The snapshot of a client that starts from its bootstrap servers again (KIP-899): nobody leads anything that
+        it knows of. Topics and their epochs are kept, so that an answer that is older still counts as older."""
+        return replace(self, version=self.version + 1, nodes={})
+
+    def with_leaders(
+        self, leaders: Mapping[TopicPartition, LeaderIdAndEpoch], endpoints: Iterable[NodeEndpoint]
+    ) -> ClusterSnapshot:
+        """The snapshot with what a former leader said of its successors (KIP-951), as far as it is news: a newer epoch
+        of a known partition, led by a broker whose address is known. The same object when there is none."""
+        nodes = {
+            **self.nodes,
+            **{e.node_id: Node(e.node_id, e.host, e.port, e.rack) for e in endpoints if e.node_id >= 0},
+        }
+        topics = dict(self.topics)
+        for tp, leader in leaders.items():
+            known = self.partition(tp)
+            if known is not None and leader.leader_id in nodes and leader.leader_epoch > known.leader_epoch:
+                newer = replace(known, leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+                partitions = {**topics[tp.topic].partitions, tp.partition: newer}
+                topics[tp.topic] = replace(topics[tp.topic], partitions=partitions)
+        if topics == self.topics:
+            return self
+        return replace(self, version=self.version + 1, nodes=nodes, topics=topics)
 
     def _put(self, topics: dict[str, TopicMetadata], name: str, topic: MetadataResponseTopic) -> None:
         known = self.topics.get(name)

@@ -197,6 +197,12 @@ class KafkaCluster:
         self.stop_broker(broker)
         self.start_broker(broker)
 
+    def move_broker(self, broker: int, port: int) -> None:
+        """Stops a broker and starts it again, with its data, at another port of this machine."""
+        self.stop_broker(broker)
+        self._nodes[broker].move(port)
+        self.start_broker(broker)
+
     def pause_broker(self, broker: int) -> None:
         """Freezes a broker: its connections stay open, and nothing answers."""
         self._nodes[broker].order(Order.PAUSE)

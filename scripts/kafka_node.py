@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from base64 import urlsafe_b64encode
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,7 @@ def node_settings(node_id: int, addresses: Sequence[Address], extra: Mapping[str
         listeners += f",CONTROLLER://{HOST}:{own.controller_port}"
     return {
         "node.id": str(node_id),
+        "broker.rack": f"rack-{node_id}",
         "process.roles": "broker" if own.controller_port is None else "broker,controller",
         "controller.quorum.voters": ",".join(f"{i}@{HOST}:{port}" for i, port in voters),
         "listeners": listeners,
@@ -139,6 +140,13 @@ class Node:
         meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": new_id()}
         (data / "meta.properties").write_text(render_properties(meta))
         (self.directory / "server.properties").write_text(render_properties(settings))
+
+    def move(self, broker_port: int) -> None:
+        """Gives a node that does not run another port for its clients; as a controller it stays where it is."""
+        moved = replace(self.address, broker_port=broker_port)
+        properties = self.directory / "server.properties"
+        properties.write_text(properties.read_text().replace(f"BROKER://{self.address}", f"BROKER://{moved}"))
+        self.address = moved
 
     def start(self) -> None:
         """Starts the process; does not wait until it serves."""

@@ -9,6 +9,7 @@ import pytest
 from kwire.cluster import ClusterSnapshot
 from kwire.model import Node, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from kwire.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -110,6 +111,54 @@ def test_a_topic_without_a_name_is_passed_by() -> None:
     assert ClusterSnapshot().updated(answer(topic(name=None, error=ErrorCode.UNKNOWN_TOPIC_ID))).topics == {}
 
 
-def test_an_answer_without_brokers_keeps_those_that_are_known(known: ClusterSnapshot) -> None:
-    assert known.updated(MetadataResponse(topics=[topic(1)])).nodes == known.nodes
+def test_an_answer_without_a_cluster_id_keeps_the_one_that_is_known(known: ClusterSnapshot) -> None:
     assert known.updated(MetadataResponse()).cluster_id == "c"
+
+
+# --- leaders that a fetch tells of (KIP-951) --------------------------------------------------------------------
+
+
+def led_by(leader_id: int, leader_epoch: int) -> dict[TopicPartition, LeaderIdAndEpoch]:
+    return {O0: LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)}
+
+
+NEW_BROKER = NodeEndpoint(node_id=9, host="broker-9", port=9, rack="r")
+
+
+def test_a_newer_leader_is_adopted_with_its_address(known: ClusterSnapshot) -> None:
+    newer = known.with_leaders(led_by(9, 6), [NEW_BROKER])
+    assert (newer.leader_id(O0), newer.leader_epoch(O0)) == (9, 6)
+    assert newer.nodes[9] == Node(9, "broker-9", 9, "r")
+    assert newer.version == known.version + 1
+    assert newer.partition(TopicPartition("orders", 1)) == known.partition(TopicPartition("orders", 1))
+    assert (newer.topic_id("orders"), known.leader_id(O0)) == (ID, 1), "the snapshot it was made from has not changed"
+
+
+@pytest.mark.parametrize("epoch", [4, 5])
+def test_a_leader_of_an_epoch_that_is_not_newer_is_passed_by(known: ClusterSnapshot, epoch: int) -> None:
+    assert known.with_leaders(led_by(2, epoch), [NEW_BROKER]) is known
+
+
+def test_a_leader_without_an_address_is_passed_by(known: ClusterSnapshot) -> None:
+    assert known.with_leaders(led_by(8, 6), []) is known
+    assert known.with_leaders(led_by(-1, 6), [NodeEndpoint(node_id=-1)]) is known
+
+
+def test_a_partition_that_is_not_known_gets_no_leader(known: ClusterSnapshot) -> None:
+    elsewhere = {TopicPartition(name, 7): LeaderIdAndEpoch(leader_id=2, leader_epoch=6) for name in ("orders", "ghost")}
+    assert known.with_leaders(elsewhere, []) is known
+
+
+def test_a_leader_that_a_fetch_told_of_is_not_unlearned_from_older_metadata(known: ClusterSnapshot) -> None:
+    newer = known.with_leaders(led_by(2, 6), [])
+    assert newer.updated(answer(topic(1, 2, epoch=5))).leader_id(O0) == 2
+
+
+# --- back to the bootstrap servers ------------------------------------------------------------------------------
+
+
+def test_without_nodes_nobody_leads_and_nothing_else_is_forgotten(known: ClusterSnapshot) -> None:
+    bare = known.without_nodes()
+    assert (bare.leader_id(O0), bare.leader_epoch(O0), bare.topic_id("orders")) == (None, 5, ID)
+    assert bare.version == known.version + 1
+    assert bare.updated(answer(topic(1, 2))).leader_id(O0) == 1

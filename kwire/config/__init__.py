@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from kwire.config.choices import GroupProtocol, IsolationLevel, SecurityProtocol
+from kwire.config.choices import GroupProtocol, IsolationLevel, MetadataRecoveryStrategy, SecurityProtocol
 from kwire.config.consumer_config import SETTINGS, ConsumerConfig, parse_setting
 from kwire.config.deserializers import AnyDeserializer, Deserialize, Deserializer
 from kwire.config.docs import SettingDoc, docs
@@ -19,6 +19,7 @@ __all__ = [
     "Endpoint",
     "GroupProtocol",
     "IsolationLevel",
+    "MetadataRecoveryStrategy",
     "OffsetReset",
     "ResetKind",
     "SecurityProtocol",

@@ -19,6 +19,13 @@ class GroupProtocol(Enum):
     CONSUMER = "consumer"
 
 
+class MetadataRecoveryStrategy(Enum):
+    """What to do when the brokers that are known are of no use any more (KIP-899)."""
+
+    NONE = "none"
+    REBOOTSTRAP = "rebootstrap"
+
+
 class SecurityProtocol(Enum):
     """How connections are secured. The names are those of Kafka's listeners."""
 

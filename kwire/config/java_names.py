@@ -12,7 +12,7 @@ interceptor.classes
 config.providers
 bootstrap.resolve.timeout.ms
 client.dns.lookup
-metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms metadata.cluster.check.enable
+metadata.cluster.check.enable
 metric.reporters
 metrics.num.samples metrics.sample.window.ms metrics.recording.level
 enable.metrics.push

@@ -50,6 +50,12 @@ class RequestState:
         self.failures += 1
         self.not_before_ms = now_ms + self._backoff.delay_ms(self.failures)
 
+    def again(self, now_ms: float) -> None:
+        """It was no failure, but has to be repeated: at once the first time in a row, then with the back-off."""
+        self.failed(now_ms)
+        if self.failures == 1:
+            self.not_before_ms = now_ms
+
     def cancelled(self) -> None:
         """The answer is no longer wanted; the back-off of earlier failures still counts."""
         self.in_flight = False

@@ -33,13 +33,14 @@ from kwire.protocol.messages.fetch import (
     PartitionData,
 )
 from kwire.protocol.record_batch import iter_batches
-from kwire.subscription.partition import AssignedPartition
+from kwire.subscription.partition import AssignedPartition, leader_epoch_or_none
 from kwire.subscription.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
 LAST_VERSION_WITH_NAMES = 12  # v13 names topics by id alone (KIP-516)
 READ_COMMITTED_MIN_VERSION = 4
+_LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
 class _Broker:
@@ -189,7 +190,7 @@ class FetchManager:
         topics: defaultdict[tuple[str, UUID], list[FetchPartition]] = defaultdict(list)
         for tp, spec in specs.items():
             topics[tp.topic, spec.topic_id].append(
-                FetchPartition(
+                FetchPartition(  # last_fetched_epoch is for replicas (KIP-595): consumers leave it out, as Java's does
                     partition=tp.partition,
                     current_leader_epoch=spec.leader_epoch,
                     fetch_offset=spec.offset,
@@ -245,9 +246,27 @@ class FetchManager:
             for tp, data in _by_partition(answer, broker.session.topic_names)
             if (fetch := self._on_partition(tp, data, broker.session.sent.get(tp), now_ms)) is not None
         ]
+        self._follow_leaders(broker, answer, now_ms)
         if fetches:
             self._buffer.put(fetches)
             self._on_data()
+
+    def _follow_leaders(self, broker: _Broker, answer: FetchResponse, now_ms: float) -> None:
+        """KIP-951: a broker that does not lead a partition any more says who does, and is taken at its word; metadata
+        for the rest is on its way. With a newer leader at hand nothing has to wait for the back-off of the error."""
+        leaders = {
+            tp: data.current_leader
+            for tp, data in _by_partition(answer, broker.session.topic_names)
+            if data.error_code in _LED_BY_ANOTHER
+        }
+        if leaders:
+            self._metadata.adopt_leaders(leaders, answer.node_endpoints)
+        for tp in leaders:
+            partition, spec = self._subscription.partitions.get(tp), broker.session.sent.get(tp)
+            if partition is None or spec is None or self._metadata.cluster.leader_epoch(tp) <= spec.leader_epoch:
+                continue
+            if self._blocked.pop(tp, None) is not None:
+                partition.blocked_until_ms = now_ms
 
     def _on_partition(
         self, tp: TopicPartition, data: PartitionData, spec: FetchSpec | None, now_ms: float
@@ -258,6 +277,8 @@ class FetchManager:
         self._subscription.touched.add(tp)
         if partition.epoch != spec.epoch or partition.fetch_offset != spec.offset or partition.withheld:
             return None  # revoked, sought or already answered since the request was made
+        if not partition.has_valid_position:
+            return None  # from a former leader: what is asked about in its successor's log must not move meanwhile
         code = ErrorCode.of(data.error_code)
         if code is not ErrorCode.NONE:
             self._on_partition_error(partition, data, code, now_ms)
@@ -292,6 +313,7 @@ class FetchManager:
             self._block(partition, now_ms)
             return None
         partition.fetch_offset = batch.next_offset
+        partition.fetch_epoch = leader_epoch_or_none(batch.partition_leader_epoch)
         return fetch
 
     def _on_partition_error(

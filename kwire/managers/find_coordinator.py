@@ -17,10 +17,15 @@ from kwire.states.machine import Machine
 
 GROUP_KEY_TYPE = 0  # FindCoordinator v1: 0 group, 1 transaction, 2 share
 BATCHED_VERSION = 4  # KIP-699: from here on a list of keys is asked for
+SERVED_MS = 5_000.0  # a coordinator that was of use for this long is looked for at once when it is lost
 
 
 class FindCoordinatorManager:
-    """Starts DOWN; the first `need()` begins the search, and a lost coordinator is searched again by itself."""
+    """Starts DOWN; the first `need()` begins the search, and a lost coordinator is searched again by itself.
+
+    At once, the first time. But the others may go on naming a broker that is dead, or that says it is not the
+    coordinator, until they hear of it themselves: while the same one is found again and lost again, look-ups back off.
+    """
 
     def __init__(self, group_id: str | None, backoff: Backoff, deliver: Deliver) -> None:
         self.group_id = group_id
@@ -28,6 +33,8 @@ class FindCoordinatorManager:
         self._machine: Machine[CoordinatorState, CoordinatorEvent, CoordinatorEffect] = Machine(COORDINATOR)
         self._request = RequestState(backoff)
         self._node: Node | None = None
+        self._found: Node | None = None
+        self._found_at_ms = NEVER_MS
         self.last_error = LastError()
         self.refusal: KafkaError | None = None
         """Why the newest look-up was refused for good: whoever waits for the coordinator need not wait on."""
@@ -62,6 +69,9 @@ class FindCoordinatorManager:
     def poll(self, now_ms: float) -> PollResult:
         if self.state is not CoordinatorState.INITIALIZED:
             return NOTHING_TO_SEND
+        if now_ms - self._found_at_ms >= SERVED_MS:
+            self._found, self._found_at_ms = None, NEVER_MS
+            self._request.reset()
         if not self._request.ready(now_ms):
             return PollResult([], self._request.wake_at_ms)
         self._fire(CoordinatorEvent.LOOKUP_SENT)
@@ -81,12 +91,21 @@ class FindCoordinatorManager:
     def _on_answer(self, answer: FindCoordinatorResponse, now_ms: float) -> None:
         found = answer.coordinators[0] if answer.coordinators else answer
         code = ErrorCode.of(found.error_code)
+        if code is ErrorCode.NONE and not found.host:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE  # an answer about nobody
         if code is not ErrorCode.NONE:
-            self._on_failure(error_for(found.error_code, f"finding the coordinator of {self.group_id}"), now_ms)
-            return
-        self._request.succeeded()
+            self._on_failure(error_for(code, f"finding the coordinator of {self.group_id}"), now_ms)
+        else:
+            self._on_found(Node(found.node_id, found.host, found.port), now_ms)
+
+    def _on_found(self, node: Node, now_ms: float) -> None:
+        if node == self._found:
+            self._request.failed(now_ms)
+        else:
+            self._request.succeeded()
+        self._node = self._found = node
+        self._found_at_ms = now_ms
         self.refusal = None
-        self._node = Node(found.node_id, found.host, found.port)
         self._fire(CoordinatorEvent.FOUND)
 
     def _on_failure(self, error: KafkaError, now_ms: float) -> None:

@@ -144,5 +144,7 @@ class HeartbeatManager:
                 self._alive_at_ms = now_ms
             case _:
                 self._request.failed(now_ms)
+                if code.retriable:
+                    self._next_at_ms = 0.0  # after the back-off: the session does not wait for the interval
         if code is not ErrorCode.NONE:
             self._member.on_heartbeat_error(code, now_ms)

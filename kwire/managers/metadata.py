@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeAlias
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.cluster import ClusterSnapshot
-from kwire.errors import InvalidTopicError, KafkaError, TopicAuthorizationError
+from kwire.errors import InvalidTopicError, KafkaError, RetriableBrokerError, TopicAuthorizationError
 from kwire.events import ErrorRaised, LookUpTopics
 from kwire.managers.base import Deliver, LastError, RequestState
 from kwire.managers.unsent import ANY_NODE, AnyUnsentRequest, PollResult, UnsentRequest
-from kwire.model import PartitionInfo
+from kwire.model import PartitionInfo, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
+from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kwire.subscription.subscription import Subscription, SubscriptionKind
 
@@ -23,6 +24,7 @@ Topics: TypeAlias = frozenset[str] | None
 """Some topics, or None for all."""
 
 ON_DEMAND = 0.0  # a moment that has always passed
+SHORTEST_TRIGGER_MS = 1_000.0  # time to dial somebody: a shorter trigger would hang up on each bootstrap server
 NO_AUTO_CREATION_MIN_VERSION = 4  # KIP-204: older brokers create whatever they are asked about
 
 
@@ -31,6 +33,9 @@ class MetadataManager:
 
     Two kinds of requests: the *refresh* of everything of interest (at most one in flight; on age, on demand, and again
     with back-off while a topic of interest has no leader), and one request for each look-up of the user.
+
+    Args:
+        rebootstrap_trigger_ms: How long to ask in vain before all brokers are forgotten (KIP-1102); None for never.
     """
 
     def __init__(
@@ -41,12 +46,15 @@ class MetadataManager:
         *,
         max_age_ms: float,
         allow_auto_create_topics: bool,
+        rebootstrap_trigger_ms: float | None,
     ) -> None:
         self.cluster = ClusterSnapshot()
         self.last_error = LastError()
         self.refused: dict[str, KafkaError] = {}
         """The topics of the newest answer that this client may not read, or that cannot exist."""
         self.on_update: list[Callable[[float], None]] = []
+        self.on_rebootstrap: list[Callable[[], None]] = []
+        """Called when the brokers are forgotten: whoever holds connections to them hangs up."""
         self._subscription = subscription
         self._backoff = backoff
         self._deliver = deliver
@@ -54,6 +62,8 @@ class MetadataManager:
         self._allow_auto_create_topics = allow_auto_create_topics
         self._refresh = RequestState(backoff)
         self._refresh_at_ms = NEVER_MS
+        self._rebootstrap_trigger_ms = rebootstrap_trigger_ms
+        self._in_vain_since_ms = NEVER_MS
         self._asked_for: Topics = frozenset()
         self._asked_by_age = False
         self._answered_for: Topics = frozenset()
@@ -83,6 +93,19 @@ class MetadataManager:
         if topics != self._watched:
             self._watched = topics
             self._interest_is_of = -1
+
+    def adopt_leaders(
+        self, leaders: Mapping[TopicPartition, LeaderIdAndEpoch], endpoints: Iterable[NodeEndpoint]
+    ) -> None:
+        """Take over what a former leader says of its successors, where that is news (KIP-951)."""
+        self.cluster = self.cluster.with_leaders(leaders, endpoints)
+
+    def rebootstrap_required(self, now_ms: float) -> None:
+        """A broker says that this client's metadata is of no use to it (KIP-1102)."""
+        if self._rebootstrap_trigger_ms is None:
+            log.warning("a broker wants this client to start from its bootstrap servers again; it may not")
+        else:
+            self._rebootstrap("a broker asks for it", now_ms)
 
     def has_looked_for(self, topics: Topics) -> bool:
         """Whether the snapshot would have these topics, if they existed."""
@@ -127,14 +150,44 @@ class MetadataManager:
             self._refresh.reset()
             self.request_update()
         if not topics and topics is not None:
+            self._in_vain_since_ms = NEVER_MS
             return NEVER_MS
+        rebootstrap_at_ms = self._watch_trigger(now_ms)
         due_ms = max(self._refresh_at_ms, self._refresh.wake_at_ms)
         if now_ms < due_ms:
-            return due_ms
+            return min(due_ms, rebootstrap_at_ms)
         self._refresh.sent()
+        self._in_vain_since_ms = min(self._in_vain_since_ms, now_ms)
         self._asked_for, self._asked_by_age = topics, self._refresh_at_ms > ON_DEMAND
         requests.append(self._request(topics, self._on_refreshed, self._on_refresh_failed))
-        return NEVER_MS
+        return self._rebootstrap_at_ms
+
+    # --- back to the bootstrap servers ----------------------------------------------------------------------
+    # That no broker can be connected to is found out by the client, which then dials the bootstrap servers as well
+    # (KIP-899). Here is what it cannot see: brokers that take connections and do not answer, or answer with errors.
+
+    @property
+    def _rebootstrap_at_ms(self) -> float:
+        if self._rebootstrap_trigger_ms is None:
+            return NEVER_MS
+        return self._in_vain_since_ms + max(self._rebootstrap_trigger_ms, SHORTEST_TRIGGER_MS)
+
+    def _watch_trigger(self, now_ms: float) -> float:
+        """When the trigger has to be looked at again; one that has passed starts from the bootstrap servers again."""
+        if now_ms >= self._rebootstrap_at_ms:
+            trigger_ms = now_ms - self._in_vain_since_ms
+            self._rebootstrap(f"no metadata for {trigger_ms:.0f} ms{self.last_error}", now_ms)
+        return self._rebootstrap_at_ms
+
+    def _rebootstrap(self, why: str, now_ms: float) -> None:
+        log.warning("starting from the bootstrap servers again: %s", why)
+        self._in_vain_since_ms = now_ms
+        self.cluster = self.cluster.without_nodes()
+        self.request_update()
+        for hang_up in self.on_rebootstrap:
+            hang_up()
+        for hear in self.on_update:
+            hear(now_ms)
 
     def _return_borrowed(self, now_ms: float) -> None:
         for topic in [topic for topic, until_ms in self._borrowed.items() if until_ms <= now_ms]:
@@ -159,10 +212,12 @@ class MetadataManager:
     # --- answers to the refresh -----------------------------------------------------------------------------
 
     def _on_refreshed(self, answer: MetadataResponse, now_ms: float) -> None:
-        code = ErrorCode.of(answer.error_code)
-        if code is not ErrorCode.NONE:
-            self._on_refresh_failed(error_for(answer.error_code, "refreshing metadata"), now_ms)
+        if (error := _error_of(answer, "refreshing metadata")) is not None:
+            if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+                self.rebootstrap_required(now_ms)
+            self._on_refresh_failed(error, now_ms)
             return
+        self._in_vain_since_ms = NEVER_MS
         before, self.cluster = self.cluster, self.cluster.updated(answer)
         self._answered_for = self._asked_for
         self._refresh_at_ms = now_ms + self._max_age_ms
@@ -216,8 +271,10 @@ class MetadataManager:
         lookup.event.reply.waiting_for = "the answer of a broker to Metadata"
 
         def on_answer(answer: MetadataResponse, now_ms: float) -> None:
-            if answer.error_code:
-                lookup.failed(error_for(answer.error_code, "looking up topics"), now_ms)
+            if (error := _error_of(answer, "looking up topics")) is not None:
+                if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+                    self.rebootstrap_required(now_ms)
+                lookup.failed(error, now_ms)
             else:
                 lookup.answered(answer, self.cluster.updated(answer), now_ms)
 
@@ -256,6 +313,21 @@ class _Lookup:
 
     def _found(self, cluster: ClusterSnapshot) -> dict[str, list[PartitionInfo]]:
         return {topic: cluster.partition_infos(topic) for topic in cluster.topics}
+
+
+def _error_of(answer: MetadataResponse, doing: str) -> KafkaError | None:
+    """What is wrong with the answer as a whole."""
+    if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+        # Final for the connection it came on (KIP-1102), but not for the question.
+        return RetriableBrokerError(
+            str(error_for(answer.error_code, doing)), code=answer.error_code, name=ErrorCode.REBOOTSTRAP_REQUIRED.name
+        )
+    if answer.error_code:
+        return error_for(answer.error_code, doing)
+    if not answer.brokers:
+        # As in Java: a broker that has just started knows of no broker and no topic, which is not to be believed.
+        return RetriableBrokerError(f"{doing}: the broker does not know the cluster yet")
+    return None
 
 
 def _covers(covering: Topics, topics: Topics) -> bool:

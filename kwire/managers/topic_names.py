@@ -73,6 +73,8 @@ class TopicNames:
         return PollResult([lookup])
 
     def _on_answer(self, answer: MetadataResponse, now_ms: float) -> None:
+        if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self._metadata.rebootstrap_required(now_ms)
         codes = {topic.topic_id: ErrorCode.of(topic.error_code) for topic in answer.topics}
         found = {
             topic.topic_id: topic.name

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import trio
 
 from kwire.clock import NEVER_MS, Backoff
-from kwire.config import ConsumerConfig
+from kwire.config import ConsumerConfig, MetadataRecoveryStrategy
 from kwire.errors import BootstrapError, DisconnectError, KafkaError, KafkaTimeoutError
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination
 from kwire.model import Node
@@ -40,8 +40,9 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Trouble:
-    """What dialling a broker came to, and when it may be dialled again."""
+    """What dialling a broker at its address came to, and when it may be dialled there again."""
 
+    node: Node
     error: KafkaError
     failures: int
     not_before_ms: float
@@ -67,6 +68,7 @@ class NetworkClient:
         self._config = config
         self._transport = transport
         self._nodes = nodes
+        self._nodes_before: Mapping[int, Node] = {}
         self._wake = wake
         self._client_id = client_id
         self._reconnect_backoff = reconnect_backoff
@@ -95,6 +97,7 @@ class NetworkClient:
 
     def poll(self, now_ms: float) -> float:
         """Put what can go on its connections, dial what must be dialled; when to come back."""
+        self._leave_old_addresses()
         self._reap(now_ms)
         self._expire(now_ms)
         self._close_idle(now_ms)
@@ -122,6 +125,13 @@ class NetworkClient:
         """Whether something is on its way out, under way, or answered and not handled."""
         return bool(self._waiting or self._completed or any(c.in_flight for c in self._connections.values()))
 
+    def hang_up(self) -> None:
+        """The brokers are of no use: whatever is asked next goes to a bootstrap server, over a new connection to
+        wherever its name leads now (KIP-1102). The coordinator answers for the group all the same (as in Java)."""
+        for key, connection in self._connections.items():
+            if key.channel is not Channel.COORDINATOR:
+                connection.close()
+
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close(DisconnectError("the consumer was closed"))
@@ -142,10 +152,24 @@ class NetworkClient:
             connection = None
         if connection is not None:
             return connection, NEVER_MS
-        trouble = self._troubles.get(key)
+        trouble = self._trouble_with(node, channel)
         if trouble is not None and now_ms < trouble.not_before_ms:
             return None, trouble.not_before_ms
         return self._dial(key, node, now_ms), NEVER_MS
+
+    def _leave_old_addresses(self) -> None:
+        """Hang up where metadata says that a broker no longer is: it may never answer there, and what is in flight
+        would wait for its time to run out before it is asked again at the new address."""
+        nodes = self._nodes()
+        if nodes is self._nodes_before:
+            return
+        self._nodes_before = nodes
+        for key, connection in self._connections.items():
+            now = nodes.get(key.node_id)
+            # Where the coordinator is, its look-up says, which may know better.
+            if now is not None and _moved(connection.node, now) and key.channel is not Channel.COORDINATOR:
+                log.info("broker %s has moved to %s:%d", connection.node, now.host, now.port)
+                connection.close()
 
     def _any_connection(self, now_ms: float) -> tuple[Connection | None, float]:
         """The ready connection with the least in flight, or one that is being made, or a new one."""
@@ -166,17 +190,23 @@ class NetworkClient:
         return None, soonest_ms
 
     def _candidates(self) -> list[Node]:
-        """Who may answer anything: the brokers of the metadata, or the bootstrap servers while none is reachable."""
+        """Who may answer anything: the brokers of the metadata; while none is reachable, the bootstrap servers too."""
         known = list(self._nodes().values())
-        if known and not all(self._is_in_trouble(node) for node in known):
-            return known
-        return known + self._bootstrap
+        if not known:
+            return self._bootstrap
+        may_rebootstrap = self._config.metadata_recovery_strategy is MetadataRecoveryStrategy.REBOOTSTRAP
+        # KIP-899. Java forgets the known ones at this point; here, whoever comes back first is heard.
+        if may_rebootstrap and all(self._trouble_with(node) is not None for node in known):
+            return known + self._bootstrap
+        return known
 
-    def _is_in_trouble(self, node: Node) -> bool:
-        return ConnectionKey(node.id, Channel.CONTROL) in self._troubles
+    def _trouble_with(self, node: Node, channel: Channel = Channel.CONTROL) -> _Trouble | None:
+        """What keeps a broker from being dialled; trouble at another address is none of the new one's."""
+        trouble = self._troubles.get(ConnectionKey(node.id, channel))
+        return None if trouble is None or _moved(trouble.node, node) else trouble
 
     def _not_before_ms(self, node: Node) -> float:
-        trouble = self._troubles.get(ConnectionKey(node.id, Channel.CONTROL))
+        trouble = self._trouble_with(node)
         return trouble.not_before_ms if trouble is not None else 0.0
 
     def _dial(self, key: ConnectionKey, node: Node, now_ms: float) -> Connection:
@@ -185,8 +215,8 @@ class NetworkClient:
             node, self._client_id, self._transport, completed=self._completed, wake=self._wake, now_ms=now_ms
         )
         self._connections[key] = connection
-        failures = self._troubles[key].failures if key in self._troubles else 0
-        setup_timeout_ms = self._setup_backoff.delay_ms(failures + 1)
+        trouble = self._trouble_with(node, key.channel)
+        setup_timeout_ms = self._setup_backoff.delay_ms(1 if trouble is None else trouble.failures + 1)
         self._nursery.start_soon(connection.run, setup_timeout_ms, self._config.request_timeout_ms)
         return connection
 
@@ -207,29 +237,30 @@ class NetworkClient:
         if error is None:
             return
         log.info("%s", error)
-        before = self._troubles.get(key)
+        before = self._trouble_with(connection.node, key.channel)
         failures = 1 if before is None else before.failures + 1
-        self._troubles[key] = _Trouble(error, failures, now_ms + self._reconnect_backoff.delay_ms(failures))
+        not_before_ms = now_ms + self._reconnect_backoff.delay_ms(failures)
+        self._troubles[key] = _Trouble(connection.node, error, failures, not_before_ms)
         self._fail_waiting(lambda destination: _is_for(destination, key), error)
-        candidates = [ConnectionKey(node.id, Channel.CONTROL) for node in self._candidates()]
-        if all(candidate in self._troubles for candidate in candidates):
+        candidates = self._candidates()
+        if all(self._trouble_with(candidate) is not None for candidate in candidates):
             self._fail_unreachable(candidates)
 
-    def _fail_unreachable(self, candidates: Iterable[ConnectionKey]) -> None:
+    def _fail_unreachable(self, candidates: Iterable[Node]) -> None:
         """Not one broker can be reached. Say so at once: those who wait have deadlines of their own."""
-        error = BootstrapError(f"no broker can be reached: {self._reasons_of(candidates)}")
+        error = BootstrapError(f"no broker can be reached: {self._reasons_of(candidates, Channel.CONTROL)}")
         if not self.ever_connected:
             self.bootstrap_error = error
         self._fail_waiting(lambda destination: destination.node is None, error)
 
     def _reasons(self, destination: Destination) -> str:
         """What is known of why there is no connection for a request."""
-        if destination.node is not None:
-            return self._reasons_of([ConnectionKey(destination.node.id, destination.channel)])
-        return self._reasons_of(ConnectionKey(node.id, Channel.CONTROL) for node in self._candidates())
+        nodes = self._candidates() if destination.node is None else [destination.node]
+        return self._reasons_of(nodes, destination.channel)
 
-    def _reasons_of(self, keys: Iterable[ConnectionKey]) -> str:
-        return "; ".join(dict.fromkeys(str(self._troubles[key].error) for key in keys if key in self._troubles))
+    def _reasons_of(self, nodes: Iterable[Node], channel: Channel) -> str:
+        troubles = (self._trouble_with(node, channel) for node in nodes)
+        return "; ".join(dict.fromkeys(str(trouble.error) for trouble in troubles if trouble is not None))
 
     def _fail_waiting(self, concerned: Callable[[Destination], bool], error: KafkaError) -> None:
         kept: list[_Waiting] = []

@@ -101,6 +101,7 @@ class NetworkThread:
                 config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms
             ),
         )
+        managers.metadata.on_rebootstrap.append(client.hang_up)
         read_committed = bool(config.isolation_level.value)
         return NetworkLoop(mailbox, managers, client, waker, monotonic_ms, read_committed=read_committed)
 

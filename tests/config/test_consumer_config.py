@@ -8,7 +8,17 @@ from dataclasses import FrozenInstanceError, fields, replace
 import pytest
 
 from kwire.assignors import ASSIGNORS
-from kwire.config import SETTINGS, ConsumerConfig, Endpoint, IsolationLevel, OffsetReset, ResetKind, Settings, docs
+from kwire.config import (
+    SETTINGS,
+    ConsumerConfig,
+    Endpoint,
+    IsolationLevel,
+    MetadataRecoveryStrategy,
+    OffsetReset,
+    ResetKind,
+    Settings,
+    docs,
+)
 from kwire.config.java_names import JAVA_ONLY
 from kwire.config.strategy import JAVA_CLASSES
 from kwire.errors import ConfigError, InvalidGroupIdError
@@ -44,6 +54,7 @@ JAVA_DEFAULTS: dict[str, object] = {
     "receive.buffer.bytes": 65536,
     "send.buffer.bytes": 131072,
     "metadata.max.age.ms": 300000,
+    "metadata.recovery.rebootstrap.trigger.ms": 300000,
     "allow.auto.create.topics": True,
 }
 
@@ -62,6 +73,7 @@ def test_defaults_of_closed_sets_are_those_of_java() -> None:
     config = of()
     assert config.auto_offset_reset == OffsetReset(ResetKind.LATEST)
     assert config.isolation_level is IsolationLevel.READ_UNCOMMITTED
+    assert config.metadata_recovery_strategy is MetadataRecoveryStrategy.REBOOTSTRAP
     assert (config.group_protocol.value, config.security_protocol.value) == ("classic", "PLAINTEXT")
 
 

@@ -84,6 +84,48 @@ def test_a_lost_coordinator_is_looked_for_at_once(looking: Scenario) -> None:
     assert "gone" in str(looking.managers.coordinator.last_error)
 
 
+def lose_and_find(scenario: Scenario, node_id: int = 3) -> float:
+    """How long it takes until the coordinator is looked for after its loss; then it is found again."""
+    lost_at_ms = scenario.now_ms
+    scenario.managers.coordinator.lost(GONE)
+    scenario.turn()
+    while not scenario.pending(FindCoordinatorRequest):
+        scenario.advance(max(1.0, scenario.wake_at_ms - scenario.now_ms))
+    scenario.answer(FindCoordinatorRequest, scenario.coordinator(node_id))
+    return scenario.now_ms - lost_at_ms
+
+
+def test_a_coordinator_that_is_found_and_lost_again_and_again_is_looked_for_with_a_growing_pause(
+    looking: Scenario,
+) -> None:
+    """The brokers go on naming the dead one for some seconds. They used to be asked in a loop."""
+    looking.serve()
+    assert [lose_and_find(looking) for _ in range(7)] == [0, 100, 200, 400, 800, 1_000, 1_000]
+
+
+def test_another_coordinator_begins_without_a_past(looking: Scenario) -> None:
+    looking.serve()
+    pauses_ms = [lose_and_find(looking, node_id) for node_id in (3, 3, 2, 2, 1)]
+    assert pauses_ms == [0, 100, 200, 0, 100]
+
+
+def test_a_coordinator_that_was_of_use_for_some_time_is_looked_for_at_once(looking: Scenario) -> None:
+    looking.serve()
+    for _ in range(5):
+        lose_and_find(looking)
+    looking.advance(5_000)
+    assert [lose_and_find(looking) for _ in range(2)] == [0, 0]
+    assert lose_and_find(looking) == 100
+
+
+def test_an_answer_about_nobody_is_no_coordinator(looking: Scenario) -> None:
+    looking.answer(FindCoordinatorRequest, FindCoordinatorResponse())
+    assert found_at(looking) is None
+    looking.advance(100)
+    looking.serve()
+    assert found_at(looking) is not None
+
+
 def test_only_the_coordinator_itself_can_be_lost_by_a_request_without_an_answer(looking: Scenario) -> None:
     looking.serve()
     brokers = [Node(number, f"broker-{number}", 9092) for number in (1, 3)]
@@ -103,6 +145,15 @@ def test_a_refusal_is_raised_and_looked_up_again_all_the_same(looking: Scenario)
     refusals.append(looking.managers.coordinator.refusal)
     assert [type(refusal) for refusal in refusals] == [GroupAuthorizationError, type(None)]
     assert found_at(looking) is not None
+
+
+def test_closed_between_two_look_ups_it_asks_no_more(looking: Scenario) -> None:
+    """It is waiting for the back-off to pass when the consumer is closed."""
+    looking.answer(FindCoordinatorRequest, looking.coordinator(error=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    looking.managers.coordinator.close()
+    looking.advance(60_000)
+    assert looking.managers.coordinator.state is CoordinatorState.DOWN
+    assert not looking.pending(FindCoordinatorRequest)
 
 
 def test_closed_it_stays_down(looking: Scenario) -> None:

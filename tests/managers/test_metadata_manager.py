@@ -189,11 +189,27 @@ def test_an_error_of_the_whole_answer_keeps_what_was_known(scenario: Scenario) -
     scenario.advance(1_000)
     scenario.managers.metadata.request_update()
     scenario.turn()
-    scenario.answer(MetadataRequest, MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
+    scenario.answer(MetadataRequest, MetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
     assert "orders" in scenario.managers.metadata.cluster.topics
     assert "refreshing metadata" in str(scenario.take_error(BrokerError))
     scenario.advance(1_000)
     assert scenario.pending(MetadataRequest)
+
+
+def test_a_broker_that_has_just_started_is_not_believed(scenario: Scenario) -> None:
+    """It knows of no broker, not even itself, and of no topic. Its answer used to make every topic vanish."""
+    scenario.subscribe("orders")
+    scenario.serve()
+    scenario.advance(1_000)
+    scenario.managers.metadata.request_update()
+    scenario.turn()
+    before = scenario.managers.metadata.cluster
+    gone = scenario.metadata(errors={"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}).topics
+    scenario.answer(MetadataRequest, MetadataResponse(brokers=[], topics=gone))
+    assert scenario.managers.metadata.cluster is before
+    scenario.advance(1_000)
+    assert scenario.pending(MetadataRequest)
+    assert not scenario.errors
 
 
 # --- look-ups ---------------------------------------------------------------------------------------------------
@@ -259,7 +275,7 @@ def test_a_refused_topic_is_the_answer_of_the_look_up(
 
 def test_an_error_of_the_whole_answer_is_no_empty_cluster(scenario: Scenario) -> None:
     reply = look_up(scenario)
-    scenario.answer(MetadataRequest, MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
+    scenario.answer(MetadataRequest, MetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
     with pytest.raises(BrokerError, match="looking up topics"):
         reply.result()
 

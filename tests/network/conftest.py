@@ -270,7 +270,7 @@ def now_ms() -> float:
 class MakeRig(Protocol):
     """A client that knows these bootstrap servers; other settings as a user gives them."""
 
-    def __call__(self, network: MemoryNetwork, *servers: str, **settings: int) -> Rig: ...
+    def __call__(self, network: MemoryNetwork, *servers: str, **settings: int | str) -> Rig: ...
 
 
 class MakeFrame(Protocol):
@@ -305,7 +305,7 @@ def network() -> MemoryNetwork:
 
 @pytest.fixture
 def make_rig() -> MakeRig:
-    def make(network: MemoryNetwork, *servers: str, **settings: int) -> Rig:
+    def make(network: MemoryNetwork, *servers: str, **settings: int | str) -> Rig:
         return Rig(network, ConsumerConfig.of({"bootstrap.servers": ",".join(servers), **settings}))
 
     return make

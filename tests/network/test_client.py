@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         MemoryNetwork,
         MemoryStream,
         Peer,
+        Received,
         Rig,
         ScriptedBroker,
     )
@@ -643,3 +645,40 @@ def test_closing_fails_what_waits_and_what_is_in_flight(
             assert "the consumer was closed" in str(in_flight.error)
 
     in_virtual_time(scenario)
+
+
+def test_closing_gives_up_a_dial_that_nobody_answers(in_virtual_time: InVirtualTime, rig: Rig) -> None:
+    rig.network.black_holes.add(BROKER)
+    in_virtual_time(partial(assert_closing_ends_it_at_once, rig))
+
+
+def test_closing_gives_up_a_handshake_that_nobody_answers(
+    in_virtual_time: InVirtualTime, rig: Rig, silent_broker: list[Received]
+) -> None:
+    in_virtual_time(partial(assert_closing_ends_it_at_once, rig))
+    assert [type(request) for request, _, _ in silent_broker] == [ApiVersionsRequest]
+
+
+async def assert_closing_ends_it_at_once(rig: Rig) -> None:
+    """What waited for the connection is told in the next turn, not when the connection's time is over."""
+    async with rig.running():
+        waiting = rig.send(node=NODE)
+        await trio.sleep(0.1)
+        began_s = trio.current_time()
+        rig.client.close()
+        assert isinstance((await waiting.wait()).error, DisconnectError)
+        assert trio.current_time() - began_s < 0.1
+
+
+@pytest.fixture
+def silent_broker(network: MemoryNetwork, peer: type[Peer]) -> list[Received]:
+    """Takes connections and never says a word; what it was asked."""
+    asked: list[Received] = []
+
+    async def behave(stream: MemoryStream) -> None:
+        one = peer(stream)
+        while (received := await one.next_request()) is not None:
+            asked.append(received)
+
+    network.hosts[BROKER] = behave
+    return asked

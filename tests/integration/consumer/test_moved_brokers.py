@@ -1,0 +1,150 @@
+"""Brokers and leaders that are not where they were: a whole cluster at other addresses (KIP-899), a new leader that the
+old one names (KIP-951)."""
+
+from __future__ import annotations
+
+import time
+from itertools import count
+from typing import TYPE_CHECKING, Unpack
+
+import pytest
+from confluent_kafka import ElectionType, Producer
+from confluent_kafka import TopicPartition as AdminTopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from kafka_cluster import KafkaCluster, free_ports
+from kafka_node import HOST
+
+from kwire import Consumer, TopicPartition
+from kwire.cluster import ClusterSnapshot
+from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from kwire.config import Settings
+    from tests.integration.consumer.conftest import BytesConsumer
+
+pytestmark = pytest.mark.slow
+
+DEADLINE_S = 60.0
+NAMES = (f"moved-{number}" for number in count())
+
+
+def open_consumer(*topics: str, **settings: Unpack[Settings]) -> BytesConsumer:
+    """Reads from the beginning, and does not wait long for what is gone."""
+    quick: Settings = {"auto_offset_reset": "earliest", "reconnect_backoff_max_ms": 200, "request_timeout_ms": 5_000}
+    consumer: BytesConsumer = Consumer(*topics, **(quick | settings))
+    return consumer
+
+
+def make_topic(cluster: KafkaCluster, *replicas: int) -> TopicPartition:
+    """A partition on these brokers, led by the first."""
+    name = next(NAMES)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    admin.create_topics([NewTopic(name, 1, replica_assignment=[list(replicas)])])[name].result(DEADLINE_S)
+    return TopicPartition(name, 0)
+
+
+def write(cluster: KafkaCluster, tp: TopicPartition, numbers: Iterable[int]) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
+    for number in numbers:
+        producer.produce(tp.topic, b"%d" % number, partition=tp.partition)
+    assert producer.flush(DEADLINE_S) == 0
+
+
+def read(consumer: BytesConsumer, number: int) -> list[int]:
+    """Poll until there are so many records."""
+    values: list[int] = []
+    until_s = time.monotonic() + DEADLINE_S
+    while len(values) < number:
+        values += [int(record.value or b"-1") for record in consumer.poll(0.5)]
+        assert time.monotonic() < until_s, f"{len(values)} of {number} records after {DEADLINE_S} s"
+    return values
+
+
+# --- the whole cluster moves ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lone_broker() -> Iterator[KafkaCluster]:
+    with KafkaCluster() as cluster:
+        yield cluster
+
+
+def test_a_cluster_that_comes_back_elsewhere_is_found_through_the_bootstrap_servers(lone_broker: KafkaCluster) -> None:
+    """The second bootstrap address is dead at first, and the only one that is right afterwards. The members are still
+    members, with the generation they had; whoever was told never to rebootstrap waits for the old address."""
+    port = free_ports(1)[0]
+    servers = f"{lone_broker.bootstrap_servers},{HOST}:{port}"
+    tp = make_topic(lone_broker, 0)
+    write(lone_broker, tp, range(100))
+    with (
+        open_consumer(tp.topic, bootstrap_servers=servers, group_id="classic") as classic,
+        open_consumer(tp.topic, bootstrap_servers=servers, group_id="new", group_protocol="consumer") as new,
+        open_consumer(bootstrap_servers=servers, metadata_recovery_strategy="none") as steadfast,
+    ):
+        steadfast.assign([tp])
+        members = {"classic": classic, "new": new}
+        for consumer in (classic, new, steadfast):
+            assert read(consumer, 100) == list(range(100))
+        for consumer in members.values():
+            consumer.commit_sync()
+        before = {name: consumer.group_metadata() for name, consumer in members.items()}
+
+        lone_broker.move_broker(0, port)
+        write(lone_broker, tp, range(100, 200))
+
+        for consumer in members.values():
+            assert read(consumer, 100) == list(range(100, 200))
+            consumer.commit_sync()
+            assert consumer.committed([tp])[tp].offset == 200  # type: ignore[union-attr]  # just committed
+        assert {name: consumer.group_metadata() for name, consumer in members.items()} == before
+        assert not steadfast.poll(1.0)
+
+
+# --- a leader moves ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_brokers() -> Iterator[KafkaCluster]:
+    with KafkaCluster(2) as cluster:
+        yield cluster
+
+
+def test_the_old_leader_names_the_new_one(two_brokers: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both brokers are up, so no connection breaks: that the leader has moved, the old one says in its answer."""
+    adopted: list[tuple[int, int]] = []
+    with_leaders = ClusterSnapshot.with_leaders
+
+    def watched(
+        cluster: ClusterSnapshot, leaders: Mapping[TopicPartition, LeaderIdAndEpoch], endpoints: Iterable[NodeEndpoint]
+    ) -> ClusterSnapshot:
+        after = with_leaders(cluster, leaders, endpoints)
+        if after is not cluster:
+            adopted.append((cluster.leader_id(tp) or 0, after.leader_id(tp) or 0))
+        return after
+
+    monkeypatch.setattr(ClusterSnapshot, "with_leaders", watched)
+    tp = make_topic(two_brokers, 1, 0)
+    write(two_brokers, tp, range(50))
+    two_brokers.restart_broker(1)  # now the other one leads
+    with open_consumer(bootstrap_servers=two_brokers.bootstrap_servers) as consumer:
+        consumer.assign([tp])
+        assert read(consumer, 50) == list(range(50))
+        elect_preferred(two_brokers, tp)
+        write(two_brokers, tp, range(50, 100))
+        assert read(consumer, 50) == list(range(50, 100))
+    assert adopted == [(0, 1)]
+
+
+def elect_preferred(cluster: KafkaCluster, tp: TopicPartition) -> None:
+    """Until the first replica leads: it has to have caught up before it may."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    until_s = time.monotonic() + DEADLINE_S
+    while True:
+        admin.elect_leaders(ElectionType.PREFERRED, [AdminTopicPartition(*tp)]).result(DEADLINE_S)
+        if admin.list_topics(tp.topic, timeout=DEADLINE_S).topics[tp.topic].partitions[tp.partition].leader == 1:
+            return
+        assert time.monotonic() < until_s, "the preferred replica does not lead"
+        time.sleep(0.1)
