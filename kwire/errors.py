@@ -71,7 +71,11 @@ class InvalidTopicError(KafkaError):
 
 
 class ConcurrentModificationError(IllegalStateError):
-    """Two threads used one consumer at the same time; only `wakeup()` may be called from another thread."""
+    """Two threads used one consumer at the same time; only `wakeup()` may be called from another thread.
+
+    Inside a callback, another thread or task may use it with the callback's access key, and the callback has to wait
+    for it (KIP-944).
+    """
 
 
 # --- the world was not ready ---------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from kwire.events import ErrorRaised, GetPosition, ResetPositions, ResetTo, Seek
 from kwire.managers.base import Deliver
 from kwire.managers.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ListOffsetsManager
 from kwire.managers.offset_fetch import Committed, OffsetFetchManager
+from kwire.managers.offset_validation import OffsetValidationManager
 from kwire.managers.unsent import PollResult
 from kwire.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kwire.states.partition import PartitionEvent
@@ -42,6 +43,7 @@ class PositionsManager:
         subscription: Subscription,
         offset_fetch: OffsetFetchManager,
         list_offsets: ListOffsetsManager,
+        validation: OffsetValidationManager,
         deliver: Deliver,
         wall_clock_ms: Callable[[], int],
     ) -> None:
@@ -49,6 +51,7 @@ class PositionsManager:
         self._subscription = subscription
         self._offset_fetch = offset_fetch
         self._list_offsets = list_offsets
+        self._validation = validation
         self._deliver = deliver
         self._wall_clock_ms = wall_clock_ms
         self._asked: dict[TopicPartition, tuple[int, OffsetReset | None]] = {}
@@ -195,6 +198,7 @@ class PositionsManager:
             elif found is not None:
                 position = OffsetAndMetadata(found.offset, leader_epoch=found.leader_epoch)
                 self._subscription.fire(tp, PartitionEvent.RESET_DONE, position=position)
+                self._subscription.partitions[tp].fetch_epoch = None  # as Java: not to be validated, it is the leader's
 
         def wanted() -> bool:
             waiting = tp in self._subscription.awaiting_reset
@@ -245,14 +249,17 @@ class PositionsManager:
         partition = self._subscription.partitions.get(tp)
         if partition is None:
             reply.fail(_unassigned(tp))
-        elif partition.has_position and partition.consumed is not None:
+        elif partition.has_valid_position and partition.consumed is not None:
             reply.succeed(partition.consumed.offset)
+        elif (problem := self._validation.problem(tp)) is not None:
+            reply.fail(problem)
         elif tp in self._stranded:
             reply.fail(_stranded_error({tp: self._stranded[tp]}))
         elif tp in self._refused:
             reply.fail(self._refused[tp])
         else:
-            reply.waiting_for = self._waits_for.get(tp, f"the committed offset of {tp}")
+            waits_for = self._validation.waits_for(tp) or self._waits_for.get(tp)
+            reply.waiting_for = waits_for or f"the committed offset of {tp}"
         return reply.done or reply.abandoned
 
 

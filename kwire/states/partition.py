@@ -12,6 +12,8 @@ class PartitionState(Enum):
     """Has no position. Waits for the committed offset of the group, or goes on without a group."""
     AWAIT_RESET = auto()
     """Has no usable position. Waits for ListOffsets to answer the reset policy."""
+    AWAIT_VALIDATION = auto()
+    """Has a position. Waits for OffsetForLeaderEpoch to say that the leader's log has it, too (KIP-320)."""
     FETCHING = auto()
     """Has a position. Records can flow."""
 
@@ -22,6 +24,13 @@ class PartitionEvent(Enum):
     RESET_WANTED = auto()
     RESET_DONE = auto()
     SEEK = auto()
+    VALIDATION_WANTED = auto()
+    """The log may not be the one that the position was taken from."""
+    VALIDATED = auto()
+    TRUNCATED = auto()
+    """The log was cut in front of the position; it goes on where the two are the same."""
+    TRUNCATED_UNDECIDED = auto()
+    """The same, but there is no reset policy: the user decides how to go on."""
 
 
 class PartitionEffect(Enum):
@@ -51,15 +60,37 @@ PARTITION: Table[PartitionState, PartitionEvent, PartitionEffect] = Table(
             "offset out of range, or seek_to_beginning or _end",
         ),
         Row(S.FETCHING, E.SEEK, S.FETCHING, (F.DROP_BUFFERED, F.SET_POSITION)),
+        Row(S.FETCHING, E.VALIDATION_WANTED, S.AWAIT_VALIDATION, (), "what is buffered is handed out meanwhile"),
+        Row(S.AWAIT_VALIDATION, E.VALIDATION_WANTED, S.AWAIT_VALIDATION, (), "yet another leader: ask that one"),
+        Row(S.AWAIT_VALIDATION, E.VALIDATED, S.FETCHING),
+        Row(S.AWAIT_VALIDATION, E.TRUNCATED, S.FETCHING, (F.DROP_BUFFERED, F.SET_POSITION)),
+        Row(S.AWAIT_VALIDATION, E.TRUNCATED_UNDECIDED, S.AWAIT_VALIDATION, (F.DROP_BUFFERED,)),
+        Row(
+            S.AWAIT_VALIDATION,
+            E.RESET_WANTED,
+            S.AWAIT_RESET,
+            (F.DROP_BUFFERED, F.LOOK_UP_RESET_OFFSET),
+            "the leader knows nothing of the position's epoch, or seek_to_beginning or _end",
+        ),
+        Row(S.AWAIT_VALIDATION, E.SEEK, S.FETCHING, (F.DROP_BUFFERED, F.SET_POSITION)),
     ],
     dropped={
         (S.AWAIT_RESET, E.COMMITTED_OFFSET_FOUND): "a reset was asked for while the committed offset was loading",
         (S.AWAIT_RESET, E.NO_COMMITTED_OFFSET): "a reset was asked for while the committed offset was loading",
+        (S.AWAIT_VALIDATION, E.COMMITTED_OFFSET_FOUND): "a seek overtook the load",
+        (S.AWAIT_VALIDATION, E.NO_COMMITTED_OFFSET): "a seek overtook the load",
+        (S.AWAIT_VALIDATION, E.RESET_DONE): "a seek overtook the lookup",
         (S.FETCHING, E.COMMITTED_OFFSET_FOUND): "a seek overtook the load",
         (S.FETCHING, E.NO_COMMITTED_OFFSET): "a seek overtook the load",
         (S.FETCHING, E.RESET_DONE): "a seek overtook the lookup",
     },
     impossible={
         (S.INITIALIZING, E.RESET_DONE): "no lookup was started",
+        **{(state, E.VALIDATION_WANTED): "there is no position" for state in (S.INITIALIZING, S.AWAIT_RESET)},
+        **{
+            (state, event): "an answer counts only while its question stands"
+            for state in (S.INITIALIZING, S.AWAIT_RESET, S.FETCHING)
+            for event in (E.VALIDATED, E.TRUNCATED, E.TRUNCATED_UNDECIDED)
+        },
     },
 )

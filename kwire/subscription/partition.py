@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kwire.config import OffsetReset
-from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata, TopicPartition
+from kwire.model import NO_LEADER_EPOCH, ZERO_UUID, OffsetAndMetadata, TopicPartition
 from kwire.states.machine import Machine
 from kwire.states.partition import PARTITION, PartitionEffect, PartitionEvent, PartitionState
 
 UNKNOWN_OFFSET = -1
+_WITH_POSITION = frozenset({PartitionState.AWAIT_VALIDATION, PartitionState.FETCHING})
+
+
+class LeaderAndEpoch(NamedTuple):
+    """Who leads, since which election (KIP-320)."""
+
+    id: int
+    epoch: int
 
 
 class AssignedPartition:
     """Mutable, for the network thread alone; changed through `Subscription`, which keeps track of what changed.
 
     Two positions: `fetch_offset` is where the next fetch starts, `consumed` what the application is known to have been
-    given. Between the two lie the records in the buffer.
+    given. Between the two lie the records in the buffer. `fetch_epoch` is the leader epoch of the record in front of
+    `fetch_offset`; `leader` and `topic_id` say whose log the position is known to be in, or is being looked for in.
     """
 
     __slots__ = (
         "blocked_until_ms",
         "consumed",
         "epoch",
+        "fetch_epoch",
         "fetch_offset",
         "high_watermark",
         "last_stable_offset",
+        "leader",
         "machine",
         "paused",
         "preferred_replica",
         "preferred_until_ms",
         "reset",
+        "suspect",
+        "topic_id",
         "topic_partition",
         "withheld",
     )
@@ -38,10 +53,15 @@ class AssignedPartition:
         self.epoch = epoch
         self.machine: Machine[PartitionState, PartitionEvent, PartitionEffect] = Machine(PARTITION)
         self.fetch_offset = UNKNOWN_OFFSET
+        self.fetch_epoch: int | None = None
+        self.leader: LeaderAndEpoch | None = None
+        self.topic_id = ZERO_UUID
         self.consumed: OffsetAndMetadata | None = None
         self.reset: OffsetReset | None = None
         self.paused = False
         self.withheld = False
+        # The log was truncated; how far in front of what is buffered is settled when the application comes back.
+        self.suspect = False
         self.high_watermark = UNKNOWN_OFFSET
         self.last_stable_offset = UNKNOWN_OFFSET
         # After a partition error fetching waits here, so that one bad partition cannot spin the loop.
@@ -51,14 +71,22 @@ class AssignedPartition:
 
     @property
     def has_position(self) -> bool:
+        """Whether it is known how far the application got, be it in a log that has been truncated since."""
+        return self.machine.state in _WITH_POSITION
+
+    @property
+    def has_valid_position(self) -> bool:
         return self.machine.state is PartitionState.FETCHING
 
     def fetchable(self, now_ms: float) -> bool:
         """Whether a fetch may ask for this partition now."""
-        return self.has_position and not self.paused and not self.withheld and now_ms >= self.blocked_until_ms
+        return self.has_valid_position and not self.paused and not self.withheld and now_ms >= self.blocked_until_ms
 
     def set_position(self, position: OffsetAndMetadata) -> None:
         self.fetch_offset = position.offset
+        self.fetch_epoch = position.leader_epoch
+        self.leader = None
+        self.topic_id = ZERO_UUID
         self.consumed = OffsetAndMetadata(position.offset, "", position.leader_epoch)
         self.reset = None
         self.blocked_until_ms = 0.0

@@ -54,6 +54,9 @@ class Subscription:
         self.touched: set[TopicPartition] = set()
         self.initializing: set[TopicPartition] = set()
         self.awaiting_reset: set[TopicPartition] = set()
+        self.awaiting_validation: set[TopicPartition] = set()
+        self.unvalidated: set[TopicPartition] = set()
+        """Those whose position is new: `managers.offset_validation` takes them from here."""
         self.group: ConsumerGroupMetadata | None = None
 
     # --- what the user wants --------------------------------------------------------------------------------
@@ -104,14 +107,8 @@ class Subscription:
 
     # --- what the group gave --------------------------------------------------------------------------------
 
-    def adopt(self, partitions: frozenset[TopicPartition]) -> None:
-        """Take the partitions of a finished rebalance; they are withheld until the assigned callback has run."""
-        self._remove(self.partitions.keys() - partitions)
-        self._add(partitions - self.partitions.keys())
-        self.withhold(partitions)
-
     def add(self, partitions: frozenset[TopicPartition]) -> None:
-        """Take partitions beside those there are (KIP-848); withheld until the assigned callback has run."""
+        """Take partitions beside those there are; withheld until the assigned callback has run."""
         self._add(partitions - self.partitions.keys())
         self.withhold(partitions)
 
@@ -147,6 +144,8 @@ class Subscription:
             del self.partitions[tp]
         self.initializing -= gone
         self.awaiting_reset -= gone
+        self.awaiting_validation -= gone
+        self.unvalidated -= gone
         self.touched |= gone
         self._drop_buffered(gone)
 
@@ -167,6 +166,7 @@ class Subscription:
                 case PartitionEffect.SET_POSITION:
                     assert position is not None
                     partition.set_position(position)
+                    self.unvalidated.add(tp)
                 case PartitionEffect.LOOK_UP_RESET_OFFSET:
                     partition.reset = reset
                 case PartitionEffect.DROP_BUFFERED:
@@ -174,12 +174,14 @@ class Subscription:
         state = partition.machine.state
         _keep(self.initializing, tp, state is PartitionState.INITIALIZING)
         _keep(self.awaiting_reset, tp, state is PartitionState.AWAIT_RESET)
+        _keep(self.awaiting_validation, tp, state is PartitionState.AWAIT_VALIDATION)
         self.touched.add(tp)
 
     def _restamp(self, partition: AssignedPartition) -> None:
         """A new epoch: records fetched from the old position, buffered or in flight, are dropped when they are met."""
         self._next_epoch += 1
         partition.epoch = self._next_epoch
+        partition.suspect = False
         self._drop_buffered((partition.topic_partition,))
 
     def note_delivered(self, delivered: Iterable[Delivered]) -> None:
@@ -210,6 +212,11 @@ class Subscription:
                 self.touched.add(tp)
         self.publish()
 
+    def suspect(self, tp: TopicPartition) -> None:
+        """Hand out no more of what is buffered: some of it is no longer in the log. Until its epoch ends."""
+        self.partitions[tp].suspect = True
+        self.publish()
+
     def set_group(self, group: ConsumerGroupMetadata | None) -> None:
         if group != self.group:
             self.group = group
@@ -225,7 +232,7 @@ class Subscription:
             topics=self.topics,
             epochs={tp: partition.epoch for tp, partition in self.partitions.items()},
             paused=frozenset(tp for tp, partition in self.partitions.items() if partition.paused),
-            withheld=frozenset(tp for tp, p in self.partitions.items() if p.withheld or p.paused),
+            withheld=frozenset(tp for tp, p in self.partitions.items() if p.withheld or p.paused or p.suspect),
             group=self.group,
         )
         self._publish(self.view)

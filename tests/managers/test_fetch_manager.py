@@ -163,6 +163,7 @@ def test_a_topic_that_was_recreated_is_forgotten_under_the_old_id_and_added_unde
     metadata = scenario.metadata()
     metadata.topics[0].topic_id = UUID(int=2)
     scenario.answer(MetadataRequest, metadata)
+    scenario.answer_offsets({O0: 0})  # the old position means nothing in the new topic
     answer(scenario)
     request = scenario.request(FetchRequest)
     assert [t.topic_id for t in request.forgotten_topics_data] == [TOPIC_ID]
@@ -432,7 +433,7 @@ def test_a_broker_that_answers_nothing_usable_is_not_asked_again_at_once(scenari
 def test_broken_framing_stops_the_partition_until_a_seek(one_broker: Scenario) -> None:
     answer(one_broker, data(0, batch(0, 1) + misframed(batch(2))))
     assert forgotten(one_broker) == [0]
-    one_broker.advance(1_000_000)
+    one_broker.advance(300_000)
     one_broker.serve()
     answer(one_broker)
     assert wanted(one_broker) == {}

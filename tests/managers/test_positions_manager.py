@@ -234,6 +234,17 @@ def test_another_reset_replaces_the_one_under_way(make_scenario: MakeScenario) -
     assert scenario.partition(O0).fetch_offset == 77
 
 
+def test_a_reset_wins_over_the_committed_offset_that_is_loading(scenario: Scenario) -> None:
+    """`seek_to_beginning` right after the assignment: what the group had committed no longer matters."""
+    assigned(scenario, O0)
+    assert state(scenario, O0) is PartitionState.INITIALIZING
+    reset(scenario, ResetTo.EARLIEST, O0)
+    scenario.answer_committed({O0: 7})
+    assert timestamps(scenario) == [EARLIEST]
+    scenario.answer_offsets({O0: 3})
+    assert scenario.partition(O0).fetch_offset == 3
+
+
 def test_the_same_reset_twice_is_asked_once(scenario: Scenario) -> None:
     scenario.start_fetching(O0, offset=5)
     reset(scenario, ResetTo.EARLIEST, O0)

@@ -187,6 +187,39 @@ def test_leaving_a_position_drops_what_was_fetched_from_it(watched: Watched) -> 
         assert watched.dropped.pop() == {A}
 
 
+def test_a_position_under_validation_is_known_but_not_fetched_from(watched: Watched) -> None:
+    subscription = watched.assign(A)
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    partition = subscription.partitions[A]
+    assert (partition.fetch_epoch, subscription.unvalidated) == (4, {A})
+    subscription.fire(A, PartitionEvent.VALIDATION_WANTED)
+    assert (subscription.awaiting_validation, partition.fetchable(0.0)) == ({A}, False)
+    assert subscription.consumed() == {A: OffsetAndMetadata(10, "", 4)}
+    subscription.fire(A, PartitionEvent.VALIDATED)
+    assert (subscription.awaiting_validation, partition.fetchable(0.0)) == (set(), True)
+
+
+def test_a_suspect_partition_is_withheld_until_its_epoch_ends(watched: Watched) -> None:
+    subscription = watched.assign(A)
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    subscription.fire(A, PartitionEvent.VALIDATION_WANTED)
+    subscription.suspect(A)
+    assert watched.view.withheld == {A}
+    subscription.fire(A, PartitionEvent.TRUNCATED, position=OffsetAndMetadata(7))
+    subscription.publish()
+    assert (watched.view.withheld, watched.dropped) == (frozenset(), [{A}])
+    assert (subscription.consumed()[A].offset, subscription.partitions[A].fetch_offset) == (7, 7)
+
+
+def test_what_is_no_longer_assigned_is_not_validated(watched: Watched) -> None:
+    subscription = watched.assign(A, B)
+    for tp in (A, B):
+        subscription.fire(tp, PartitionEvent.SEEK, position=AT_TEN)
+    subscription.fire(A, PartitionEvent.VALIDATION_WANTED)
+    watched.assign(B)
+    assert (subscription.awaiting_validation, subscription.unvalidated) == (set(), {B})
+
+
 def test_only_what_was_delivered_in_this_epoch_counts_as_consumed(watched: Watched) -> None:
     subscription = watched.assign(A)
     subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)

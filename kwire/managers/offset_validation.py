@@ -1,0 +1,351 @@
+"""Is the log still the one that the positions were taken from? (KIP-320; for recreated topics KIP-516)
+
+A position whose leader changed, or that was committed or sought with a leader epoch, waits in AWAIT_VALIDATION while
+OffsetForLeaderEpoch asks the leader where that epoch ended in its log. An end in front of the position means that the
+log was truncated: records that were read are gone, and others stand in their place.
+
+The fetch position is what is asked about; records in front of it may still be in the buffer. So when the log parts
+from it, the partition is `suspect` and nothing more is handed out, until the application has come back and it is known
+exactly how far it got: only then is it clear whether it has seen anything that is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from kwire.clock import NEVER_MS, Backoff
+from kwire.config import ConsumerConfig, ResetKind
+from kwire.errors import KafkaError, LogTruncationError, TopicAuthorizationError, UnsupportedVersionError
+from kwire.events import ErrorRaised
+from kwire.managers.base import Deliver, RequestState
+from kwire.managers.metadata import MetadataManager
+from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
+from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
+from kwire.protocol.error_codes import ErrorCode, error_for
+from kwire.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from kwire.states.partition import PartitionEvent
+from kwire.subscription.partition import UNKNOWN_OFFSET, AssignedPartition, LeaderAndEpoch, leader_epoch_or_none
+from kwire.subscription.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+CONSUMER_REPLICA_ID = -1
+MIN_VERSION = 3  # before that, only brokers may ask (KIP-320)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Question:
+    """One position under validation. `since_version` is the version of the metadata it was asked by."""
+
+    topic_partition: TopicPartition
+    assignment_epoch: int
+    position_epoch: int
+    leader: LeaderAndEpoch
+    since_version: int
+    state: RequestState
+    waits_for: str = field(default="")
+
+
+class _Parting(NamedTuple):
+    """A log found to differ from this offset on, or altogether (None), by the leader that was asked."""
+
+    assignment_epoch: int
+    leader: LeaderAndEpoch | None
+    divergent: OffsetAndMetadata | None
+
+
+class _Truncation(NamedTuple):
+    """What the user has to decide about."""
+
+    assignment_epoch: int
+    offset: int
+    divergent: OffsetAndMetadata | None
+
+
+class OffsetValidationManager:
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        subscription: Subscription,
+        metadata: MetadataManager,
+        deliver: Deliver,
+        backoff: Backoff,
+    ) -> None:
+        self._reset = config.auto_offset_reset
+        self._subscription = subscription
+        self._metadata = metadata
+        self._deliver = deliver
+        self._backoff = backoff
+        self._questions: dict[TopicPartition, _Question] = {}
+        self._parted: dict[TopicPartition, _Parting] = {}
+        self._undecided: dict[TopicPartition, _Truncation] = {}
+        self._refused: dict[TopicPartition, KafkaError] = {}
+        self._seen = metadata.cluster
+
+    # --- the application thread -----------------------------------------------------------------------------
+
+    def on_poll(self) -> None:
+        """Raise again what the user has not decided, and ask again what was refused."""
+        self._refused.clear()
+        self._settle_all()
+        self._raise_undecided()
+
+    def settle(self) -> None:
+        """The application came back, and what it was handed before is noted: see about the logs that parted."""
+        if self._settle_all():
+            self._raise_undecided()
+
+    def problem(self, tp: TopicPartition) -> KafkaError | None:
+        """What keeps a partition from a valid position, if only the user can do something about it."""
+        self._forget()
+        truncation = self._undecided.get(tp)
+        return _truncation_error({tp: truncation}) if truncation is not None else self._refused.get(tp)
+
+    def waits_for(self, tp: TopicPartition) -> str | None:
+        """What the validation of this partition depends on, if there is one."""
+        question = self._questions.get(tp)
+        return question.waits_for if question is not None and tp in self._subscription.awaiting_validation else None
+
+    # --- what has to be validated ---------------------------------------------------------------------------
+
+    def _look_at_changes(self) -> None:
+        """Positions that are new; all of them when the cluster is: leaders may have moved, topics been recreated."""
+        if self._seen is not self._metadata.cluster:
+            self._seen = self._metadata.cluster
+            self._subscription.unvalidated.update(self._subscription.partitions)
+        changed, self._subscription.unvalidated = self._subscription.unvalidated, set()
+        for tp in sorted(changed):
+            partition = self._subscription.partitions[tp]
+            if partition.has_position and tp not in self._undecided:
+                self._look_at(partition)
+
+    def _look_at(self, partition: AssignedPartition) -> None:
+        tp, cluster = partition.topic_partition, self._metadata.cluster
+        topic_id, leader_id = cluster.topic_id(tp.topic), cluster.leader_id(tp)
+        recreated = ZERO_UUID not in (topic_id, partition.topic_id) and topic_id != partition.topic_id
+        if topic_id != ZERO_UUID:
+            partition.topic_id = topic_id
+        if recreated:
+            self._on_recreated(partition)
+        elif leader_id is not None and tp not in self._parted:
+            self._on_leader(partition, LeaderAndEpoch(leader_id, cluster.leader_epoch(tp)))
+
+    def _on_leader(self, partition: AssignedPartition, leader: LeaderAndEpoch) -> None:
+        if leader == partition.leader:
+            return
+        tp = partition.topic_partition
+        # A follower that the former leader named is not asked any more (KIP-392), as in Java.
+        partition.leader, partition.preferred_replica = leader, None
+        if partition.fetch_epoch is None or leader.epoch < 0:
+            if tp in self._subscription.awaiting_validation:
+                self._subscription.fire(tp, PartitionEvent.VALIDATED)
+            return
+        self._subscription.fire(tp, PartitionEvent.VALIDATION_WANTED)
+        self._questions[tp] = _Question(
+            topic_partition=tp,
+            assignment_epoch=partition.epoch,
+            position_epoch=partition.fetch_epoch,
+            leader=leader,
+            since_version=self._metadata.cluster.version,
+            state=RequestState(self._backoff),
+        )
+
+    def _on_recreated(self, partition: AssignedPartition) -> None:
+        """Offsets of the old topic mean nothing in the new one: truncated, with nothing in common."""
+        tp = partition.topic_partition
+        log.warning("topic %r was deleted and made anew; the position in %s is void", tp.topic, tp)
+        partition.high_watermark = partition.last_stable_offset = UNKNOWN_OFFSET
+        self._questions.pop(tp, None)
+        self._subscription.fire(tp, PartitionEvent.VALIDATION_WANTED)
+        self._part(partition, None)
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    def poll(self, now_ms: float) -> PollResult:
+        self._forget()
+        self._look_at_changes()
+        batches: defaultdict[int, list[_Question]] = defaultdict(list)
+        wake_at_ms = NEVER_MS
+        for question in self._open_questions():
+            if not question.state.ready(now_ms):
+                wake_at_ms = min(wake_at_ms, question.state.wake_at_ms)
+            elif self._knows_leader(question):
+                batches[question.leader.id].append(question)
+        return PollResult([self._request(questions) for questions in batches.values()], wake_at_ms)
+
+    def _forget(self) -> None:
+        """What was overtaken: by a seek, a reset, a rebalance."""
+        for tp in [tp for tp, q in self._questions.items() if self._standing(tp, q.assignment_epoch) is None]:
+            del self._questions[tp]
+            self._refused.pop(tp, None)
+        for tp in [tp for tp, p in self._parted.items() if self._standing(tp, p.assignment_epoch) is None]:
+            del self._parted[tp]
+        for tp in [tp for tp, t in self._undecided.items() if self._standing(tp, t.assignment_epoch) is None]:
+            del self._undecided[tp]
+
+    def _standing(self, tp: TopicPartition, assignment_epoch: int) -> AssignedPartition | None:
+        """The partition, if it is still the one that was asked about, and still waits."""
+        if tp not in self._subscription.awaiting_validation:
+            return None
+        partition = self._subscription.partitions[tp]
+        return partition if partition.epoch == assignment_epoch else None
+
+    def _open_questions(self) -> list[_Question]:
+        return [q for tp, q in self._questions.items() if tp not in self._parted and tp not in self._refused]
+
+    def _knows_leader(self, question: _Question) -> bool:
+        """Whether the metadata is fit to ask by. When it knows an older leader epoch than the position, it is out of
+        date, unless the next answer says the same: then the topic is another."""
+        cluster, tp = self._metadata.cluster, question.topic_partition
+        known = cluster.leader_id(tp) == question.leader.id
+        is_older = cluster.leader_epoch(tp) < question.position_epoch and cluster.version <= question.since_version
+        if known and not is_older:
+            return True
+        question.waits_for = f"newer metadata of {tp}{self._metadata.last_error}"
+        self._metadata.request_update()
+        return False
+
+    def _request(self, questions: Sequence[_Question]) -> AnyUnsentRequest:
+        node = self._metadata.cluster.nodes[questions[0].leader.id]
+        for question in questions:
+            question.state.sent()
+            question.waits_for = f"the answer of broker {node} to OffsetForLeaderEpoch for {question.topic_partition}"
+        return UnsentRequest(
+            request=OffsetForLeaderEpochRequest(replica_id=CONSUMER_REPLICA_ID, topics=_topics(questions)),
+            destination=Destination(node, Channel.CONTROL),
+            on_answer=partial(self._on_answer, questions),
+            on_failure=partial(self._on_failure, questions),
+            min_version=MIN_VERSION,
+        )
+
+    # --- its answer -----------------------------------------------------------------------------------------
+
+    def _on_failure(self, questions: Sequence[_Question], error: KafkaError, now_ms: float) -> None:
+        if isinstance(error, UnsupportedVersionError):
+            for question in self._current(questions):
+                log.debug("%s is not validated: %s", question.topic_partition, error)
+                self._subscription.fire(question.topic_partition, PartitionEvent.VALIDATED)
+            return
+        self._metadata.request_update()
+        for question in self._current(questions):
+            if error.retriable:
+                self._retry(question, error, now_ms)
+            else:
+                self._refuse(question, error)
+
+    def _on_answer(self, questions: Sequence[_Question], answer: OffsetForLeaderEpochResponse, now_ms: float) -> None:
+        ends = {TopicPartition(topic.topic, end.partition): end for topic in answer.topics for end in topic.partitions}
+        for question in self._current(questions):
+            end = ends.get(question.topic_partition)
+            code = ErrorCode.of(end.error_code) if end is not None else ErrorCode.UNKNOWN_SERVER_ERROR
+            if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                self._refuse(question, TopicAuthorizationError({question.topic_partition.topic}))
+            elif end is None or code is not ErrorCode.NONE:
+                # FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER: the metadata is old. UNKNOWN_LEADER_EPOCH,
+                # OFFSET_NOT_AVAILABLE: the broker is behind. Java retries what it does not know, too.
+                self._metadata.request_update()
+                self._retry(question, error_for(code, f"validating the position in {question.topic_partition}"), now_ms)
+            else:
+                self._compare(question, end)
+
+    def _current(self, questions: Iterable[_Question]) -> list[_Question]:
+        """Those that still want their answer: no seek, no other leader since."""
+        self._forget()
+        return [question for question in questions if self._questions.get(question.topic_partition) is question]
+
+    def _retry(self, question: _Question, error: KafkaError, now_ms: float) -> None:
+        question.state.failed(now_ms)
+        question.waits_for = f"a retry of OffsetForLeaderEpoch (last error: {error})"
+
+    def _refuse(self, question: _Question, error: KafkaError) -> None:
+        """For good: the user hears of it, and the next poll asks again."""
+        question.state.succeeded()
+        self._refused[question.topic_partition] = error
+        self._deliver(ErrorRaised(error, self._subscription.generation))
+
+    # --- what it means --------------------------------------------------------------------------------------
+
+    def _compare(self, question: _Question, end: EpochEndOffset) -> None:
+        tp = question.topic_partition
+        partition = self._subscription.partitions[tp]
+        if end.end_offset < 0 or end.leader_epoch < 0:
+            log.warning("the leader of %s knows no epoch up to %d: truncated", tp, question.position_epoch)
+            self._part(partition, None)
+        elif end.end_offset >= partition.fetch_offset:
+            self._subscription.fire(tp, PartitionEvent.VALIDATED)
+        else:
+            divergent = OffsetAndMetadata(end.end_offset, leader_epoch=leader_epoch_or_none(end.leader_epoch))
+            log.warning("%s was truncated: read up to %d, differs from %d", tp, partition.fetch_offset, end.end_offset)
+            self._part(partition, divergent)
+
+    def _part(self, partition: AssignedPartition, divergent: OffsetAndMetadata | None) -> None:
+        tp = partition.topic_partition
+        self._parted[tp] = _Parting(partition.epoch, partition.leader, divergent)
+        self._subscription.suspect(tp)
+        resets = divergent is None and self._reset.kind is not ResetKind.NONE
+        if resets or (partition.consumed is not None and partition.consumed.offset == partition.fetch_offset):
+            # How far the application got makes no difference, or is known: nothing is buffered.
+            self._settle(partition, self._parted.pop(tp))
+            if tp in self._undecided:
+                self._raise_undecided()
+
+    def _settle_all(self) -> bool:
+        """Whether the user has something new to decide."""
+        parted, self._parted = self._parted, {}
+        undecided = len(self._undecided)
+        for tp, parting in parted.items():
+            if (partition := self._standing(tp, parting.assignment_epoch)) is not None:
+                self._settle(partition, parting)
+        return len(self._undecided) > undecided
+
+    def _settle(self, partition: AssignedPartition, parting: _Parting) -> None:
+        tp, consumed, divergent = partition.topic_partition, partition.consumed, parting.divergent
+        assert consumed is not None
+        if divergent is not None and divergent.offset >= consumed.offset:
+            # Nothing was handed out that is gone. Its own epoch may have ended earlier still: that is asked next.
+            self._subscription.fire(tp, PartitionEvent.TRUNCATED, position=consumed)
+        elif self._reset.kind is ResetKind.NONE:
+            self._subscription.fire(tp, PartitionEvent.TRUNCATED_UNDECIDED)
+            self._undecided[tp] = _Truncation(partition.epoch, consumed.offset, divergent)
+        elif divergent is None:
+            self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=self._reset)
+        else:
+            # Any reset policy will do: as in Java, it goes on where the two logs part, not at an end of the log.
+            self._subscription.fire(tp, PartitionEvent.TRUNCATED, position=divergent)
+            partition.leader = parting.leader
+        self._subscription.publish()
+
+    def _raise_undecided(self) -> None:
+        self._forget()
+        if self._undecided:
+            self._deliver(ErrorRaised(_truncation_error(self._undecided), self._subscription.generation))
+
+
+def _truncation_error(undecided: dict[TopicPartition, _Truncation]) -> LogTruncationError:
+    offsets = {tp: truncation.offset for tp, truncation in undecided.items()}
+    return LogTruncationError(offsets, {tp: t.divergent for tp, t in undecided.items() if t.divergent is not None})
+
+
+def _topics(questions: Iterable[_Question]) -> list[OffsetForLeaderTopic]:
+    by_topic: defaultdict[str, list[OffsetForLeaderPartition]] = defaultdict(list)
+    for question in questions:
+        tp = question.topic_partition
+        by_topic[tp.topic].append(
+            OffsetForLeaderPartition(
+                partition=tp.partition,
+                current_leader_epoch=question.leader.epoch,
+                leader_epoch=question.position_epoch,
+            )
+        )
+    return [OffsetForLeaderTopic(topic=topic, partitions=partitions) for topic, partitions in by_topic.items()]
