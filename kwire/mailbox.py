@@ -1,4 +1,4 @@
-"""Locked by `Mailbox._changed` (a condition): the two queues between the application thread and the network thread.
+"""Locked by `Mailbox._lock`: the two queues between the application thread and the network thread.
 
 The application thread posts events and waits; the network thread drains them, delivers background events, and publishes
 the assignment view. Neither ever blocks in the other's code. Waiting follows the event-count pattern, which cannot miss
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from threading import TIMEOUT_MAX, Condition
+from contextlib import suppress
+from threading import TIMEOUT_MAX, Lock, RLock
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.errors import KafkaError
@@ -21,8 +22,9 @@ class Mailbox:
     """One per consumer, shared by its two threads."""
 
     def __init__(self) -> None:
-        self._changed = Condition()
+        self._lock = RLock()  # reentrant: a signal handler's wakeup() may find it held by the thread it runs on
         self._signal = 0
+        self._waiters: list[Lock] = []
         self._to_network: deque[ApplicationEvent] = deque()
         self._to_application: deque[BackgroundEvent] = deque()
         self._wake_network: Callable[[], None] | None = None
@@ -50,37 +52,50 @@ class Mailbox:
             wake()
 
     def signal(self) -> int:
-        with self._changed:
+        with self._lock:
             return self._signal
 
     def wait(self, seen: int, deadline: Deadline) -> None:
-        """Sleep until something is signalled after `seen`, or the deadline."""
-        with self._changed:
+        """Sleep until something is signalled after `seen`, or the deadline.
+
+        Not a Condition: a signal handler that strikes between looking and being ready to be woken, on this very thread
+        and so past the lock, would have nobody to wake. Here the waiter is in its place before anybody looks.
+        """
+        waiter = Lock()
+        waiter.acquire()
+        with self._lock:
+            self._waiters.append(waiter)
+        try:
             if self._signal == seen:
-                self._changed.wait(min(deadline.remaining_ms() / 1000.0, TIMEOUT_MAX))
+                waiter.acquire(timeout=min(deadline.remaining_ms() / 1000.0, TIMEOUT_MAX))
+        finally:
+            with self._lock:
+                self._waiters.remove(waiter)
 
     def take(self) -> BackgroundEvent | None:
         """The oldest background event, if there is one."""
-        with self._changed:
+        with self._lock:
             return self._to_application.popleft() if self._to_application else None
 
     def discard_background(self, unwanted: Callable[[BackgroundEvent], bool]) -> None:
         """Drop queued background events that a call of the user has made pointless."""
-        with self._changed:
+        with self._lock:
             self._to_application = deque(event for event in self._to_application if not unwanted(event))
 
     # --- any thread -----------------------------------------------------------------------------------------
 
     def wakeup(self) -> None:
         """Make the current or next blocking call raise WakeupError."""
-        with self._changed:
+        with self._lock:
             self._wakeup_pending = True
             self._notify_locked()
 
     def take_wakeup(self) -> bool:
-        with self._changed:
-            pending, self._wakeup_pending = self._wakeup_pending, False
-            return pending
+        with self._lock:
+            if not self._wakeup_pending:
+                return False
+            self._wakeup_pending = False  # only here: storing it always would undo a signal handler that comes between
+            return True
 
     # --- network thread -------------------------------------------------------------------------------------
 
@@ -98,14 +113,14 @@ class Mailbox:
     def deliver(self, event: BackgroundEvent) -> None:
         """Queue a background event. An error that is waiting to be raised is not queued a second time: what fails again
         and again while nobody polls must neither grow the queue nor outlive its cause by as many polls."""
-        with self._changed:
+        with self._lock:
             if not any(_says_the_same(event, queued) for queued in self._to_application):
                 self._to_application.append(event)
             self._notify_locked()
 
     def notify(self) -> None:
         """Make a waiting application thread look again: records arrived, a reply is there."""
-        with self._changed:
+        with self._lock:
             self._notify_locked()
 
     def fail(self, error: KafkaError) -> None:
@@ -115,7 +130,9 @@ class Mailbox:
 
     def _notify_locked(self) -> None:
         self._signal += 1
-        self._changed.notify_all()
+        for waiter in self._waiters:
+            with suppress(RuntimeError):  # released before, and not up yet
+                waiter.release()
 
 
 def _says_the_same(event: BackgroundEvent, queued: BackgroundEvent) -> bool:

@@ -1,8 +1,8 @@
 """Gets Apache Kafka's own jars, once, from Maven's repository, and what a new broker's storage starts from.
 
-`ensure_kafka` is the only entry; `kafka_cluster` calls it before it starts brokers. A version's directory is put in
-place by one rename when everything in it is complete, under a file lock, so clones and processes may share a cache.
-Standard library only.
+`ensure_kafka` is the entry for brokers; `kafka_cluster` calls it before it starts them. `ensure_tools` gets the command
+line programs that Kafka is tested with. A version's directory is put in place by one rename when everything in it is
+complete, under a file lock, so clones and processes may share a cache. Standard library only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 KAFKA_VERSION = "4.3.1"
 TOP = Path(__file__).resolve().parent.parent
@@ -46,7 +46,7 @@ POM = """\
     </dependency>
     <dependency>
       <groupId>org.apache.kafka</groupId>
-      <artifactId>kafka_2.13</artifactId>
+      <artifactId>{artifact}</artifactId>
       <version>{kafka}</version>
     </dependency>
   </dependencies>
@@ -110,39 +110,60 @@ def ensure_kafka(version: str | None = None, cache: Path | None = None) -> Kafka
     version = version or kafka_version()
     directory = (cache or cache_dir()) / "kafka" / version
     java = find_java()
-    if not directory.exists():
-        with file_lock(directory.with_name(f"{version}.lock")):
-            if not directory.exists():  # another process may have got it while this one waited
-                install(version, java, directory)
+
+    def fill(part: Path) -> None:
+        download("kafka_2.13", version, part)
+        format_storage(java, part)
+
+    ensure(directory, fill)
     checkpoint = (directory / "bootstrap.checkpoint").read_bytes()
     return Kafka(version=version, java=java, libs=directory / "libs", bootstrap_checkpoint=checkpoint)
 
 
-def install(version: str, java: Path, directory: Path) -> None:
-    """Fills `directory` by way of a sibling and a rename: whatever bears its name is complete."""
-    for leftover in directory.parent.glob(f"{version}.part-*"):  # ours alone: the caller holds the lock
+def ensure_tools(version: str | None = None, cache: Path | None = None) -> Path:
+    """The directory with the jars of Kafka's command line programs and of all they need, downloaded if missing.
+
+    Raises:
+        MissingSoftwareError: no Maven, or the download failed.
+    """
+    version = version or kafka_version()
+    directory = (cache or cache_dir()) / "kafka-tools" / version
+    ensure(directory, lambda part: download("kafka-tools", version, part))
+    return directory / "libs"
+
+
+def ensure(directory: Path, fill: Callable[[Path], None]) -> None:
+    """Makes `directory` if it is not there, by way of a sibling and a rename: whatever bears its name is complete."""
+    if directory.exists():
+        return
+    with file_lock(directory.with_name(f"{directory.name}.lock")):
+        if not directory.exists():  # another process may have made it while this one waited
+            install(directory, fill)
+
+
+def install(directory: Path, fill: Callable[[Path], None]) -> None:
+    for leftover in directory.parent.glob(f"{directory.name}.part-*"):  # ours alone: the caller holds the lock
         shutil.rmtree(leftover, ignore_errors=True)
-    part = Path(tempfile.mkdtemp(prefix=f"{version}.part-", dir=directory.parent))
+    part = Path(tempfile.mkdtemp(prefix=f"{directory.name}.part-", dir=directory.parent))
     try:
-        download(version, part)
-        format_storage(java, part)
+        fill(part)
         part.chmod(0o755)  # a shared cache serves other users too
         part.rename(directory)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def download(version: str, part: Path) -> None:
-    """Lets Maven copy Kafka and all it needs into `part/libs`."""
+def download(artifact: str, version: str, part: Path) -> None:
+    """Lets Maven copy one of Kafka's artifacts and all it needs into `part/libs`."""
     maven = shutil.which("mvn")
     if maven is None:
         raise MissingSoftwareError(
             f"Maven is needed once, to download Apache Kafka {version}: install it (Debian and Ubuntu: "
             "apt install maven, macOS: brew install maven) and run this again"
         )
-    print(f"downloading Apache Kafka {version} (once, about 45 MB) ...", file=sys.stderr, flush=True)
+    print(f"downloading Apache Kafka {version}, {artifact} (once, some 50 MB) ...", file=sys.stderr, flush=True)
     pom = part / "pom.xml"
-    pom.write_text(POM.format(slf4j=SLF4J_VERSION, kafka=version))
+    pom.write_text(POM.format(slf4j=SLF4J_VERSION, artifact=artifact, kafka=version))
     copy = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
     # -U: Maven remembers a failed download for a day, and this one is asked for again after the network came back.
     options = ["-B", "-q", "-U", "-Dstyle.color=never", "-DincludeScope=runtime", f"-DoutputDirectory={part / 'libs'}"]
@@ -153,7 +174,7 @@ def download(version: str, part: Path) -> None:
             f"It said: {first_error(output)}"
         )
     damaged = sorted(jar.name for jar in (part / "libs").glob("*.jar") if not zipfile.is_zipfile(jar))
-    if damaged or not (part / "libs" / f"kafka_2.13-{version}.jar").exists():
+    if damaged or not (part / "libs" / f"{artifact}-{version}.jar").exists():
         raise MissingSoftwareError(
             f"Maven's copy of Apache Kafka {version} is incomplete (damaged: {', '.join(damaged) or 'none'}); "
             "remove org/apache/kafka from its local repository and run this again"

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import pytest
 
 from kwire.clock import Deadline
 from kwire.errors import InternalError, KafkaError, TopicAuthorizationError
 from kwire.events import AssignmentView, CallbackKind, CommitCompleted, ErrorRaised, PollStarted, RunCallback
 from kwire.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 LONG = Deadline.after(60_000)
 OVER = Deadline(0.0)
@@ -152,3 +162,79 @@ def test_a_death_is_remembered() -> None:
     mailbox.fail(error)
     assert mailbox.failure is error
     assert mailbox.view == AssignmentView()
+
+
+def test_a_wakeup_by_a_signal_handler_is_not_slept_through() -> None:
+    """Python runs a handler on the main thread between any two instructions, where the lock keeps nobody out that the
+    same thread already holds it for. One that struck between looking at the signal and being ready to be woken had
+    nobody to wake: a consumer told to stop by SIGTERM slept on until the next record."""
+    before_blocking = instructions_before_blocking(Mailbox())
+    assert before_blocking > 10
+    for interrupted in range(before_blocking):
+        mailbox, deadline = Mailbox(), Deadline.after(5_000)
+        with interrupting(mailbox.wakeup, interrupted):
+            mailbox.wait(0, deadline)
+        assert not deadline.expired, f"interrupted at instruction {interrupted}"
+
+
+def test_a_wakeup_by_a_signal_handler_while_one_is_taken_is_taken_then_or_next() -> None:
+    for interrupted in range(100):
+        mailbox = Mailbox()
+        with interrupting(mailbox.wakeup, interrupted) as interruption:
+            taken = mailbox.take_wakeup()
+        if not interruption.done:
+            assert interrupted > 10
+            return
+        assert taken or mailbox.take_wakeup(), f"interrupted at instruction {interrupted}"
+    pytest.fail("taking a wakeup has no end")
+
+
+class Interruption:
+    """Calls `handler` at one instruction of what the thread does, as the interpreter calls signal handlers.
+
+    Args:
+        instruction: counted from the first one inside a function that is called.
+    """
+
+    def __init__(self, handler: Callable[[], None], instruction: int) -> None:
+        self.done = False
+        self.instructions = 0
+        self._handler = handler
+        self._instruction = instruction
+
+    def trace(self, frame: FrameType, event: str, _argument: object) -> TraceFunction:
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            if self.instructions == self._instruction:
+                self.done = True
+                self._handler()
+            self.instructions += 1
+        return self.trace
+
+
+@contextmanager
+def interrupting(handler: Callable[[], None], instruction: int) -> Iterator[Interruption]:
+    interruption, before = Interruption(handler, instruction), sys.gettrace()  # that of coverage
+    sys.settrace(interruption.trace)
+    try:
+        yield interruption
+    finally:
+        sys.settrace(before)
+
+
+def instructions_before_blocking(mailbox: Mailbox) -> int:
+    """How many instructions a wait takes up to its last `acquire` with a timeout, which is where it sleeps."""
+    counts = [0]
+
+    def note(_frame: FrameType, event: str, called: object) -> None:
+        if event == "c_call" and getattr(called, "__name__", "") == "acquire":
+            counts.append(interruption.instructions)
+
+    with interrupting(lambda: None, -1) as interruption:
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            mailbox.wait(0, OVER)
+        finally:
+            sys.setprofile(before)
+    return max(counts)

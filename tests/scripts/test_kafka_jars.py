@@ -41,13 +41,13 @@ def give_java(bin_dir: Path, version: str = "21.0.2") -> None:
     )
 
 
-def give_maven(bin_dir: Path, jar: Path) -> None:
+def give_maven(bin_dir: Path, jar: Path, artifact: str = "kafka_2.13") -> None:
     """A `mvn` that notes each run and copies one jar to the output directory it is told."""
     program(
         bin_dir / "mvn",
         f"""echo run >> {bin_dir}/mvn.runs
 for word in "$@"; do case $word in -DoutputDirectory=*) out=${{word#*=}};; esac; done
-/bin/mkdir "$out"; /bin/cp {jar} "$out/kafka_2.13-{VERSION}.jar" """,
+/bin/mkdir "$out"; /bin/cp {jar} "$out/{artifact}-{VERSION}.jar" """,
     )
 
 
@@ -69,6 +69,15 @@ def test_a_download_is_kept(bin_dir: Path, jar: Path, tmp_path: Path) -> None:
     kafka = kafka_jars.ensure_kafka(VERSION, tmp_path / "cache")
     assert kafka.bootstrap_checkpoint == CHECKPOINT
     assert [path.name for path in kafka.libs.iterdir()] == [f"kafka_2.13-{VERSION}.jar"]
+    assert runs(bin_dir) == 1
+
+
+def test_the_tools_are_kept_apart_and_need_no_java(bin_dir: Path, jar: Path, tmp_path: Path) -> None:
+    give_maven(bin_dir, jar, "kafka-tools")
+    libs = [kafka_jars.ensure_tools(VERSION, tmp_path / "cache") for _ in range(2)]
+    assert libs == [tmp_path / "cache/kafka-tools" / VERSION / "libs"] * 2
+    assert [path.name for path in libs[0].iterdir()] == [f"kafka-tools-{VERSION}.jar"]
+    assert "<artifactId>kafka-tools</artifactId>" in (libs[0].parent / "pom.xml").read_text()
     assert runs(bin_dir) == 1
 
 

@@ -1,0 +1,152 @@
+"""The flags, and the settings that follow from them: a file's, with those of the flags over them.
+
+Whatever is wrong with the command line ends the program with 1, as argparse4j does, not with argparse's 2.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from kwire.cli.config_files import read_config_file
+from kwire.config import SETTINGS, parse_setting
+from kwire.config.java_names import JAVA_ONLY
+from kwire.errors import ConfigError, InvalidGroupIdError
+
+log = logging.getLogger(__name__)
+
+WRONG_USAGE = 1
+# Java's program hands its own deserializers to the consumer, which then does not look at these.
+DECIDED_HERE = frozenset({"key_deserializer", "value_deserializer"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What to do. `max_messages` is negative for no limit."""
+
+    topic: str
+    max_messages: int
+    auto_commit: bool
+    verbose: bool
+    settings: dict[str, object]
+
+
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(WRONG_USAGE, f"{self.prog}: error: {message}\n")
+
+
+class _Flags:
+    """What the parser fills in, under its types."""
+
+    topic: str
+    max_messages: int
+    enable_autocommit: bool
+    verbose: bool
+    group_protocol: str
+    group_remote_assignor: str | None
+    group_id: str
+    group_instance_id: str | None
+    session_timeout: int | None
+    reset_policy: str
+    assignment_strategy: str
+    bootstrap_server: str
+    config: Path | None
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """Options from the command line.
+
+    Raises:
+        ConfigError: a setting of the file is bad, or the file is.
+        SystemExit: the command line is wrong, or asks for help.
+    """
+    flags = argument_parser().parse_args(arguments, _Flags())
+    return Options(
+        topic=flags.topic,
+        max_messages=flags.max_messages,
+        auto_commit=flags.enable_autocommit,
+        verbose=flags.verbose,
+        settings=(settings_of_file(flags.config) if flags.config else {}) | settings_of_flags(flags),
+    )
+
+
+def argument_parser() -> ArgumentParser:
+    parser = _Parser(
+        prog="verifiable-consumer",
+        description="Consume a topic and print what happens, a JSON object in each line.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--bootstrap-server", required=True, metavar="HOST:PORT[,HOST:PORT...]", help="brokers to begin with")
+    add("--topic", required=True, help="the topic to consume")
+    add("--group-protocol", default="classic", help="classic or consumer (default: classic)")
+    add("--group-remote-assignor", metavar="NAME", help="the broker's assignor, for --group-protocol consumer")
+    add("--group-id", required=True, help="the group to join")
+    add("--group-instance-id", metavar="ID", help="makes this a static member")
+    add("--max-messages", type=int, default=-1, metavar="N", help="end after so many (default: -1, go on)")
+    add("--session-timeout", type=int, metavar="MS", help="session timeout, for --group-protocol classic")
+    add("--verbose", action="store_true", help="print each record too")
+    add("--enable-autocommit", action="store_true", help="commit in the background instead of after each poll")
+    add("--reset-policy", default="earliest", help="where to begin without a commit (default: earliest)")
+    add(
+        "--assignment-strategy",
+        default="range",
+        metavar="NAME[,NAME...]",
+        help="assignors by name or Java class, for --group-protocol classic (default: range)",
+    )
+    files = parser.add_mutually_exclusive_group()
+    for flag, note in (("--command-config", ""), ("--consumer.config", " (its older name)")):
+        files.add_argument(flag, dest="config", type=Path, metavar="FILE", help=f"a file with further settings{note}")
+    return parser
+
+
+def settings_of_flags(flags: _Flags) -> dict[str, object]:
+    """Settings by snake_case name; what belongs to the other group protocol is left out, as Java's program does."""
+    settings: dict[str, object] = {
+        "bootstrap_servers": flags.bootstrap_server,
+        "group_id": flags.group_id,
+        "group_protocol": flags.group_protocol,
+        "enable_auto_commit": flags.enable_autocommit,
+        "auto_offset_reset": flags.reset_policy,
+    }
+    optional: dict[str, object] = {
+        "group_instance_id": flags.group_instance_id,
+        "session_timeout_ms": flags.session_timeout,
+    }
+    if flags.group_protocol.lower() == "consumer":
+        optional["group_remote_assignor"] = flags.group_remote_assignor
+    else:
+        settings["partition_assignment_strategy"] = flags.assignment_strategy
+    return settings | {name: value for name, value in optional.items() if value is not None}
+
+
+def settings_of_file(path: Path) -> dict[str, object]:
+    """Settings by snake_case name; the last of equal names wins, as in java.util.Properties.
+
+    A name that is no setting of a consumer is warned of and left out, as Java's client does. One that Java has and
+    kwire lacks is refused: leaving it out would silently do something else.
+
+    Raises:
+        ConfigError: the file or a value is bad, or a setting is not supported.
+    """
+    settings: dict[str, object] = {}
+    for entry in read_config_file(path):
+        snake = entry.name.replace(".", "_")
+        if snake in DECIDED_HERE:
+            continue
+        if snake not in SETTINGS and entry.name not in JAVA_ONLY:
+            log.warning("%s: there is no setting %r; it is ignored", entry.source, entry.name)
+            continue
+        try:
+            name, value = parse_setting(entry.name, entry.value)
+        except (ConfigError, InvalidGroupIdError) as error:
+            raise ConfigError(f"{entry.source}: {error}") from None
+        settings[name] = value
+    return settings

@@ -1,0 +1,86 @@
+"""From arguments to an exit code: 0 at the end of the work, also after an error in it, which is in the log; 1 when it
+could not begin; 128 + n when signal n ended it. Java's program exits with the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import FrameType, TracebackType
+
+from kwire.cli.output import Output, OutputError
+from kwire.consumer.sync import Consumer
+from kwire.errors import KafkaError
+from kwire.verifiable_consumer.arguments import argument_parser, parse
+from kwire.verifiable_consumer.consumer import VerifiableConsumer
+from kwire.verifiable_consumer.events import EventLog
+
+DONE = 0
+FAILED = 1
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run it; the exit code."""
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)  # to stderr
+    if not arguments:
+        argument_parser().print_help()
+        return DONE
+    try:
+        options = parse(arguments)
+        events = EventLog(Output.standard())
+        consumer: Consumer[bytes, bytes] = Consumer(config=options.settings)
+    except KafkaError as error:
+        sys.stderr.write(f"verifiable-consumer: {error}\n")
+        return FAILED
+    with Shutdown(events, consumer.wakeup) as shutdown:
+        VerifiableConsumer(
+            consumer,
+            events,
+            options.topic,
+            max_messages=options.max_messages,
+            auto_commit=options.auto_commit,
+            verbose=options.verbose,
+        ).run()
+    return DONE if shutdown.received is None else 128 + shutdown.received
+
+
+class Shutdown:
+    """Within its `with`, the first signal to end asks the consumer to close; further ones change nothing.
+
+    At its end `shutdown_requested` was told once: Java tells it in a hook, which an end without a signal runs, too.
+    A signal that whoever started the program ignores (as `nohup` does) stays ignored.
+    """
+
+    NUMBERS = tuple(number for number in signal.Signals if number.name in ("SIGTERM", "SIGINT", "SIGHUP"))
+
+    def __init__(self, events: EventLog, wakeup: Callable[[], None]) -> None:
+        self.received: int | None = None
+        self._events = events
+        self._wakeup = wakeup
+        self._previous: dict[signal.Signals, signal._HANDLER] = {}
+
+    def __enter__(self) -> Shutdown:
+        for number in self.NUMBERS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._previous[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.received is None:
+            self._events.shutdown_requested()
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if self.received is not None:
+            return
+        self.received = number
+        # Nobody reads any more: what was interrupted must not fail of it, and is about to end.
+        with suppress(BrokenPipeError, OutputError):
+            self._events.shutdown_requested()
+        self._wakeup()

@@ -1,0 +1,126 @@
+"""The loop: poll, say what came, commit, until enough or woken; then close."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
+from kwire.errors import FencedInstanceIdError, KafkaError, WakeupError
+from kwire.fetching.columns import Records
+from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.verifiable_consumer.events import EventLog
+
+log = logging.getLogger(__name__)
+
+
+class GroupConsumer(Protocol):
+    """The part of `kwire.Consumer` that is needed here."""
+
+    def subscribe(self, topics: Collection[str], /, *, listener: RebalanceListener) -> None: ...
+
+    def poll(self, timeout: float, /) -> Records[bytes, bytes]: ...
+
+    def commit_sync(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], /) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Listener(RebalanceListener):
+    """Lost partitions are told as revoked ones: Java's program leaves `onPartitionsLost` as it is, too."""
+
+    def __init__(self, events: EventLog) -> None:
+        self._events = events
+
+    def on_partitions_assigned(self, _consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        self._events.partitions_assigned(partitions)
+
+    def on_partitions_revoked(self, _consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        self._events.partitions_revoked(partitions)
+
+
+class VerifiableConsumer:
+    """Consumes one topic and tells of it.
+
+    Args:
+        consumer: without deserializers; committing by itself, or not at all.
+        max_messages: how many records to tell of; negative for no limit.
+        auto_commit: whether the consumer commits by itself. Otherwise what each poll returned is committed at once.
+        verbose: whether to tell of each record.
+    """
+
+    def __init__(
+        self,
+        consumer: GroupConsumer,
+        events: EventLog,
+        topic: str,
+        *,
+        max_messages: int = -1,
+        auto_commit: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self._consumer = consumer
+        self._events = events
+        self._topic = topic
+        self._left = max_messages if max_messages >= 0 else None
+        self._auto_commit = auto_commit
+        self._verbose = verbose
+
+    def run(self) -> None:
+        """Returns when there were enough records, after a wakeup, and, having logged it, after an error."""
+        try:
+            self._events.startup_complete()
+            self._consumer.subscribe([self._topic], listener=_Listener(self._events))
+            while self._left != 0:
+                offsets = self._tell_records(self._consumer.poll(math.inf))
+                if not self._auto_commit:
+                    self._commit(offsets)
+        except WakeupError:
+            log.debug("woken up to close")
+        except Exception:
+            log.exception("error during processing, closing")
+        finally:
+            self._consumer.close()
+            self._events.shutdown_complete()
+
+    def _tell_records(self, records: Records[bytes, bytes]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to commit. Only `count` speaks of all that was polled, as Java's does; the rest ends at the limit."""
+        offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        summaries: list[dict[str, str | int]] = []
+        for tp in dict.fromkeys(chunk.topic_partition for chunk in records.chunks() if len(chunk)):
+            found = records.offsets(tp)[: self._left].tolist()
+            if not found:
+                break
+            if self._verbose:
+                self._events.record_data(records.records(tp)[: len(found)])
+            summaries.append(_summary(tp, found))
+            offsets[tp] = OffsetAndMetadata(found[-1] + 1)
+            if self._left is not None:
+                self._left -= len(found)
+        self._events.records_consumed(len(records), summaries)
+        return offsets
+
+    def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        try:
+            self._consumer.commit_sync(offsets)
+        except WakeupError:
+            self._commit(offsets)  # nobody wakes it twice
+            raise
+        except FencedInstanceIdError:
+            raise
+        except KafkaError as error:
+            self._events.offsets_committed(offsets, error)
+        else:
+            self._events.offsets_committed(offsets)
+
+
+def _summary(tp: TopicPartition, offsets: Sequence[int]) -> dict[str, str | int]:
+    return {
+        "topic": tp.topic,
+        "partition": tp.partition,
+        "count": len(offsets),
+        "minOffset": offsets[0],
+        "maxOffset": offsets[-1],
+    }

@@ -1,0 +1,106 @@
+"""The lines on stdout: one JSON object for each event, fields named and ordered as Java's, written when it happens."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable
+from typing import Protocol
+
+from kwire.clock import wall_clock_ms
+from kwire.model import OffsetAndMetadata, Record, TopicPartition
+
+# Kept, because json.dumps makes a new one for each call that is given options. Jackson writes no blanks either.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+
+class Lines(Protocol):
+    """Takes whole lines; when `write` returns, whoever reads can see them."""
+
+    def write(self, data: bytes, /) -> None: ...
+
+
+class EventLog:
+    """Writes events.
+
+    A signal handler may use it: it runs between any two steps of the main thread, also of a `_put` under way. Its lines
+    are then written behind those, by that `_put` or, at the latest, by the next.
+    """
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._pending: deque[bytes] = deque()
+        self._is_writing = False
+
+    def startup_complete(self) -> None:
+        self._emit("startup_complete")
+
+    def shutdown_requested(self) -> None:
+        self._emit("shutdown_requested")
+
+    def shutdown_complete(self) -> None:
+        self._emit("shutdown_complete")
+
+    def partitions_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        self._emit("partitions_assigned", partitions=_partitions(partitions))
+
+    def partitions_revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        self._emit("partitions_revoked", partitions=_partitions(partitions))
+
+    def record_data(self, records: Iterable[Record[bytes, bytes]]) -> None:
+        """A line for each record, in one write."""
+        self._put("".join(map(_record_line, records)))
+
+    def records_consumed(self, count: int, summaries: Iterable[dict[str, str | int]]) -> None:
+        """What one poll returned: how many records, and of each partition from where to where."""
+        self._emit("records_consumed", count=count, partitions=list(summaries))
+
+    def offsets_committed(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], error: Exception | None = None
+    ) -> None:
+        """How a commit ended. Only a failed one has the field `error`."""
+        committed = [_partition(tp) | {"offset": position.offset} for tp, position in offsets.items()]
+        said = {} if error is None else {"error": str(error)}
+        self._emit("offsets_committed", offsets=committed, **said, success=error is None)
+
+    def _emit(self, name: str, **fields: object) -> None:
+        self._put(_line(name, fields))
+
+    def _put(self, lines: str) -> None:
+        self._pending.append(lines.encode())
+        if self._is_writing:
+            return
+        self._is_writing = True
+        try:
+            while self._pending:
+                self._lines.write(self._pending.popleft())
+        finally:
+            self._is_writing = False
+
+
+def _line(name: str, fields: dict[str, object]) -> str:
+    return _encode({"timestamp": wall_clock_ms(), "name": name, **fields}) + "\n"
+
+
+def _record_line(record: Record[bytes, bytes]) -> str:
+    fields: dict[str, object] = {
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+    }
+    return _line("record_data", fields)
+
+
+def _text(data: bytes | None) -> str | None:
+    """As Java's StringDeserializer, for which nothing is malformed."""
+    return None if data is None else data.decode(errors="replace")
+
+
+def _partitions(partitions: Iterable[TopicPartition]) -> list[dict[str, str | int]]:
+    return [_partition(tp) for tp in sorted(partitions)]
+
+
+def _partition(tp: TopicPartition) -> dict[str, str | int]:
+    return {"topic": tp.topic, "partition": tp.partition}
