@@ -1,0 +1,39 @@
+"""`scripts/bench rebalance` with real processes: it times what a real broker does to a group of kwire's members."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import bench_rebalance
+import pytest
+from bench_rebalance import EVENTS, OWN, SETTINGS, Arena
+from bench_rebalance_flow import Flow
+from bench_rebalance_group import PARTITIONS, python_member
+from kafka_cluster import KafkaCluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+HEARTBEAT_MS = 100
+SESSION_MS = 3_000
+
+
+def test_every_event_is_timed_and_the_members_logs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_rebalance, "SESSION_MS", SESSION_MS)
+    monkeypatch.setattr(bench_rebalance, "CONTESTANTS", (OWN,))
+    setting = dataclasses.replace(SETTINGS[-1], heartbeat_ms=HEARTBEAT_MS)
+    with KafkaCluster() as kafka, Flow(kafka.bootstrap_servers, PARTITIONS) as flow:
+        arena = Arena(setting, {OWN: python_member(OWN)}, kafka.bootstrap_servers, flow, tmp_path)
+        results = arena.run(rounds=1)
+    assert [result.event for result in results] == list(EVENTS)
+    for result in results:
+        assert result.failures == ()
+        (took_ms,) = result.timed_ms
+        # Nobody can know of a death before the session is over.
+        assert took_ms > (SESSION_MS - HEARTBEAT_MS if result.event == "kill" else 0)
+    logged = {log.name.rsplit("-", 1)[1] for log in tmp_path.glob("bench-kwire-*.log")}
+    assert logged == {"first.log", "second.log", "victim.log", "joiner.log"}
+    assert "consumer group JOINING --TARGET_RECEIVED--> RECONCILING" in next(tmp_path.glob("*joiner.log")).read_text()
