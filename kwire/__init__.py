@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kwire.config import ConsumerConfig
+from kwire.consumer.access import ThreadAccessKey
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.fetching.columns import Records
@@ -34,6 +35,7 @@ __all__ = [
     "Record",
     "Records",
     "SubscriptionPattern",
+    "ThreadAccessKey",
     "TimestampType",
     "TopicPartition",
     "__version__",

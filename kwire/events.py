@@ -214,10 +214,20 @@ class EnforceRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Leave the group, close fetch sessions, stop; at most until `deadline_ms`."""
+    """Leave the group, close fetch sessions, stop; at most until `deadline_ms`.
+
+    `leave_group` (KIP-1092): True leaves, False stays, and None leaves unless the member is static.
+    """
 
     deadline_ms: float
-    leave_group: bool
+    leave_group: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfTurn:
+    """Answered when the turn is over: all that was posted before has been looked at, and sent if it could be."""
+
+    reply: Reply[None]
 
 
 ApplicationEvent: TypeAlias = (
@@ -240,6 +250,7 @@ ApplicationEvent: TypeAlias = (
     | CallbackCompleted
     | EnforceRebalance
     | Close
+    | EndOfTurn
 )
 
 # --- network thread -> application thread --------------------------------------------------------------------

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from dataclasses import dataclass
 from typing import Generic
 
 from kwire.clock import Deadline
+from kwire.consumer.access import AccessGuard
 from kwire.consumer.core import ConsumerCore
 from kwire.consumer.listener import CallbackView, Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.waiting import BlockingCalls
-from kwire.errors import KafkaError
+from kwire.errors import KafkaError, RebalanceListenerError
 from kwire.events import CallbackKind, Commit, CommitCompleted, ErrorRaised, Reply, RunCallback
 from kwire.model import K, V
 
@@ -35,13 +37,18 @@ class CallbackRunner(Generic[K, V]):
 
     Args:
         consumer: What the callbacks are given, behind a view that expires.
+        guard: Whom it lets use the consumer inside a callback: the thread that runs it, and who was given its key.
     """
 
-    def __init__(self, core: ConsumerCore[K, V], calls: BlockingCalls, consumer: RebalanceConsumer) -> None:
+    def __init__(
+        self, core: ConsumerCore[K, V], calls: BlockingCalls, consumer: RebalanceConsumer, guard: AccessGuard
+    ) -> None:
         self.listener = RebalanceListener()
         self._core = core
         self._calls = calls
-        self._consumer = consumer
+        self._guard = guard
+        # Its owner: held weakly, so that a consumer nobody holds is gone at once, and its membership with it.
+        self._consumer: RebalanceConsumer = weakref.proxy(consumer)
         self._revocation: _Revocation | None = None
 
     # --- inside poll ----------------------------------------------------------------------------------------
@@ -53,7 +60,7 @@ class CallbackRunner(Generic[K, V]):
                 case RunCallback():
                     self._begin(event)
                 case CommitCompleted():
-                    event.callback(event.offsets, event.error)
+                    self._call_back(event)
                 case ErrorRaised():
                     raise event.error
 
@@ -67,8 +74,8 @@ class CallbackRunner(Generic[K, V]):
 
         The commit is waited for across polls: none of them takes longer than its timeout, as in the Java client.
         """
-        if event.kind is CallbackKind.REVOKED and self._core.must_commit:
-            deadline = Deadline.after(self._core.config.default_api_timeout_ms)
+        if event.kind is CallbackKind.REVOKED and self._core.must_commit and self._core.is_member:
+            deadline = Deadline.after(self._core.config.max_poll_interval_ms)  # the others wait no longer than that
             self._revocation = _Revocation(event, self._post_last_commit(), deadline)
         else:
             self._run(event)
@@ -86,10 +93,14 @@ class CallbackRunner(Generic[K, V]):
         return False
 
     def _run(self, event: RunCallback) -> None:
-        """One rebalance callback. Its end is reported whatever happens: the group must not wait for ever."""
+        """One rebalance callback. Its end is reported whatever happens: the group must not wait for ever.
+
+        What was to be revoked is lost, if the membership ended before the application came to poll.
+        """
         self._core.begin_callback(event)
+        too_late = event.kind is CallbackKind.REVOKED and not self._core.is_member
         try:
-            self._call_listener(event.kind, event.partitions)
+            self._call_listener(CallbackKind.LOST if too_late else event.kind, event.partitions)
         finally:
             self._core.end_callback(event)
 
@@ -98,13 +109,18 @@ class CallbackRunner(Generic[K, V]):
         consumer = view.as_consumer()
         self._core.in_callback = True
         try:
-            match kind:
-                case CallbackKind.ASSIGNED:
-                    self.listener.on_partitions_assigned(consumer, partitions)
-                case CallbackKind.REVOKED:
-                    self.listener.on_partitions_revoked(consumer, partitions)
-                case CallbackKind.LOST:
-                    self.listener.on_partitions_lost(consumer, partitions)
+            with self._guard.callback():
+                match kind:
+                    case CallbackKind.ASSIGNED:
+                        self.listener.on_partitions_assigned(consumer, partitions)
+                    case CallbackKind.REVOKED:
+                        self.listener.on_partitions_revoked(consumer, partitions)
+                    case CallbackKind.LOST:
+                        self.listener.on_partitions_lost(consumer, partitions)
+        except KafkaError:
+            raise
+        except Exception as error:
+            raise RebalanceListenerError(f"on_partitions_{kind.name.lower()} raised {error!r}") from error
         finally:
             self._core.in_callback = False
             view.expire()
@@ -113,7 +129,11 @@ class CallbackRunner(Generic[K, V]):
 
     def run_completed_commits(self) -> None:
         """Callbacks of commits that are done; everything else stays for the next poll."""
-        for completed in self._core.take_completed_commits():
+        while (completed := self._core.take_completed_commit()) is not None:
+            self._call_back(completed)
+
+    def _call_back(self, completed: CommitCompleted) -> None:
+        with self._guard.callback():
             completed.callback(completed.offsets, completed.error)
 
     # --- inside unsubscribe and close -----------------------------------------------------------------------
@@ -128,10 +148,10 @@ class CallbackRunner(Generic[K, V]):
         self.discard()
         if self._core.assigned_by_hand or not self._core.assignment:
             return None
-        group = self._core.mailbox.view.group
-        is_member = group is not None and group.generation_id >= 0
         try:
-            self._call_listener(CallbackKind.REVOKED if is_member else CallbackKind.LOST, self._core.assignment)
+            self._call_listener(
+                CallbackKind.REVOKED if self._core.is_member else CallbackKind.LOST, self._core.assignment
+            )
         except BaseException as error:  # noqa: BLE001  raised by the caller, once the leaving is done
             return error
         finally:

@@ -8,19 +8,28 @@ from __future__ import annotations
 
 import itertools
 import logging
+import warnings
+import weakref
 from typing import Generic, TypeVar, cast
 
 from kwire.assignors import resolve
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.config import ConsumerConfig, Deserialize, GroupProtocol
 from kwire.consumer.delivery import Delivery
-from kwire.errors import IllegalStateError, InvalidGroupIdError, UnsupportedVersionError
+from kwire.errors import (
+    IllegalStateError,
+    InvalidGroupIdError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    UnsupportedVersionError,
+)
 from kwire.events import (
     BackgroundEvent,
     BufferDrained,
     CallbackCompleted,
     CallbackKind,
     Close,
+    CommitAsync,
     CommitCompleted,
     ErrorRaised,
     PollStarted,
@@ -64,6 +73,9 @@ class ConsumerCore(Generic[K, V]):
         )
         assignors = resolve(config.partition_assignment_strategy)
         self.thread = NetworkThread(config, assignors, self.mailbox, self._buffer, client_id=self.client_id)
+        # The network thread knows nothing of this object, so it is collected with the consumer that holds it.
+        self._unclosed = weakref.finalize(self, _end_unclosed, self.mailbox, config, self.client_id)
+        self._unclosed.atexit = False  # the process takes the thread along
         try:
             self.thread.start()
         except BaseException:
@@ -142,6 +154,14 @@ class ConsumerCore(Generic[K, V]):
             self.assignment -= event.partitions
         self.mailbox.post(CallbackCompleted(event.attempt))
 
+    def discard_position_errors(self) -> None:
+        """Errors that only the user could do something about, who has just done so: with `assign` and then `seek`,
+        the network thread may have missed a position in between. What is still true the next poll finds again."""
+        decided = (NoOffsetForPartitionError, OffsetOutOfRangeError)
+        self.mailbox.discard_background(
+            lambda event: isinstance(event, ErrorRaised) and isinstance(event.error, decided)
+        )
+
     def discard_callbacks(self) -> None:
         """Callbacks of a rebalance that an unsubscribe has overtaken."""
         self.mailbox.discard_background(lambda event: isinstance(event, RunCallback))
@@ -150,6 +170,12 @@ class ConsumerCore(Generic[K, V]):
     def must_commit(self) -> bool:
         """Whether giving up partitions has to be preceded by a commit."""
         return self.config.enable_auto_commit and bool(self.assignment)
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the group still counts this consumer as its member, as far as is known."""
+        group = self.mailbox.view.group
+        return group is not None and group.generation_id >= 0
 
     @property
     def assigned_by_hand(self) -> bool:
@@ -193,25 +219,39 @@ class ConsumerCore(Generic[K, V]):
 
     # --- commands -------------------------------------------------------------------------------------------
 
-    def take_completed_commits(self) -> list[CommitCompleted]:
-        """Commits that are done and have a callback to run; other events keep their places."""
-        completed: list[CommitCompleted] = []
+    def take_completed_commit(self) -> CommitCompleted | None:
+        """The oldest commit that is done and has a callback to run; other events keep their places."""
+        taken: list[CommitCompleted] = []
 
-        def is_completed(event: BackgroundEvent) -> bool:
-            if isinstance(event, CommitCompleted):
-                completed.append(event)
-            return isinstance(event, CommitCompleted)
+        def is_next(event: BackgroundEvent) -> bool:
+            if not isinstance(event, CommitCompleted) or taken:
+                return False
+            taken.append(event)
+            return True
 
-        self.mailbox.discard_background(is_completed)
-        return completed
+        self.mailbox.discard_background(is_next)
+        return taken[0] if taken else None
 
     def local_position(self, tp: TopicPartition) -> int | None:
         """The position, if the last poll handed out records of this partition."""
         epoch = self.mailbox.view.epochs.get(tp)
         return None if epoch is None else self.delivery.position(tp, epoch)
 
-    def post_close(self, deadline_ms: float, leave_group: bool) -> None:
+    def post_close(self, deadline_ms: float, leave_group: bool | None) -> None:
+        self._unclosed.detach()
         self.mailbox.post(Close(deadline_ms, leave_group))
+
+
+def _end_unclosed(mailbox: Mailbox, config: ConsumerConfig, client_id: str) -> None:
+    """Nobody holds this consumer any more, and nobody closed it: its member must not stay in the group for ever.
+
+    Commits what the application had come back from; what it was handed last it may never have processed. Runs wherever
+    the garbage collector does, so it must not wait.
+    """
+    if config.enable_auto_commit:
+        mailbox.post(CommitAsync(None, None))
+    mailbox.post(Close(monotonic_ms() + config.close_timeout_ms, leave_group=None))
+    warnings.warn(f"unclosed consumer {client_id}: close() it, or use `with`", ResourceWarning, stacklevel=2)
 
 
 def _deserializers(config: ConsumerConfig) -> Deserializers[K, V]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol, TypeAlias, cast
 
+from kwire.consumer.access import ThreadAccessKey
 from kwire.consumer.arguments import Timeout
 from kwire.errors import IllegalStateError
 from kwire.events import CommitCallback
@@ -56,6 +57,8 @@ class RebalanceConsumer(Protocol):
     ) -> dict[TopicPartition, int]: ...
     def current_lag(self, partition: TopicPartition) -> int | None: ...
     def group_metadata(self) -> ConsumerGroupMetadata: ...
+    def get_thread_access_key(self) -> ThreadAccessKey | None: ...
+    def set_thread_access_key(self, key: ThreadAccessKey | None) -> None: ...
 
 
 _ALLOWED = frozenset(name for name in vars(RebalanceConsumer) if not name.startswith("_"))
@@ -85,7 +88,8 @@ class CallbackView:
 class RebalanceListener:
     """Override what you need. The methods run on the thread that polls, inside `poll()`, `unsubscribe()` or `close()`.
 
-    An exception is raised from that call, after the rebalance step it belongs to is complete.
+    An exception is raised from that call, after the rebalance step it belongs to is complete: a `KafkaError` as it is,
+    any other as the cause of a `RebalanceListenerError`.
     """
 
     def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:

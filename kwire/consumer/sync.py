@@ -16,7 +16,7 @@ from typing import Generic, Self, TypeVar, Unpack
 
 from kwire.clock import Deadline
 from kwire.config import ConsumerConfig, Settings
-from kwire.consumer.access import AccessGuard
+from kwire.consumer.access import AccessGuard, ThreadAccessKey
 from kwire.consumer.arguments import (
     Timeout,
     Topics,
@@ -85,7 +85,8 @@ CLOSE_GRACE_MS = 100.0
 class Consumer(Generic[K, V]):
     """A Kafka consumer.
 
-    One thread at a time may use it; only `wakeup()` may be called from others. Close it, best with `with`.
+    One thread at a time may use it; only `wakeup()` may be called from others, and a callback may have another thread
+    or task do its work (`get_thread_access_key`). Close it, best with `with`.
 
     Args:
         topics: Topics to subscribe to at once; needs a `group_id`.
@@ -100,7 +101,7 @@ class Consumer(Generic[K, V]):
         self._guard = AccessGuard()
         self._core: ConsumerCore[K, V] = ConsumerCore(ConsumerConfig.of(config, **settings))
         self._calls = BlockingCalls(self._core.mailbox, self._core.config.default_api_timeout_ms)
-        self._callbacks: CallbackRunner[K, V] = CallbackRunner(self._core, self._calls, self)
+        self._callbacks: CallbackRunner[K, V] = CallbackRunner(self._core, self._calls, self, self._guard)
         if topics:
             try:
                 self.subscribe(topics)
@@ -188,7 +189,7 @@ class Consumer(Generic[K, V]):
         Calling this says that all records of earlier polls are processed: they may be committed from now on.
 
         Raises:
-            NoOffsetForPartitionError, OffsetOutOfRangeError: The reset policy is "none".
+            NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: The reset policy is "none".
             RecordDeserializationError, CorruptRecordError: Records in front of it have been returned before.
             TopicAuthorizationError, GroupAuthorizationError, InvalidTopicError, FencedInstanceIdError: As named.
             BootstrapError: No broker was ever reached, and the timeout is over.
@@ -203,8 +204,8 @@ class Consumer(Generic[K, V]):
             while True:
                 seen = self._core.mailbox.signal()
                 self._calls.raise_wakeup()
-                self._calls.check_alive()
                 self._callbacks.run()
+                self._core.check_open()  # a callback may have closed it
                 records = self._core.collect()
                 if records:
                     return records
@@ -225,6 +226,34 @@ class Consumer(Generic[K, V]):
         """Make the current or the next blocking call raise WakeupError. Safe from any thread and signal handler."""
         self._core.mailbox.wakeup()
 
+    # --- callbacks that work elsewhere (KIP-944) ------------------------------------------------------------
+
+    def get_thread_access_key(self) -> ThreadAccessKey | None:
+        """The key of the callback that runs now: with it, another thread or task can use the consumer in its stead.
+
+        While a callback runs, the consumer refuses all other threads. One that was passed the key, and has called
+        `set_thread_access_key` with it, may do what the callback may. The callback has to wait for it: when it returns,
+        the key is dead. Those who may use the consumer still cannot do so at the same time.
+
+        Like `wakeup()`, this and `set_thread_access_key` may be called from any thread at any time.
+
+        Returns:
+            The key of the innermost callback that the caller runs in, or was given the key of; None if there is none.
+                Rebalance and commit callbacks have keys, deserializers have not.
+        """
+        return self._guard.get_thread_access_key()
+
+    def set_thread_access_key(self, key: ThreadAccessKey | None) -> None:
+        """Let the calling thread or task use the consumer inside the callback that passed on this key.
+
+        Holds for the caller alone: a task that it starts, or a thread that inherits its context, has to call this too.
+        Nothing need be undone, because keys die with their callbacks; None gives a key back early.
+
+        Raises:
+            InvalidArgumentError: This is not a key. (One that is dead is accepted, and opens nothing.)
+        """
+        self._guard.set_thread_access_key(key)
+
     # --- positions ------------------------------------------------------------------------------------------
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
@@ -240,6 +269,7 @@ class Consumer(Generic[K, V]):
             self._core.delivery.interrupt()
             self._core.note_delivered()
             self._calls.command("seek", partial(Seek, tp, position))
+            self._core.discard_position_errors()
 
     def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
         """Go to the first offset of these partitions, or of all. Looked up with the next poll or position."""
@@ -257,6 +287,7 @@ class Consumer(Generic[K, V]):
             self._core.delivery.interrupt()
             self._core.note_delivered()
             self._calls.command("seek", lambda reply: ResetPositions(wanted, to, reply))
+            self._core.discard_position_errors()
 
     def position(self, partition: TopicPartition, *, timeout: Timeout | None = None) -> int:
         """The offset of the next record that will be returned."""
@@ -318,8 +349,10 @@ class Consumer(Generic[K, V]):
             self._core.check_open()
             self._core.check_group("commit_sync")
             self._core.note_delivered()
-            self._calls.ask("commit_sync", partial(Commit, checked_offsets(offsets)), timeout)
-            self._callbacks.run_completed_commits()
+            try:
+                self._calls.ask("commit_sync", partial(Commit, checked_offsets(offsets)), timeout)
+            finally:
+                self._callbacks.run_completed_commits()
 
     def commit_async(
         self,
@@ -390,6 +423,8 @@ class Consumer(Generic[K, V]):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         with self._guard:
             self._core.check_open()
+            if timeout == 0:
+                return dict.fromkeys(timestamps)  # as Java: nobody can tell in no time, and that is no error here
             return self._calls.ask(what, partial(LookUpOffsets, dict(timestamps)), timeout)
 
     # --- the group ------------------------------------------------------------------------------------------
@@ -412,13 +447,13 @@ class Consumer(Generic[K, V]):
 
     # --- the end --------------------------------------------------------------------------------------------
 
-    def close(self, timeout: Timeout | None = None, *, leave_group: bool = True) -> None:
+    def close(self, timeout: Timeout | None = None, *, leave_group: bool | None = None) -> None:
         """Commit (with auto-commit), run callbacks, leave the group, and stop; never longer than `timeout`.
 
         Args:
             timeout: In seconds; None for `close_timeout_ms`.
-            leave_group: False keeps the membership until its session times out, for a quick restart. A static member
-                (`group_instance_id`) keeps its place in either case.
+            leave_group: False keeps the membership until its session times out, for a quick restart. True gives it up,
+                also that of a static member (`group_instance_id`), who otherwise keeps its place (KIP-1092).
         """
         with self._guard:
             if self._core.closed:
@@ -428,7 +463,7 @@ class Consumer(Generic[K, V]):
             total_ms = float(default_ms) if timeout is None else milliseconds(timeout)
             self._close(Deadline.after(total_ms), total_ms, leave_group=leave_group)
 
-    def _close(self, deadline: Deadline, total_ms: float, *, leave_group: bool) -> None:
+    def _close(self, deadline: Deadline, total_ms: float, *, leave_group: bool | None) -> None:
         """A list of bounded steps: each is tried whatever the one before came to; the first error is raised."""
         first_error: BaseException | None = None
         commit_deadline = Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
@@ -446,6 +481,7 @@ class Consumer(Generic[K, V]):
             except BaseException as error:  # noqa: BLE001  the steps behind it must not be skipped
                 first_error = first_error or error
         self._core.closed = True
+        self._core.mailbox.fail(IllegalStateError("this consumer is closed"))  # for whom a callback did not wait
         if first_error is not None:
             raise first_error
 

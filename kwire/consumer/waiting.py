@@ -8,10 +8,13 @@ from typing import TypeVar
 from kwire.clock import Deadline
 from kwire.consumer.arguments import Timeout, milliseconds
 from kwire.errors import KafkaTimeoutError, WakeupError
-from kwire.events import ApplicationEvent, Reply
+from kwire.events import ApplicationEvent, EndOfTurn, Reply
 from kwire.mailbox import Mailbox
 
 T = TypeVar("T")
+
+# The network thread's turns take microseconds; this only bounds the wait for one whose thread is not let run.
+TURN_MS = 1_000.0
 
 
 class BlockingCalls:
@@ -47,7 +50,11 @@ class BlockingCalls:
         return reply
 
     def wait(self, reply: Reply[T], what: str, deadline: Deadline, *, wakeable: bool) -> T:
-        """The reply's value, or its error raised. Whoever leaves without one has abandoned it."""
+        """The reply's value, or its error raised. Whoever leaves without one has abandoned it.
+
+        Even with no time at all the network thread gets to look at the question, and answers it if it can by itself.
+        """
+        was_looked_at = False
         try:
             while True:
                 seen = self._mailbox.signal()
@@ -56,11 +63,23 @@ class BlockingCalls:
                 self.check_alive()
                 if wakeable:
                     self.raise_wakeup()
+                if deadline.expired and not was_looked_at:
+                    self._wait_for_turn()
+                    was_looked_at = True
+                    continue
                 if deadline.expired:
                     raise KafkaTimeoutError(f"{what} took too long; it was still waiting for {reply.waiting_for}")
                 self._mailbox.wait(seen, deadline)
         finally:
             reply.abandon()
+
+    def _wait_for_turn(self) -> None:
+        turn = self.post(EndOfTurn)
+        deadline = Deadline.after(TURN_MS)
+        while not (turn.done or deadline.expired or self._mailbox.failure is not None):
+            seen = self._mailbox.signal()
+            if not turn.done:
+                self._mailbox.wait(seen, deadline)
 
     def check_alive(self) -> None:
         """Raise what the network thread died of."""

@@ -35,13 +35,13 @@ from kwire.managers.classic_requests import (
     sync_request,
 )
 from kwire.managers.find_coordinator import FindCoordinatorManager
+from kwire.managers.leaving import Leaving
 from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity, match_pattern, warn_of_overdue_poll
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
 from kwire.model import ConsumerGroupMetadata
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kwire.protocol.messages.leave_group import LeaveGroupResponse
 from kwire.protocol.messages.sync_group import SyncGroupResponse
 from kwire.states.classic_group import CLASSIC_GROUP, FACTS, ClassicEffect, ClassicEvent, ClassicState
 from kwire.states.machine import Machine, Row
@@ -86,6 +86,7 @@ class ClassicGroupManager:
         self._machine: Machine[ClassicState, ClassicEvent, ClassicEffect] = Machine(CLASSIC_GROUP, _log_row)
         self._identity = GroupIdentity(config.group_id or "", group_instance_id=config.group_instance_id)
         self._request = RequestState(backoff)
+        self._leaving = Leaving(coordinator, backoff)
         self._outgoing: list[AnyUnsentRequest] = []
         self._attempt = 0
         self._polled = False
@@ -110,6 +111,10 @@ class ClassicGroupManager:
     @property
     def heartbeats(self) -> bool:
         return self._identity.is_member and FACTS[self.state].heartbeats and not self.blocks_coordinator
+
+    @property
+    def refusal(self) -> KafkaError | None:
+        return self._fatal
 
     @property
     def blocks_coordinator(self) -> bool:
@@ -172,13 +177,18 @@ class ClassicGroupManager:
             self._leave_reply.succeed(None)
             self._leave_reply = None
 
-    def close(self, now_ms: float, *, leave_group: bool | None) -> list[AnyUnsentRequest]:
+    def close(self, *, leave_group: bool | None) -> None:
         """Leave, unless the member is to stay until its session times out (KIP-1092)."""
-        if leave_group is False:
-            return []
-        self._leaves_for_good = leave_group is True
-        self.leave("the consumer was closed")
-        return self.poll(now_ms).requests
+        if leave_group is not False:
+            self._leaves_for_good = leave_group is True
+            self.leave("the consumer was closed")
+
+    @property
+    def has_left(self) -> bool:
+        return self._leaving.idle
+
+    def poll_leaving(self, now_ms: float) -> PollResult:
+        return self._leaving.poll(now_ms)
 
     def rejoin_needed(self, reason: str) -> None:
         """Give back what is owned and join again, now or as soon as the rebalance under way is through."""
@@ -268,7 +278,8 @@ class ClassicGroupManager:
         if self.state is ClassicState.PARTITIONS_REVOKED and self._fatal is None:
             wake_at_ms = self._maybe_join(now_ms)
         requests, self._outgoing = self._outgoing, []
-        return PollResult(requests, wake_at_ms)
+        farewell = self._leaving.poll(now_ms)
+        return PollResult(farewell.requests + requests, min(wake_at_ms, farewell.wake_at_ms))
 
     def _maybe_begin(self) -> None:
         if not self._subscription.is_group or not self._polled or self._fatal is not None:
@@ -310,6 +321,7 @@ class ClassicGroupManager:
             self._refuse(error)
             return
         attempt = self._start_attempt()
+        self._leaving.take_back()
         self._rejoin_wanted = False
         self._request.sent()
         self._fire(ClassicEvent.JOIN_SENT)
@@ -343,7 +355,7 @@ class ClassicGroupManager:
         elif code is ErrorCode.MEMBER_ID_REQUIRED:
             # KIP-394: the first join only hands out the id; the second one counts.
             self._identity = self._identity._replace(member_id=answer.member_id)
-            self._request.succeeded()
+            self._request.again(now_ms)
             self._fire(ClassicEvent.JOIN_FAILED)
         else:
             self._on_group_error(code, "joining", ClassicEvent.JOIN_FAILED, now_ms)
@@ -362,7 +374,7 @@ class ClassicGroupManager:
         except ProtocolError as error:
             self._refuse_join(error)
             return
-        self._request.succeeded()
+        self._request.cancelled()  # what failed before counts until SyncGroup has succeeded, too
         self._set_identity(self._identity._replace(generation_id=answer.generation_id, member_id=answer.member_id))
         self._protocol_name = answer.protocol_name or ""
         if answer.leader == answer.member_id and not answer.skip_assignment:
@@ -444,10 +456,10 @@ class ClassicGroupManager:
             self._fatal = error
             self._refuse_join(error)
         elif code in _MEMBERSHIP_LOST:
-            self._request.succeeded()
+            self._request.again(now_ms)
             self._on_membership_lost(code)
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
-            self._request.succeeded()
+            self._request.again(now_ms)
             self._fire(failed)
         elif code.retriable:
             if code in _COORDINATOR_MOVED:
@@ -537,29 +549,15 @@ class ClassicGroupManager:
         self._subscription.set_group(ConsumerGroupMetadata(**identity._asdict()))
 
     def _send_leave(self, identity: GroupIdentity) -> None:
-        destination = self._coordinator.destination
+        reply, self._leave_reply = self._leave_reply, None
         # A static member's place outlives it (KIP-345), unless it is told to leave it.
         keeps_place = identity.group_instance_id is not None and not self._leaves_for_good
-        if destination is None or not identity.member_id or keeps_place:
-            return
-        # An open join blocks the coordinator's connection, perhaps until the rebalance timeout: go around it.
-        channel = Channel.CONTROL if self.blocks_coordinator else destination.channel
-        reply, self._leave_reply = self._leave_reply, None
-        leave = partial(leave_request, identity, self._reason)
-
-        def on_end(_: LeaveGroupResponse | KafkaError, now_ms: float) -> None:
-            if reply is not None:
-                reply.succeed(None)
-
-        self._send(
-            UnsentRequest(
-                request=leave(0),
-                for_version=leave,
-                destination=destination._replace(channel=channel),
-                on_answer=on_end,
-                on_failure=on_end,
-            )
-        )
+        if identity.member_id and not keeps_place:
+            # An open join blocks the coordinator's connection, perhaps until the rebalance timeout: go around it.
+            channel = Channel.CONTROL if self.blocks_coordinator else None
+            self._leaving.say(partial(leave_request, identity, self._reason), channel=channel, reply=reply)
+        elif reply is not None:
+            reply.succeed(None)
 
     def _send(self, request: AnyUnsentRequest) -> None:
         self._outgoing.append(request)

@@ -33,6 +33,7 @@ from kwire.managers.consumer_heartbeat import (
 )
 from kwire.managers.consumer_reconciliation import Reconciler, read_target
 from kwire.managers.find_coordinator import FindCoordinatorManager
+from kwire.managers.leaving import Leaving
 from kwire.managers.membership import NO_GENERATION, GroupIdentity, PollTimer, match_pattern, warn_of_overdue_poll
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.topic_names import TopicNames
@@ -87,12 +88,14 @@ class ConsumerGroupManager:
         self._names = TopicNames(metadata, backoff)
         self._reconciler = Reconciler(subscription, deliver)
         self._schedule = HeartbeatSchedule(backoff)
+        self._leaving = Leaving(coordinator, backoff)
         self._epoch = NO_GENERATION
         self._wishes = Wishes((), None)
         self._polled = False
         self._overdue = False
         # Whether a broker may have heard of this membership, so that it has to be told of its end.
         self._is_known = False
+        self._leaves_for_good = False
         self._fatal: KafkaError | None = None
         self._leave_reply: Reply[None] | None = None
         metadata.on_update.append(self._on_metadata)
@@ -108,6 +111,10 @@ class ConsumerGroupManager:
         if self._epoch <= JOIN_EPOCH:
             return GroupIdentity(self._group_id, group_instance_id=instance_id)
         return GroupIdentity(self._group_id, self._epoch, self._member_id, instance_id)
+
+    @property
+    def refusal(self) -> KafkaError | None:
+        return self._fatal
 
     @property
     def _group_id(self) -> str:
@@ -156,13 +163,20 @@ class ConsumerGroupManager:
         elif reply is not None:
             reply.succeed(None)
 
-    def close(self, now_ms: float, *, leave_group: bool) -> list[AnyUnsentRequest]:
-        """Leave, unless a dynamic member is to stay until its session times out. A static one always says that it is
-        away for a while: its place is kept for the next member with its instance id (KIP-1092)."""
-        if not leave_group and self._config.group_instance_id is None:
-            return []
+    def close(self, *, leave_group: bool | None) -> None:
+        """Leave, unless a dynamic member is to stay until its session times out (KIP-1092). A static one that is not
+        told to leave says that it is away for a while: its place is kept for the next member with its instance id."""
+        if leave_group is False and self._config.group_instance_id is None:
+            return
+        self._leaves_for_good = leave_group is True
         self.leave("the consumer was closed")
-        return self._poll_heartbeat(now_ms).requests
+
+    @property
+    def has_left(self) -> bool:
+        return self._leaving.idle
+
+    def poll_leaving(self, now_ms: float) -> PollResult:
+        return self._poll_heartbeat(now_ms) if self.state is MemberState.LEAVING else self._leaving.poll(now_ms)
 
     def _leave(self) -> None:
         self._fire(MemberEvent.LEAVE_WANTED)
@@ -196,12 +210,13 @@ class ConsumerGroupManager:
     def poll(self, now_ms: float) -> PollResult:
         overdue_at_ms = self._watch_poll_timer(now_ms)
         self._advance()
+        farewell = self._leaving.poll(now_ms)
         heartbeat = self._poll_heartbeat(now_ms)
         if heartbeat.requests:
             self._advance()  # an acknowledgement is out, and there was more to do
         names = self._names.poll(now_ms)
-        wake_at_ms = min(overdue_at_ms, names.wake_at_ms, heartbeat.wake_at_ms)
-        return PollResult(names.requests + heartbeat.requests, wake_at_ms)
+        wake_at_ms = min(overdue_at_ms, farewell.wake_at_ms, names.wake_at_ms, heartbeat.wake_at_ms)
+        return PollResult(farewell.requests + names.requests + heartbeat.requests, wake_at_ms)
 
     def _watch_poll_timer(self, now_ms: float) -> float:
         """When the timer has to be looked at again; one that has run out ends the membership, and with it the timer."""
@@ -264,7 +279,8 @@ class ConsumerGroupManager:
         if destination is None:
             return PollResult([])
         if self.state is MemberState.LEAVING:
-            return PollResult([self._send_leave(destination)])
+            self._say_farewell()
+            return self._leaving.poll(now_ms)
         if self._schedule.in_flight:
             return PollResult([])
         has_news = self._update_wishes() and not self._heartbeats.knows(self._wishes)
@@ -277,6 +293,7 @@ class ConsumerGroupManager:
         self._schedule.sent(now_ms)
         self._is_known = True
         if self.state is MemberState.JOINING:
+            self._leaving.take_back()
             request = self._heartbeats.join(self._wishes)
         else:
             acknowledging = self.state is MemberState.ACKNOWLEDGING
@@ -287,17 +304,13 @@ class ConsumerGroupManager:
             self._fire(MemberEvent.ACK_SENT if done else MemberEvent.ACK_SENT_MORE_TO_DO)
         return self._unsent(request, destination, self._on_answer, self._on_failure)
 
-    def _send_leave(self, destination: Destination) -> AnyUnsentRequest:
+    def _say_farewell(self) -> None:
         reply, self._leave_reply = self._leave_reply, None
-
-        def on_end(_number: int, _outcome: ConsumerGroupHeartbeatResponse | KafkaError, now_ms: float) -> None:
-            if reply is not None:
-                reply.succeed(None)
-
+        request = self._heartbeats.leave(for_good=self._leaves_for_good)
+        self._leaving.say(lambda _version: request, reply=reply)
         self._schedule.reset()
         self._is_known = False
         self._fire(MemberEvent.LEAVE_SENT_OVERDUE if self._overdue else MemberEvent.LEAVE_SENT)
-        return self._unsent(self._heartbeats.leave(), destination, on_end, on_end)
 
     def _unsent(
         self,

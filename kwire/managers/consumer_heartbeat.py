@@ -95,12 +95,12 @@ class ConsumerHeartbeats:
         self._wishes, self._owned = wishes, owned
         return request
 
-    def leave(self) -> ConsumerGroupHeartbeatRequest:
-        """The last heartbeat of a membership."""
+    def leave(self, *, for_good: bool = False) -> ConsumerGroupHeartbeatRequest:
+        """The last heartbeat of a membership. A static member keeps its place, unless it leaves for good (KIP-1092)."""
         self.forget()
         self._regex_was_sent = False
-        static = self._member.instance_id is not None
-        return self._identified(LEAVE_STATIC_EPOCH if static else LEAVE_EPOCH)
+        keeps_place = self._member.instance_id is not None and not for_good
+        return self._identified(LEAVE_STATIC_EPOCH if keeps_place else LEAVE_EPOCH)
 
     def _identified(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
         return ConsumerGroupHeartbeatRequest(

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from kwire.config import ConsumerConfig
+from kwire.errors import KafkaError
 from kwire.events import Reply
 from kwire.managers.metadata import MetadataManager
-from kwire.managers.unsent import AnyUnsentRequest, PollResult
+from kwire.managers.unsent import PollResult
 from kwire.protocol.error_codes import ErrorCode
 from kwire.subscription.subscription import Subscription
 
@@ -48,6 +49,11 @@ class Membership(Protocol):
         ...
 
     @property
+    def refusal(self) -> KafkaError | None:
+        """Why this consumer will not be a member again with its present subscription."""
+        ...
+
+    @property
     def blocks_coordinator(self) -> bool:
         """Whether a request is open that the broker answers nothing else behind."""
         ...
@@ -69,8 +75,17 @@ class Membership(Protocol):
         """Leave; the application has run the callback for what it owned."""
         ...
 
-    def close(self, now_ms: float, *, leave_group: bool) -> list[AnyUnsentRequest]:
-        """What there is to tell the coordinator at the end of the consumer (KIP-1092)."""
+    def close(self, *, leave_group: bool | None) -> None:
+        """Leave at the end of the consumer (KIP-1092); `poll_leaving` tells the coordinator."""
+        ...
+
+    def poll_leaving(self, now_ms: float) -> PollResult:
+        """Farewells alone: nothing that would make a member again."""
+        ...
+
+    @property
+    def has_left(self) -> bool:
+        """Whether every farewell has been answered, or given up."""
         ...
 
     def on_membership_lost(self, code: ErrorCode) -> None: ...

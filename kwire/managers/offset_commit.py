@@ -1,6 +1,8 @@
 """OffsetCommit: explicit commits, synchronous and asynchronous, and the timer of auto-commit.
 
-Everything goes through one queue and one connection, so commits reach the broker in the order they were made.
+Commits reach the broker in the order they were made, and are done in that order: they go through one list and one
+connection, whoever is repeated holds back those behind it, and an outcome is told once all earlier ones are. So
+callbacks come in order, and a synchronous commit returns after the asynchronous ones before it, as in Java.
 """
 
 from __future__ import annotations
@@ -55,9 +57,12 @@ _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILAB
 
 
 class _PendingCommit:
-    """One commit until it is done. `reply` is set for those who wait, and is told what the commit waits for."""
+    """One commit until it is done. `reply` is set for those who wait, and is told what the commit waits for.
 
-    __slots__ = ("deadline_ms", "is_last", "offsets", "on_done", "reply", "retries", "state")
+    A settled one has its outcome, and is done as soon as those before it are.
+    """
+
+    __slots__ = ("deadline_ms", "error", "is_last", "offsets", "on_done", "reply", "retries", "settled", "state")
 
     def __init__(
         self,
@@ -77,6 +82,8 @@ class _PendingCommit:
         self.is_last = is_last
         self.reply = reply
         self.deadline_ms = deadline_ms
+        self.settled = False
+        self.error: KafkaError | None = None
 
     @property
     def given_up(self) -> bool:
@@ -107,10 +114,11 @@ class OffsetCommitManager:
         self._member = member
         self._deliver = deliver
         self._backoff = backoff
-        self._pending: list[_PendingCommit] = []
-        self._in_flight = 0
+        self._commits: list[_PendingCommit] = []
         self._auto_commit_at_ms = NEVER_MS
         self._auto_commit_under_way = False
+        self._auto_commit_failures = 0
+        self._auto_commit_again = False
 
     # --- what the application thread asks for ---------------------------------------------------------------
 
@@ -152,45 +160,75 @@ class OffsetCommitManager:
 
         def on_done(error: KafkaError | None) -> None:
             self._auto_commit_under_way = False
+            self._auto_commit_again = error is not None and error.retriable
+            self._auto_commit_failures = self._auto_commit_failures + 1 if self._auto_commit_again else 0
             if error is not None:
-                log.warning("auto-commit of %s failed: %s", _names(offsets), error)
+                again = self._auto_commit_failures > 1  # and again: once is enough to be told
+                log.log(
+                    logging.DEBUG if again else logging.WARNING, "auto-commit of %s failed: %s", _names(offsets), error
+                )
 
         deadline_ms = now_ms + self._config.default_api_timeout_ms
         self._enqueue(_PendingCommit(offsets, on_done, self._state(), deadline_ms=deadline_ms))
 
     @property
     def idle(self) -> bool:
-        return not self._pending and not self._in_flight
+        return not any(commit for commit in self._commits if not commit.given_up)
+
+    def close(self) -> None:
+        """The consumer ends: whatever is not done will not be, and whoever made it hears of it."""
+        for commit in self._commits:
+            if not commit.settled:
+                commit.settled = True
+                commit.error = CommitFailedError(
+                    f"the consumer was closed before its commit was answered; it may have been carried out"
+                    f"{self._coordinator.last_error}"
+                )
+        self._report()
 
     def _state(self) -> RequestState:
         return RequestState(self._backoff)
 
     def _enqueue(self, commit: _PendingCommit) -> None:
-        if commit.offsets:
-            self._pending.append(commit)
-        else:
-            commit.on_done(None)
+        self._commits.append(commit)
+        if not commit.offsets:
+            self._settle(commit, None)
+
+    def _settle(self, commit: _PendingCommit, error: KafkaError | None) -> None:
+        commit.settled, commit.error = True, error
+        commit.waits_for("commits that were made before it")
+        self._report()
+
+    def _report(self) -> None:
+        """Tell the outcome of those at the head of the list, in order."""
+        while self._commits and (self._commits[0].settled or self._commits[0].given_up):
+            done = self._commits.pop(0)
+            done.on_done(done.error)
 
     # --- the loop -------------------------------------------------------------------------------------------
 
     def poll(self, now_ms: float) -> PollResult:
         auto_commit_at_ms = self._poll_timer(now_ms)
-        if not self._pending:
+        self._commits = [commit for commit in self._commits if not commit.given_up]
+        self._report()
+        waiting = [commit for commit in self._commits if not commit.settled]
+        if not waiting:
             return PollResult([], auto_commit_at_ms)
         self._coordinator.need()
         destination = self._coordinator.destination
         requests: list[AnyUnsentRequest] = []
-        waiting: list[_PendingCommit] = []
-        for commit in self._pending:
-            if commit.given_up or self._refused(commit, now_ms):
-                continue
-            if destination is None or not commit.state.ready(now_ms):
-                waiting.append(commit)
-            else:
-                requests.append(self._send(commit, destination))
-        self._pending = waiting
-        wake_at_ms = min((self._wake_at_ms(commit, destination) for commit in waiting), default=NEVER_MS)
-        return PollResult(requests, min(wake_at_ms, auto_commit_at_ms))
+        wake_at_ms = auto_commit_at_ms
+        held = False  # by an earlier one that may have to be repeated: overtaken, it would undo what overtook it
+        for commit in waiting:
+            if not commit.state.in_flight:
+                if self._refused(commit, now_ms):
+                    continue
+                if destination is not None and not held and commit.state.ready(now_ms):
+                    requests.append(self._send(commit, destination))
+                else:
+                    wake_at_ms = min(wake_at_ms, self._wake_at_ms(commit, destination, held=held))
+            held = held or commit.retries
+        return PollResult(requests, wake_at_ms)
 
     def _poll_timer(self, now_ms: float) -> float:
         """Fire auto-commit when due; the timer runs while there is something assigned."""
@@ -199,46 +237,53 @@ class OffsetCommitManager:
             return NEVER_MS
         if self._auto_commit_at_ms == NEVER_MS:
             self._auto_commit_at_ms = now_ms + self._config.auto_commit_interval_ms
+        if self._auto_commit_again:
+            # What may go away is tried again after the back-off, as in Java; anything else after the interval.
+            self._auto_commit_again = False
+            retry_at_ms = now_ms + self._backoff.delay_ms(self._auto_commit_failures)
+            self._auto_commit_at_ms = min(self._auto_commit_at_ms, retry_at_ms)
         if now_ms >= self._auto_commit_at_ms:
             self._auto_commit_at_ms = now_ms + max(MIN_AUTO_COMMIT_INTERVAL_MS, self._config.auto_commit_interval_ms)
             if not self._auto_commit_under_way:
                 self.auto_commit(now_ms)
         return self._auto_commit_at_ms
 
-    def _wake_at_ms(self, commit: _PendingCommit, destination: Destination | None) -> float:
+    def _wake_at_ms(self, commit: _PendingCommit, destination: Destination | None, *, held: bool) -> float:
         if destination is None:
             commit.waits_for(f"the coordinator of group {self._config.group_id}{self._coordinator.last_error}")
+            return commit.deadline_ms
+        if held:
+            commit.waits_for("a commit that was made before it")
             return commit.deadline_ms
         return min(commit.state.wake_at_ms, commit.deadline_ms)
 
     def _refused(self, commit: _PendingCommit, now_ms: float) -> bool:
-        """Whether there is no point in sending it; then it is done."""
+        """Whether there is no point in sending it; then it is settled."""
+        reason = self._reason_to_refuse(commit, now_ms)
+        if reason is not None:
+            self._settle(commit, reason)
+        return reason is not None
+
+    def _reason_to_refuse(self, commit: _PendingCommit, now_ms: float) -> KafkaError | None:
         if self._member.is_joining:
-            commit.on_done(RebalanceInProgressError("the group is rebalancing; poll() to finish it, then commit again"))
-        elif self._subscription.is_group and not self._member.identity().is_member:
-            commit.on_done(
-                CommitFailedError(
-                    "not a member of the group (any more): its partitions may have a new owner; "
-                    "poll more often, or raise max_poll_interval_ms"
-                )
+            return RebalanceInProgressError("the group is rebalancing; poll() to finish it, then commit again")
+        if self._subscription.is_group and not self._member.identity().is_member:
+            return self._member.refusal or CommitFailedError(
+                "not a member of the group (any more): its partitions may have a new owner; "
+                "poll more often, or raise max_poll_interval_ms"
             )
-        elif self._coordinator.refusal is not None:
-            commit.on_done(self._coordinator.refusal)
-        elif now_ms >= commit.deadline_ms:
-            commit.on_done(
-                RetriableCommitFailedError(f"no coordinator for the commit in time{self._coordinator.last_error}")
-            )
-        else:
-            return False
-        return True
+        if self._coordinator.refusal is not None:
+            return self._coordinator.refusal
+        if now_ms >= commit.deadline_ms:
+            return RetriableCommitFailedError(f"no coordinator for the commit in time{self._coordinator.last_error}")
+        return None
 
     # --- one request ----------------------------------------------------------------------------------------
 
     def _send(self, commit: _PendingCommit, destination: Destination) -> AnyUnsentRequest:
-        identity = self._member.identity()
+        identity = self._identity()
         commit.state.sent()
         commit.waits_for(f"the answer of coordinator {destination.node} to OffsetCommit; it may have been carried out")
-        self._in_flight += 1
         return UnsentRequest(
             request=_request(identity, commit.offsets),
             destination=destination,
@@ -247,39 +292,42 @@ class OffsetCommitManager:
             max_version=MAX_VERSION,
         )
 
+    def _identity(self) -> GroupIdentity:
+        """Who commits: without a group subscription nobody in particular, so the instance id is not told either."""
+        if self._subscription.is_group:
+            return self._member.identity()
+        return GroupIdentity(self._config.group_id or "")
+
     def _on_answer(
         self, commit: _PendingCommit, identity: GroupIdentity, answer: OffsetCommitResponse, now_ms: float
     ) -> None:
-        self._in_flight -= 1
-        codes = {
+        # A partition that the answer leaves out was not committed, as far as anybody knows.
+        codes = dict.fromkeys(commit.offsets, ErrorCode.UNKNOWN_SERVER_ERROR) | {
             TopicPartition(topic.name, partition.partition_index): ErrorCode.of(partition.error_code)
             for topic in answer.topics
             for partition in topic.partitions
         }
         if refused := {tp.topic for tp, code in codes.items() if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED}:
-            commit.on_done(TopicAuthorizationError(refused))
+            self._settle(commit, TopicAuthorizationError(refused))
         elif failed := {tp: code for tp, code in codes.items() if not commit.is_done_with(code)}:
             tp, code = min(failed.items(), key=lambda item: item[1].retriable)
             self._on_error(commit, identity, tp, code, now_ms)
         else:
-            commit.on_done(None)
+            self._settle(commit, None)
 
     def _on_error(
         self, commit: _PendingCommit, identity: GroupIdentity, tp: TopicPartition, code: ErrorCode, now_ms: float
     ) -> None:
         error = error_for(code, f"committing {tp} for group {identity.group_id}")
         if code in _LOST:
-            # The answer speaks of the generation it was sent with; a newer one is not touched (KAFKA-19242).
-            if identity == self._member.identity() and identity.is_member:
-                self._member.on_membership_lost(code)
-            commit.on_done(error if error.fatal else CommitFailedError(str(error)))
+            self._settle(commit, self._lost(identity, code, error))
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
-            if identity == self._member.identity():
+            if identity == self._identity():
                 self._member.on_group_rebalancing("a commit met a rebalance")
-            commit.on_done(RebalanceInProgressError(f"{error}; poll() to finish it, then commit again"))
+            self._settle(commit, RebalanceInProgressError(f"{error}; poll() to finish it, then commit again"))
         elif code is ErrorCode.STALE_MEMBER_EPOCH:
             # Still a member, whose newest epoch is on its way with a heartbeat: as the same member, a little later.
-            if identity == self._member.identity():
+            if identity == self._identity():
                 self._member.on_stale_epoch()
             self._retry(commit, RetriableCommitFailedError(str(error)), now_ms)
         elif code.retriable:
@@ -287,20 +335,28 @@ class OffsetCommitManager:
                 self._coordinator.lost(error)
             self._retry(commit, error, now_ms)
         else:
-            commit.on_done(error)
+            self._settle(commit, error)
+
+    def _lost(self, identity: GroupIdentity, code: ErrorCode, error: KafkaError) -> KafkaError:
+        """The answer speaks of the generation it was sent with; a newer one is not touched (KAFKA-19242)."""
+        is_current = identity == self._identity()
+        if is_current and identity.is_member:
+            self._member.on_membership_lost(code)
+        if not is_current and self._member.is_joining:
+            return RebalanceInProgressError(f"{error}; it was sent before the rebalance: poll() to finish it")
+        return self._member.refusal or CommitFailedError(str(error))
 
     def _on_failure(self, commit: _PendingCommit, asked: Destination, error: KafkaError, now_ms: float) -> None:
-        self._in_flight -= 1
         self._coordinator.unanswered(asked, error)
         self._retry(commit, error, now_ms)
 
     def _retry(self, commit: _PendingCommit, error: KafkaError, now_ms: float) -> None:
         if not commit.retries or not error.retriable:
-            commit.on_done(error)
+            commit.state.succeeded()
+            self._settle(commit, error)
             return
         commit.state.failed(now_ms)
         commit.waits_for(f"a retry of OffsetCommit (last error: {error})")
-        self._pending.append(commit)
 
 
 def _request(identity: GroupIdentity, offsets: Offsets) -> OffsetCommitRequest:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 from kwire.assignors.base import Assignor
 from kwire.clock import NEVER_MS, Backoff, chance, new_uuid
-from kwire.config import ConsumerConfig, GroupProtocol
+from kwire.config import ConsumerConfig, GroupProtocol, MetadataRecoveryStrategy
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.base import Deliver, RequestManager
 from kwire.managers.classic_group import ClassicGroupManager
@@ -23,6 +23,7 @@ from kwire.managers.membership import Membership, PollTimer
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_commit import OffsetCommitManager
 from kwire.managers.offset_fetch import OffsetFetchManager
+from kwire.managers.offset_validation import OffsetValidationManager
 from kwire.managers.positions import PositionsManager
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.subscription.subscription import Subscription
@@ -45,7 +46,7 @@ class RequestManagers:
     """The network thread's managers.
 
     The order of polling matters in three places: commits before the membership, so that a commit of this generation is
-    queued before a leave; the positions before the two managers they ask through; fetches last, with positions known.
+    queued before a leave; positions, after their validation, before the two managers they ask through; fetches last.
     `impatient` lists managers that broke the wait rule of `PollResult`; tests want it empty.
     """
 
@@ -68,6 +69,11 @@ class RequestManagers:
             deliver,
             max_age_ms=config.metadata_max_age_ms,
             allow_auto_create_topics=config.allow_auto_create_topics,
+            rebootstrap_trigger_ms=(
+                config.metadata_recovery_rebootstrap_trigger_ms
+                if config.metadata_recovery_strategy is MetadataRecoveryStrategy.REBOOTSTRAP
+                else None
+            ),
         )
         poll_timer = PollTimer(config.max_poll_interval_ms, environment.polled_at_ms)
         keeping_membership: tuple[RequestManager, ...]
@@ -102,8 +108,15 @@ class RequestManagers:
         )
         self.offset_fetch = OffsetFetchManager(config.group_id, self.coordinator, self.membership, backoff)
         self.list_offsets = ListOffsetsManager(config, self.metadata, backoff)
+        self.validation = OffsetValidationManager(config, subscription, self.metadata, deliver, backoff)
         self.positions = PositionsManager(
-            config, subscription, self.offset_fetch, self.list_offsets, deliver, environment.wall_clock_ms
+            config,
+            subscription,
+            self.offset_fetch,
+            self.list_offsets,
+            self.validation,
+            deliver,
+            environment.wall_clock_ms,
         )
         self.fetch = FetchManager(
             config, subscription, self.metadata, self.positions, buffer, deliver, environment.on_data, backoff
@@ -111,6 +124,7 @@ class RequestManagers:
         self._in_order: tuple[RequestManager, ...] = (
             self.offset_commit,
             *keeping_membership,
+            self.validation,
             self.positions,
             self.offset_fetch,
             self.list_offsets,
@@ -121,9 +135,22 @@ class RequestManagers:
 
     def poll(self, now_ms: float) -> PollResult:
         """Everything there is to send, and the earliest moment any manager wants to be polled again."""
+        return self._poll(self._in_order, now_ms)
+
+    def poll_commits(self, now_ms: float) -> PollResult:
+        """The same of the commits alone, when the consumer is being closed: nobody joins or fetches any more."""
+        return self._poll((self.offset_commit, self.coordinator), now_ms)
+
+    def poll_leaving(self, now_ms: float) -> PollResult:
+        """The same of the farewells alone."""
+        farewell = self.membership.poll_leaving(now_ms)
+        lookup = self.coordinator.poll(now_ms)
+        return PollResult(farewell.requests + lookup.requests, min(farewell.wake_at_ms, lookup.wake_at_ms))
+
+    def _poll(self, managers: Iterable[RequestManager], now_ms: float) -> PollResult:
         requests: list[AnyUnsentRequest] = []
         wake_at_ms = NEVER_MS
-        for manager in self._in_order:
+        for manager in managers:
             result = manager.poll(now_ms)
             if result.wake_at_ms <= now_ms and not result.requests:
                 # The wait rule is broken: a bug, but one that a floor under the wait turns from a spin into a delay.

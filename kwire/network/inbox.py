@@ -13,6 +13,7 @@ from kwire.events import (
     Close,
     Commit,
     CommitAsync,
+    EndOfTurn,
     EnforceRebalance,
     GetCommitted,
     GetLag,
@@ -40,6 +41,7 @@ class Inbox:
         self._managers = managers
         self._on_close = on_close
         self._read_committed = read_committed
+        self._at_end_of_turn: list[EndOfTurn] = []
 
     @property
     def _subscription(self) -> Subscription:
@@ -50,8 +52,10 @@ class Inbox:
         match event:
             case RecordsDelivered():
                 self._subscription.note_delivered(event.delivered)
+                self._managers.validation.settle()
             case PollStarted():
                 self._managers.membership.on_poll()
+                self._managers.validation.on_poll()
                 self._managers.positions.on_poll()
             case BufferDrained():
                 pass  # the turn it causes polls the fetches
@@ -69,6 +73,7 @@ class Inbox:
                 self._subscription.set_paused(event.partitions, event.paused)
                 event.reply.succeed(None)
             case GetPosition():
+                self._managers.validation.settle()
                 self._managers.positions.position(event)
             case GetLag():
                 event.reply.succeed(self._lag(event))
@@ -88,8 +93,16 @@ class Inbox:
                 self._managers.membership.rejoin_needed(event.reason)
             case Close():
                 self._on_close(event)
+            case EndOfTurn():
+                self._at_end_of_turn.append(event)
             case _:
                 assert_never(event)
+
+    def end_turn(self) -> None:
+        """What came before has been looked at by everybody."""
+        for event in self._at_end_of_turn:
+            event.reply.succeed(None)
+        self._at_end_of_turn.clear()
 
     def _subscribe(self, event: Subscribe) -> None:
         self._subscription.subscribe(event.topics, event.pattern)

@@ -6,7 +6,7 @@ and sleep until the earliest moment anybody named, or until something happens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ import trio
 from kwire.events import Close
 from kwire.mailbox import Mailbox
 from kwire.managers.registry import RequestManagers
-from kwire.managers.unsent import AnyUnsentRequest
+from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.network.client import NetworkClient
 from kwire.network.inbox import Inbox
 
@@ -88,6 +88,7 @@ class NetworkLoop:
         self._client.send(requests, now_ms)
         client_at_ms = self._client.poll(now_ms)
         self._mailbox.bootstrap_error = self._client.bootstrap_error
+        self._inbox.end_turn()
         return min(managers_at_ms, client_at_ms, now_ms + MAX_SLEEP_MS)
 
     # --- the end --------------------------------------------------------------------------------------------
@@ -98,21 +99,28 @@ class NetworkLoop:
 
     async def _finish(self, close: Close) -> None:
         """Let commits finish, leave the group, end the fetch sessions; when time is up, the rest stays undone."""
-        while not self._managers.offset_commit.idle and self._now_ms() < close.deadline_ms:
-            wake_at_ms = self.turn(self._now_ms())
-            await self._waker.sleep(min(wake_at_ms, close.deadline_ms) - self._now_ms())
-        farewell = self._managers.fetch.poll_on_close()
-        farewell += self._managers.membership.close(self._now_ms(), leave_group=close.leave_group)
-        self._managers.coordinator.close()
-        await self._send_and_await(farewell, close.deadline_ms)
-
-    async def _send_and_await(self, requests: Iterable[AnyUnsentRequest], deadline_ms: float) -> None:
-        unanswered = {id(request): request for request in requests}
+        managers = self._managers
+        await self._until(lambda: managers.offset_commit.idle, managers.poll_commits, close.deadline_ms)
+        managers.offset_commit.close()
+        managers.membership.close(leave_group=close.leave_group)
+        unanswered = {id(request): request for request in managers.fetch.poll_on_close()}
         self._client.send([_watched(request, unanswered) for request in unanswered.values()], self._now_ms())
-        while unanswered and self._now_ms() < deadline_ms:
-            wake_at_ms = self._client.poll(self._now_ms())
-            await self._waker.sleep(min(wake_at_ms, deadline_ms) - self._now_ms())
-            self._client.complete(self._now_ms())
+        await self._until(
+            lambda: not unanswered and managers.membership.has_left, managers.poll_leaving, close.deadline_ms
+        )
+        managers.coordinator.close()
+
+    async def _until(self, done: Callable[[], bool], poll: Callable[[float], PollResult], deadline_ms: float) -> None:
+        """Turns of the loop in which only some of the managers are polled."""
+        while True:
+            now_ms = self._now_ms()
+            self._client.complete(now_ms)
+            requests, managers_at_ms = poll(now_ms)
+            self._client.send(requests, now_ms)
+            wake_at_ms = min(managers_at_ms, self._client.poll(now_ms), deadline_ms)
+            if done() or now_ms >= deadline_ms:
+                return
+            await self._waker.sleep(wake_at_ms - self._now_ms())
 
 
 def _watched(request: AnyUnsentRequest, unanswered: dict[int, AnyUnsentRequest]) -> AnyUnsentRequest:

@@ -173,11 +173,18 @@ class Scenario:
         self.post(Unsubscribe(reply))
         return reply
 
+    def leave_at_the_end(self, leave_group: bool | None) -> list[AnyUnsentRequest]:
+        """What the membership has to say when the consumer is closed."""
+        self.managers.membership.close(leave_group=leave_group)
+        farewell = self.managers.membership.poll_leaving(self.now_ms).requests
+        self.unanswered += farewell
+        return farewell
+
     def assign(self, *partitions: TopicPartition) -> None:
         self.post(Assign(frozenset(partitions), Reply()))
 
-    def seek(self, tp: TopicPartition, offset: int) -> None:
-        self.post(Seek(tp, OffsetAndMetadata(offset), Reply()))
+    def seek(self, tp: TopicPartition, offset: int, leader_epoch: int | None = None) -> None:
+        self.post(Seek(tp, OffsetAndMetadata(offset, leader_epoch=leader_epoch), Reply()))
 
     def delivered(self, tp: TopicPartition, offset: int, leader_epoch: int | None = None) -> None:
         """The application was given records up to this offset, and has come back."""

@@ -33,6 +33,11 @@ CLICKS = TopicPartition("clicks", 0)
 MakeScenario = Callable[..., "Scenario"]
 
 
+def is_done(reply: Reply[None]) -> bool:
+    """Read anew each time: the type checker takes `done` for a constant."""
+    return reply.done
+
+
 def plan(request: SyncGroupRequest) -> dict[str, list[tuple[str, list[int]]]]:
     """What the leader hands out, by member."""
     return {
@@ -578,12 +583,41 @@ def test_a_static_member_leaves_silently(make_scenario: MakeScenario) -> None:
     assert reply.done
 
 
-def test_a_leave_that_fails_is_a_leave(scenario: Scenario) -> None:
+def test_a_leave_that_fails_twice_is_a_leave(scenario: Scenario) -> None:
     scenario.become_stable(O0)
     reply = scenario.unsubscribe()
     scenario.fail(LeaveGroupRequest)
+    assert not is_done(reply)
+    scenario.serve()
+    scenario.advance(100)
+    scenario.fail(LeaveGroupRequest)
     assert reply.done
     assert reply.result() is None
+
+
+def test_a_leave_that_met_the_wrong_broker_is_repeated_at_the_right_one(scenario: Scenario) -> None:
+    """The group would have waited for the member until its session timed out."""
+    scenario.become_stable(O0)
+    reply = scenario.unsubscribe()
+    scenario.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+    scenario.answer(FindCoordinatorRequest, scenario.coordinator(2))
+    scenario.advance(100)
+    node = scenario.unsent(LeaveGroupRequest).destination.node
+    assert node is not None
+    assert node.id == 2
+    scenario.answer(LeaveGroupRequest, LeaveGroupResponse())
+    assert reply.done
+
+
+def test_a_leave_is_not_repeated_for_ever_in_a_cluster_that_is_gone(scenario: Scenario) -> None:
+    scenario.become_stable(O0)
+    reply = scenario.unsubscribe()
+    scenario.fail(LeaveGroupRequest)
+    for _ in range(30):
+        if scenario.pending(FindCoordinatorRequest):
+            scenario.fail(FindCoordinatorRequest)
+        scenario.advance(100)
+    assert reply.done
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED])

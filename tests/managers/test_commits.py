@@ -10,6 +10,7 @@ import pytest
 from kwire.errors import (
     BrokerError,
     CommitFailedError,
+    DisconnectError,
     GroupAuthorizationError,
     KafkaError,
     RebalanceInProgressError,
@@ -17,13 +18,18 @@ from kwire.errors import (
     TopicAuthorizationError,
 )
 from kwire.events import Commit, CommitAsync, CommitCompleted, EnforceRebalance, Reply
-from kwire.managers.unsent import Channel
+from kwire.managers.unsent import AnyUnsentRequest, Channel
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.protocol.messages.join_group import JoinGroupRequest
-from kwire.protocol.messages.offset_commit import OffsetCommitRequest
+from kwire.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 
 if TYPE_CHECKING:
     from tests.managers.scenario import Scenario
@@ -68,6 +74,13 @@ def error_of(reply: Reply[None]) -> KafkaError:
     with pytest.raises(KafkaError) as caught:
         reply.result()
     return caught.value
+
+
+def set_aside(scenario: Scenario) -> AnyUnsentRequest:
+    """The oldest unanswered commit, which the test answers by itself, later."""
+    unsent = scenario.unsent(OffsetCommitRequest)
+    scenario.unanswered.remove(unsent)
+    return unsent
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------
@@ -334,15 +347,35 @@ def test_auto_commit_comes_by_the_interval_and_one_at_a_time(auto: Scenario) -> 
     assert committed(auto) == [{("orders", 0): 30}]
 
 
-def test_an_auto_commit_that_fails_is_logged_and_tried_with_the_next_interval(
+def test_an_auto_commit_that_fails_for_the_moment_is_logged_once_and_tried_after_the_backoff(
+    auto: Scenario, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Java's resetTimerOnRetriableError. A coordinator that loads for a minute need not fill the log."""
+    auto.advance(5_000)
+    auto.serve()
+    for pause_ms in (100, 200, 400):
+        auto.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        assert committed(auto) == []
+        auto.advance(pause_ms)
+        assert committed(auto) == [{("orders", 0): 10}]
+    assert caplog.text.count("auto-commit of orders-0@10 failed") == 1
+    assert not auto.events
+    auto.answer_commit()
+    auto.advance(4_000)
+    assert committed(auto) == []
+
+
+def test_an_auto_commit_that_is_refused_is_tried_with_the_next_interval(
     auto: Scenario, caplog: pytest.LogCaptureFixture
 ) -> None:
     auto.advance(5_000)
     auto.serve()
-    auto.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    auto.answer_commit(ErrorCode.OFFSET_METADATA_TOO_LARGE)
     assert "auto-commit of orders-0@10 failed" in caplog.text
     assert not auto.events
-    auto.advance(5_000)
+    auto.advance(4_900)
+    assert committed(auto) == []
+    auto.advance(100)
     assert committed(auto) == [{("orders", 0): 10}]
 
 
@@ -386,3 +419,127 @@ def test_a_rebalance_keeps_auto_commit_from_committing_what_is_not_owned(make_sc
     assert committed(scenario) == [{("orders", 1): 10}]
     while scenario.pending(HeartbeatRequest):
         scenario.answer(HeartbeatRequest, HeartbeatResponse())
+
+
+# --- order ------------------------------------------------------------------------------------------------------
+
+
+def test_a_synchronous_commit_returns_after_the_asynchronous_ones_before_it(by_hand: Scenario) -> None:
+    """The coordinator moved while the first was on its way: the second, at the new one, was answered earlier. Once it
+    returned then, and the callback of the first came later, as if that were the newer one."""
+    commit_async(by_hand, {O0: OffsetAndMetadata(1)})
+    by_hand.serve()
+    first = set_aside(by_hand)
+    by_hand.managers.coordinator.lost(DisconnectError("gone"))
+    reply = commit(by_hand, {O0: OffsetAndMetadata(2)})
+    by_hand.answer(FindCoordinatorRequest, by_hand.coordinator(node_id=2))
+    by_hand.answer_commit()
+    assert not reply.done
+    assert "made before it" in reply.waiting_for
+    first.on_failure(DisconnectError("gone"), by_hand.now_ms)
+    assert isinstance(by_hand.take_event(CommitCompleted).error, RetriableCommitFailedError)
+    assert reply.result() is None
+    by_hand.serve()
+
+
+def test_callbacks_of_asynchronous_commits_come_in_the_order_they_were_made(by_hand: Scenario) -> None:
+    for offset in (1, 2):
+        commit_async(by_hand, {O0: OffsetAndMetadata(offset)})
+    by_hand.serve()
+    first = set_aside(by_hand)
+    by_hand.answer_commit()
+    assert not by_hand.events
+    first.on_failure(DisconnectError("gone"), by_hand.now_ms)
+    assert [by_hand.take_event(CommitCompleted).offsets[O0].offset for _ in range(2)] == [1, 2]
+    by_hand.serve()
+
+
+def test_committing_nothing_waits_for_the_commits_before_it(by_hand: Scenario) -> None:
+    commit_async(by_hand, {O0: OffsetAndMetadata(1)})
+    reply = commit(by_hand, {})
+    by_hand.serve()
+    assert not reply.done
+    by_hand.answer_commit()
+    by_hand.take_event(CommitCompleted)
+    assert reply.result() is None
+
+
+def test_a_commit_that_is_repeated_does_not_undo_a_newer_one(by_hand: Scenario) -> None:
+    """The last commit before a revocation is waited for across polls, between which the application may commit more."""
+    reply: Reply[None] = Reply()
+    by_hand.post(Commit({O0: OffsetAndMetadata(5)}, reply, is_last=True))
+    by_hand.serve()
+    by_hand.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    commit_async(by_hand, {O0: OffsetAndMetadata(9)})
+    assert committed(by_hand) == []
+    by_hand.advance(100)
+    assert committed(by_hand) == [{("orders", 0): 5}]
+    by_hand.answer_commit()
+    assert committed(by_hand) == [{("orders", 0): 9}]
+    by_hand.answer_commit()
+    assert by_hand.take_event(CommitCompleted).error is None
+
+
+def test_a_commit_that_was_given_up_holds_back_nobody(by_hand: Scenario) -> None:
+    given_up = commit(by_hand, {O0: OffsetAndMetadata(5)})
+    by_hand.serve()
+    later = commit(by_hand, {O0: OffsetAndMetadata(9)})
+    given_up.abandon()
+    by_hand.turn()
+    assert committed(by_hand) == [{("orders", 0): 5}, {("orders", 0): 9}]
+    by_hand.answer_commit()
+    by_hand.answer_commit()
+    assert later.result() is None
+
+
+# --- what must not be taken for a success, and by whom it is made -------------------------------------------------
+
+
+def test_a_partition_that_the_answer_leaves_out_is_not_committed(by_hand: Scenario) -> None:
+    reply = commit(by_hand, {O0: OffsetAndMetadata(1), O1: OffsetAndMetadata(2)})
+    by_hand.serve()
+    only_one = OffsetCommitResponseTopic(name="orders", partitions=[OffsetCommitResponsePartition(partition_index=0)])
+    by_hand.answer(OffsetCommitRequest, OffsetCommitResponse(topics=[only_one]))
+    assert "orders-1" in str(error_of(reply))
+
+
+def test_partitions_assigned_by_hand_are_committed_by_nobody_in_particular(make_scenario: MakeScenario) -> None:
+    """An instance id is a member's: with it the broker would look for one."""
+    scenario = make_scenario(group_instance_id="i1")
+    scenario.start_fetching(O0)
+    commit(scenario, {O0: OffsetAndMetadata(5)})
+    scenario.serve()
+    assert scenario.request(OffsetCommitRequest).group_instance_id is None
+
+
+@pytest.mark.parametrize("code", [ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID], ids=lambda c: c.name)
+def test_the_answer_to_a_commit_from_before_the_rebalance_says_to_poll(scenario: Scenario, code: ErrorCode) -> None:
+    """KAFKA-19242: neither is the new generation touched, nor is an old one's end that of the consumer."""
+    scenario.become_stable(O0)
+    reply = commit(scenario, {O0: OffsetAndMetadata(5)})
+    late = set_aside(scenario)
+    scenario.post(EnforceRebalance("for a test"))
+    scenario.run_callback()
+    scenario.join(generation=2)
+    partition = OffsetCommitResponsePartition(partition_index=0, error_code=code)
+    late.on_answer(
+        OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="orders", partitions=[partition])]), scenario.now_ms
+    )
+    assert isinstance(error_of(reply), RebalanceInProgressError)
+    assert not scenario.errors
+    scenario.sync(O0)
+    assert scenario.managers.membership.identity().generation_id == 2
+
+
+def test_what_is_not_answered_when_the_consumer_closes_is_reported(by_hand: Scenario) -> None:
+    """Java's CommitAsyncFailsWhenCoordinatorUnavailableDuringClose: once its callback never ran."""
+    commit_async(by_hand, {O0: OffsetAndMetadata(5)})
+    by_hand.serve()
+    commit_async(by_hand, {O0: OffsetAndMetadata(6)})
+    by_hand.managers.offset_commit.close()
+    errors = [by_hand.take_event(CommitCompleted).error for _ in range(2)]
+    assert all(isinstance(error, CommitFailedError) and "may have been carried out" in str(error) for error in errors)
+    assert by_hand.managers.offset_commit.idle
+    by_hand.answer_commit()
+    by_hand.answer_commit()
+    assert not by_hand.events

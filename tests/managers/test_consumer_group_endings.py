@@ -154,8 +154,26 @@ def test_a_leave_that_gets_no_answer_is_over_too(scenario: ConsumerScenario) -> 
     scenario.own(O0)
     reply = scenario.unsubscribe()
     scenario.fail(HEARTBEAT)
+    scenario.serve()
+    scenario.advance(100)
+    assert scenario.heartbeat.member_epoch == -1
+    assert not is_done(reply)
+    scenario.fail(HEARTBEAT)
     assert is_done(reply)
     scenario.serve()
+
+
+def test_a_leave_is_not_repeated_once_the_member_is_back(scenario: ConsumerScenario) -> None:
+    """It keeps its id (KIP-1082): the repetition would throw it out."""
+    scenario.own(O0)
+    scenario.unsubscribe()
+    scenario.subscribe("orders")
+    scenario.poll()
+    assert [sent.member_epoch for sent in heartbeats(scenario.pending(HEARTBEAT))] == [-1, 0]
+    scenario.fail(HEARTBEAT)
+    scenario.serve()
+    scenario.advance(1_000)
+    assert -1 not in [sent.member_epoch for sent in heartbeats(scenario.pending(HEARTBEAT))]
 
 
 def test_a_leave_does_not_wait_for_the_heartbeat_in_flight(scenario: ConsumerScenario) -> None:
@@ -261,12 +279,22 @@ def test_partitions_assigned_by_hand_survive_a_leave_that_comes_late(scenario: C
 
 @pytest.mark.parametrize(
     ("instance_id", "leave_group", "epochs"),
-    [(None, True, [-1]), (None, False, []), ("i1", True, [-2]), ("i1", False, [-2])],
+    [
+        (None, None, [-1]),
+        (None, True, [-1]),
+        (None, False, []),
+        ("i1", None, [-2]),
+        ("i1", True, [-1]),
+        ("i1", False, [-2]),
+    ],
 )
-def test_what_is_said_at_the_end(make: Make, instance_id: str | None, leave_group: bool, epochs: list[int]) -> None:
+def test_what_is_said_at_the_end(
+    make: Make, instance_id: str | None, leave_group: bool | None, epochs: list[int]
+) -> None:
+    """KIP-1092; Java's LEAVE_GROUP, REMAIN_IN_GROUP and DEFAULT are True, False and None."""
     scenario = make(group_instance_id=instance_id)
     scenario.own(O0)
-    farewell = heartbeats(scenario.member.close(scenario.now_ms, leave_group=leave_group))
+    farewell = heartbeats(scenario.leave_at_the_end(leave_group))
     assert [sent.member_epoch for sent in farewell] == epochs
     assert all(sent.instance_id == instance_id for sent in farewell)
 
@@ -274,14 +302,14 @@ def test_what_is_said_at_the_end(make: Make, instance_id: str | None, leave_grou
 def test_closing_without_a_coordinator_says_nothing(scenario: ConsumerScenario) -> None:
     scenario.own(O0)
     scenario.managers.coordinator.lost(DisconnectError("gone"))
-    assert scenario.member.close(scenario.now_ms, leave_group=True) == []
+    assert scenario.leave_at_the_end(True) == []
     scenario.turn()
     scenario.serve()
     scenario.accept(-1)
 
 
 def test_closing_what_never_subscribed_says_nothing(scenario: ConsumerScenario) -> None:
-    assert scenario.member.close(scenario.now_ms, leave_group=True) == []
+    assert scenario.leave_at_the_end(True) == []
 
 
 def test_a_leave_that_cannot_be_sent_any_more_is_answered_by_the_fence(scenario: ConsumerScenario) -> None:
@@ -692,6 +720,20 @@ def test_a_commit_with_a_stale_epoch_gets_the_new_one_and_goes_again(scenario: C
     scenario.answer_commit()
     reply.result()
     assert scenario.member_state() is S.STABLE
+
+
+def test_a_commit_that_is_stale_for_one_partition_goes_again_as_a_whole(scenario: ConsumerScenario) -> None:
+    """KIP-1251: the broker compares epochs partition by partition, and may have taken the others."""
+    scenario.own(O0, O1)
+    reply: Reply[None] = Reply()
+    scenario.post(Commit({O0: OffsetAndMetadata(5), O1: OffsetAndMetadata(6)}, reply))
+    scenario.answer_commit(C.NONE, C.STALE_MEMBER_EPOCH)
+    scenario.accept(2)
+    scenario.advance(100)
+    again = scenario.request(OffsetCommitRequest)
+    assert [(p.partition_index, p.committed_offset) for p in again.topics[0].partitions] == [(0, 5), (1, 6)]
+    scenario.answer_commit()
+    reply.result()
 
 
 def test_an_asynchronous_commit_with_a_stale_epoch_may_be_made_again(scenario: ConsumerScenario) -> None:

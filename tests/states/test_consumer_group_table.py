@@ -26,13 +26,16 @@ JAVA_PREDECESSORS = {
         *(S.PREPARE_LEAVING, S.LEAVING, S.UNSUBSCRIBED),
     },
 }
+# Moves of that client which nothing could bring about in this one.
+NOT_MET = {(S.PREPARE_LEAVING, S.FENCED), (S.PREPARE_LEAVING, S.FATAL), (S.UNSUBSCRIBED, S.FATAL)}
 MEMBER = {S.JOINING, S.RECONCILING, S.ACKNOWLEDGING, S.STABLE}
 
 
-def test_the_moves_are_exactly_those_of_the_java_client() -> None:
+def test_the_moves_are_those_of_the_java_client_without_three_that_cannot_happen() -> None:
     moves = {(row.source, row.target) for row in CONSUMER_GROUP.rows}
     allowed = {(source, target) for target, sources in JAVA_PREDECESSORS.items() for source in sources}
-    assert moves == allowed
+    assert moves == allowed - NOT_MET
+    assert NOT_MET.issubset(allowed)
     assert len(allowed) == 34
 
 

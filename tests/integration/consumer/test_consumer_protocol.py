@@ -23,6 +23,7 @@ from kwire import Consumer, OffsetAndMetadata, RebalanceConsumer, RebalanceListe
 from kwire.errors import (
     InvalidArgumentError,
     InvalidRegularExpressionError,
+    RebalanceListenerError,
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
     UnsupportedVersionError,
@@ -234,7 +235,7 @@ def test_an_exception_in_a_callback_does_not_stop_the_rebalance(
     first.subscribe([name], listener=Told(on_revoked=fail))
     poll_until(lambda: first.assignment() == all_partitions(name), first)
     second = open_consumer(name, group_id=group_id, group_protocol="consumer")
-    with pytest.raises(LookupError, match="on purpose"):
+    with pytest.raises(RebalanceListenerError, match="on purpose"):
         poll_until(lambda: False, first, second)
     poll_until(lambda: shared_out(name, first, second), first, second)
     first.subscribe([name])

@@ -12,7 +12,13 @@ import confluent_kafka
 import pytest
 
 from kwire import OffsetAndMetadata, RebalanceConsumer, RebalanceListener, TopicPartition
-from kwire.errors import CommitFailedError, IllegalStateError, InvalidGroupIdError, KafkaError
+from kwire.errors import (
+    CommitFailedError,
+    IllegalStateError,
+    InvalidGroupIdError,
+    KafkaError,
+    RebalanceListenerError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -494,7 +500,7 @@ def test_an_error_in_a_callback_comes_out_of_poll_and_the_rebalance_goes_on(
 
     consumer = open_consumer(group_id=group_id)
     consumer.subscribe([name], listener=Told(fail))
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(RebalanceListenerError, match="ZeroDivisionError"):
         read(consumer, 1)
     assert consumer.assignment() == {TopicPartition(name, 0)}
     assert [record.value for record in read(consumer, 1)] == [b"here"]
