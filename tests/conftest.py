@@ -1,13 +1,29 @@
-"""What every test shares: how Hypothesis searches."""
+"""What every test shares: how Hypothesis searches, and the count of the rows that were fired."""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.row_coverage import RowCoverage, all_rows
+else:
+    from row_coverage import RowCoverage, all_rows
 
 # The same examples each time, so that a failure means that the change did it. `HYPOTHESIS_PROFILE=deep scripts/test`
 # searches anew and longer. No deadlines: a slow machine is not a bug.
 settings.register_profile("default", derandomize=True, deadline=None, max_examples=50, database=None)
 settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rows", action="store_true", help="list the rows of the state tables that no test has fired")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(RowCoverage(all_rows(), is_wanted=config.getoption("--rows")), "row coverage")

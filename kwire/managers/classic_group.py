@@ -128,8 +128,11 @@ class ClassicGroupManager:
 
     @property
     def is_joining(self) -> bool:
-        """Between JoinGroup and SyncGroup, where the generation to commit with is not known."""
-        return self.state in (ClassicState.PREPARE_REBALANCE, ClassicState.COMPLETING_REBALANCE)
+        """Whether the broker would refuse a commit: it takes those of the old generation until the last member's join
+        is in, and those of the new one once the leader has assigned."""
+        if self.state is ClassicState.PREPARE_REBALANCE:
+            return not self._identity.is_member
+        return self.state is ClassicState.COMPLETING_REBALANCE
 
     # --- what the application thread says -------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from kwire.config import ConsumerConfig
 from kwire.errors import KafkaError
 from kwire.events import Reply
 from kwire.managers.metadata import MetadataManager
-from kwire.managers.unsent import PollResult
+from kwire.managers.unsent import Channel, Destination, PollResult
 from kwire.protocol.error_codes import ErrorCode
 from kwire.subscription.subscription import Subscription
 
@@ -45,7 +45,7 @@ class Membership(Protocol):
 
     @property
     def is_joining(self) -> bool:
-        """Whether the generation to commit with is not known at the moment."""
+        """Whether there is no generation to commit with at the moment."""
         ...
 
     @property
@@ -96,6 +96,13 @@ class Membership(Protocol):
 
     def on_group_rebalancing(self, reason: str) -> None: ...
     def poll(self, now_ms: float) -> PollResult: ...
+
+
+def around_open_join(coordinator: Destination | None, member: Membership) -> Destination | None:
+    """The coordinator, over another connection than the one that an open join or sync keeps blocked."""
+    if coordinator is not None and member.blocks_coordinator:
+        return coordinator._replace(channel=Channel.CONTROL)
+    return coordinator
 
 
 def match_pattern(config: ConsumerConfig, subscription: Subscription, metadata: MetadataManager) -> bool:

@@ -25,7 +25,7 @@ from kwire.errors import (
 from kwire.events import Commit, CommitAsync, CommitCompleted, Reply
 from kwire.managers.base import Deliver, RequestState
 from kwire.managers.find_coordinator import FindCoordinatorManager
-from kwire.managers.membership import GroupIdentity, Membership
+from kwire.managers.membership import GroupIdentity, Membership, around_open_join
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
 from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
@@ -62,7 +62,18 @@ class _PendingCommit:
     A settled one has its outcome, and is done as soon as those before it are.
     """
 
-    __slots__ = ("deadline_ms", "error", "is_last", "offsets", "on_done", "reply", "retries", "settled", "state")
+    __slots__ = (
+        "deadline_ms",
+        "destination",
+        "error",
+        "is_last",
+        "offsets",
+        "on_done",
+        "reply",
+        "retries",
+        "settled",
+        "state",
+    )
 
     def __init__(
         self,
@@ -82,6 +93,7 @@ class _PendingCommit:
         self.is_last = is_last
         self.reply = reply
         self.deadline_ms = deadline_ms
+        self.destination: Destination | None = None
         self.settled = False
         self.error: KafkaError | None = None
 
@@ -92,6 +104,12 @@ class _PendingCommit:
     def is_done_with(self, code: ErrorCode) -> bool:
         """Whether there is nothing more to do for a partition. A deleted topic is not worth holding up a rebalance."""
         return code is ErrorCode.NONE or (self.is_last and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def is_on_another_way(self, destination: Destination | None) -> bool:
+        """Whether it is under way to this broker over another connection, where it may be slower. One that was sent to
+        a former coordinator cannot undo anything."""
+        sent_to = self.destination if self.state.in_flight else None
+        return bool(sent_to and destination and sent_to.node == destination.node and sent_to != destination)
 
     def waits_for(self, what: str) -> None:
         if self.reply is not None:
@@ -215,10 +233,12 @@ class OffsetCommitManager:
         if not waiting:
             return PollResult([], auto_commit_at_ms)
         self._coordinator.need()
-        destination = self._coordinator.destination
+        destination = around_open_join(self._coordinator.destination, self._member)
         requests: list[AnyUnsentRequest] = []
         wake_at_ms = auto_commit_at_ms
-        held = False  # by an earlier one that may have to be repeated: overtaken, it would undo what overtook it
+        # By an earlier one that may have to be repeated, or is on its way over another connection: overtaken, it would
+        # undo what overtook it.
+        held = False
         for commit in waiting:
             if not commit.state.in_flight:
                 if self._refused(commit, now_ms):
@@ -227,7 +247,7 @@ class OffsetCommitManager:
                     requests.append(self._send(commit, destination))
                 else:
                     wake_at_ms = min(wake_at_ms, self._wake_at_ms(commit, destination, held=held))
-            held = held or commit.retries
+            held = held or commit.retries or commit.is_on_another_way(destination)
         return PollResult(requests, wake_at_ms)
 
     def _poll_timer(self, now_ms: float) -> float:
@@ -283,6 +303,7 @@ class OffsetCommitManager:
     def _send(self, commit: _PendingCommit, destination: Destination) -> AnyUnsentRequest:
         identity = self._identity()
         commit.state.sent()
+        commit.destination = destination
         commit.waits_for(f"the answer of coordinator {destination.node} to OffsetCommit; it may have been carried out")
         return UnsentRequest(
             request=_request(identity, commit.offsets),

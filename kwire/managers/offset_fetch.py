@@ -12,8 +12,8 @@ from kwire.errors import KafkaError, TopicAuthorizationError
 from kwire.events import GetCommitted, Reply
 from kwire.managers.base import RequestState
 from kwire.managers.find_coordinator import FindCoordinatorManager
-from kwire.managers.membership import GroupIdentity, Membership
-from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
+from kwire.managers.membership import GroupIdentity, Membership, around_open_join
+from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.offset_fetch import (
@@ -111,20 +111,13 @@ class OffsetFetchManager:
         if not self._pending:
             return PollResult([], NEVER_MS)
         self._coordinator.need()
-        destination = self._destination()
+        destination = around_open_join(self._coordinator.destination, self._member)
         if destination is None:
             self._await_coordinator()
             return PollResult([], NEVER_MS)
         requests = [self._send(lookup, destination) for lookup in self._pending if lookup.state.ready(now_ms)]
         self._pending = [lookup for lookup in self._pending if not lookup.state.in_flight]
         return PollResult(requests, min((lookup.state.wake_at_ms for lookup in self._pending), default=NEVER_MS))
-
-    def _destination(self) -> Destination | None:
-        """The coordinator, around the connection that an open join or sync keeps blocked."""
-        destination = self._coordinator.destination
-        if destination is not None and self._member.blocks_coordinator:
-            return destination._replace(channel=Channel.CONTROL)
-        return destination
 
     def _await_coordinator(self) -> None:
         if (refusal := self._coordinator.refusal) is not None:

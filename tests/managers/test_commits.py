@@ -284,11 +284,41 @@ def test_a_failed_asynchronous_commit_without_a_callback_is_logged(
 # --- members ----------------------------------------------------------------------------------------------------
 
 
-def test_during_a_join_a_commit_is_told_to_wait_for_the_next_poll(scenario: Scenario) -> None:
+def test_while_the_others_join_a_commit_goes_around_the_open_join_with_the_old_generation(scenario: Scenario) -> None:
+    """The broker takes it until the last one is in. A cooperative member reads all the while; without this, what it
+    had processed when it was closed was read again by its successor."""
     scenario.become_stable(O0)
     scenario.post(EnforceRebalance("because"))
     scenario.run_callback()
     assert scenario.pending(JoinGroupRequest)
+    reply = commit(scenario, {O0: OffsetAndMetadata(5)})
+    assert scenario.request(OffsetCommitRequest).generation_id_or_member_epoch == 1
+    assert scenario.unsent(OffsetCommitRequest).destination.channel is Channel.CONTROL
+    scenario.answer_commit()
+    assert reply.result() is None
+
+
+def test_a_commit_does_not_overtake_the_one_before_it_on_another_connection(scenario: Scenario) -> None:
+    scenario.become_stable(O0)
+    commit_async(scenario, {O0: OffsetAndMetadata(5)})
+    scenario.post(EnforceRebalance("because"))
+    scenario.run_callback()
+    commit_async(scenario, {O0: OffsetAndMetadata(6)})
+    assert len(scenario.pending(OffsetCommitRequest)) == 1
+    scenario.answer_commit()
+    assert scenario.unsent(OffsetCommitRequest).destination.channel is Channel.CONTROL
+
+
+def test_until_the_leader_has_assigned_a_commit_is_told_to_wait_for_the_next_poll(scenario: Scenario) -> None:
+    scenario.become_stable(O0)
+    scenario.post(EnforceRebalance("because"))
+    scenario.run_callback()
+    scenario.join(2, leader="member-b")
+    assert isinstance(error_of(commit(scenario, {O0: OffsetAndMetadata(5)})), RebalanceInProgressError)
+
+
+def test_who_joins_for_the_first_time_has_no_generation_to_commit_with(scenario: Scenario) -> None:
+    scenario.start_joining("orders")
     assert isinstance(error_of(commit(scenario, {O0: OffsetAndMetadata(5)})), RebalanceInProgressError)
 
 

@@ -1,0 +1,28 @@
+"""Groups that go on whatever happens in them: a short version of `scripts/prove rebalances`.
+
+How long a partition may be silent is judged by the proof, on a machine with nothing else to do. Here it is judged
+that nothing gets stuck, nothing is lost, nothing comes twice, and no member is thrown out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from prove_group import TIMEOUT_S, Group
+from prove_rebalances import prove_rebalances
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import RunningKafka
+
+pytestmark = pytest.mark.slow
+
+REBALANCES = 5
+
+
+@pytest.mark.parametrize("group", Group)
+def test_rebalances_in_a_row_while_records_flow(kafka: RunningKafka, group: Group) -> None:
+    outcome = prove_rebalances(kafka.bootstrap_servers, group, REBALANCES, promised_s=TIMEOUT_S)
+    assert outcome.broken == []
+    assert len(outcome.silences_s) == REBALANCES
+    assert outcome.produced > 0
