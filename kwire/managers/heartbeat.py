@@ -18,6 +18,10 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
+PAST_SESSION_MS = 60.0  # more than heartbeats that began together drift apart in a session
+MOST_STRETCH = 1.02
+
+
 class Member(Protocol):
     """What the heartbeat needs of the membership it keeps alive."""
 
@@ -31,7 +35,7 @@ class Member(Protocol):
 
 
 class HeartbeatManager:
-    """One heartbeat in flight at a time, one every `heartbeat_interval_ms`, sooner after a failure."""
+    """One heartbeat in flight at a time, one every `heartbeat_interval_ms` or hardly more, sooner after a failure."""
 
     def __init__(
         self,
@@ -47,7 +51,7 @@ class HeartbeatManager:
         self._coordinator = coordinator
         self._poll_timer = poll_timer
         self._session_timeout_ms = session_timeout_ms
-        self._interval_ms = heartbeat_interval_ms
+        self._interval_ms = interval_past_session_ms(heartbeat_interval_ms, session_timeout_ms)
         self._request = RequestState(backoff)
         self._next_at_ms = 0.0
         self._alive_at_ms = 0.0
@@ -148,3 +152,15 @@ class HeartbeatManager:
                     self._next_at_ms = 0.0  # after the back-off: the session does not wait for the interval
         if code is not ErrorCode.NONE:
             self._member.on_heartbeat_error(code, now_ms)
+
+
+def interval_past_session_ms(interval_ms: float, session_timeout_ms: float) -> float:
+    """The interval, or hardly more: so much that a heartbeat falls behind the end of a dead member's session.
+
+    The members of a group begin to heartbeat at the same moment, when a rebalance ends. If the interval divides the
+    session timeout, as in Kafka's defaults (3 s, 45 s), the heartbeats of the survivors arrive together with the end of
+    the session of one that died, and those that come a little too early learn of it a whole interval later.
+    """
+    heartbeats = max(1, round(session_timeout_ms / interval_ms))
+    stretched_ms = (session_timeout_ms + PAST_SESSION_MS) / heartbeats
+    return stretched_ms if interval_ms <= stretched_ms <= interval_ms * MOST_STRETCH else interval_ms

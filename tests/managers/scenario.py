@@ -31,6 +31,7 @@ from kwire.events import (
 )
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.classic_group import ClassicGroupManager
+from kwire.managers.heartbeat import interval_past_session_ms
 from kwire.managers.registry import Environment, RequestManagers
 from kwire.managers.unsent import AnyUnsentRequest
 from kwire.model import OffsetAndMetadata, TopicPartition
@@ -144,6 +145,10 @@ class Scenario:
             raise AssertionError(f"the loop spins: it wants a turn at {self.wake_at_ms}, and it is {self.now_ms}")
         self.now_ms = end_ms
         self.turn()
+
+    def advance_to_heartbeat(self) -> None:
+        """From one heartbeat of the classic protocol to the next."""
+        self.advance(interval_past_session_ms(self.config.heartbeat_interval_ms, self.config.session_timeout_ms))
 
     def assert_at_rest(self) -> None:
         """Nobody breaks the wait rule, and without news there is nothing more to send."""

@@ -42,7 +42,7 @@ each_move = pytest.mark.parametrize("code", MOVED, ids=lambda code: code.name)
 
 def heartbeat(scenario: Scenario, code: ErrorCode) -> None:
     """The next heartbeat is answered with this code."""
-    scenario.advance(scenario.config.heartbeat_interval_ms)
+    scenario.advance_to_heartbeat()
     scenario.refuse(HeartbeatRequest, code)
 
 
@@ -167,7 +167,7 @@ def test_a_member_lost_while_the_join_has_to_wait_joins_as_a_new_one(scenario: S
 
 
 def heartbeat_sent(scenario: Scenario) -> None:
-    scenario.advance(scenario.config.heartbeat_interval_ms)
+    scenario.advance_to_heartbeat()
     assert scenario.pending(HeartbeatRequest)
 
 
@@ -279,7 +279,7 @@ def test_heartbeats_go_on_at_the_new_coordinator_and_the_member_stays_stable(
     heartbeat(scenario, code)
     scenario.expect(ClassicState.STABLE)
     scenario.answer(FindCoordinatorRequest, scenario.coordinator(node_id=2))
-    scenario.advance(scenario.config.heartbeat_interval_ms)
+    scenario.advance_to_heartbeat()
     node = scenario.unsent(HeartbeatRequest).destination.node
     assert node is not None
     assert node.id == 2

@@ -258,7 +258,7 @@ def _member(member_id: str, rack: str) -> JoinGroupResponseMember:
 
 
 def rebalance_begins(scenario: Scenario) -> None:
-    scenario.advance(scenario.config.heartbeat_interval_ms)
+    scenario.advance_to_heartbeat()
     scenario.refuse(HeartbeatRequest, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
@@ -279,7 +279,7 @@ def test_a_heartbeat_that_says_rebalance_makes_the_member_give_back_and_rejoin(s
 def test_a_heartbeat_from_before_the_join_causes_no_second_rebalance(scenario: Scenario) -> None:
     scenario.become_stable(O0)
     scenario.post(EnforceRebalance("because"))
-    scenario.advance(scenario.config.heartbeat_interval_ms)
+    scenario.advance_to_heartbeat()
     late = scenario.unsent(HeartbeatRequest)
     scenario.run_callback()
     scenario.unanswered.remove(late)
@@ -291,7 +291,7 @@ def test_a_heartbeat_from_before_the_join_causes_no_second_rebalance(scenario: S
 def test_an_old_heartbeat_cannot_end_the_new_generation(scenario: Scenario) -> None:
     """Answered by the former coordinator in the turn in which the new one completes the join."""
     scenario.become_stable(O0)
-    scenario.advance(scenario.config.heartbeat_interval_ms)
+    scenario.advance_to_heartbeat()
     late = scenario.unsent(HeartbeatRequest)
     scenario.unanswered.remove(late)
     scenario.post(EnforceRebalance("because"))

@@ -71,7 +71,7 @@ def flowing(scenario: Scenario) -> set[TopicPartition]:
 
 def rebalance(scenario: Scenario) -> None:
     """The broker asks for it."""
-    scenario.advance(3_000)
+    scenario.advance_to_heartbeat()
     scenario.answer(HeartbeatRequest, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
 

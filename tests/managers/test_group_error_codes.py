@@ -185,7 +185,7 @@ def sync(scenario: Scenario) -> Reply[None]:
 
 def heartbeat(scenario: Scenario) -> Reply[None]:
     scenario.become_stable(O0)
-    scenario.advance(scenario.config.heartbeat_interval_ms)
+    scenario.advance_to_heartbeat()
     return Reply()
 
 

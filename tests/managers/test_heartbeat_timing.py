@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.events import EnforceRebalance, RunCallback
+from kwire.managers.heartbeat import interval_past_session_ms
 from kwire.managers.unsent import Channel
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -143,3 +144,21 @@ def test_there_are_none_without_a_group(make_scenario: Callable[..., Scenario]) 
     scenario.advance(600_000)
     assert not scenario.pending(HeartbeatRequest)
     assert not [event for event in scenario.events if isinstance(event, RunCallback)]
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "session_timeout_ms", "expected_ms"),
+    [
+        (3_000, 45_000, 45_060 / 15),  # Kafka's defaults
+        (3_000, 6_000, 3_030),
+        (2_000, 6_000, 6_060 / 3),
+        (3_000, 10_000, 3_000),  # the session ends between two heartbeats anyway
+        (2_900, 6_000, 2_900),  # what would have to be added is more than hardly anything
+        (100, 100, 100),
+    ],
+)
+def test_heartbeats_fall_behind_the_end_of_a_dead_members_session(
+    interval_ms: int, session_timeout_ms: int, expected_ms: float
+) -> None:
+    """Survivors heartbeat together with the one that died; those a moment too early would learn of it one later."""
+    assert interval_past_session_ms(interval_ms, session_timeout_ms) == expected_ms

@@ -207,7 +207,7 @@ def test_a_member_stays_one(scenario: Scenario) -> None:
     scenario.turn()
     scenario.answer(MetadataRequest, REQUIRED)
     scenario.expect(ClassicState.STABLE)
-    scenario.advance(scenario.config.heartbeat_interval_ms)
+    scenario.advance_to_heartbeat()
     assert scenario.pending(HeartbeatRequest)
     scenario.serve()
     scenario.expect(ClassicState.STABLE)
