@@ -130,10 +130,12 @@ class Traffic(threading.Thread):
             self._producer.poll(0)
 
     def _note(self, tp: TopicPartition, error: KafkaError | None, message: Message[bytes, bytes]) -> None:
-        offset = message.offset()
-        if error is not None or offset is None:
+        if error is not None:
             raise KafkaException(error)
-        self._ledger.acknowledged(tp, offset)
+        # A batch that was sent again, because its first answer was lost, may be acknowledged without its offset. Later
+        # ones have theirs, and all in front of an end have to be seen.
+        if (offset := message.offset()) is not None and offset >= 0:
+            self._ledger.acknowledged(tp, offset)
 
     def stop(self) -> None:
         """Returns when all that was written is acknowledged."""

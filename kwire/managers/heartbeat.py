@@ -17,7 +17,6 @@ from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, Uns
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-
 PAST_SESSION_MS = 60.0  # more than heartbeats that began together drift apart in a session
 MOST_STRETCH = 1.02
 
