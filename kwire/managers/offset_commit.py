@@ -44,6 +44,7 @@ OnDone: TypeAlias = Callable[[KafkaError | None], None]
 
 # auto_commit_interval_ms=0 means "with every poll" in Java; here a timer commits, which must not become a spin.
 MIN_AUTO_COMMIT_INTERVAL_MS = 100.0
+FAILURES_WORTH_A_WARNING = 5
 MAX_VERSION = 9  # v10 names topics by id alone; a position here belongs to a name
 _LOST = frozenset(
     {
@@ -181,10 +182,10 @@ class OffsetCommitManager:
             self._auto_commit_again = error is not None and error.retriable
             self._auto_commit_failures = self._auto_commit_failures + 1 if self._auto_commit_again else 0
             if error is not None:
-                again = self._auto_commit_failures > 1  # and again: once is enough to be told
-                log.log(
-                    logging.DEBUG if again else logging.WARNING, "auto-commit of %s failed: %s", _names(offsets), error
-                )
+                # What goes away by itself, as when a broker is restarted, is worth a warning if it does not; one.
+                is_news = self._auto_commit_failures in (0, FAILURES_WORTH_A_WARNING)
+                level = logging.WARNING if is_news else logging.DEBUG
+                log.log(level, "auto-commit of %s failed: %s", _names(offsets), error)
 
         deadline_ms = now_ms + self._config.default_api_timeout_ms
         self._enqueue(_PendingCommit(offsets, on_done, self._state(), deadline_ms=deadline_ms))
