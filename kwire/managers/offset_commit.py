@@ -1,4 +1,4 @@
-"""OffsetCommit: explicit commits, synchronous and asynchronous, and the timer of auto-commit.
+"""OffsetCommit: explicit commits, synchronous and asynchronous, and automatic ones.
 
 Commits reach the broker in the order they were made, and are done in that order: they go through one list and one
 connection, whoever is repeated holds back those behind it, and an outcome is told once all earlier ones are. So
@@ -23,6 +23,7 @@ from kwire.errors import (
     TopicAuthorizationError,
 )
 from kwire.events import Commit, CommitAsync, CommitCompleted, Reply
+from kwire.managers.auto_commit import AutoCommitTimer
 from kwire.managers.base import Deliver, RequestState
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.membership import GroupIdentity, Membership, around_open_join
@@ -42,9 +43,6 @@ log = logging.getLogger(__name__)
 Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 OnDone: TypeAlias = Callable[[KafkaError | None], None]
 
-# auto_commit_interval_ms=0 means "with every poll" in Java; here a timer commits, which must not become a spin.
-MIN_AUTO_COMMIT_INTERVAL_MS = 100.0
-FAILURES_WORTH_A_WARNING = 5
 MAX_VERSION = 9  # v10 names topics by id alone; a position here belongs to a name
 _LOST = frozenset(
     {
@@ -134,10 +132,7 @@ class OffsetCommitManager:
         self._deliver = deliver
         self._backoff = backoff
         self._commits: list[_PendingCommit] = []
-        self._auto_commit_at_ms = NEVER_MS
-        self._auto_commit_under_way = False
-        self._auto_commit_failures = 0
-        self._auto_commit_again = False
+        self._timer = AutoCommitTimer(config.auto_commit_interval_ms, backoff)
 
     # --- what the application thread asks for ---------------------------------------------------------------
 
@@ -175,16 +170,11 @@ class OffsetCommitManager:
         offsets = self._subscription.consumed()
         if not self._config.enable_auto_commit or not offsets or self._member.is_joining:
             return
-        self._auto_commit_under_way = True
+        self._timer.started()
 
         def on_done(error: KafkaError | None) -> None:
-            self._auto_commit_under_way = False
-            self._auto_commit_again = error is not None and error.retriable
-            self._auto_commit_failures = self._auto_commit_failures + 1 if self._auto_commit_again else 0
+            level = self._timer.ended(error)
             if error is not None:
-                # What goes away by itself, as when a broker is restarted, is worth a warning if it does not; one.
-                is_news = self._auto_commit_failures in (0, FAILURES_WORTH_A_WARNING)
-                level = logging.WARNING if is_news else logging.DEBUG
                 log.log(level, "auto-commit of %s failed: %s", _names(offsets), error)
 
         deadline_ms = now_ms + self._config.default_api_timeout_ms
@@ -227,7 +217,7 @@ class OffsetCommitManager:
     # --- the loop -------------------------------------------------------------------------------------------
 
     def poll(self, now_ms: float) -> PollResult:
-        auto_commit_at_ms = self._poll_timer(now_ms)
+        auto_commit_at_ms = self._watch_timer(now_ms)
         self._commits = [commit for commit in self._commits if not commit.given_up]
         self._report()
         waiting = [commit for commit in self._commits if not commit.settled]
@@ -251,23 +241,12 @@ class OffsetCommitManager:
             held = held or commit.retries or commit.is_on_another_way(destination)
         return PollResult(requests, wake_at_ms)
 
-    def _poll_timer(self, now_ms: float) -> float:
-        """Fire auto-commit when due; the timer runs while there is something assigned."""
+    def _watch_timer(self, now_ms: float) -> float:
         if not self._config.enable_auto_commit or not self._subscription.partitions:
-            self._auto_commit_at_ms = NEVER_MS
-            return NEVER_MS
-        if self._auto_commit_at_ms == NEVER_MS:
-            self._auto_commit_at_ms = now_ms + self._config.auto_commit_interval_ms
-        if self._auto_commit_again:
-            # What may go away is tried again after the back-off, as in Java; anything else after the interval.
-            self._auto_commit_again = False
-            retry_at_ms = now_ms + self._backoff.delay_ms(self._auto_commit_failures)
-            self._auto_commit_at_ms = min(self._auto_commit_at_ms, retry_at_ms)
-        if now_ms >= self._auto_commit_at_ms:
-            self._auto_commit_at_ms = now_ms + max(MIN_AUTO_COMMIT_INTERVAL_MS, self._config.auto_commit_interval_ms)
-            if not self._auto_commit_under_way:
-                self.auto_commit(now_ms)
-        return self._auto_commit_at_ms
+            self._timer.stop()
+        elif self._timer.strikes(now_ms):
+            self.auto_commit(now_ms)
+        return self._timer.due_at_ms
 
     def _wake_at_ms(self, commit: _PendingCommit, destination: Destination | None, *, held: bool) -> float:
         if destination is None:

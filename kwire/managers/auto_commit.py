@@ -1,0 +1,54 @@
+"""When to commit automatically: by the interval, and again after a back-off where a failure may go away (as in Java).
+
+The clock of `offset_commit.py`, which makes the commits.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kwire.clock import NEVER_MS, Backoff
+from kwire.errors import KafkaError
+
+# auto_commit_interval_ms=0 means "with every poll" in Java; here a timer commits, which must not become a spin.
+MIN_INTERVAL_MS = 100.0
+FAILURES_WORTH_A_WARNING = 5
+
+
+class AutoCommitTimer:
+    """Runs while there is something to commit. One commit at a time."""
+
+    def __init__(self, interval_ms: float, backoff: Backoff) -> None:
+        self._first_ms = interval_ms
+        self._interval_ms = max(MIN_INTERVAL_MS, interval_ms)
+        self._backoff = backoff
+        self._under_way = False
+        self._failures = 0
+        self._again = False
+        self.due_at_ms = NEVER_MS
+
+    def stop(self) -> None:
+        self.due_at_ms = NEVER_MS
+
+    def strikes(self, now_ms: float) -> bool:
+        """Whether a commit is to be made now; `due_at_ms` says when to ask again."""
+        if self.due_at_ms == NEVER_MS:
+            self.due_at_ms = now_ms + self._first_ms
+        if self._again:
+            self._again = False
+            self.due_at_ms = min(self.due_at_ms, now_ms + self._backoff.delay_ms(self._failures))
+        if now_ms < self.due_at_ms:
+            return False
+        self.due_at_ms = now_ms + self._interval_ms
+        return not self._under_way
+
+    def started(self) -> None:
+        self._under_way = True
+
+    def ended(self, error: KafkaError | None) -> int:
+        """Note the outcome; how loudly to log it. What goes away by itself, as when a broker is restarted, is worth a
+        warning if it does not; one."""
+        self._under_way = False
+        self._again = error is not None and error.retriable
+        self._failures = self._failures + 1 if self._again else 0
+        return logging.WARNING if self._failures in (0, FAILURES_WORTH_A_WARNING) else logging.DEBUG
