@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from itertools import chain
+from itertools import chain, product
 from typing import TYPE_CHECKING
 
 import confluent_kafka
@@ -463,15 +463,33 @@ def test_the_brokers_assignor_can_be_chosen(
 # --- going over from the classic protocol -------------------------------------------------------------------------
 
 
-def test_a_running_group_goes_over_to_the_consumer_protocol(
-    topic: MakeTopic, produce: Produce, group_id: str, open_consumer: OpenConsumer, poll_until: PollUntil
+@pytest.mark.slow
+@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_running_group_goes_over_to_the_consumer_protocol_and_back(
+    topic: MakeTopic,
+    produce: Produce,
+    group_id: str,
+    open_consumer: OpenConsumer,
+    poll_until: PollUntil,
+    strategy: str,
+    static: bool,
 ) -> None:
     """One member after the other is replaced while records come in, and each record is read."""
     name = topic(PARTITIONS)
-    members = [open_consumer(name, group_id=group_id, heartbeat_interval_ms=100) for _ in range(2)]
+
+    def member(protocol: str, place: int) -> BytesConsumer:
+        settings: Settings = {"group_id": group_id, "group_protocol": protocol}
+        if static:
+            settings["group_instance_id"] = f"i{place}"
+        if protocol == "classic":
+            settings |= {"heartbeat_interval_ms": 100, "partition_assignment_strategy": strategy}
+        return open_consumer(name, **settings)
+
+    members = [member("classic", place) for place in range(2)]
     seen: set[object] = set()
     poll_until(lambda: shared_out(name, *members), *members)
-    for round_ in range(3):
+    for round_, (protocol, place) in enumerate(product(["consumer", "classic"], range(2))):
         produce(name, numbered(60, 60 * round_))
         wanted = set(numbered(60 * (round_ + 1)))
 
@@ -480,11 +498,10 @@ def test_a_running_group_goes_over_to_the_consumer_protocol(
             return wanted <= seen
 
         poll_until(all_seen)
-        if round_ < 2:
-            members.append(open_consumer(name, group_id=group_id, group_protocol="consumer"))
-            members.pop(0).close()
-            seen.update(record.value for record in poll_until(lambda: shared_out(name, *members), *members))
-    assert seen == set(numbered(180))
+        members[place].close()
+        members[place] = member(protocol, place)
+        seen.update(record.value for record in poll_until(lambda: shared_out(name, *members), *members))
+    assert seen == set(numbered(240))
 
 
 # --- the end -------------------------------------------------------------------------------------------------------
