@@ -184,9 +184,14 @@ class GetCommitted:
     reply: Reply[dict[TopicPartition, OffsetAndMetadata | None]]
 
 
+# What ListOffsets takes for a time, beside times.
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+
+
 @dataclass(frozen=True, slots=True)
 class LookUpOffsets:
-    """ListOffsets by timestamp in ms, or -1 for the end, -2 for the beginning."""
+    """ListOffsets by timestamp in ms, or one of the two above for the end and the beginning."""
 
     timestamps: Mapping[TopicPartition, int]
     reply: Reply[dict[TopicPartition, OffsetAndTimestamp | None]]

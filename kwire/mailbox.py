@@ -34,6 +34,7 @@ class Mailbox:
         self.polled_at_ms = monotonic_ms()
         self.failure: KafkaError | None = None
         self.bootstrap_error: KafkaError | None = None
+        self.awaits_poll = True
 
     # --- application thread ---------------------------------------------------------------------------------
 
@@ -122,6 +123,15 @@ class Mailbox:
         """Make a waiting application thread look again: records arrived, a reply is there."""
         with self._lock:
             self._notify_locked()
+
+    def await_poll(self, awaits: bool) -> None:
+        """Say whether the network thread has to hear of polls. An application that is polling already looks again: it
+        may have seen that nobody waits, and have gone to sleep, a moment before somebody did."""
+        if awaits and not self.awaits_poll:
+            self.awaits_poll = True
+            self.notify()
+        else:
+            self.awaits_poll = awaits
 
     def fail(self, error: KafkaError) -> None:
         """The network thread is dead: every waiting and later call raises `error`."""

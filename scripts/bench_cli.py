@@ -12,10 +12,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+import bench_chart
 import bench_codec
+import bench_latency
+import bench_memory
 import bench_rebalance
+import bench_scale
+import bench_startup
+import bench_throughput
+import bench_throughput_report
 from bench_opponents import OpponentError
 from bench_rebalance_group import StuckError
+from bench_throughput_topics import CASES
+from bench_throughput_turn import WrongAnswerError
+from bench_turns import Figures, Target, print_table
 from kafka_jars import ClusterError
 from rich.console import Console
 
@@ -33,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser().parse_args(arguments)
     try:
         rows, missed = SUITES[chosen.suite](chosen)
-    except (OpponentError, ClusterError, StuckError) as error:
+    except (OpponentError, ClusterError, StuckError, WrongAnswerError) as error:
         print(f"scripts/bench: {error}", file=sys.stderr)
         return 1
     if chosen.json is not None:
@@ -59,7 +69,50 @@ def rebalance(chosen: argparse.Namespace) -> Outcome:
     return [result.to_json() for result in results], bench_rebalance.misses(results)
 
 
-SUITES: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {"codec": codec, "rebalance": rebalance}
+def throughput(chosen: argparse.Namespace) -> Outcome:
+    cases = [CASES[name] for name in chosen.case]
+    results = bench_throughput.run(rounds=chosen.rounds, scale=chosen.scale, chosen=cases)
+    bench_throughput_report.print_table(results, Console(width=TABLE_WIDTH))
+    if chosen.chart is not None:
+        title = "Records per second, from the start of a topic to its end (median and spread)"
+        chosen.chart.write_text(bench_chart.draw(title, bench_throughput_report.panels(results)))
+    return [result.to_json() for result in results], bench_throughput_report.misses(results)
+
+
+def latency(chosen: argparse.Namespace) -> Outcome:
+    return shown(bench_latency.run(rounds=chosen.rounds, seconds=chosen.seconds), bench_latency.TARGETS)
+
+
+def scale(chosen: argparse.Namespace) -> Outcome:
+    sizes = {"partitions": chosen.partitions, "idle": chosen.idle, "records": chosen.records}
+    results = bench_scale.run(rounds=chosen.rounds, seconds=chosen.seconds, **sizes)
+    return shown(results, bench_scale.targets(chosen.partitions, chosen.idle))
+
+
+def memory(chosen: argparse.Namespace) -> Outcome:
+    results = bench_memory.run(rounds=chosen.rounds, seconds=60 * chosen.minutes, per_second=chosen.rate)
+    return shown(results, bench_memory.TARGETS)
+
+
+def startup(chosen: argparse.Namespace) -> Outcome:
+    return shown(bench_startup.run(rounds=chosen.rounds), bench_startup.TARGETS)
+
+
+def shown(results: Sequence[Figures], targets: Sequence[Target]) -> Outcome:
+    """A missed target is printed and no failure: what these suites measure depends on the machine."""
+    print_table(results, targets, Console(width=TABLE_WIDTH))
+    return [result.to_json() for result in results], []
+
+
+SUITES: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
+    "codec": codec,
+    "rebalance": rebalance,
+    "throughput": throughput,
+    "latency": latency,
+    "scale": scale,
+    "memory": memory,
+    "startup": startup,
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -72,8 +125,33 @@ def parser() -> argparse.ArgumentParser:
     rebalance.add_argument("--rounds", type=int, default=9, help="how often each event is timed (9: half an hour)")
     rebalance.add_argument("--only", default="", metavar="TEXT", help="settings with this in their title")
     rebalance.add_argument("--logs", type=Path, metavar="DIRECTORY", help="what kwire's members log; costs time")
-    for suite in (codec, rebalance):
+    throughput = suites.add_parser("throughput", help="whole topics, against Java, librdkafka, aiokafka, kafka-python")
+    throughput.add_argument("--case", action="append", default=[], choices=CASES, help="a topic; may be repeated (all)")
+    throughput.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each client ({LEAST_ROUNDS})")
+    throughput.add_argument("--scale", type=float, default=1.0, help="part of each topic that is written (1.0)")
+    throughput.add_argument("--chart", type=Path, metavar="FILE", help="draw the rates there, as SVG")
+    for suite in (codec, rebalance, throughput, *add_consumer_suites(suites)):
         suite.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there as well")
+    return found
+
+
+def add_consumer_suites(
+    suites: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> tuple[argparse.ArgumentParser, ...]:
+    latency = suites.add_parser("latency", help="from produce() to the application, at 1,000 records a second")
+    latency.add_argument("--seconds", type=float, default=10.0, help="length of a turn (10)")
+    scale = suites.add_parser("scale", help="what partitions cost that have no data")
+    scale.add_argument("--partitions", type=int, default=10_000, help="assigned, ten of them with data (10000)")
+    scale.add_argument("--idle", type=int, default=1_000, help="assigned without any data (1000)")
+    scale.add_argument("--records", type=int, default=300_000, help="in each of the ten partitions (300000)")
+    scale.add_argument("--seconds", type=float, default=10.0, help="how long idling is watched (10)")
+    memory = suites.add_parser("memory", help="a consumer a hundred times slower than the producer")
+    memory.add_argument("--minutes", type=float, default=5.0, help="length of a turn (5: two and a half hours)")
+    memory.add_argument("--rate", type=int, default=5_000, help="records of 1,000 bytes written a second (5000)")
+    startup = suites.add_parser("startup", help="import, and from there to the first record")
+    found = (latency, scale, memory, startup)
+    for suite in found:
+        suite.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each ({LEAST_ROUNDS})")
     return found
 
 

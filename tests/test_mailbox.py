@@ -46,6 +46,22 @@ def test_posting_wakes_the_network_thread_and_noting_does_not() -> None:
     assert len(mailbox.drain()) == 2
 
 
+def test_an_application_that_sleeps_looks_again_when_its_polls_begin_to_matter() -> None:
+    """It saw that nobody waits for its poll, and went to sleep; then somebody did: a member that has to join again."""
+    mailbox = Mailbox()
+    said = [mailbox.awaits_poll]
+    mailbox.await_poll(False)
+    said.append(mailbox.awaits_poll)
+    seen = mailbox.signal()
+    mailbox.await_poll(True)
+    said.append(mailbox.awaits_poll)
+    mailbox.wait(seen, LONG)
+    assert said == [True, False, True]
+    seen = mailbox.signal()
+    mailbox.await_poll(True)
+    assert mailbox.signal() == seen, "no news"
+
+
 def test_posting_to_a_thread_that_is_gone_is_no_error() -> None:
     mailbox = Mailbox()
     mailbox.post(PollStarted())

@@ -18,7 +18,6 @@ from kwire.assignors.base import (
     RebalanceProtocol,
 )
 from kwire.assignors.claims import Claim, settle
-from kwire.assignors.sticky import assign_stickily
 from kwire.assignors.user_data import decode_generation, encode_generation
 from kwire.model import TopicPartition
 
@@ -46,6 +45,8 @@ class CooperativeStickyAssignor(Assignor):
         partition_racks: PartitionRacks = NO_RACKS,
     ) -> Plan:
         """See `Assignor.assign`."""
+        from kwire.assignors.best_plan import assign_stickily
+
         past = settle({member_id: _claim(member) for member_id, member in members.items()})
         plan = assign_stickily(partitions_per_topic, members, past, partition_racks)
         return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 
 from kwire.config.java_names import JAVA_ONLY
 from kwire.errors import ConfigError
@@ -47,6 +46,8 @@ def snake_case_name(known: Collection[str], name: object) -> str:
 
 
 def _nearest(known: Collection[str], name: str) -> str:
+    from difflib import get_close_matches  # here: names are mostly right
+
     dotted = "." in name and "_" not in name
     spelled = [candidate.replace("_", ".") if dotted else candidate for candidate in known]
     nearest = get_close_matches(name.lower(), spelled, n=1, cutoff=0.6)

@@ -12,7 +12,6 @@ import warnings
 import weakref
 from typing import Generic, TypeVar, cast
 
-from kwire.assignors import resolve
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.config import ConsumerConfig, Deserialize, GroupProtocol
 from kwire.consumer.delivery import Delivery
@@ -39,8 +38,9 @@ from kwire.events import (
     Seek,
 )
 from kwire.fetching.buffer import FetchBuffer
-from kwire.fetching.collector import CorruptPartitionError, FetchCollector
+from kwire.fetching.collector import FetchCollector
 from kwire.fetching.columns import Records
+from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
 from kwire.mailbox import Mailbox
 from kwire.model import ConsumerGroupMetadata, K, TopicPartition, V
@@ -71,6 +71,8 @@ class ConsumerCore(Generic[K, V]):
             read_committed=bool(config.isolation_level.value),
             check_crcs=config.check_crcs,
         )
+        from kwire.assignors import resolve  # like all that serves the network thread, not before it is needed
+
         assignors = resolve(config.partition_assignment_strategy)
         self.thread = NetworkThread(config, assignors, self.mailbox, self._buffer, client_id=self.client_id)
         # The network thread knows nothing of this object, so it is collected with the consumer that holds it.
@@ -101,13 +103,18 @@ class ConsumerCore(Generic[K, V]):
         user code does counts towards `max_poll_interval_ms`."""
         self.mailbox.polled_at_ms = NEVER_MS
         try:
+            self._collector.get_ready()  # the application has nothing else to do now
             self.mailbox.wait(seen, deadline)
         finally:
             self.mailbox.polled_at_ms = monotonic_ms()
 
-    def ask_for_work(self) -> None:
-        """There is nothing to return yet: let the network thread know that somebody polls."""
+    def ask_for_work(self) -> bool:
+        """There is nothing to return yet: let the network thread know that somebody polls, if that matters to it. A
+        turn of its for each record would be most of what the record takes. Whether it was told."""
+        if not self.mailbox.awaits_poll:
+            return False
         self.mailbox.post(PollStarted())
+        return True
 
     def collect(self) -> Records[K, V]:
         """Records, as many as one poll may return; possibly none. Nothing may fail between this and the user."""

@@ -39,6 +39,8 @@ from kwire.errors import (
     KafkaTimeoutError,
 )
 from kwire.events import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
     Assign,
     Commit,
     CommitAsync,
@@ -57,7 +59,6 @@ from kwire.events import (
     Unsubscribe,
 )
 from kwire.fetching.columns import Records
-from kwire.managers.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from kwire.model import (
     ConsumerGroupMetadata,
     K,
@@ -209,9 +210,7 @@ class Consumer(Generic[K, V]):
                 records = self._core.collect()
                 if records:
                     return records
-                if not asked:
-                    self._core.ask_for_work()
-                    asked = True
+                asked = asked or self._core.ask_for_work()
                 if deadline.expired:
                     self._core.check_reachable()
                     return records

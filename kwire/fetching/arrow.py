@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
     import polars as pl
+    from numpy.typing import NDArray
 
     from kwire.fetching.partition_records import PartitionRecords
     from kwire.model import K, V
@@ -64,7 +65,7 @@ def to_pandas(chunks: Sequence[PartitionRecords[K, V]]) -> pd.DataFrame:
     try:
         import pandas as pd  # noqa: F401  pyarrow needs it; asking first gives the clear error
     except ImportError as error:
-        raise ImportError("to_pandas() needs pandas beside kwire[arrow]: pip install pandas") from error
+        raise ImportError("to_pandas() needs pandas; install it with: pip install 'kwire[pandas]'") from error
     return to_table(chunks).to_pandas()
 
 
@@ -73,8 +74,8 @@ def to_polars(chunks: Sequence[PartitionRecords[K, V]]) -> pl.DataFrame:
     try:
         import polars as pl
     except ImportError as error:
-        raise ImportError("to_polars() needs polars beside kwire[arrow]: pip install polars") from error
-    return pl.from_arrow(to_table(chunks))
+        raise ImportError("to_polars() needs polars; install it with: pip install 'kwire[polars]'") from error
+    return pl.DataFrame(to_table(chunks))
 
 
 def to_batches(chunk: PartitionRecords[K, V], *, max_span_bytes: int = _MAX_SPAN_BYTES) -> Iterator[pa.RecordBatch]:
@@ -106,11 +107,11 @@ def _batch(chunk: PartitionRecords[K, V], columns: RecordColumns) -> pa.RecordBa
     arrays = [
         _binary(columns.buffer, columns.key_starts, columns.key_lengths),
         _binary(columns.buffer, columns.value_starts, columns.value_lengths),
-        pa.repeat(pa.scalar(chunk.topic_partition.topic, pa.string()), rows),
-        pa.repeat(pa.scalar(chunk.topic_partition.partition, pa.int32()), rows),
-        pa.array(columns.offsets),
-        pa.array(columns.timestamps * _US_PER_MS).view(pa.timestamp("us", tz="UTC")),
-        pa.array(columns.timestamp_types.astype(np.int32)),
+        pa.repeat(_text(chunk.topic_partition.topic), rows),
+        _numbers(np.full(rows, chunk.topic_partition.partition, np.int32), pa.int32()),
+        _numbers(columns.offsets, pa.int64()),
+        _numbers(columns.timestamps * _US_PER_MS, pa.timestamp("us", tz="UTC")),
+        _numbers(columns.timestamp_types.astype(np.int32), pa.int32()),
         _headers(columns),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
@@ -135,15 +136,29 @@ def _binary(buffer: Buffer, starts: Ints, lengths: Ints) -> pa.BinaryArray:
     The buffer itself, cut at every start and end, is an Arrow array already: gap, span, gap, span. Taking every second
     element lets Arrow do the copying.
     """
-    if not len(starts):
-        return pa.array([], pa.binary())
+    if (lengths < 0).all():
+        return pa.nulls(len(starts), pa.binary())
     origin = int(starts[0])
     edges = np.empty(2 * len(starts), dtype=np.int32)
     edges[0::2] = starts - origin
     edges[1::2] = starts - origin + np.maximum(lengths, 0)
     data = pa.py_buffer(memoryview(buffer)[origin : origin + int(edges[-1])])
     spans = pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), data])
-    return spans.take(pa.array(np.arange(0, len(edges), 2), mask=lengths < 0))
+    return spans.take(_numbers(np.arange(0, len(edges), 2), pa.int64(), is_there=lengths >= 0))
+
+
+def _text(text: str) -> pa.StringScalar:
+    data = text.encode()
+    edges = np.array([0, len(data)], np.int32)
+    return pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(edges), pa.py_buffer(data)])[0]
+
+
+def _numbers(
+    numbers: Ints | NDArray[np.int32], kind: pa.DataType, is_there: NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """The numbers as a column, where they are. (`pa.array` and `pa.scalar` import pandas if they can: 0.3 s, once.)"""
+    validity = None if is_there is None else pa.py_buffer(np.packbits(is_there, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(numbers), [validity, pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
 def _headers(columns: RecordColumns) -> pa.ListArray:
@@ -154,8 +169,10 @@ def _headers(columns: RecordColumns) -> pa.ListArray:
     used = slice(int(at.first[0]), int(at.first[-1]))
     values = _binary(columns.buffer, at.value_starts[used], at.value_lengths[used])
     pairs = pa.StructArray.from_arrays([_names(columns.buffer, at, used), values], fields=list(_HEADER))
-    edges = pa.array((at.first - at.first[0]).astype(np.int32))
-    return pa.ListArray.from_arrays(edges, pairs, type=_HEADERS, mask=pa.array(columns.header_counts() == 0))
+    edges = (at.first - at.first[0]).astype(np.int32)
+    validity = np.packbits(columns.header_counts() > 0, bitorder="little")
+    buffers = [pa.py_buffer(validity), pa.py_buffer(edges)]
+    return pa.Array.from_buffers(_HEADERS, len(columns), buffers, children=[pairs])
 
 
 def _names(buffer: Buffer, at: HeaderColumns, used: slice) -> pa.StringArray:

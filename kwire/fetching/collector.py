@@ -8,98 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic
 
-from kwire.errors import CorruptRecordError, KafkaError
+from kwire.errors import KafkaError
+from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
-from kwire.fetching.partition_records import PartitionRecords, epoch_or_none
-from kwire.fetching.transactions import visible_batches
-from kwire.model import K, OffsetAndMetadata, TopicPartition, V
-from kwire.protocol.record_batch import Batch, iter_batches
-from kwire.protocol.record_columns import RecordColumns, empty_columns
-from kwire.protocol.records import decode_available
+from kwire.fetching.partition_records import PartitionRecords
+from kwire.model import K, TopicPartition, V
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kwire.events import AssignmentView, Delivered
     from kwire.fetching.buffer import CompletedFetch, FetchBuffer
-
-# A well compressed fetch is inflated in portions of about this size, so that it does not multiply in memory.
-PORTION_BYTES = 16 * 1024 * 1024
-
-
-class CorruptPartitionError(Exception):
-    """Carries the public error to the caller, with the position in front of the damage; never leaves the package."""
-
-    def __init__(self, tp: TopicPartition, error: CorruptRecordError, position: OffsetAndMetadata) -> None:
-        super().__init__(str(error))
-        self.topic_partition = tp
-        self.error = error.at(tp.topic, tp.partition, position.offset)
-        self.error.__cause__ = error
-        self.position = position
-
-
-class _OpenFetch:
-    """A fetch that is being collected: its batches, the decoded portion, and how far it was handed out."""
-
-    def __init__(self, fetch: CompletedFetch, *, read_committed: bool, check_crcs: bool) -> None:
-        self.fetch = fetch
-        self.position = OffsetAndMetadata(fetch.fetch_offset)
-        self._check_crcs = check_crcs
-        self._error: CorruptRecordError | None = None
-        self._end = self.position
-        self._batches: list[Batch] = []
-        try:
-            # One by one: what lies in front of a damaged batch is good.
-            for batch in visible_batches(self._scan(), fetch.aborted, read_committed=read_committed):
-                self._batches.append(batch)
-        except CorruptRecordError as error:
-            self._error = error
-        self._columns = empty_columns()
-        self._row = 0
-
-    def _scan(self) -> Iterator[Batch]:
-        """All whole, sound batches that reach beyond the fetch offset. The first of a fetch may begin before it."""
-        for batch in iter_batches(self.fetch.records, check_crcs=self._check_crcs):
-            if batch.next_offset > self.fetch.fetch_offset:
-                epoch = epoch_or_none(batch.partition_leader_epoch)
-                self._end = OffsetAndMetadata(batch.next_offset, leader_epoch=epoch)
-                yield batch
-
-    def next_rows(self, max_records: int) -> tuple[RecordColumns, OffsetAndMetadata]:
-        """Up to so many records, and the position behind them. No rows: the fetch is finished.
-
-        Raises:
-            CorruptPartitionError: everything in front of the damage has been handed out.
-        """
-        while self._row >= len(self._columns) and self._batches:
-            self._decode_portion()
-        rows = self._columns.slice(self._row, self._row + max_records)
-        if len(rows):
-            return rows, self._behind(rows)
-        if self._error is not None:
-            raise CorruptPartitionError(self.fetch.topic_partition, self._error, self.position)
-        return rows, self._end
-
-    def advance(self, rows: int, position: OffsetAndMetadata) -> None:
-        self._row += rows
-        self.position = position
-
-    def _decode_portion(self) -> None:
-        decoded = decode_available(self._batches, check_crcs=self._check_crcs, budget_bytes=PORTION_BYTES)
-        if decoded.error is not None:
-            self._error = decoded.error
-            self._batches = []
-        else:
-            self._batches = self._batches[decoded.taken :]
-        self._columns = decoded.columns
-        # Batches are stored whole: the first may begin before the position.
-        self._row = int(decoded.columns.offsets.searchsorted(self.position.offset))
-
-    def _behind(self, rows: RecordColumns) -> OffsetAndMetadata:
-        is_last = self._row + len(rows) == len(self._columns) and not self._batches and self._error is None
-        if is_last:
-            return self._end
-        return OffsetAndMetadata(int(rows.offsets[-1]) + 1, leader_epoch=epoch_or_none(int(rows.leader_epochs[-1])))
+    from kwire.fetching.open_fetch import OpenFetch
 
 
 class FetchCollector(Generic[K, V]):
@@ -119,12 +37,19 @@ class FetchCollector(Generic[K, V]):
         self._max_poll_records = max_poll_records
         self._read_committed = read_committed
         self._check_crcs = check_crcs
-        self._open: _OpenFetch | None = None
-        self._aside: list[_OpenFetch] = []
+        self._open: OpenFetch | None = None
+        self._aside: list[OpenFetch] = []
         # How far partitions got in front of an error that was raised instead of being told; the next call tells it.
         self._untold: list[Delivered] = []
         # The assignment epochs whose records are damaged: what was fetched behind the damage must not be delivered.
         self._damaged: dict[TopicPartition, int] = {}
+
+    def get_ready(self) -> None:
+        """Load what decoding needs, above all numpy: that takes about as long as the first answer, so whoever waits for
+        one does it meanwhile. Nothing happens the second time."""
+        import google_crc32c  # noqa: F401
+
+        import kwire.fetching.open_fetch  # noqa: F401
 
     def collect(self, view: AssignmentView) -> tuple[list[PartitionRecords[K, V]], list[Delivered]]:
         """Up to `max_poll_records` records.
@@ -158,7 +83,7 @@ class FetchCollector(Generic[K, V]):
                 self._close(current)
         return chunks, delivered
 
-    def _next_chunk(self, current: _OpenFetch, max_records: int) -> PartitionRecords[K, V]:
+    def _next_chunk(self, current: OpenFetch, max_records: int) -> PartitionRecords[K, V]:
         rows, behind = current.next_rows(max_records)
         raw: PartitionRecords[bytes, bytes] = PartitionRecords(
             topic_partition=current.fetch.topic_partition, columns=rows, next=behind
@@ -169,7 +94,7 @@ class FetchCollector(Generic[K, V]):
         current.advance(len(chunk), chunk.next)
         return chunk
 
-    def _current(self, view: AssignmentView) -> _OpenFetch | None:
+    def _current(self, view: AssignmentView) -> OpenFetch | None:
         """The fetch to go on with, after a look at what the view says of it."""
         for waiting in self._aside.copy():
             if not self._is_current(waiting.fetch, view):
@@ -187,7 +112,7 @@ class FetchCollector(Generic[K, V]):
                 if not self._is_current(fetch, view):
                     self._buffer.release(fetch)
                     continue
-                self._open = _OpenFetch(fetch, read_committed=self._read_committed, check_crcs=self._check_crcs)
+                self._open = self._opened(fetch)
             if not self._is_current(self._open.fetch, view):
                 self._close(self._open)
             elif self._open.fetch.topic_partition in view.withheld:
@@ -195,12 +120,17 @@ class FetchCollector(Generic[K, V]):
             else:
                 return self._open
 
+    def _opened(self, fetch: CompletedFetch) -> OpenFetch:
+        from kwire.fetching.open_fetch import OpenFetch
+
+        return OpenFetch(fetch, read_committed=self._read_committed, check_crcs=self._check_crcs)
+
     def _put_aside_open(self) -> None:
         if self._open is not None:
             self._aside.append(self._open)
             self._open = None
 
-    def _close(self, fetch: _OpenFetch) -> None:
+    def _close(self, fetch: OpenFetch) -> None:
         self._buffer.release(fetch.fetch)
         self._open = None
 

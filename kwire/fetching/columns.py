@@ -9,13 +9,12 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Generic
 
-import numpy as np
-
 from kwire.model import K, OffsetAndMetadata, Record, TopicPartition, V
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    import numpy as np
     import pandas as pd
     import polars as pl
     import pyarrow as pa
@@ -99,39 +98,49 @@ class Records(Generic[K, V]):
         """The columnar pieces, in delivery order; a partition may have several."""
         return self._chunks
 
-    def keys(self) -> list[K | None]:
-        """The keys of all records, in iteration order."""
-        return list(chain.from_iterable(chunk.keys() for chunk in self._chunks))
+    def keys(self, partition: TopicPartition | None = None) -> list[K | None]:
+        """The keys of all records, or of one partition's, in iteration order.
 
-    def values(self) -> list[V | None]:
-        """The values of all records, in iteration order: the fastest way to consume a topic in Python."""
-        return list(chain.from_iterable(chunk.values() for chunk in self._chunks))
+        Without a deserializer each is a bytes object, a copy of what came from the broker. None is a null key.
+        """
+        return list(chain.from_iterable(chunk.keys() for chunk in self._chunks_of(partition)))
 
-    def offsets(self, partition: TopicPartition) -> NDArray[np.int64]:
-        """The offsets of one partition's records."""
+    def values(self, partition: TopicPartition | None = None) -> list[V | None]:
+        """The values, as `keys()` has the keys: the fastest way to consume a topic in plain Python."""
+        return list(chain.from_iterable(chunk.values() for chunk in self._chunks_of(partition)))
+
+    def offsets(self, partition: TopicPartition | None = None) -> NDArray[np.int64]:
+        """The offsets of all records, or of one partition's: one dimension, int64, in iteration order, read-only."""
         return _joined([chunk.columns.offsets for chunk in self._chunks_of(partition)])
 
-    def timestamps(self, partition: TopicPartition) -> NDArray[np.int64]:
-        """The timestamps of one partition's records, in milliseconds, -1 where there is none."""
+    def timestamps(self, partition: TopicPartition | None = None) -> NDArray[np.int64]:
+        """The timestamps, as `offsets()` has the offsets: milliseconds since the epoch, -1 where there is none."""
         return _joined([chunk.columns.timestamps for chunk in self._chunks_of(partition)])
 
     def to_arrow(self) -> pa.Table:
-        """A table with the schema of Spark's Kafka source, headers included; one record batch per chunk.
+        """A table of all records in iteration order, with the schema of Spark's Kafka source, headers included.
 
-        Keys and values are the bytes of the log, also when there are deserializers.
+        Keys and values are the bytes of the log, also when there are deserializers; they are copied once, offsets not
+        at all. Timestamps are microseconds, in UTC. A record without headers has null there. Each chunk (see `chunks`)
+        becomes a record batch; more if it spans over 2 GiB.
 
         Raises:
             ImportError: pyarrow is missing; it comes with `kwire[arrow]`.
+            CorruptRecordError: A timestamp that does not fit.
         """
         from kwire.fetching.arrow import to_table
 
         return to_table(self._chunks)
 
     def to_pandas(self) -> pd.DataFrame:
-        """`to_arrow()` as a pandas DataFrame.
+        """`to_arrow()` as a pandas DataFrame, one row for each record, with a fresh index from 0.
+
+        Keys and values are objects (bytes or None), topics strings, partition and timestampType int32, offsets int64,
+        timestamps datetime64[us, UTC], headers objects (None, or an array of dicts).
 
         Raises:
-            ImportError: pyarrow or pandas is missing.
+            ImportError: pyarrow or pandas is missing; both come with `kwire[pandas]`.
+            CorruptRecordError: As in `to_arrow`.
         """
         from kwire.fetching.arrow import to_pandas
 
@@ -140,20 +149,29 @@ class Records(Generic[K, V]):
     def to_polars(self) -> pl.DataFrame:
         """`to_arrow()` as a polars DataFrame.
 
+        Keys and values are Binary, topics String, partition and timestampType Int32, offsets Int64, timestamps
+        Datetime("us", "UTC"), headers List(Struct(key: String, value: Binary)).
+
         Raises:
-            ImportError: pyarrow or polars is missing.
+            ImportError: pyarrow or polars is missing; both come with `kwire[polars]`.
+            CorruptRecordError: As in `to_arrow`.
         """
         from kwire.fetching.arrow import to_polars
 
         return to_polars(self._chunks)
 
-    def _chunks_of(self, partition_or_topic: TopicPartition | str) -> Sequence[PartitionRecords[K, V]]:
+    def _chunks_of(self, partition_or_topic: TopicPartition | str | None) -> Sequence[PartitionRecords[K, V]]:
+        if partition_or_topic is None:
+            return self._chunks
         if isinstance(partition_or_topic, str):
             return [chunk for chunk in self._chunks if chunk.topic_partition.topic == partition_or_topic]
         return self._by_partition.get(partition_or_topic, ())
 
 
 def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    """One array of all; read-only, since a single part is not copied and the records are made from it."""
+    import numpy as np  # not with the module: `import kwire` would wait for it
+
+    joined = parts[0].view() if len(parts) == 1 else np.concatenate(parts or [np.empty(0, dtype=np.int64)])
+    joined.flags.writeable = False
+    return joined

@@ -122,6 +122,10 @@ class ConsumerGroupManager:
 
     # --- what the application thread says -------------------------------------------------------------------
 
+    @property
+    def awaits_poll(self) -> bool:
+        return not self._polled or self._fatal is not None
+
     def on_poll(self) -> None:
         self._polled = True
         if self._fatal is not None and self._subscription.is_group:

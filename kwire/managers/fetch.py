@@ -38,6 +38,9 @@ from kwire.subscription.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
+# An answer stays in memory as a whole until all of it is collected, so what it may take is what the buffer's bound may
+# be exceeded by. Four of them still are large: the limit only matters where dozens of partitions have much to say.
+ANSWER_SHARE = 4
 LAST_VERSION_WITH_NAMES = 12  # v13 names topics by id alone (KIP-516)
 READ_COMMITTED_MIN_VERSION = 4
 _LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
@@ -173,7 +176,9 @@ class FetchManager:
             request=self._message(
                 session,
                 session.specs,
-                max_bytes=max(1, min(self._config.fetch_max_bytes, room_bytes)),
+                max_bytes=max(
+                    1, min(self._config.fetch_max_bytes, room_bytes, self._config.fetch_buffer_bytes // ANSWER_SHARE)
+                ),
                 max_wait_ms=self._config.fetch_max_wait_ms,
             ),
             destination=Destination(self._metadata.cluster.nodes[broker.node_id], Channel.FETCH),

@@ -27,8 +27,6 @@ from kwire.protocol.messages.list_offsets import (
 )
 from kwire.subscription.partition import leader_epoch_or_none
 
-LATEST_TIMESTAMP = -1
-EARLIEST_TIMESTAMP = -2
 CONSUMER_REPLICA_ID = -1
 READ_COMMITTED_MIN_VERSION = 2  # ListOffsets v2 adds the isolation level
 

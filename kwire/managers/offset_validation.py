@@ -95,6 +95,11 @@ class OffsetValidationManager:
 
     # --- the application thread -----------------------------------------------------------------------------
 
+    @property
+    def awaits_poll(self) -> bool:
+        """Whether there is something to decide, or to ask again."""
+        return bool(self._refused or self._parted or self._undecided)
+
     def on_poll(self) -> None:
         """Raise again what the user has not decided, and ask again what was refused."""
         self._refused.clear()

@@ -13,9 +13,17 @@ from functools import partial
 from kwire.clock import NEVER_MS
 from kwire.config import ConsumerConfig, OffsetReset, ResetKind
 from kwire.errors import IllegalStateError, KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
-from kwire.events import ErrorRaised, GetPosition, ResetPositions, ResetTo, Seek
+from kwire.events import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    ErrorRaised,
+    GetPosition,
+    ResetPositions,
+    ResetTo,
+    Seek,
+)
 from kwire.managers.base import Deliver
-from kwire.managers.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ListOffsetsManager
+from kwire.managers.list_offsets import ListOffsetsManager
 from kwire.managers.offset_fetch import Committed, OffsetFetchManager
 from kwire.managers.offset_validation import OffsetValidationManager
 from kwire.managers.unsent import PollResult
@@ -63,6 +71,11 @@ class PositionsManager:
         self._refused: dict[TopicPartition, KafkaError] = {}
 
     # --- what the application thread asks for ---------------------------------------------------------------
+
+    @property
+    def awaits_poll(self) -> bool:
+        """Whether something is refused, or only the user can say where to go on."""
+        return bool(self._refused or self._stranded)
 
     def on_poll(self) -> None:
         """Raise again what an earlier poll raised, until the user has sought to an offset or has the permission."""

@@ -133,6 +133,11 @@ class RequestManagers:
             self.metadata,
         )
 
+    @property
+    def awaits_poll(self) -> bool:
+        """Whether anybody has to hear of the application's next poll. Mostly nobody: records flow, and that is all."""
+        return self.membership.awaits_poll or self.validation.awaits_poll or self.positions.awaits_poll
+
     def poll(self, now_ms: float) -> PollResult:
         """Everything there is to send, and the earliest moment any manager wants to be polled again."""
         return self._poll(self._in_order, now_ms)

@@ -1,23 +1,28 @@
 """Codec id -> bounded decompression of one batch's payload, in the framings Kafka uses.
 
-Contract: `decompress` answers all bytes or raises `CorruptRecordError`; it never allocates more than `limit_bytes`
-for its output, whatever the payload claims. Bounds come from walking the frames, never from a content-size field.
-Called by `records.py` and `records_legacy.py`.
+Contract: `decompress` answers all bytes or raises `CorruptRecordError`; it never asks for more than `limit_bytes` of
+memory for its output, whatever the payload claims. Bounds come from walking the frames, never from a content-size
+field. `decompress_into` does the same for many batches in one buffer. Called by `record_decoding.py` and
+`records_legacy.py`.
 """
 
 from __future__ import annotations
 
 import zlib
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import cramjam
 
 from kwire.errors import CorruptRecordError
+from kwire.protocol.compression_buffer import InflationBuffer
 from kwire.protocol.compression_frames import lz4_frame, zstd_output_bound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from kwire.protocol.compression_frames import Lz4Block
 
 Bytes: TypeAlias = bytes | memoryview
 
@@ -60,20 +65,42 @@ def decompress(codec: int, data: Bytes, *, magic: int = 2, limit_bytes: int = DE
     """
     if codec == Codec.NONE:
         return data
-    if codec == Codec.LZ4:
-        return _lz4(data, limit_bytes, fix_checksum=magic == 0)
-    inflate = _INFLATE.get(codec)
-    if inflate is None:
-        raise CorruptRecordError(f"unknown compression codec id {codec}; known are 0 to 4 (none gzip snappy lz4 zstd)")
-    return inflate(data, limit_bytes)
+    target = InflationBuffer()
+    decompress_into(target, codec, data, magic=magic, limit_bytes=limit_bytes)
+    return target.finish()
 
 
-def _gzip(data: Bytes, limit_bytes: int) -> bytes:
+def decompress_into(
+    target: InflationBuffer, codec: int, data: Bytes, *, magic: int = 2, limit_bytes: int = DEFAULT_LIMIT_BYTES
+) -> None:
+    """Inflate `data` behind what is in `target` already; arguments and errors as for `decompress`."""
+    if codec == Codec.NONE:
+        _copy(target, data)
+    elif codec == Codec.LZ4:
+        _lz4(target, data, limit_bytes, fix_checksum=magic == 0)
+    else:
+        inflate = _INFLATE.get(codec)
+        if inflate is None:
+            raise CorruptRecordError(
+                f"unknown compression codec id {codec}; known are 0 to 4 (none gzip snappy lz4 zstd)"
+            )
+        inflate(target, data, limit_bytes)
+
+
+def _copy(target: InflationBuffer, data: Bytes) -> None:
+    def write(room: memoryview) -> int:
+        room[:] = data
+        return len(data)
+
+    target.take(write, len(data))
+
+
+def _gzip(target: InflationBuffer, data: Bytes, limit_bytes: int) -> None:
     """One member after the other (RFC 1952 §2.2). What follows the last one is ignored, as Java's stream does."""
-    members: list[bytes] = []
     room_bytes = limit_bytes
     rest = data
-    while not members or rest[:2] == _GZIP_MAGIC:
+    inflater = None
+    while inflater is None or rest[:2] == _GZIP_MAGIC:
         inflater = zlib.decompressobj(_GZIP_WBITS)
         try:
             # One byte over the limit is asked for, to tell "exactly full" from "more to come".
@@ -85,12 +112,11 @@ def _gzip(data: Bytes, limit_bytes: int) -> bytes:
             raise _too_large("gzip", limit_bytes)
         if not inflater.eof:
             raise CorruptRecordError(f"undecodable gzip payload: it ends too early, after {len(data)} bytes")
-        members.append(member)
+        _copy(target, member)
         rest = inflater.unused_data
-    return members[0] if len(members) == 1 else b"".join(members)
 
 
-def _snappy(data: Bytes, limit_bytes: int) -> bytes:
+def _snappy(target: InflationBuffer, data: Bytes, limit_bytes: int) -> None:
     """Java producers write xerial's stream of blocks, some others (and old ones) a single raw block."""
     if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
         blocks = _xerial_blocks(memoryview(data))
@@ -99,9 +125,10 @@ def _snappy(data: Bytes, limit_bytes: int) -> bytes:
     sizes = [_snappy_size(block) for block in blocks]
     if sum(sizes) > limit_bytes:
         raise _too_large("snappy", limit_bytes)
-    if len(blocks) == 1:
-        return _snappy_block(blocks[0], sizes[0])
-    return b"".join(map(_snappy_block, blocks, sizes))
+    for block, size in zip(blocks, sizes, strict=True):
+        if not len(block):
+            raise CorruptRecordError("undecodable snappy payload: an empty block")
+        _inflate(target, "snappy", partial(cramjam.snappy.decompress_raw_into, block), size)
 
 
 def _xerial_blocks(data: memoryview) -> list[memoryview]:
@@ -136,48 +163,65 @@ def _snappy_size(block: memoryview) -> int:
     return size
 
 
-def _snappy_block(block: memoryview, size: int) -> bytes:
-    if not len(block):
-        raise CorruptRecordError("undecodable snappy payload: an empty block")
-    return _inflate_into(cramjam.snappy.decompress_raw_into, "snappy", block, size)
+def _lz4(target: InflationBuffer, data: Bytes, limit_bytes: int, *, fix_checksum: bool) -> None:
+    frame = lz4_frame(data, fix_checksum=fix_checksum)
+    if frame.blocks is None:
+        inflate: Callable[[memoryview], int] = partial(cramjam.lz4.decompress_into, frame.data)
+    else:
+        # Block by block is four times as fast as a whole frame (measured), which is staged through two more buffers.
+        inflate = partial(_inflate_lz4_blocks, frame.data, frame.blocks, frame.block_bytes)
+    _inflate_bounded(target, "lz4", inflate, frame.bound_bytes, limit_bytes)
 
 
-def _lz4(data: Bytes, limit_bytes: int, *, fix_checksum: bool) -> bytes:
-    frame, bound_bytes = lz4_frame(data, fix_checksum=fix_checksum)
-    return _inflate_bounded(cramjam.lz4.decompress_into, "lz4", frame, bound_bytes, limit_bytes)
+def _inflate_lz4_blocks(data: Bytes, blocks: Sequence[Lz4Block], block_bytes: int, room: memoryview) -> int:
+    view = memoryview(data)
+    written = 0
+    for start, size, stored in blocks:
+        block = view[start : start + size]
+        left_bytes = len(room) - written
+        if stored and size <= left_bytes:
+            room[written : written + size] = block
+            written += size
+        elif not stored:
+            space_bytes = min(block_bytes, left_bytes)
+            written += cramjam.lz4.decompress_block_into(block, room[written : written + space_bytes], space_bytes)
+        else:
+            raise cramjam.DecompressionError(f"a stored block of {size} bytes where {left_bytes} are left")
+    return written
 
 
-def _zstd(data: Bytes, limit_bytes: int) -> bytes:
+def _zstd(target: InflationBuffer, data: Bytes, limit_bytes: int) -> None:
     # No payload at all is an empty stream to Java's reader as well.
-    if not len(data):
-        return b""
-    return _inflate_bounded(cramjam.zstd.decompress_into, "zstd", data, zstd_output_bound(data), limit_bytes)
+    if len(data):
+        inflate = partial(cramjam.zstd.decompress_into, data)
+        _inflate_bounded(target, "zstd", inflate, zstd_output_bound(data), limit_bytes)
 
 
 def _inflate_bounded(
-    inflate: Callable[[Bytes, bytearray], int], name: str, data: Bytes, bound_bytes: int, limit_bytes: int
-) -> bytes:
-    """Inflate into a buffer of the bound, which no block can exceed; the limit cuts that, and then too much fails."""
+    target: InflationBuffer, name: str, inflate: Callable[[memoryview], int], bound_bytes: int, limit_bytes: int
+) -> None:
+    """Inflate into room for the bound, which no block can exceed; the limit cuts that, and then too much fails."""
     try:
-        return _inflate_into(inflate, name, data, min(bound_bytes, limit_bytes))
+        _inflate(target, name, inflate, min(bound_bytes, limit_bytes))
     except CorruptRecordError as error:
         if bound_bytes <= limit_bytes:
             raise
         raise CorruptRecordError(f"{_too_large(name, limit_bytes).problem}, or damaged: {error.problem}") from error
 
 
-def _inflate_into(inflate: Callable[[Bytes, bytearray], int], name: str, data: Bytes, size: int) -> bytes:
-    target = bytearray(size)
+def _inflate(target: InflationBuffer, name: str, inflate: Callable[[memoryview], int], bound_bytes: int) -> None:
     try:
-        written = inflate(data, target)
+        target.take(inflate, bound_bytes)
     except cramjam.DecompressionError as error:
         raise CorruptRecordError(f"undecodable {name} payload: {error}") from error
-    # A copy of what is used, so that thousands of small batches do not each keep a buffer of their bound alive.
-    return bytes(memoryview(target)[:written])
 
 
 def _too_large(name: str, limit_bytes: int) -> CorruptRecordError:
     return CorruptRecordError(f"{name} payload inflates beyond the limit of {limit_bytes} bytes")
 
 
-_INFLATE: dict[int, Callable[[Bytes, int], bytes]] = {Codec.GZIP: _gzip, Codec.SNAPPY: _snappy, Codec.ZSTD: _zstd}
+_INFLATE: dict[int, Callable[[InflationBuffer, Bytes, int], None]] = {
+    Codec.GZIP: _gzip,
+    Codec.SNAPPY: _snappy,
+    Codec.ZSTD: _zstd,
+}

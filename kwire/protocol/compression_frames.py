@@ -7,6 +7,9 @@ optional content-size fields are never believed. Called by `compression.py` alon
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import NamedTuple
+
 from kwire.errors import CorruptRecordError
 
 # --- lz4 frame format 1.6.x ----------------------------------------------------------------------------------
@@ -20,8 +23,33 @@ _LZ4_MAX_RATIO = 255
 _LZ4_SLACK_BYTES = 64
 
 
-def lz4_frame(data: bytes | memoryview, *, fix_checksum: bool) -> tuple[bytes | memoryview, int]:
-    """The one frame at the start of `data` and a bound of what it inflates to. Java too stops at its end mark.
+# Version 01 and independent blocks; a content size (0x08) is allowed, but no checksum, dictionary or reserved bit.
+_LZ4_SIMPLE = 0x60
+_LZ4_SIMPLE_MASK = 0xFF & ~0x08
+
+
+class Lz4Block(NamedTuple):
+    """Where a block lies in its frame; `stored` ones are not compressed."""
+
+    start: int
+    size_bytes: int
+    stored: bool
+
+
+class Lz4Frame(NamedTuple):
+    """One frame, and the most it inflates to.
+
+    `blocks` is None when they cannot be inflated one by one: when one refers to the one before, or is checksummed.
+    """
+
+    data: bytes | memoryview
+    bound_bytes: int
+    block_bytes: int
+    blocks: list[Lz4Block] | None
+
+
+def lz4_frame(data: bytes | memoryview, *, fix_checksum: bool) -> Lz4Frame:
+    """The one frame at the start of `data`. Java too stops at its end mark.
 
     `fix_checksum` rewrites the header checksum: with magic 0 Kafka's clients computed it over the wrong bytes,
     which KIP-57 kept for that format and mended from magic 1 on.
@@ -35,34 +63,45 @@ def lz4_frame(data: bytes | memoryview, *, fix_checksum: bool) -> tuple[bytes | 
     if block_bytes is None:
         raise CorruptRecordError(f"undecodable lz4 payload: unknown block size id {data[5] >> 4 & 7}")
     checksum_at = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)  # content size, dictionary id
-    end, bound_bytes = _lz4_blocks(
-        data, checksum_at + 1, block_bytes=block_bytes, block_trailer_bytes=4 if flags & 0x10 else 0
-    )
+    end, blocks = _lz4_blocks(data, checksum_at + 1, block_trailer_bytes=4 if flags & 0x10 else 0)
     end += 4 if flags & 0x04 else 0  # content checksum
     if end > len(data):
         raise CorruptRecordError("undecodable lz4 payload: it ends before its frame does")
-    if not fix_checksum:
-        return data[:end], bound_bytes
-    frame = bytearray(data[:end])
-    frame[checksum_at] = xxh32_small(bytes(frame[4:checksum_at])) >> 8 & 0xFF
-    return bytes(frame), bound_bytes
+    bound_bytes = sum(_lz4_bound(block, block_bytes) for block in blocks)
+    frame = data[:end]
+    checksum = _lz4_checksum(bytes(data[4:checksum_at]))
+    is_simple = flags & _LZ4_SIMPLE_MASK == _LZ4_SIMPLE and (fix_checksum or checksum == data[checksum_at])
+    if fix_checksum and not is_simple:
+        mended = bytearray(frame)
+        mended[checksum_at] = checksum
+        frame = bytes(mended)
+    return Lz4Frame(frame, bound_bytes, block_bytes, blocks if is_simple else None)
 
 
-def _lz4_blocks(
-    data: bytes | memoryview, position: int, *, block_bytes: int, block_trailer_bytes: int
-) -> tuple[int, int]:
-    """Where the end mark ends, and the sum of the blocks' bounds."""
-    bound_bytes = 0
+@lru_cache(maxsize=64)
+def _lz4_checksum(descriptor: bytes) -> int:
+    """Of a frame's header; a producer writes the same one in front of every batch."""
+    return xxh32_small(descriptor) >> 8 & 0xFF
+
+
+def _lz4_blocks(data: bytes | memoryview, position: int, *, block_trailer_bytes: int) -> tuple[int, list[Lz4Block]]:
+    """Where the end mark ends, and the blocks in front of it."""
+    blocks: list[Lz4Block] = []
     while position + 4 <= len(data):
         word = int.from_bytes(data[position : position + 4], "little")
         position += 4
         if word == 0:
-            return position, bound_bytes
+            return position, blocks
         size = word & ~_LZ4_UNCOMPRESSED_BIT
-        stored = word & _LZ4_UNCOMPRESSED_BIT
-        bound_bytes += size if stored else min(block_bytes, size * _LZ4_MAX_RATIO + _LZ4_SLACK_BYTES)
+        blocks.append(Lz4Block(position, size, word & _LZ4_UNCOMPRESSED_BIT != 0))
         position += size + block_trailer_bytes
     raise CorruptRecordError("undecodable lz4 payload: it ends before its frame does")
+
+
+def _lz4_bound(block: Lz4Block, block_bytes: int) -> int:
+    if block.stored:
+        return block.size_bytes
+    return min(block_bytes, block.size_bytes * _LZ4_MAX_RATIO + _LZ4_SLACK_BYTES)
 
 
 _XXH_PRIME_1, _XXH_PRIME_2, _XXH_PRIME_3 = 2654435761, 2246822519, 3266489917

@@ -11,14 +11,11 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import google_crc32c
-import numpy as np
-
 from kwire.errors import CorruptRecordError
 from kwire.model import TimestampType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 Buffer: TypeAlias = bytes | memoryview
 
@@ -132,8 +129,7 @@ def iter_batches(data: Buffer, *, check_crcs: bool = True) -> Iterator[Batch]:
         CorruptRecordError: A length no batch can have, an unknown magic, a wrong checksum. All batches before the
             damaged one have been yielded by then.
     """
-    # numpy's slices are the only views the CRC extension takes without copying them
-    view = np.frombuffer(data, dtype=np.uint8)
+    crc32c = _crc32c_of(data) if check_crcs else None
     size_bytes = len(data)
     position = 0
     while position + MAGIC_AT < size_bytes:
@@ -146,7 +142,7 @@ def iter_batches(data: Buffer, *, check_crcs: bool = True) -> Iterator[Batch]:
             return
         if magic == 2:
             batch = _read_header(data, position, end)
-            sound = not check_crcs or google_crc32c.value(view[position + _CRC_COVERS_FROM : end]) == batch.crc
+            sound = crc32c is None or crc32c(position + _CRC_COVERS_FROM, end) == batch.crc
         else:
             batch = read_message(data, position, end)
             sound = not check_crcs or message_crc(batch) == batch.crc
@@ -159,6 +155,17 @@ def iter_batches(data: Buffer, *, check_crcs: bool = True) -> Iterator[Batch]:
         (length_bytes,) = _LENGTH.unpack_from(data, position + _LENGTH_AT)
         if length_bytes < MIN_MESSAGE_BYTES:
             raise _framing_damage(data, position)
+
+
+def _crc32c_of(data: Buffer) -> Callable[[int, int], int]:
+    """The checksum of a stretch of `data`, from start to end. The network thread looks at headers only: it must not
+    wait for numpy to be loaded."""
+    import google_crc32c
+    import numpy as np
+
+    # numpy's slices are the only views the CRC extension takes without copying them
+    view = np.frombuffer(data, dtype=np.uint8)
+    return lambda start, end: google_crc32c.value(view[start:end])
 
 
 def _read_header(data: Buffer, position: int, end: int) -> Batch:

@@ -12,6 +12,7 @@ what a header claims. Called by `records.py`.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -162,9 +163,8 @@ def _loop(buffer: Buffer, data: Octets, todo: _Unfinished, bodies: Ints, record_
     """The plain way, batch after batch; only the places are gathered here, the rest is one pass at the end."""
     found: list[int] = []
     for index, start, end, left in zip(*(column.tolist() for column in todo[:4]), strict=True):
-        chunk = bytes(buffer[start:end])
         try:
-            found += _scan(chunk, left)
+            found += _scan(memoryview(buffer)[start:end], left)
         except ValueError as error:
             raise DamagedBatchError(index, str(error)) from error
         except IndexError as error:
@@ -178,8 +178,34 @@ def _loop(buffer: Buffer, data: Octets, todo: _Unfinished, bodies: Ints, record_
     bodies[rows] = read_varints(data, edges[edge] + start_of, record_ends[rows])[1]
 
 
-def _scan(chunk: bytes, count: int) -> list[int]:
+# What the first byte of a length says of how far it is to the next record, when it is the only one, when a second one
+# follows, and what that adds. None: the length is negative, too small, or longer than two bytes.
+_ONLY = [1 + (low >> 1) if low % 2 == 0 and low >> 1 >= MIN_RECORD_BYTES - 1 else None for low in range(0x80)]
+_FIRST = [2 + (low % 0x80 >> 1) if low % 2 == 0 else None for low in range(0x100)]
+_SECOND = [high << 6 if 0 < high < 0x80 else None for high in range(0x100)]
+
+
+def _scan(chunk: memoryview, count: int) -> list[int]:
     """The places of `count` records and the end of the last. One step per record: this is the loop to keep tight."""
+    places = [0]
+    found = places.append
+    only, first, second = _ONLY, _FIRST, _SECOND
+    place = 0
+    try:
+        for _ in repeat(None, count):
+            low = chunk[place]
+            if low < 0x80:
+                place += only[low]  # type: ignore[operator]  # None raises, which is the test that costs nothing
+            else:
+                place += first[low] + second[chunk[place + 1]]  # type: ignore[operator]
+            found(place)
+    except (TypeError, IndexError):
+        return _scan_carefully(chunk, count)
+    return places if place == len(chunk) else _scan_carefully(chunk, count)
+
+
+def _scan_carefully(chunk: memoryview, count: int) -> list[int]:
+    """The same for lengths of any form, with an error that says what is wrong."""
     places = [0]
     found = places.append
     place = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise, repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from kwire.model import Header
 from kwire.protocol.record_headers import HeaderColumns, join_headers, no_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # Up to this length equal-sized values are copied out by one numpy call, 10 ns each instead of 110 (measured); above
 # it the time goes into copying the bytes, and the intermediate copy no longer pays.
 _BULK_BELOW_BYTES = 4096
+# From this size of a record on, its bytes take longer to copy than a call does.
+_STRETCH_BELOW_BYTES = 3072
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,14 +92,28 @@ class RecordColumns:
         if at is None or at.first[0] == at.first[-1]:
             return [()] * len(self)
         used = slice(int(at.first[0]), int(at.first[-1]))
-        raw_names = copy_spans(self.buffer, at.key_starts[used], at.key_lengths[used])
-        names = {raw: (raw or b"").decode(errors="replace") for raw in set(raw_names)}
+        names = _names(copy_spans(self.buffer, at.key_starts[used], at.key_lengths[used]))
         values = copy_spans(self.buffer, at.value_starts[used], at.value_lengths[used])
-        flat: list[Header] = list(
-            map(tuple.__new__, repeat(Header), zip(map(names.__getitem__, raw_names), values, strict=True))
-        )
+        flat = cast("Iterator[Header]", map(tuple.__new__, repeat(Header), zip(names, values, strict=False)))
+        counts = self.header_counts()
+        if (counts == counts[0]).all():
+            # The iterator as often as each record has headers: `zip` takes so many for each.
+            return list(zip(*[flat] * int(counts[0]), strict=True))
+        headers = tuple(flat)
         edges: list[int] = (at.first - at.first[0]).tolist()
-        return [tuple(flat[start:stop]) for start, stop in pairwise(edges)]
+        return [headers[start:stop] for start, stop in pairwise(edges)]
+
+
+def _names(raw: list[bytes | None]) -> Iterable[str]:
+    """Header names as text. A topic has few, and often one."""
+    if raw.count(raw[0]) == len(raw):
+        return repeat(_text(raw[0]))
+    texts = {name: _text(name) for name in set(raw)}
+    return map(texts.__getitem__, raw)
+
+
+def _text(name: bytes | None) -> str:
+    return (name or b"").decode(errors="replace")
 
 
 def copy_spans(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None]:
@@ -110,17 +126,26 @@ def copy_spans(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None
             return [None] * len(starts)
         if 0 < length <= _BULK_BELOW_BYTES:
             return _copy_equal_spans(buffer, starts, length)
-    # Slicing bytes makes bytes; one copy of the whole stretch is cheaper than a bytes() call for each slice.
+    # Slicing bytes makes bytes; one copy of the whole stretch is cheaper than a bytes() call for each small slice.
     shift = 0
     if not isinstance(buffer, bytes):
         present = lengths >= 0
-        shift = int(starts.min(initial=len(buffer), where=present))
-        buffer = bytes(buffer[shift : int((starts + lengths).max(initial=0, where=present))])
+        first = int(starts.min(initial=len(buffer), where=present))
+        end = int((starts + lengths).max(initial=0, where=present))
+        if end - first > _STRETCH_BELOW_BYTES * len(starts):
+            return _copy_each(buffer, starts, lengths)
+        shift = first
+        buffer = bytes(buffer[first:end])
     firsts = (starts - shift).tolist()
     behind = (starts - shift + lengths).tolist()
     if lengths.min() >= 0:
         return [buffer[first:end] for first, end in zip(firsts, behind, strict=True)]
     return [buffer[first:end] if end >= first else None for first, end in zip(firsts, behind, strict=True)]
+
+
+def _copy_each(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None]:
+    spans = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
+    return [bytes(buffer[start:end]) if end >= start else None for start, end in spans]
 
 
 def _copy_equal_spans(buffer: Buffer, starts: Ints, length: int) -> list[bytes | None]:

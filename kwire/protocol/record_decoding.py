@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kwire.errors import CorruptRecordError
-from kwire.protocol.compression import DEFAULT_LIMIT_BYTES, Codec, decompress
+from kwire.protocol.compression import DEFAULT_LIMIT_BYTES, Codec, decompress, decompress_into
+from kwire.protocol.compression_buffer import InflationBuffer
 from kwire.protocol.record_batch import LOG_APPEND_TIME_BIT, Batch, Buffer
 from kwire.protocol.record_boundaries import DamagedBatchError, find_records
 from kwire.protocol.record_columns import RecordColumns, empty_columns, join_columns
+from kwire.protocol.record_few import MOST_RECORDS, few_columns
 from kwire.protocol.record_fields import Fields, read_fields
 from kwire.protocol.record_varints import DamagedRecordError, Ints
 from kwire.protocol.records_legacy import decode_message
@@ -120,6 +122,8 @@ def _decode_run(batches: Sequence[Batch], start: int, limits: _Limits) -> tuple[
     try:
         payloads = _payloads(run, limits)
         run, counts = run[: len(payloads.starts)], counts[: len(payloads.starts)]
+        if (few := _few(run, payloads)) is not None:
+            return few, start + len(run)
         data = np.frombuffer(payloads.buffer, dtype=np.uint8)
         bodies, record_ends = find_records(payloads.buffer, data, payloads.starts, payloads.ends, counts)
         fields = read_fields(payloads.buffer, data, bodies, record_ends)
@@ -130,6 +134,14 @@ def _decode_run(batches: Sequence[Batch], start: int, limits: _Limits) -> tuple[
         nth = error.row - int(counts[:index].sum())
         raise DamagedBatchError(start + index, f"record {nth} of the batch: {error.problem}") from error
     return _columns(run, payloads.buffer, counts, fields), start + len(run)
+
+
+def _few(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns | None:
+    """The short way, if it is the right one here."""
+    if not 0 < sum(batch.record_count for batch in batches) <= MOST_RECORDS:
+        return None
+    places = zip(batches, payloads.starts.tolist(), payloads.ends.tolist(), strict=True)
+    return few_columns(payloads.buffer, places)
 
 
 class _Payloads(NamedTuple):
@@ -150,20 +162,20 @@ def _payloads(batches: Sequence[Batch], limits: _Limits) -> _Payloads:
         starts = _column([batch.payload_start for batch in batches])
         ends = _column([batch.end if batch.record_count else batch.payload_start for batch in batches])
         return _Payloads(data, starts, ends)
-    parts: list[Buffer] = []
-    room_bytes = limits.budget_bytes
+    buffer = InflationBuffer()
+    behind: list[int] = []
     for index, batch in enumerate(batches):
         try:
-            parts.append(inflate_payload(batch, limits.limit_bytes) if batch.record_count else b"")
+            if batch.record_count:
+                packed = memoryview(batch.data)[batch.payload_start : batch.end]
+                decompress_into(buffer, batch.codec, packed, limit_bytes=limits.limit_bytes)
         except CorruptRecordError as error:
             raise DamagedBatchError(index, error.problem) from error
-        if room_bytes is not None:
-            room_bytes -= len(parts[-1])
-            if room_bytes <= 0:
-                break
-    sizes = _column([len(part) for part in parts])
-    ends = np.cumsum(sizes)
-    return _Payloads(parts[0] if len(parts) == 1 else b"".join(parts), ends - sizes, ends)
+        behind.append(len(buffer))
+        if limits.budget_bytes is not None and len(buffer) >= limits.budget_bytes:
+            break
+    ends = _column(behind)
+    return _Payloads(buffer.finish(), np.concatenate((_column([0]), ends[:-1])), ends)
 
 
 def inflate_payload(batch: Batch, limit_bytes: int) -> Buffer:

@@ -20,8 +20,10 @@ constructor, and a Metadata answer has ten thousand of them.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cache
+from inspect import get_annotations
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -31,11 +33,13 @@ from typing import (
     cast,
     dataclass_transform,
     get_args,
-    get_type_hints,
 )
 from uuid import UUID
 
 from kwire.errors import InternalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 T = TypeVar("T")
 Tag = tuple[int, bytes]
@@ -185,6 +189,18 @@ def _marks_of(owner: str, attribute: str, namespace: dict[str, object]) -> _Mark
 
 
 def _constructor(all_marks: dict[str, _Marks]) -> object:
+    """The `__init__` of a class until the first call, which puts the real one in its place: most messages are only
+    ever decoded, and decoding calls none. Threads that come at once write the same one twice."""
+
+    def __init__(self: Structure, **values: object) -> None:  # noqa: N807  Python's own name, for its error messages
+        init = _written_constructor(all_marks)
+        type.__setattr__(type(self), "__init__", init)
+        init(self, **values)
+
+    return __init__
+
+
+def _written_constructor(all_marks: dict[str, _Marks]) -> Callable[..., None]:
     """Write `__init__` out as source: messages are made for every request, and a loop over fields is 4x slower."""
     parameters: list[str] = []
     body: list[str] = ["pass"]
@@ -200,7 +216,7 @@ def _constructor(all_marks: dict[str, _Marks]) -> object:
     star = "*, " if parameters else ""
     source = f"def __init__(self, {star}{', '.join(parameters)}):\n    " + "\n    ".join(body)
     exec(compile(source, "<message constructor>", "exec"), values)
-    return values["__init__"]
+    return cast("Callable[..., None]", values["__init__"])
 
 
 def fresh_default(default: object) -> type[list[object]] | type[Structure] | None:
@@ -338,8 +354,15 @@ class Request(Message, Generic[R_co]):
 @cache
 def fields_of(struct: type[Structure]) -> tuple[Field, ...]:
     """The declared fields in wire order, types resolved."""
-    hints = get_type_hints(struct, include_extras=True)
-    return tuple(_field(name, marks, hints[name]) for name, marks in struct._marks.items() if name[0] != "_")
+    return tuple(_field(name, marks, _hint(struct, name)) for name, marks in struct._marks.items() if name[0] != "_")
+
+
+def _hint(struct: type[Structure], name: str) -> object:
+    """What a field is annotated with. `typing.get_type_hints` finds the same, but evaluates every name of every base:
+    that was half of what it takes to compile a message."""
+    owner = next(base for base in struct.__mro__ if name in get_annotations(base))
+    text, names = get_annotations(owner)[name], vars(sys.modules[owner.__module__])
+    return names[text] if text in names else eval(text, names)
 
 
 def _field(name: str, marks: _Marks, hint: object) -> Field:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.assignors import CooperativeStickyAssignor, MemberSubscription, Plan, StickyAssignor, check_plan
+from kwire.assignors.best_plan import assign_stickily
 from kwire.assignors.claims import Claim, settle
 from kwire.assignors.exchanges import PATIENCE_SLOTS
-from kwire.assignors.sticky import assign_stickily
 from kwire.assignors.user_data import encode_last_assignment
 from kwire.model import TopicPartition
 

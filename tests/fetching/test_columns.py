@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from kwire.errors import CorruptRecordError, RecordDeserializationError
 from kwire.fetching.arrow import SCHEMA, to_batches
 from kwire.fetching.columns import Records
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
-from kwire.fetching.partition_records import PartitionRecords
+from kwire.fetching.partition_records import _BLOCK_ROWS, PartitionRecords
 from kwire.model import Header, K, OffsetAndMetadata, Record, TimestampType, TopicPartition, V
 from kwire.protocol.record_columns import RecordColumns
 from kwire.protocol.record_headers import HeaderColumns
@@ -168,10 +169,57 @@ def test_columns_are_there_without_making_records() -> None:
     records = Records([chunk_of(ROWS), chunk_of(ROWS[:1], OTHER), chunk_of(ROWS[:1], first_offset=103)])
     assert records.keys() == [b"k1", None, b"k3", b"k1", b"k1"]
     assert records.values() == [b"value one", b"", None, b"value one", b"value one"]
+    assert records.keys(OTHER) == [b"k1"]
+    assert records.values(T0) == [b"value one", b"", None, b"value one"]
+    assert records.offsets().tolist() == [100, 101, 102, 100, 103]
     assert records.offsets(T0).tolist() == [100, 101, 102, 103]
+    assert records.timestamps().tolist()[2:] == [1_700_000_000_002, 1_700_000_000_000, 1_700_000_000_000]
     assert records.timestamps(OTHER).tolist() == [1_700_000_000_000]
     assert records.offsets(T1).tolist() == records.timestamps(T1).tolist() == []
     assert [len(chunk) for chunk in records.chunks()] == [3, 1, 1]
+
+
+def test_arrays_are_int64_and_read_only_for_the_records_are_made_from_them() -> None:
+    for records in (Records([chunk_of(ROWS)]), Records([chunk_of(ROWS), chunk_of(ROWS, T1)]), Records[bytes, bytes]()):
+        for array in (records.offsets(), records.timestamps(), records.offsets(T0), records.timestamps(T0)):
+            assert (array.dtype.name, array.ndim, array.flags.writeable) == ("int64", 1, False)
+    chunk = chunk_of(ROWS)
+    Records([chunk]).offsets()
+    assert chunk.columns.offsets.flags.writeable
+
+
+def test_rows_of_many_blocks_are_those_of_one() -> None:
+    number = 2 * _BLOCK_ROWS + 1
+    rows: list[Row] = [(b"%d" % row, None if row % 7 == 0 else b"v" * (row % 5), ()) for row in range(number)]
+    records = list(Records([chunk_of(rows)]))
+    assert [(record.key, record.value, record.headers) for record in records] == rows
+    assert [record.offset for record in records] == list(range(100, 100 + number))
+
+
+def test_deserialized_rows_of_many_blocks_keep_their_place() -> None:
+    number = _BLOCK_ROWS + 2
+    rows: list[Row] = [(b"%d" % row, b"%d" % (row * 2), ()) for row in range(number)]
+    records = make_records(chunk_of(rows), Deserializers(key=int, value=int))
+    assert [(record.key, record.value) for record in records] == [(row, row * 2) for row in range(number)]
+
+
+def test_records_with_the_same_number_of_headers_each_get_their_own() -> None:
+    rows: list[Row] = [
+        (None, b"", (Header("trace", b"%d" % row), Header("span", None if row == 1 else b"s"))) for row in range(4)
+    ]
+    assert [record.headers for record in Records([chunk_of(rows)])] == [headers for _, _, headers in rows]
+    assert [record.headers for record in Records([chunk_of(rows)])][2][0] == Header("trace", b"2")
+    alike: list[Row] = [(None, b"", (Header("trace", b"%d" % row),)) for row in range(4)]
+    assert [record.headers for record in Records([chunk_of(alike)])] == [headers for _, _, headers in alike]
+    assert all(type(header) is Header for record in Records([chunk_of(alike)]) for header in record.headers)
+
+
+def test_large_values_of_different_sizes_come_out_of_a_view_whole() -> None:
+    rows: list[Row] = [(None, value, ()) for value in (b"a" * 9000, None, b"", b"b" * 12_000)]
+    chunk = chunk_of(rows)
+    columns = replace(chunk.columns, buffer=memoryview(bytearray(chunk.columns.buffer)))
+    assert columns.values() == [value for _, value, _ in rows]
+    assert {type(value) for value in columns.values()} == {bytes, type(None)}
 
 
 def test_records_carry_what_a_rebalance_wants() -> None:
@@ -368,9 +416,65 @@ def test_missing_pyarrow_is_an_error_that_names_the_extra(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_a_missing_data_frame_library_is_an_error_that_names_it(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_data_frame_library_is_an_error_that_names_the_extra(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     records = Records([chunk_of(ROWS)])
     convert = records.to_pandas if library == "pandas" else records.to_polars
-    with pytest.raises(ImportError, match=f"pip install {library}"):
+    with pytest.raises(ImportError, match=rf"needs {library}; install it with: pip install 'kwire\[{library}\]'"):
         convert()
+
+
+def test_a_column_of_nulls_is_typed_all_the_same() -> None:
+    rows: list[Row] = [(None, b"v", ()), (None, b"w", ())]
+    table = Records([chunk_of(rows)]).to_arrow()
+    table.validate(full=True)
+    assert table["key"].to_pylist() == [None, None]
+    assert table["key"].type == pa.binary()
+
+
+# --- data frames: loading pandas or polars for the first time takes its time ----------------------------------
+
+
+@pytest.mark.slow
+def test_a_pandas_frame_has_a_row_for_each_record() -> None:
+    frame = Records([chunk_of(ROWS), chunk_of(ROWS[:1], OTHER)]).to_pandas()
+    assert list(frame.columns) == SCHEMA.names
+    assert frame.index.tolist() == [0, 1, 2, 3]
+    assert frame["key"].tolist() == [b"k1", None, b"k3", b"k1"]
+    assert frame["value"].tolist() == [b"value one", b"", None, b"value one"]
+    assert frame["topic"].tolist() == ["orders"] * 3 + ["clicks"]
+    assert [str(frame[name].dtype) for name in ("partition", "offset", "timestampType")] == ["int32", "int64", "int32"]
+    assert str(frame["timestamp"].dtype) == "datetime64[us, UTC]"
+    assert frame["timestamp"][1].timestamp() == 1_700_000_000.001
+    assert frame["headers"][0] is None
+    assert list(frame["headers"][1]) == [{"key": "trace", "value": b"abc"}, {"key": "trace", "value": None}]
+
+
+@pytest.mark.slow
+def test_a_polars_frame_has_a_row_for_each_record() -> None:
+    import polars as pl
+
+    frame = Records([chunk_of(ROWS), chunk_of(ROWS[:1], OTHER)]).to_polars()
+    assert dict(frame.schema) == {
+        "key": pl.Binary(),
+        "value": pl.Binary(),
+        "topic": pl.String(),
+        "partition": pl.Int32(),
+        "offset": pl.Int64(),
+        "timestamp": pl.Datetime("us", "UTC"),
+        "timestampType": pl.Int32(),
+        "headers": pl.List(pl.Struct({"key": pl.String(), "value": pl.Binary()})),
+    }
+    assert frame["value"].to_list() == [b"value one", b"", None, b"value one"]
+    assert frame["offset"].to_list() == [100, 101, 102, 100]
+    assert frame["headers"].to_list()[1] == [{"key": "trace", "value": b"abc"}, {"key": "trace", "value": None}]
+
+
+@pytest.mark.slow
+def test_no_records_are_empty_frames_with_every_column() -> None:
+    records = Records[bytes, bytes]()
+    pandas_frame, polars_frame = records.to_pandas(), records.to_polars()
+    assert (len(pandas_frame), list(pandas_frame.columns)) == (0, SCHEMA.names)
+    assert (len(polars_frame), polars_frame.columns) == (0, SCHEMA.names)

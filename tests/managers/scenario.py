@@ -166,9 +166,10 @@ class Scenario:
         self.turn()
 
     def poll(self) -> None:
-        """What `Consumer.poll` tells the network thread when it has nothing to return."""
+        """What `Consumer.poll` does when it has nothing to return: tell the network thread, if that matters."""
         self.polled_at_ms = self.now_ms
-        self.post(PollStarted())
+        if self.managers.awaits_poll:
+            self.post(PollStarted())
 
     def subscribe(self, *topics: str) -> None:
         self.post(Subscribe(topics=frozenset(topics), reply=Reply()))

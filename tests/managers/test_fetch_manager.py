@@ -310,9 +310,19 @@ def test_a_full_buffer_stops_fetching_and_room_resumes_it(make_scenario: MakeSce
 
 
 def test_the_room_is_shared_among_the_brokers(make_scenario: MakeScenario) -> None:
-    scenario = make_scenario(fetch_buffer_bytes=10_000)
+    records = batch(0, 1, 2)
+    scenario = make_scenario(fetch_buffer_bytes=len(records) * 3 // 2)
     scenario.start_fetching(O0, O1)
-    assert [request.max_bytes for request in scenario.requests(FetchRequest)] == [5_000, 5_000]
+    answer(scenario, data(0, records))
+    assert scenario.requests(FetchRequest)[-1].max_bytes == (len(records) * 3 // 2 - len(records)) // 2
+
+
+def test_one_answer_takes_no_more_than_a_quarter_of_the_buffer(make_scenario: MakeScenario) -> None:
+    """It stays in memory until its last record is collected, while the room that the others left is filled again. With
+    hundreds of partitions an answer had 50 MiB of the buffer's 64: at times 114 MiB were held, counted as 64."""
+    scenario = make_scenario(fetch_buffer_bytes=10_000)
+    scenario.start_fetching(O0)
+    assert [request.max_bytes for request in scenario.requests(FetchRequest)] == [2_500]
 
 
 def test_a_seek_makes_room(make_scenario: MakeScenario) -> None:

@@ -15,7 +15,7 @@ from kwire.fetching.buffer import FetchBuffer
 from kwire.mailbox import Mailbox
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.network.loop import Waker
-from kwire.network.thread import NetworkThread
+from kwire.network.run import make_loop
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.metadata import (
@@ -72,7 +72,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(network: MemoryNetwork, scripted_broker: type[ScriptedBroker], monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    monkeypatch.setattr("kwire.network.thread.monotonic_ms", lambda: trio.current_time() * 1000)
+    monkeypatch.setattr("kwire.network.run.monotonic_ms", lambda: trio.current_time() * 1000)
     return Cluster(network, scripted_broker)
 
 
@@ -82,11 +82,11 @@ async def reading(cluster: Cluster, **settings: object) -> AsyncIterator[Mailbox
     config = ConsumerConfig.of({"bootstrap.servers": "first:9092", "metadata_max_age_ms": 10_000, **settings})
     mailbox = Mailbox()
     assignors = resolve(config.partition_assignment_strategy)
-    thread = NetworkThread(config, assignors, mailbox, FetchBuffer(), client_id="me", transport=cluster.network)
     mailbox.post(Assign(frozenset({TP}), Reply()))
     mailbox.post(Seek(TP, OffsetAndMetadata(0), Reply()))
+    loop = make_loop(config, assignors, mailbox, FetchBuffer(), Waker(), client_id="me", transport=cluster.network)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(thread._make_loop(Waker()).run)
+        nursery.start_soon(loop.run)
         await trio.sleep(1)
         assert cluster.old.times_of(FetchRequest)
         yield mailbox

@@ -116,7 +116,7 @@ def consumer(
     broker: ScriptedBroker, network: MemoryNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Consumer[bytes, bytes]]:
     """In the group, assigned, and fetching."""
-    monkeypatch.setattr("kwire.network.thread.TcpTransport", lambda *sizes: network)
+    monkeypatch.setattr("kwire.network.run.TcpTransport", lambda *sizes: network)
     with Consumer[bytes, bytes](
         TP.topic, bootstrap_servers="broker:9092", group_id="group", enable_auto_commit=False
     ) as consumer:

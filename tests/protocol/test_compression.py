@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kwire.errors import CorruptRecordError
-from kwire.protocol.compression import Codec, decompress
+from kwire.protocol.compression import Codec, decompress, decompress_into
+from kwire.protocol.compression_buffer import InflationBuffer
 from kwire.protocol.compression_frames import lz4_frame, xxh32_small, zstd_output_bound
 
 TEXT = b"".join(b"line %d of a text that compresses well\n" % number for number in range(2000))
@@ -99,6 +100,114 @@ def test_magic_0_lz4_has_a_wrong_header_checksum_which_later_formats_may_not_hav
     assert decompress(Codec.LZ4, bytes(packed), magic=0) == TEXT
     with pytest.raises(CorruptRecordError, match="undecodable lz4"):
         decompress(Codec.LZ4, bytes(packed), magic=1)
+
+
+def lz4_blocks(data: bytes, *, flags: int = 0x60, stored: bool = False, block_bytes: int = 65536) -> bytes:
+    """A frame as producers write it: independent blocks of 64 KiB, no checksums but the header's."""
+    descriptor = bytes([flags, 0x40]) + (len(data).to_bytes(8, "little") if flags & 0x08 else b"")
+    frame = b"\x04\x22\x4d\x18" + descriptor + bytes([xxh32_small(descriptor) >> 8 & 0xFF])
+    for start in range(0, len(data), block_bytes):
+        piece = data[start : start + block_bytes]
+        # What the library puts in front of a block, its size, is no part of the format.
+        packed = piece if stored else bytes(cramjam.lz4.compress_block(piece, store_size=True))[4:]
+        frame += (len(packed) | (0x80000000 if stored else 0)).to_bytes(4, "little") + packed
+    return frame + bytes(4)
+
+
+@pytest.mark.parametrize("flags", [0x60, 0x68], ids=["plain", "with content size"])
+@pytest.mark.parametrize("stored", [False, True], ids=["packed", "stored"])
+@pytest.mark.parametrize("data", [b"", b"x", TEXT, bytes(200_000)], ids=["nothing", "one byte", "text", "zeros"])
+def test_lz4_blocks_inflate_as_the_frame_does(data: bytes, flags: int, stored: bool) -> None:
+    packed = lz4_blocks(data, flags=flags, stored=stored)
+    assert lz4_frame(packed, fix_checksum=False).blocks is not None
+    assert decompress(Codec.LZ4, memoryview(packed)) == data
+    assert bytes(cramjam.lz4.decompress(packed)) == data
+
+
+def test_lz4_blocks_that_need_one_another_or_have_checksums_are_left_to_the_library() -> None:
+    packed = compress(Codec.LZ4, TEXT)
+    assert packed[4] & 0x20 == 0
+    assert lz4_frame(packed, fix_checksum=False).blocks is None
+    assert lz4_frame(lz4_blocks(TEXT, flags=0x64) + bytes(4), fix_checksum=False).blocks is None
+
+
+def test_lz4_blocks_have_their_header_checked_except_in_magic_0() -> None:
+    packed = bytearray(lz4_blocks(TEXT))
+    packed[6] ^= 0xFF
+    assert decompress(Codec.LZ4, bytes(packed), magic=0) == TEXT
+    with pytest.raises(CorruptRecordError, match="undecodable lz4"):
+        decompress(Codec.LZ4, bytes(packed))
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_lz4_blocks_keep_to_the_limit(stored: bool) -> None:
+    packed = lz4_blocks(TEXT, stored=stored)
+    assert decompress(Codec.LZ4, packed, limit_bytes=len(TEXT)) == TEXT
+    with pytest.raises(CorruptRecordError, match=f"beyond the limit of {len(TEXT) - 1} bytes"):
+        decompress(Codec.LZ4, packed, limit_bytes=len(TEXT) - 1)
+
+
+def test_an_lz4_block_larger_than_the_frame_allows_is_refused() -> None:
+    with pytest.raises(CorruptRecordError, match="undecodable lz4"):
+        decompress(Codec.LZ4, lz4_blocks(bytes(70_000), block_bytes=70_000))
+
+
+@settings(derandomize=True, max_examples=80, deadline=None)
+@given(data=st.data())
+def test_damaged_lz4_blocks_raise_corrupt_record_error_or_nothing(data: st.DataObject) -> None:
+    packed = bytearray(lz4_blocks(TEXT[:5000], block_bytes=1000))
+    for _ in range(data.draw(st.integers(1, 3))):
+        packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
+    result = attempt(Codec.LZ4, bytes(packed), limit_bytes=20_000)
+    assert isinstance(result, CorruptRecordError) or len(result) <= 20_000
+
+
+def test_many_payloads_become_one_stretch_and_what_fails_leaves_nothing() -> None:
+    target = InflationBuffer()
+    expected = b""
+    for codec in Codec:
+        piece = TEXT[: 1000 * (codec + 1)]
+        decompress_into(target, codec, piece if codec is Codec.NONE else compress(codec, piece))
+        expected += piece
+        assert len(target) == len(expected)
+        with pytest.raises(CorruptRecordError):
+            decompress_into(target, Codec.ZSTD, compress(Codec.ZSTD, TEXT)[:-9])
+        assert len(target) == len(expected)
+    assert target.finish() == expected
+
+
+def inflated(*pieces: bytes) -> bytes:
+    target = InflationBuffer()
+    for piece in pieces:
+        decompress_into(target, Codec.ZSTD, compress(Codec.ZSTD, piece))
+    return target.finish()
+
+
+def test_memory_is_used_again_and_what_came_out_of_it_stays() -> None:
+    first = inflated(TEXT, b"one")
+    tracemalloc.start()
+    second = inflated(b"two")
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (first, second) == (TEXT + b"one", b"two")
+    assert peak_bytes < len(TEXT)
+
+
+def test_two_buffers_at_a_time_do_not_share_memory() -> None:
+    inflated(TEXT)
+    one, other = InflationBuffer(), InflationBuffer()
+    decompress_into(one, Codec.NONE, b"aaaa")
+    decompress_into(other, Codec.NONE, b"bbbb")
+    assert (one.finish(), other.finish()) == (b"aaaa", b"bbbb")
+
+
+def test_memory_for_something_very_large_is_not_kept() -> None:
+    size_bytes = 9_000_000
+    tracemalloc.start()
+    assert len(inflated(bytes(size_bytes))) == size_bytes
+    kept_bytes = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept_bytes < 100_000
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,21 @@ def test_every_message_can_be_made_without_arguments_and_by_keyword_only() -> No
         assert kinds == {Parameter.KEYWORD_ONLY}
 
 
+def test_a_constructor_is_written_when_it_is_first_called() -> None:
+    """Whatever comes of that call: the next ones find it written."""
+
+    class Fresh(Structure):
+        name: String = "default"
+
+    placeholder = Fresh.__init__
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nam'"):
+        Fresh(nam="typo")  # type: ignore[call-arg]  # the point of the test
+    written = Fresh.__init__
+    assert written is not placeholder
+    assert (Fresh().name, Fresh(name="given").name) == ("default", "given")
+    assert Fresh.__init__ is written
+
+
 def test_mutable_defaults_are_made_anew() -> None:
     first, second = FetchRequest(), FetchRequest()
     first.topics.append(FetchTopic())

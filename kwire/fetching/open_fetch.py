@@ -1,0 +1,90 @@
+"""One fetch while it is being collected: what it holds becomes batches, and those become columns, portion by portion.
+
+Contract: everything in front of damage is handed out first; used by one thread. Made by the fetch collector, which
+loads this module when somebody waits for records: it brings numpy and the codecs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.errors import CorruptRecordError
+from kwire.fetching.damage import CorruptPartitionError
+from kwire.fetching.partition_records import epoch_or_none
+from kwire.fetching.transactions import visible_batches
+from kwire.model import OffsetAndMetadata
+from kwire.protocol.record_batch import Batch, iter_batches
+from kwire.protocol.record_columns import RecordColumns, empty_columns
+from kwire.protocol.records import decode_available
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kwire.fetching.buffer import CompletedFetch
+
+# A well compressed fetch is inflated in portions of about this size, so that it does not multiply in memory.
+PORTION_BYTES = 4 * 1024 * 1024
+
+
+class OpenFetch:
+    """A fetch that is being collected: its batches, the decoded portion, and how far it was handed out."""
+
+    def __init__(self, fetch: CompletedFetch, *, read_committed: bool, check_crcs: bool) -> None:
+        self.fetch = fetch
+        self.position = OffsetAndMetadata(fetch.fetch_offset)
+        self._check_crcs = check_crcs
+        self._error: CorruptRecordError | None = None
+        self._end = self.position
+        self._batches: list[Batch] = []
+        try:
+            # One by one: what lies in front of a damaged batch is good.
+            for batch in visible_batches(self._scan(), fetch.aborted, read_committed=read_committed):
+                self._batches.append(batch)
+        except CorruptRecordError as error:
+            self._error = error
+        self._columns = empty_columns()
+        self._row = 0
+
+    def _scan(self) -> Iterator[Batch]:
+        """All whole, sound batches that reach beyond the fetch offset. The first of a fetch may begin before it."""
+        for batch in iter_batches(self.fetch.records, check_crcs=self._check_crcs):
+            if batch.next_offset > self.fetch.fetch_offset:
+                epoch = epoch_or_none(batch.partition_leader_epoch)
+                self._end = OffsetAndMetadata(batch.next_offset, leader_epoch=epoch)
+                yield batch
+
+    def next_rows(self, max_records: int) -> tuple[RecordColumns, OffsetAndMetadata]:
+        """Up to so many records, and the position behind them. No rows: the fetch is finished.
+
+        Raises:
+            CorruptPartitionError: everything in front of the damage has been handed out.
+        """
+        while self._row >= len(self._columns) and self._batches:
+            self._decode_portion()
+        rows = self._columns.slice(self._row, self._row + max_records)
+        if len(rows):
+            return rows, self._behind(rows)
+        if self._error is not None:
+            raise CorruptPartitionError(self.fetch.topic_partition, self._error, self.position)
+        return rows, self._end
+
+    def advance(self, rows: int, position: OffsetAndMetadata) -> None:
+        self._row += rows
+        self.position = position
+
+    def _decode_portion(self) -> None:
+        decoded = decode_available(self._batches, check_crcs=self._check_crcs, budget_bytes=PORTION_BYTES)
+        if decoded.error is not None:
+            self._error = decoded.error
+            self._batches = []
+        else:
+            self._batches = self._batches[decoded.taken :]
+        self._columns = decoded.columns
+        # Batches are stored whole: the first may begin before the position.
+        self._row = int(decoded.columns.offsets.searchsorted(self.position.offset))
+
+    def _behind(self, rows: RecordColumns) -> OffsetAndMetadata:
+        is_last = self._row + len(rows) == len(self._columns) and not self._batches and self._error is None
+        if is_last:
+            return self._end
+        return OffsetAndMetadata(int(rows.offsets[-1]) + 1, leader_epoch=epoch_or_none(int(rows.leader_epochs[-1])))

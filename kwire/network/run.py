@@ -1,0 +1,93 @@
+"""What the network thread runs: one trio run of one loop, put together here.
+
+Loaded by the network thread itself, as the first thing it does: trio, the managers and the protocol are its world
+alone, so `import kwire` does without them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+import trio
+
+from kwire.assignors.base import Assignor
+from kwire.clock import Backoff, monotonic_ms, wall_clock_ms
+from kwire.config import ConsumerConfig
+from kwire.events import AssignmentView
+from kwire.fetching.buffer import FetchBuffer
+from kwire.mailbox import Mailbox
+from kwire.managers.registry import Environment, RequestManagers
+from kwire.network.client import NetworkClient
+from kwire.network.loop import NetworkLoop, Waker
+from kwire.network.tcp import TcpTransport
+from kwire.network.transport import Transport
+from kwire.subscription.subscription import Subscription
+
+
+def run_until_closed(
+    config: ConsumerConfig,
+    assignors: Sequence[Assignor],
+    mailbox: Mailbox,
+    buffer: FetchBuffer,
+    *,
+    client_id: str,
+    on_started: Callable[[], None],
+) -> None:
+    """Run until the mailbox brings `Close`. `on_started` is called when events are taken, and everything is loaded."""
+
+    async def run() -> None:
+        waker = Waker()
+        mailbox.attach(_from_outside(trio.lowlevel.current_trio_token(), waker.wake))
+        transport = TcpTransport(config.receive_buffer_bytes, config.send_buffer_bytes)
+        loop = make_loop(config, assignors, mailbox, buffer, waker, client_id=client_id, transport=transport)
+        on_started()
+        await loop.run()
+
+    trio.run(run)
+
+
+def make_loop(
+    config: ConsumerConfig,
+    assignors: Sequence[Assignor],
+    mailbox: Mailbox,
+    buffer: FetchBuffer,
+    waker: Waker,
+    *,
+    client_id: str,
+    transport: Transport,
+) -> NetworkLoop:
+    """The loop with its managers and its client. Has to be called inside the trio run."""
+
+    def publish(view: AssignmentView) -> None:
+        mailbox.view = view
+
+    subscription = Subscription(publish, buffer.drop)
+    environment = Environment(
+        deliver=mailbox.deliver,
+        on_data=mailbox.notify,
+        polled_at_ms=lambda: mailbox.polled_at_ms,
+        wall_clock_ms=wall_clock_ms,
+    )
+    managers = RequestManagers(config, assignors, subscription, buffer, environment)
+    client = NetworkClient(
+        config,
+        transport,
+        lambda: managers.metadata.cluster.nodes,
+        waker.wake,
+        client_id=client_id,
+        reconnect_backoff=Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
+        setup_backoff=Backoff(config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms),
+    )
+    managers.metadata.on_rebootstrap.append(client.hang_up)
+    read_committed = bool(config.isolation_level.value)
+    return NetworkLoop(mailbox, managers, client, waker, monotonic_ms, read_committed=read_committed)
+
+
+def _from_outside(token: trio.lowlevel.TrioToken, wake: Callable[[], None]) -> Callable[[], None]:
+    def wake_from_outside() -> None:
+        # The run may have ended between the look at the mailbox and this call: then there is nobody left to wake.
+        with contextlib.suppress(trio.RunFinishedError):
+            token.run_sync_soon(wake, idempotent=True)
+
+    return wake_from_outside

@@ -1,0 +1,64 @@
+"""The memory that payloads are inflated into, one behind the other, so that many batches become one buffer.
+
+It is used again and again: fresh memory has to be mapped page by page, which takes longer than inflating into it, and
+what was just used still lies in the processor's cache. Contract: what `finish` answers is a copy of its own; what is
+kept is bounded. Called by `compression.py` and `record_decoding.py`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kwire.protocol.record_varints import Octets
+
+# Enough for a portion of a fetch (see `fetching/open_fetch.py`) with a large batch at its end.
+_MOST_KEPT_BYTES = 8 * 1024 * 1024
+# Taking and giving back are atomic, and each buffer has its memory to itself: consumers in several threads may share.
+_spare: deque[Octets] = deque(maxlen=2)
+
+
+class InflationBuffer:
+    """Grows as payloads come in; `finish` answers all of them as one stretch of bytes."""
+
+    def __init__(self) -> None:
+        try:
+            self._memory = _spare.pop()
+        except IndexError:
+            self._memory = np.empty(0, dtype=np.uint8)
+        self._used_bytes = 0
+
+    def __len__(self) -> int:
+        return self._used_bytes
+
+    def take(self, inflate: Callable[[memoryview], int], bound_bytes: int) -> None:
+        """Let `inflate` write into `bound_bytes` of room behind what is there, and tell how much it has written.
+
+        When it raises, nothing is taken.
+        """
+        self._make_room(bound_bytes)
+        with self._memory.data as whole, whole[self._used_bytes : self._used_bytes + bound_bytes] as room:
+            self._used_bytes += inflate(room)
+
+    def finish(self) -> bytes:
+        """Everything taken. The buffer is empty then, and its memory free for the next one."""
+        taken = self._memory[: self._used_bytes].tobytes()
+        if len(self._memory) <= _MOST_KEPT_BYTES:
+            _spare.append(self._memory)
+        self._memory = np.empty(0, dtype=np.uint8)
+        self._used_bytes = 0
+        return taken
+
+    def _make_room(self, bound_bytes: int) -> None:
+        needed_bytes = self._used_bytes + bound_bytes
+        if needed_bytes <= len(self._memory):
+            return
+        # Doubling, so that what is copied along stays below what is inflated. Not a bytearray: it would be cleared.
+        larger = np.empty(max(needed_bytes, 2 * self._used_bytes), dtype=np.uint8)
+        larger[: self._used_bytes] = self._memory[: self._used_bytes]
+        self._memory = larger

@@ -1,0 +1,68 @@
+"""Where the suites that read real topics read: a broker of their own, and topics with what each suite needs in them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from kafka_cluster import KafkaCluster
+from kafka_jars import ClusterError
+
+ADMIN_TIMEOUT_S = 120.0
+LOOK_AGAIN_S = 0.1
+MOST_IN_ONE_REQUEST = 1_000  # partitions: a controller writes the whole request as one batch, which is bounded
+# All of Java's compilers, and room for thousands of logs: 10 MiB of index each is address space, yet counts.
+BROKER_SETTINGS = {"log.index.size.max.bytes": "1048576"}
+BROKER_JVM = ("-Xmx2g",)
+
+
+class Place:
+    """A running broker."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+        self._admin = AdminClient({"bootstrap.servers": servers})
+
+    def make(self, topic: str, partitions: int) -> None:
+        """A topic, once each of its partitions is led by somebody."""
+        wanted = NewTopic(topic, partitions, 1)
+        made = self._admin.create_topics(
+            [wanted], operation_timeout=ADMIN_TIMEOUT_S, request_timeout=2 * ADMIN_TIMEOUT_S
+        )
+        made[topic].result(2 * ADMIN_TIMEOUT_S)
+        deadline_s = time.monotonic() + ADMIN_TIMEOUT_S
+        while not self._is_led(topic, partitions):
+            if time.monotonic() > deadline_s:
+                raise ClusterError(f"{topic}: not all partitions have a leader after {ADMIN_TIMEOUT_S:.0f} s")
+            time.sleep(LOOK_AGAIN_S)
+
+    def _is_led(self, topic: str, partitions: int) -> bool:
+        known = self._admin.list_topics(topic, timeout=ADMIN_TIMEOUT_S).topics[topic].partitions.values()
+        return len(known) == partitions and all(partition.leader >= 0 for partition in known)
+
+    def fill(self, topic: str, *, partitions: int, records: int, value_bytes: int) -> None:
+        """So many records into each of the first `partitions` partitions."""
+        producer = Producer(
+            {"bootstrap.servers": self.servers, "linger.ms": 50, "queue.buffering.max.messages": 1_000_000}
+        )
+        value = bytes(value_bytes)
+        for number in range(partitions * records):
+            while True:
+                try:
+                    producer.produce(topic, value, partition=number % partitions)
+                    break
+                except BufferError:
+                    producer.poll(LOOK_AGAIN_S)
+        if left := producer.flush(ADMIN_TIMEOUT_S):
+            raise ClusterError(f"{topic}: {left} records were not written in time")
+
+
+@contextmanager
+def place() -> Iterator[Place]:
+    """A broker for one suite."""
+    with KafkaCluster(settings=BROKER_SETTINGS, jvm_options=BROKER_JVM) as kafka:
+        yield Place(kafka.bootstrap_servers)

@@ -1,0 +1,281 @@
+"""A contender of `scripts/bench throughput`: reads one topic from its start to its end, in a process of its own.
+
+`bench_throughput_reader.py CONTENDER BOOTSTRAP_SERVERS TOPIC RECORDS`; the last line out is JSON. The clock starts with
+the client made and nothing subscribed, as that of Kafka's ConsumerPerformance does, so joining the group is inside. All
+who make a record for each record take key, value, offset and timestamp out of it, in the same loop. Checksums of the
+batches are checked by all; in librdkafka that has to be asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import confluent_kafka
+
+    from kwire import Consumer
+
+POLL_S = 1.0
+POLL_MS = 1000
+PATIENCE_S = 30.0
+BATCH = 10_000
+SOCKET_BUFFER_BYTES = 2 * 1024 * 1024  # what ConsumerPerformance takes
+
+
+class AnyRecord(Protocol):
+    """What the records of kwire, aiokafka and kafka-python have in common."""
+
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+
+
+class StalledError(Exception):
+    """Nothing came for a while, and the topic is not at its end."""
+
+
+class Reading:
+    """What was read, and when."""
+
+    def __init__(self, wanted: int) -> None:
+        self.records = self.size_bytes = self.offsets = self.first_records = 0
+        self._wanted = wanted
+        self._began_s = self._first_s = self._last_s = 0.0
+
+    def begin(self) -> None:
+        """Start the clock."""
+        self._began_s = self._first_s = self._last_s = time.perf_counter()
+
+    def more(self) -> bool:
+        """Whether to go on.
+
+        Raises:
+            StalledError: There should be more, and nothing comes.
+        """
+        if self.records >= self._wanted:
+            return False
+        if time.perf_counter() > self._last_s + PATIENCE_S:
+            raise StalledError(f"nothing came for {PATIENCE_S:.0f} s, after {self.records:,} of {self._wanted:,}")
+        return True
+
+    def add(self, counted: tuple[int, int, int]) -> None:
+        """The records of one poll: how many, their bytes, the sum of their offsets."""
+        records, size_bytes, offsets = counted
+        if not records:
+            return
+        self._last_s = time.perf_counter()
+        if not self.records:
+            self._first_s, self.first_records = self._last_s, records
+        self.records += records
+        self.size_bytes += size_bytes
+        self.offsets += offsets
+
+    def to_json(self) -> dict[str, float]:
+        return {
+            "seconds": self._last_s - self._began_s,
+            "steady_seconds": self._last_s - self._first_s,
+            "steady_records": self.records - self.first_records,
+            "records": self.records,
+            "size_bytes": self.size_bytes,
+            "offsets": self.offsets,
+            "peak_bytes": peak_bytes(),
+        }
+
+
+def touch(records: Iterable[AnyRecord]) -> tuple[int, int, int]:
+    """Take the fields out of every record."""
+    count = size_bytes = offsets = 0
+    timestamp_ms = -1
+    for record in records:
+        key, value, timestamp_ms = record.key, record.value, record.timestamp
+        offsets += record.offset
+        size_bytes += len(value)  # type: ignore[arg-type]  # none is null, and a check would cost all the same
+        if key is not None:
+            size_bytes += len(key)
+        count += 1
+    return count, size_bytes, offsets if timestamp_ms >= 0 or not count else -1
+
+
+# --- the contenders --------------------------------------------------------------------------------------------------
+
+
+def kwire_consumer(bootstrap_servers: str) -> Consumer[bytes, bytes]:
+    from kwire import Consumer
+
+    return Consumer[bytes, bytes](
+        bootstrap_servers=bootstrap_servers,
+        group_id=new_group(),
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_poll_records=BATCH,
+        receive_buffer_bytes=SOCKET_BUFFER_BYTES,
+    )
+
+
+def kwire_columns(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def total(column: pa.ChunkedArray) -> int:
+        return int(pc.sum(column).as_py() or 0)
+
+    with kwire_consumer(bootstrap_servers) as consumer:
+        reading.begin()
+        consumer.subscribe([topic])
+        while reading.more():
+            table = consumer.poll(POLL_S).to_arrow()
+            size_bytes = total(pc.binary_length(table["value"])) + total(pc.binary_length(table["key"]))
+            reading.add((table.num_rows, size_bytes, total(table["offset"])))
+
+
+def kwire_rows(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    with kwire_consumer(bootstrap_servers) as consumer:
+        reading.begin()
+        consumer.subscribe([topic])
+        while reading.more():
+            reading.add(touch(consumer.poll(POLL_S)))
+
+
+def confluent_consumer(bootstrap_servers: str) -> confluent_kafka.Consumer:
+    import confluent_kafka
+
+    return confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": new_group(),
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "queued.min.messages": 1_000_000,
+            "fetch.queue.backoff.ms": 10,
+            "check.crcs": True,
+        }
+    )
+
+
+def confluent_consume(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    consumer = confluent_consumer(bootstrap_servers)
+    reading.begin()
+    consumer.subscribe([topic])
+    while reading.more():
+        count = size_bytes = offsets = 0
+        for message in consumer.consume(BATCH, POLL_S):
+            key, value, _ = message.key(), message.value(), message.timestamp()
+            offsets += message.offset()  # type: ignore[operator]  # as in `touch`
+            size_bytes += len(value)  # type: ignore[arg-type]
+            if key is not None:
+                size_bytes += len(key)
+            count += 1
+        reading.add((count, size_bytes, offsets))
+    consumer.close()
+
+
+def confluent_poll(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    consumer = confluent_consumer(bootstrap_servers)
+    poll = consumer.poll
+    reading.begin()
+    consumer.subscribe([topic])
+    while reading.more():
+        count = size_bytes = offsets = 0
+        # The clock is looked at as often as in the others.
+        while count < BATCH and (message := poll(POLL_S if not count else 0.01)) is not None:
+            key, value, _ = message.key(), message.value(), message.timestamp()
+            offsets += message.offset()  # type: ignore[operator]
+            size_bytes += len(value)  # type: ignore[arg-type]
+            if key is not None:
+                size_bytes += len(key)
+            count += 1
+        reading.add((count, size_bytes, offsets))
+    consumer.close()
+
+
+def kafka_python(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    import kafka
+
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=bootstrap_servers,
+        group_id=new_group(),
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_poll_records=BATCH,
+        receive_buffer_bytes=SOCKET_BUFFER_BYTES,
+        check_crcs=True,
+    )
+    reading.begin()
+    consumer.subscribe([topic])
+    while reading.more():
+        for records in consumer.poll(timeout_ms=POLL_MS).values():
+            reading.add(touch(records))
+    consumer.close()
+
+
+def aiokafka(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    asyncio.run(aiokafka_rows(bootstrap_servers, topic, reading))
+
+
+async def aiokafka_rows(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    import aiokafka as library
+
+    consumer = library.AIOKafkaConsumer(
+        bootstrap_servers=bootstrap_servers,
+        group_id=new_group(),
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_poll_records=BATCH,
+        check_crcs=True,
+    )
+    await consumer.start()
+    reading.begin()
+    consumer.subscribe([topic])
+    while reading.more():
+        for records in (await consumer.getmany(timeout_ms=POLL_MS)).values():
+            reading.add(touch(records))
+    await consumer.stop()
+
+
+CONTENDERS: dict[str, Callable[[str, str, Reading], None]] = {
+    "kwire-columns": kwire_columns,
+    "kwire-rows": kwire_rows,
+    "confluent-consume": confluent_consume,
+    "confluent-poll": confluent_poll,
+    "aiokafka": aiokafka,
+    "kafka-python": kafka_python,
+}
+
+
+def peak_bytes() -> int:
+    """This process's own peak: the system's account of a child begins with the memory of its parent."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except FileNotFoundError:
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return used if sys.platform == "darwin" else used * 1024
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
+def new_group() -> str:
+    return f"bench-{uuid4().hex[:12]}"
+
+
+def main() -> None:
+    contender, bootstrap_servers, topic, records = sys.argv[1:]
+    reading = Reading(int(records))
+    CONTENDERS[contender](bootstrap_servers, topic, reading)
+    print(json.dumps(reading.to_json()))
+
+
+if __name__ == "__main__":
+    main()

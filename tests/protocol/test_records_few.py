@@ -1,0 +1,133 @@
+"""Few records are decoded in another way than many: what comes out is the same, damage included."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.errors import CorruptRecordError
+from kwire.protocol import record_decoding
+from kwire.protocol.record_few import MOST_RECORDS, few_columns
+from kwire.protocol.records import Batch, RecordColumns, decode_columns, iter_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.record_batches import batch
+else:
+    from record_batches import batch
+
+LOG_APPEND_TIME = 0x08
+HEADER_BYTES = 61
+
+
+def facts(columns: RecordColumns) -> list[object]:
+    numbers = (columns.offsets, columns.timestamps, columns.timestamp_types, columns.leader_epochs)
+    lengths = (columns.key_lengths, columns.value_lengths)
+    kinds = [column.dtype for column in (*numbers, *lengths, columns.key_starts, columns.value_starts)]
+    told = [column.tolist() for column in (*numbers, *lengths)]
+    return [*told, kinds, columns.keys(), columns.values(), columns.headers(), columns.headers_at is None]
+
+
+def outcome(batches: Sequence[Batch]) -> list[object]:
+    try:
+        return facts(decode_columns(batches))
+    except CorruptRecordError as error:
+        return [str(error)]
+
+
+def both_ways(batches: Sequence[Batch], monkeypatch: pytest.MonkeyPatch) -> tuple[list[object], list[object]]:
+    few = outcome(batches)
+    with monkeypatch.context() as patch:
+        patch.setattr(record_decoding, "MOST_RECORDS", 0)
+        return few, outcome(batches)
+
+
+def taken(batches: Sequence[Batch]) -> bool:
+    """Whether the short way is one for these."""
+    return few_columns(batches[0].data, [(each, each.payload_start, each.end) for each in batches]) is not None
+
+
+def record(body: bytes) -> bytes:
+    return bytes([len(body) << 1]) + body
+
+
+def with_payload(payload: bytes, count: int, attributes: int = 0) -> list[Batch]:
+    """One batch around these bytes, its checksum not to be looked at."""
+    head = batch(7, attributes=attributes)[:HEADER_BYTES]
+    head = head[:8] + (HEADER_BYTES - 12 + len(payload)).to_bytes(4, "big") + head[12:57] + count.to_bytes(4, "big")
+    return list(iter_batches(memoryview(head + payload), check_crcs=False))
+
+
+@pytest.mark.parametrize("attributes", [0, LOG_APPEND_TIME])
+@pytest.mark.parametrize("size_bytes", [0, 1, 63, 64, 5_000, 2_000_000])
+def test_values_of_all_sizes(monkeypatch: pytest.MonkeyPatch, attributes: int, size_bytes: int) -> None:
+    values = {5: bytes(size_bytes), 6: b"", 100: b"x"}
+    data = batch(5, 6, attributes=attributes, values=values) + batch(100, values=values, epoch=9)
+    batches = list(iter_batches(memoryview(data)))
+    assert taken(batches)
+    few, many = both_ways(batches, monkeypatch)
+    assert few == many
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        bytes((0, 0, 0, 1, 1, 0)),  # neither key nor value
+        bytes((0, 3, 5, 4, 65, 66, 2, 67, 0)),  # earlier than the batch, and in front of it; a key
+        bytes((9, 0x80, 0x01, 0xFE, 0xFF, 0x7F, 1, 0, 0)),  # attributes without a meaning, longer deltas
+        bytes((0, 0, 0, 0x81, 0x01, 0x87, 0x02, 0)),  # lengths below -1 are null, too
+        bytes((0, 0x80, 0, 0, 1, 1, 0)),  # a padded number
+    ],
+)
+def test_fields_of_all_kinds(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+    batches = with_payload(record(body) * 2, 2)
+    assert taken(batches)
+    few, many = both_ways(batches, monkeypatch)
+    assert few == many
+    assert len(few) > 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        bytes((0, 0, 0, 1, 1, 2, 2, 65, 2, 66)),  # a header
+        bytes((0, 0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 0, 1, 1, 0)),  # 64 bits of time
+        bytes((0, 0, 0x80, 0x80, 0x80, 0x80, 0x00, 1, 1, 0)),  # five bytes
+    ],
+)
+def test_what_is_not_ordinary_goes_the_other_way(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+    batches = with_payload(record(body), 1)
+    assert not taken(batches)
+    few, many = both_ways(batches, monkeypatch)
+    assert few == many
+    assert len(few) > 1
+
+
+def test_every_damage_of_a_byte_is_told_in_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    payload = record(bytes((0, 2, 0, 4, 65, 66, 6, 67, 68, 69, 0))) + record(bytes((0, 0, 2, 1, 2, 70, 0)))
+    refused = 0
+    for place, byte in product(range(len(payload)), (0, 1, 2, 3, 0x0E, 0x7F, 0x80, 0xFF)):
+        damaged = with_payload(payload[:place] + bytes([byte]) + payload[place + 1 :], 2)
+        few, many = both_ways(damaged, monkeypatch)
+        assert few == many, f"byte {place} is {byte}"
+        refused += len(few) == 1
+    assert refused > len(payload)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, MOST_RECORDS])
+def test_a_count_that_is_wrong_is_told_in_the_same_words(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    payload = record(bytes((0, 0, 0, 1, 1, 0))) * 3
+    few, many = both_ways(with_payload(payload, count), monkeypatch)
+    assert few == many
+    assert len(few) == 1
+
+
+def test_times_and_offsets_that_wrap_around_go_the_other_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    (hostile,) = with_payload(record(bytes((0, 2, 2, 1, 1, 0))), 1)
+    wrapping = [hostile._replace(base_timestamp=2**63 - 1)]
+    assert not taken(wrapping)
+    few, many = both_ways(wrapping, monkeypatch)
+    assert few == many

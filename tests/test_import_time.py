@@ -1,0 +1,94 @@
+"""What `import kwire` loads, and what it leaves for later. Times differ from machine to machine, so the modules count.
+
+`import kwire` brings what users name. The network thread loads its own world when it starts, and decoding comes while
+the first records are on their way.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kwire
+
+# Packages that take long to load, or that only some calls need.
+HEAVY = ("construct", "cramjam", "google_crc32c", "numpy", "pyarrow", "trio", "typer")
+NEVER_NEEDED = ("asyncio", "difflib", "pdb", "rich", "socket", "ssl", "subprocess", "unittest")
+NETWORK_SIDE = ("kwire.assignors", "kwire.cluster", "kwire.managers", "kwire.network.run", "kwire.protocol")
+
+
+def loaded_by(code: str) -> frozenset[str]:
+    """The modules that a fresh interpreter has after the code."""
+    script = f"{code}\nimport sys\nprint(*sys.modules, sep='\\n')"
+    # -S: what the environment's .pth files import is not ours. They may also be how kwire is found.
+    path = [str(Path(kwire.__file__).parents[1]), *sys.path]
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {path!r}\n{script}"]
+    return frozenset(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
+@pytest.fixture(scope="module")
+def imported() -> frozenset[str]:
+    return loaded_by("import kwire")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", [*HEAVY, *NEVER_NEEDED, *NETWORK_SIDE])
+def test_importing_kwire_does_without(imported: frozenset[str], module: str) -> None:
+    assert "kwire.consumer.sync" in imported
+    assert module not in imported
+
+
+@pytest.mark.slow
+def test_the_network_thread_needs_no_numpy() -> None:
+    """It looks at the headers of batches only. numpy is loaded by the application thread, while that waits."""
+    imported = loaded_by("import kwire.network.run")
+    assert "trio" in imported
+    assert imported.isdisjoint({"numpy", "cramjam", "google_crc32c"})
+
+
+@pytest.mark.slow
+def test_a_member_that_does_not_lead_a_sticky_group_needs_no_numpy() -> None:
+    imported = loaded_by(
+        "from kwire.assignors import resolve\n"
+        "for assignor in resolve(['sticky', 'cooperative-sticky']):\n"
+        "    assignor.subscription_user_data(['topic'], [], 1)"
+    )
+    assert "kwire.assignors.sticky" in imported
+    assert imported.isdisjoint({"numpy", "kwire.assignors.best_plan"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("timeout", "loads"), [(0.0, False), (0.01, True)])
+def test_waiting_for_records_loads_what_decodes_them(timeout: float, loads: bool) -> None:
+    """Otherwise the first records would wait for numpy. Who does not want to wait, must not wait for this either."""
+    imported = loaded_by(
+        "import contextlib, kwire\n"
+        "from kwire.errors import BootstrapError\n"
+        "with contextlib.suppress(BootstrapError):\n"
+        "    with kwire.Consumer('topic', bootstrap_servers='127.0.0.1:1', group_id='group') as consumer:\n"
+        f"        consumer.poll({timeout})"
+    )
+    decoding = {"numpy", "google_crc32c", "kwire.fetching.open_fetch"}
+    assert decoding <= imported if loads else imported.isdisjoint(decoding)
+
+
+def test_all_public_names_are_there_without_being_asked_for() -> None:
+    """No lazy attributes: what an editor, `dir()` and a type checker see is what there is."""
+    assert set(kwire.__all__) <= set(vars(kwire))
+
+
+@pytest.mark.slow
+def test_arrow_columns_are_made_without_pandas() -> None:
+    """`pa.array` of a numpy array imports pandas where it is installed: 0.3 s in the first `to_arrow()`."""
+    tests = Path(__file__).parent / "fetching"
+    imported = loaded_by(
+        f"import sys; sys.path.insert(0, {str(tests)!r})\n"
+        "from test_columns import ROWS, chunk_of\n"
+        "from kwire.fetching.columns import Records\n"
+        "assert Records([chunk_of(ROWS)]).to_arrow().num_rows == len(ROWS)"
+    )
+    assert "pyarrow" in imported
+    assert "pandas" not in imported
