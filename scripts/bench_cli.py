@@ -1,6 +1,7 @@
 """`scripts/bench SUITE`: measures kwire against others, in one run, in turns; prints a table, and JSON with --json.
 
-Exit codes: 0 measured, and every target met; 1 a target was missed, or it could not be measured; 2 wrong usage.
+Exit codes: 0 measured; 1 a target of `codec`, `rebalance` or `throughput` was missed, an answer was wrong, or it could
+not be measured; 2 wrong usage.
 """
 
 from __future__ import annotations
