@@ -135,7 +135,7 @@ class FetchManager:
 
     def _take_changes(self, now_ms: float) -> None:
         touched, self._subscription.touched = self._subscription.touched, set()
-        for tp in touched:
+        for tp in sorted(touched):  # a set has another order in each process; requests shall not
             partition = self._subscription.partitions.get(tp)
             if partition is None or not partition.fetchable(now_ms):
                 self._move(tp, None, None)
