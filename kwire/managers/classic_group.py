@@ -34,7 +34,7 @@ from kwire.managers.classic_requests import (
     read_subscriptions,
     sync_request,
 )
-from kwire.managers.find_coordinator import FindCoordinatorManager
+from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.leaving import Leaving
 from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity, match_pattern, warn_of_overdue_poll
 from kwire.managers.metadata import MetadataManager
@@ -52,7 +52,6 @@ log = logging.getLogger(__name__)
 # Java: the broker answers a join when the rebalance timeout ends; this leaves the answer time to travel.
 JOIN_GRACE_MS = 5_000.0
 
-_COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _MEMBERSHIP_LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 _NOTHING_UNDER_WAY = frozenset({ClassicState.UNJOINED, ClassicState.PARTITIONS_REVOKED})
 _CALLING_BACK = frozenset({ClassicState.REVOKING_PARTITIONS, ClassicState.ASSIGNING_PARTITIONS})
@@ -86,7 +85,7 @@ class ClassicGroupManager:
         self._machine: Machine[ClassicState, ClassicEvent, ClassicEffect] = Machine(CLASSIC_GROUP, _log_row)
         self._identity = GroupIdentity(config.group_id or "", group_instance_id=config.group_instance_id)
         self._request = RequestState(backoff)
-        self._leaving = Leaving(coordinator, backoff)
+        self.leaving = Leaving(coordinator, backoff)
         self._outgoing: list[AnyUnsentRequest] = []
         self._attempt = 0
         self._polled = False
@@ -190,13 +189,6 @@ class ClassicGroupManager:
             self._leaves_for_good = leave_group is True
             self.leave("the consumer was closed")
 
-    @property
-    def has_left(self) -> bool:
-        return self._leaving.idle
-
-    def poll_leaving(self, now_ms: float) -> PollResult:
-        return self._leaving.poll(now_ms)
-
     def rejoin_needed(self, reason: str) -> None:
         """Give back what is owned and join again, now or as soon as the rebalance under way is through."""
         if self.state is ClassicState.UNJOINED:
@@ -219,7 +211,7 @@ class ClassicGroupManager:
     def on_heartbeat_error(self, code: ErrorCode, now_ms: float) -> None:
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             self.on_group_rebalancing("the group is rebalancing")
-        elif code in _COORDINATOR_MOVED:
+        elif code in COORDINATOR_MOVED:
             self._coordinator.lost(error_for(code, "heartbeat"))
         elif code in _MEMBERSHIP_LOST:
             self.on_membership_lost(code)
@@ -285,7 +277,7 @@ class ClassicGroupManager:
         if self.state is ClassicState.PARTITIONS_REVOKED and self._fatal is None:
             wake_at_ms = self._maybe_join(now_ms)
         requests, self._outgoing = self._outgoing, []
-        farewell = self._leaving.poll(now_ms)
+        farewell = self.leaving.poll(now_ms)
         return PollResult(farewell.requests + requests, min(wake_at_ms, farewell.wake_at_ms))
 
     def _maybe_begin(self) -> None:
@@ -328,7 +320,7 @@ class ClassicGroupManager:
             self._refuse(error)
             return
         attempt = self._start_attempt()
-        self._leaving.take_back()
+        self.leaving.take_back()
         self._rejoin_wanted = False
         self._request.sent()
         self._fire(ClassicEvent.JOIN_SENT)
@@ -469,7 +461,7 @@ class ClassicGroupManager:
             self._request.again(now_ms)
             self._fire(failed)
         elif code.retriable:
-            if code in _COORDINATOR_MOVED:
+            if code in COORDINATOR_MOVED:
                 self._coordinator.lost(error)
             self._request.failed(now_ms)
             self._fire(failed)
@@ -562,7 +554,7 @@ class ClassicGroupManager:
         if identity.member_id and not keeps_place:
             # An open join blocks the coordinator's connection, perhaps until the rebalance timeout: go around it.
             channel = Channel.CONTROL if self.blocks_coordinator else None
-            self._leaving.say(partial(leave_request, identity, self._reason), channel=channel, reply=reply)
+            self.leaving.say(partial(leave_request, identity, self._reason), channel=channel, reply=reply)
         elif reply is not None:
             reply.succeed(None)
 

@@ -32,8 +32,7 @@ class ClassicHoldings:
     # --- before a join --------------------------------------------------------------------------------------
 
     def give_up_before_join(self) -> None:
-        """Under the eager protocol everything; under the cooperative one what is of topics no longer wanted."""
-        self.giving_up = self._unwanted() if self._cooperative else self.owned
+        self.giving_up = self._surplus()
 
     def give_up_all(self) -> None:
         self.giving_up = self.owned
@@ -46,7 +45,11 @@ class ClassicHoldings:
     @property
     def must_give_up(self) -> bool:
         """Whether a member that is about to join still has what it must not have then."""
-        return bool(self._unwanted() if self._cooperative else self.owned)
+        return bool(self._surplus())
+
+    def _surplus(self) -> Partitions:
+        """Under the eager protocol everything; under the cooperative one what is of topics no longer wanted."""
+        return self._unwanted() if self._cooperative else self.owned
 
     def _unwanted(self) -> Partitions:
         return frozenset(tp for tp in self.owned if tp.topic not in self._subscription.topics)

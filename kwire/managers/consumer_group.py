@@ -88,7 +88,7 @@ class ConsumerGroupManager:
         self._names = TopicNames(metadata, backoff)
         self._reconciler = Reconciler(subscription, deliver)
         self._schedule = HeartbeatSchedule(backoff)
-        self._leaving = Leaving(coordinator, backoff)
+        self.leaving = Leaving(coordinator, backoff)
         self._epoch = NO_GENERATION
         self._wishes = Wishes((), None)
         self._polled = False
@@ -174,13 +174,8 @@ class ConsumerGroupManager:
             return
         self._leaves_for_good = leave_group is True
         self.leave("the consumer was closed")
-
-    @property
-    def has_left(self) -> bool:
-        return self._leaving.idle
-
-    def poll_leaving(self, now_ms: float) -> PollResult:
-        return self._poll_heartbeat(now_ms) if self.state is MemberState.LEAVING else self._leaving.poll(now_ms)
+        if self.state is MemberState.LEAVING and self._coordinator.destination is not None:
+            self._say_farewell()
 
     def _leave(self) -> None:
         self._fire(MemberEvent.LEAVE_WANTED)
@@ -214,7 +209,7 @@ class ConsumerGroupManager:
     def poll(self, now_ms: float) -> PollResult:
         overdue_at_ms = self._watch_poll_timer(now_ms)
         self._advance()
-        farewell = self._leaving.poll(now_ms)
+        farewell = self.leaving.poll(now_ms)
         heartbeat = self._poll_heartbeat(now_ms)
         if heartbeat.requests:
             self._advance()  # an acknowledgement is out, and there was more to do
@@ -284,7 +279,7 @@ class ConsumerGroupManager:
             return PollResult([])
         if self.state is MemberState.LEAVING:
             self._say_farewell()
-            return self._leaving.poll(now_ms)
+            return self.leaving.poll(now_ms)
         if self._schedule.in_flight:
             return PollResult([])
         has_news = self._update_wishes() and not self._heartbeats.knows(self._wishes)
@@ -297,7 +292,7 @@ class ConsumerGroupManager:
         self._schedule.sent(now_ms)
         self._is_known = True
         if self.state is MemberState.JOINING:
-            self._leaving.take_back()
+            self.leaving.take_back()
             request = self._heartbeats.join(self._wishes)
         else:
             acknowledging = self.state is MemberState.ACKNOWLEDGING
@@ -311,7 +306,7 @@ class ConsumerGroupManager:
     def _say_farewell(self) -> None:
         reply, self._leave_reply = self._leave_reply, None
         request = self._heartbeats.leave(for_good=self._leaves_for_good)
-        self._leaving.say(lambda _version: request, reply=reply)
+        self.leaving.say(lambda _version: request, reply=reply)
         self._schedule.reset()
         self._is_known = False
         self._fire(MemberEvent.LEAVE_SENT_OVERDUE if self._overdue else MemberEvent.LEAVE_SENT)

@@ -17,6 +17,8 @@ from kwire.states.machine import Machine
 
 GROUP_KEY_TYPE = 0  # FindCoordinator v1: 0 group, 1 transaction, 2 share
 BATCHED_VERSION = 4  # KIP-699: from here on a list of keys is asked for
+COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+"""What any group API answers when the coordinator has to be looked for again."""
 SERVED_MS = 5_000.0  # a coordinator that was of use for this long is looked for at once when it is lost
 
 

@@ -15,7 +15,7 @@ from kwire.clock import NEVER_MS, Backoff
 from kwire.errors import KafkaError
 from kwire.events import Reply
 from kwire.managers.base import RequestState
-from kwire.managers.find_coordinator import FindCoordinatorManager
+from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.unsent import Channel, Destination, PollResult, UnsentRequest
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.consumer_group_heartbeat import (
@@ -31,8 +31,6 @@ PATIENCE_MS = 2_000.0  # for a second try: whoever closes a consumer of a cluste
 
 Request: TypeAlias = LeaveGroupRequest | ConsumerGroupHeartbeatRequest
 Answer: TypeAlias = LeaveGroupResponse | ConsumerGroupHeartbeatResponse
-
-_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 class _Farewell:
@@ -113,7 +111,7 @@ class Leaving:
             self._end(farewell)
             return
         error = error_for(code, "leaving the group")
-        if code in _MOVED:
+        if code in COORDINATOR_MOVED:
             self._coordinator.lost(error)
         self._failed(farewell, error, now_ms)
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from kwire.config import ConsumerConfig
 from kwire.errors import KafkaError
 from kwire.events import Reply
+from kwire.managers.leaving import Leaving
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import Channel, Destination, PollResult
 from kwire.protocol.error_codes import ErrorCode
@@ -40,6 +41,9 @@ class GroupIdentity(NamedTuple):
 
 class Membership(Protocol):
     """A member of a group, whatever the protocol."""
+
+    leaving: Leaving
+    """Farewells to the coordinator; at the end of the consumer it alone is polled."""
 
     def identity(self) -> GroupIdentity: ...
 
@@ -81,16 +85,7 @@ class Membership(Protocol):
         ...
 
     def close(self, *, leave_group: bool | None) -> None:
-        """Leave at the end of the consumer (KIP-1092); `poll_leaving` tells the coordinator."""
-        ...
-
-    def poll_leaving(self, now_ms: float) -> PollResult:
-        """Farewells alone: nothing that would make a member again."""
-        ...
-
-    @property
-    def has_left(self) -> bool:
-        """Whether every farewell has been answered, or given up."""
+        """Leave at the end of the consumer (KIP-1092); `leaving` tells the coordinator."""
         ...
 
     def on_membership_lost(self, code: ErrorCode) -> None: ...

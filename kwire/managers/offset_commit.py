@@ -25,7 +25,7 @@ from kwire.errors import (
 from kwire.events import Commit, CommitAsync, CommitCompleted, Reply
 from kwire.managers.auto_commit import AutoCommitTimer
 from kwire.managers.base import Deliver, RequestState
-from kwire.managers.find_coordinator import FindCoordinatorManager
+from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.membership import GroupIdentity, Membership, around_open_join
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
 from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata, TopicPartition
@@ -52,7 +52,7 @@ _LOST = frozenset(
         ErrorCode.FENCED_INSTANCE_ID,
     }
 )
-_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
+_MOVED = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
 
 
 class _PendingCommit:

@@ -11,7 +11,7 @@ from kwire.clock import NEVER_MS, Backoff
 from kwire.errors import KafkaError, TopicAuthorizationError
 from kwire.events import GetCommitted, Reply
 from kwire.managers.base import RequestState
-from kwire.managers.find_coordinator import FindCoordinatorManager
+from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.membership import GroupIdentity, Membership, around_open_join
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
 from kwire.model import OffsetAndMetadata, TopicPartition
@@ -32,7 +32,6 @@ OnFailed: TypeAlias = Callable[[KafkaError], None]
 GROUPS_VERSION = 8  # KIP-709: from here on the request names many groups
 REQUIRE_STABLE_VERSION = 7  # KIP-447
 MAX_VERSION = 9  # v10 names topics by id alone
-_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
 
@@ -147,7 +146,7 @@ class OffsetFetchManager:
         code = ErrorCode.of(whole.error_code)
         if code is not ErrorCode.NONE:
             error = error_for(code, f"fetching committed offsets of group {self._group_id}")
-            if code in _MOVED:
+            if code in COORDINATOR_MOVED:
                 self._coordinator.lost(error)
             self._retry(lookup, error, now_ms, again=identity.is_member and self._is_epoch_error(code, identity))
             return

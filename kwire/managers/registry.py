@@ -148,9 +148,7 @@ class RequestManagers:
 
     def poll_leaving(self, now_ms: float) -> PollResult:
         """The same of the farewells alone."""
-        farewell = self.membership.poll_leaving(now_ms)
-        lookup = self.coordinator.poll(now_ms)
-        return PollResult(farewell.requests + lookup.requests, min(farewell.wake_at_ms, lookup.wake_at_ms))
+        return self._poll((self.membership.leaving, self.coordinator), now_ms)
 
     def _poll(self, managers: Iterable[RequestManager], now_ms: float) -> PollResult:
         requests: list[AnyUnsentRequest] = []

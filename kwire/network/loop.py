@@ -107,7 +107,7 @@ class NetworkLoop:
         unanswered = {id(request): request for request in managers.fetch.poll_on_close()}
         self._client.send([_watched(request, unanswered) for request in unanswered.values()], self._now_ms())
         await self._until(
-            lambda: not unanswered and managers.membership.has_left, managers.poll_leaving, close.deadline_ms
+            lambda: not unanswered and managers.membership.leaving.idle, managers.poll_leaving, close.deadline_ms
         )
         managers.coordinator.close()
 

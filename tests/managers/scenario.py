@@ -182,7 +182,7 @@ class Scenario:
     def leave_at_the_end(self, leave_group: bool | None) -> list[AnyUnsentRequest]:
         """What the membership has to say when the consumer is closed."""
         self.managers.membership.close(leave_group=leave_group)
-        farewell = self.managers.membership.poll_leaving(self.now_ms).requests
+        farewell = self.managers.membership.leaving.poll(self.now_ms).requests
         self.unanswered += farewell
         return farewell
 
