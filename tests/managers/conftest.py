@@ -8,23 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.managers.scenario import Scenario
+    from tests.managers.scenario import Scenario, all_at_rest
 else:
-    from scenario import Scenario
+    from scenario import Scenario, all_at_rest
 
 
 @pytest.fixture
 def make_scenario() -> Iterator[Callable[..., Scenario]]:
     """Makes scenarios with the settings it is given; at the end of the test none of them may spin."""
-    made: list[Scenario] = []
-
-    def make(**settings: object) -> Scenario:
-        made.append(Scenario(**settings))
-        return made[-1]
-
-    yield make
-    for scenario in made:
-        scenario.assert_at_rest()
+    with all_at_rest(Scenario) as make:
+        yield make
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ requests that come out, answers or fails them, and lets time pass. Nothing here 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 from kwire.assignors import resolve
@@ -80,6 +81,7 @@ from kwire.subscription.subscription import Subscription
 
 T = TypeVar("T")
 E = TypeVar("E")
+S = TypeVar("S", bound="Scenario")
 
 GROUP = "billing"
 BROKERS = (1, 2, 3)
@@ -439,6 +441,20 @@ class Scenario:
         self.post(Assign(frozenset(partitions), Reply()), *seeks)
         self.serve()
         assert self.pending(FetchRequest)
+
+
+@contextmanager
+def all_at_rest(kind: Callable[..., S]) -> Iterator[Callable[..., S]]:
+    """Makes scenarios with the settings it is given; at the end none of them may spin."""
+    made: list[S] = []
+
+    def make(**settings: object) -> S:
+        made.append(kind(**settings))
+        return made[-1]
+
+    yield make
+    for scenario in made:
+        scenario.assert_at_rest()
 
 
 def brokers() -> list[MetadataResponseBroker]:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from kwire.events import CallbackCompleted, CallbackKind, Reply, RunCallback, Unsubscribe
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -25,8 +24,10 @@ from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespon
 from kwire.states.classic_group import ClassicState
 
 if TYPE_CHECKING:
+    from tests.managers.application_model import ApplicationModel
     from tests.managers.scenario import OTHER_MEMBER, Scenario, assignment
 else:
+    from application_model import ApplicationModel
     from scenario import OTHER_MEMBER, Scenario, assignment
 
 pytestmark = pytest.mark.slow
@@ -39,7 +40,7 @@ targets = st.frozensets(st.sampled_from(PARTITIONS))
 group_requests = st.sampled_from(GROUP_REQUESTS)
 
 
-class ClassicGroupMachine(RuleBasedStateMachine):
+class ClassicGroupMachine(ApplicationModel):
     """One member that is never the leader, its application, and the coordinator's idea of both."""
 
     strategy = "range"
@@ -58,41 +59,6 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         self.target: frozenset[TopicPartition] = frozenset(PARTITIONS[:2])
         self.subscribe()
         self.settle()
-
-    # --- the application ------------------------------------------------------------------------------------
-
-    @precondition(lambda self: not self.subscribed)
-    @rule()
-    def subscribe(self) -> None:
-        self.scenario.subscribe("orders")
-        self.subscribed = True
-
-    @precondition(lambda self: self.subscribed)
-    @rule()
-    def unsubscribe(self) -> None:
-        # As `Consumer.unsubscribe`: callbacks that wait are thrown away, and what was had is given up.
-        self.scenario.events.clear()
-        self.assigned.clear()
-        self.scenario.post(Unsubscribe(Reply()))
-        self.subscribed = False
-
-    @precondition(lambda self: self.subscribed)
-    @rule()
-    def poll(self) -> None:
-        self.scenario.poll()
-
-    @precondition(lambda self: self.scenario.callbacks)
-    @rule()
-    def run_callback(self) -> None:
-        self.scenario.polled_at_ms = self.scenario.now_ms
-        callback = self.scenario.take_event(RunCallback)
-        if callback.kind is CallbackKind.ASSIGNED:
-            assert not callback.partitions & self.assigned
-            self.assigned |= callback.partitions
-        else:
-            assert callback.partitions <= self.assigned
-            self.assigned -= callback.partitions
-        self.scenario.post(CallbackCompleted(callback.attempt))
 
     # --- the coordinator ------------------------------------------------------------------------------------
 

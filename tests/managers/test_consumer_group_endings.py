@@ -35,8 +35,10 @@ from kwire.states.consumer_group import MemberState
 
 if TYPE_CHECKING:
     from tests.managers.consumer_scenario import HEARTBEAT, ConsumerScenario, assignment, heartbeats, owned, said
+    from tests.managers.scenario import all_at_rest
 else:
     from consumer_scenario import HEARTBEAT, ConsumerScenario, assignment, heartbeats, owned, said
+    from scenario import all_at_rest
 
 O0 = TopicPartition("orders", 0)
 O1 = TopicPartition("orders", 1)
@@ -49,15 +51,8 @@ Make = Callable[..., ConsumerScenario]
 @pytest.fixture
 def make() -> Iterator[Make]:
     """Makes scenarios; at the end of the test none of them may spin."""
-    made: list[ConsumerScenario] = []
-
-    def make_one(**settings: object) -> ConsumerScenario:
-        made.append(ConsumerScenario(**settings))
-        return made[-1]
-
-    yield make_one
-    for scenario in made:
-        scenario.assert_at_rest()
+    with all_at_rest(ConsumerScenario) as make_one:
+        yield make_one
 
 
 @pytest.fixture

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
         said,
         topic_id,
     )
+    from tests.managers.scenario import all_at_rest
 else:
     from consumer_scenario import HEARTBEAT, INTERVAL_MS, ConsumerScenario, assignment, ids, owned, said, topic_id
+    from scenario import all_at_rest
 
 O0 = TopicPartition("orders", 0)
 O1 = TopicPartition("orders", 1)
@@ -43,15 +45,8 @@ Make = Callable[..., ConsumerScenario]
 @pytest.fixture
 def make() -> Iterator[Make]:
     """Makes scenarios; at the end of the test none of them may spin."""
-    made: list[ConsumerScenario] = []
-
-    def make_one(**settings: object) -> ConsumerScenario:
-        made.append(ConsumerScenario(**settings))
-        return made[-1]
-
-    yield make_one
-    for scenario in made:
-        scenario.assert_at_rest()
+    with all_at_rest(ConsumerScenario) as make_one:
+        yield make_one
 
 
 @pytest.fixture
