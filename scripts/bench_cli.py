@@ -18,6 +18,7 @@ import bench_codec
 import bench_latency
 import bench_memory
 import bench_rebalance
+import bench_rebalance_report
 import bench_scale
 import bench_startup
 import bench_throughput
@@ -66,8 +67,8 @@ def rebalance(chosen: argparse.Namespace) -> Outcome:
     if chosen.logs is not None:
         chosen.logs.mkdir(parents=True, exist_ok=True)
     results = bench_rebalance.run(rounds=chosen.rounds, chosen=settings, logs=chosen.logs)
-    bench_rebalance.print_table(results, Console(width=TABLE_WIDTH))
-    return [result.to_json() for result in results], bench_rebalance.misses(results)
+    bench_rebalance_report.print_table(results, Console(width=TABLE_WIDTH))
+    return [result.to_json() for result in results], bench_rebalance_report.misses(results)
 
 
 def throughput(chosen: argparse.Namespace) -> Outcome:
@@ -123,7 +124,7 @@ def parser() -> argparse.ArgumentParser:
     codec.add_argument("--rounds", type=int, default=7, help=f"turns of each contestant, at least {LEAST_ROUNDS} (7)")
     codec.add_argument("--seconds", type=float, default=0.3, help="length of a turn (0.3)")
     rebalance = suites.add_parser("rebalance", help="a member joins, leaves, is killed; against Java and librdkafka")
-    rebalance.add_argument("--rounds", type=int, default=9, help="how often each event is timed (9: half an hour)")
+    rebalance.add_argument("--rounds", type=int, default=9, help="how often each event is timed (9: 25 minutes)")
     rebalance.add_argument("--only", default="", metavar="TEXT", help="settings with this in their title")
     rebalance.add_argument("--logs", type=Path, metavar="DIRECTORY", help="what kwire's members log; costs time")
     throughput = suites.add_parser("throughput", help="whole topics, against Java, librdkafka, aiokafka, kafka-python")

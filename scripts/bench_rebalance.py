@@ -1,49 +1,59 @@
 """`scripts/bench rebalance`: how long partitions stand still when a member joins, leaves or is killed.
 
-Real broker, records flowing to all partitions. Each library has a group and a topic of its own; the events are timed in
-one group after the other and round by round (A B C, A B C, ...), and the groups whose turn it is not are idle. What a
-rebalance mostly waits for is the next heartbeat, so the moment of each event within the heartbeat interval is chosen,
-evenly over the rounds and in each round the same for every library. So rounds differ by seconds, and libraries within a
-round by milliseconds: what counts is the median over the rounds of one library's time to another's in the same round.
+Real broker, records flowing to all partitions. In each setting every library has a group and a topic of its own. Joins
+are timed in one group after the other, then leaves; kills, which are nearly all waiting for the session to end, in the
+groups of all libraries at once. Settings in which everything takes seconds run at the same time and share a stage:
+while sessions end in one, another has its joins and leaves, still one by one, and nothing else takes place. A setting
+with quick heartbeats has the machine for itself.
+
+What a rebalance mostly waits for is the next heartbeat. So rounds are made to differ by seconds, and libraries within a
+round by milliseconds: the moment of each event is chosen by the heartbeats that members really send, as seen by the
+broker (`bench_rebalance_tap`), evenly over the rounds and in each round the same for every library. A join or a leave
+comes when the slowest of the members that stay has a chosen time left until its next heartbeat is due, a kill when the
+victim has (its session is counted from its last heartbeat). What that time was in the end is in the JSON file, as
+`left_ms`. The survivors of a death hear of it with their next heartbeats: how those lie to the victim's is the client's
+doing, and cannot be chosen. What counts is the median over the rounds of one library's time to another's in the same
+round.
 """
 
 from __future__ import annotations
 
-import os
-import random
 import sys
 import tempfile
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 from bench_rebalance_flow import SILENT, Flow
-from bench_rebalance_group import PARTITIONS, Group, StuckError, java_member, python_member
+from bench_rebalance_group import DECIDING, PARTITIONS, Group, StuckError, java_member, python_member, sleep_until
+from bench_rebalance_moments import is_near, left_ns, lefts, moment_ns
+from bench_rebalance_report import CONTESTANTS, EVENTS, OWN, Result
+from bench_rebalance_tap import COMMITS, Tap
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from kafka_cluster import KafkaCluster
-from rich.console import Console
-from rich.table import Table
 
 from kwire.assignors import ASSIGNORS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-OWN = "kwire"
-CONTESTANTS = (OWN, "Java", "librdkafka")
-EVENTS = ("join", "leave", "kill")
-SLACK = 1.10  # kwire may take this times what another takes
 SESSION_MS = 6_000
 ADMIN_TIMEOUT_S = 30.0
 # A group has records flowing, and nothing else to do, for this long before an event.
 SETTLE_NS = 500_000_000
+# With heartbeats as slow as this, what another group does in its few milliseconds is lost in what is timed.
+SHARING_MS = 1_000
+# A moment that does not come in this many intervals and this long is not waited for: the event takes place, and what
+# was left of the interval is in the JSON file.
+PATIENCE_INTERVALS = 4
+PATIENCE_NS = 5_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,30 +105,6 @@ def offered() -> tuple[Setting, ...]:
     return tuple(setting for setting in SETTINGS if not setting.assignor or setting.assignor in ASSIGNORS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """Milliseconds of every round of one library, and what went wrong in those that are None."""
-
-    setting: str
-    event: str
-    contestant: str
-    rounds_ms: tuple[float | None, ...]
-    failures: tuple[str, ...] = ()
-
-    @property
-    def timed_ms(self) -> list[float]:
-        return [took_ms for took_ms in self.rounds_ms if took_ms is not None]
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "setting": self.setting,
-            "event": self.event,
-            "contestant": self.contestant,
-            "rounds_ms": [took_ms and round(took_ms, 1) for took_ms in self.rounds_ms],
-            "failures": list(self.failures),
-        }
-
-
 # --- measuring -------------------------------------------------------------------------------------------------------
 
 
@@ -138,52 +124,120 @@ def run(*, rounds: int, chosen: Sequence[Setting] | None = None, logs: Path | No
     with ExitStack() as stack:
         classes = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kwire-bench-")))
         commands = {OWN: python_member(OWN), "Java": java_member(classes), "librdkafka": python_member("librdkafka")}
-        bootstrap_servers = stack.enter_context(KafkaCluster()).bootstrap_servers
+        tap = stack.enter_context(Tap())
+        bootstrap_servers = stack.enter_context(tapped_cluster(tap, classes)).bootstrap_servers
         flow = stack.enter_context(Flow(bootstrap_servers, PARTITIONS))
-        for setting in chosen or offered():
-            results += Arena(setting, commands, bootstrap_servers, flow, logs).run(rounds)
+        for settings in sharing(chosen or offered()):
+            stage = Stage()
+            arenas = [Arena(setting, commands, bootstrap_servers, flow, tap, stage, logs) for setting in settings]
+            results += run_together(arenas, stage, rounds)
     return results
+
+
+def sharing(settings: Sequence[Setting]) -> list[list[Setting]]:
+    """Those that may run at the same time."""
+    slow = [setting for setting in settings if setting.heartbeat_ms >= SHARING_MS]
+    quick = [[setting] for setting in settings if setting.heartbeat_ms < SHARING_MS]
+    return [slow, *quick] if slow else quick
+
+
+def run_together(arenas: Sequence[Running], stage: Stage, rounds: int) -> list[Result]:
+    """Their results in order. The first error ends them all."""
+    with ThreadPoolExecutor(max_workers=len(arenas)) as threads:
+        running = [threads.submit(arena.run, rounds) for arena in arenas]
+        try:
+            for each in as_completed(running):
+                each.result()
+        finally:
+            stage.is_over = True
+    return [result for each in running for result in each.result()]
+
+
+class Running(Protocol):
+    """What `run_together` runs: an `Arena`."""
+
+    def run(self, rounds: int) -> list[Result]: ...
+
+
+class Stage:
+    """Held by the one arena that does anything but wait for the dead to be missed."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.is_over = False  # after an error anywhere, or Ctrl-C: nobody goes on
+
+
+def tapped_cluster(tap: Tap, classes: Path) -> KafkaCluster:
+    """A broker that tells of heartbeats; its ear is compiled into that directory."""
+    tap.compile_to(classes)
+    return KafkaCluster(settings=tap.settings, class_path=[classes])
 
 
 class Arena:
     """One setting: a group for each library, and their turns."""
 
     def __init__(
-        self, setting: Setting, commands: dict[str, list[str]], bootstrap_servers: str, flow: Flow, logs: Path | None
+        self,
+        setting: Setting,
+        commands: dict[str, list[str]],
+        bootstrap_servers: str,
+        flow: Flow,
+        tap: Tap,
+        stage: Stage,
+        logs: Path | None,
     ) -> None:
         self._setting = setting
         self._commands = commands
         self._bootstrap_servers = bootstrap_servers
         self._flow = flow
+        self._tap = tap
+        self._stage = stage
         self._logs = logs
+        self._groups: dict[str, Group] = {}
         self._took_ms: dict[tuple[str, str], list[float | None]] = {(e, c): [] for e in EVENTS for c in CONTESTANTS}
+        self._left_ms: dict[tuple[str, str], list[float | None]] = {(e, c): [] for e in EVENTS for c in CONTESTANTS}
         self._failures: dict[tuple[str, str], list[str]] = {(e, c): [] for e in EVENTS for c in CONTESTANTS}
 
     def run(self, rounds: int) -> list[Result]:
-        plans = {event: phases(rounds, seed=event) for event in EVENTS}
+        plans = {event: lefts(rounds, len(DECIDING[event]), seed=event) for event in EVENTS}
         with ExitStack() as stack:
-            together = stack.enter_context(ThreadPoolExecutor())  # for what is not timed
-            groups = {
-                name: stack.enter_context(group)
-                for name, group in zip(CONTESTANTS, together.map(self._started, CONTESTANTS), strict=True)
-            }
+            stack.callback(self._close)
+            together = stack.enter_context(ThreadPoolExecutor())
+            with self._stage.lock:
+                list(together.map(self._start, CONTESTANTS))
             for turn in range(rounds):
-                print(f"{self._setting.title}: round {turn + 1} of {rounds}", file=sys.stderr)
-                for event in EVENTS:
-                    for name in CONTESTANTS:
-                        groups[name] = self._turn(groups[name], name, event, plans[event][turn], stack)
-                list(together.map(self._replace, groups.values()))
+                self._round(together, turn, {event: plans[event][turn] for event in EVENTS})
         return [
             Result(
                 setting=self._setting.title,
                 event=event,
                 contestant=name,
                 rounds_ms=tuple(self._took_ms[event, name]),
+                left_ms=tuple(self._left_ms[event, name]),
                 failures=tuple(self._failures[event, name]),
             )
             for event in EVENTS
             for name in CONTESTANTS
         ]
+
+    def _round(self, together: ThreadPoolExecutor, turn: int, left: Mapping[str, float]) -> None:
+        with self._stage.lock:
+            if turn > 0:
+                list(together.map(self._replace, self._groups.values()))
+            print(f"{self._setting.title}: round {turn + 1}", file=sys.stderr)
+            for event in ("join", "leave"):
+                for name in CONTESTANTS:
+                    self._turn(name, event, left[event])
+        kills = [together.submit(self._turn, name, "kill", left["kill"]) for name in CONTESTANTS]
+        for kill in kills:
+            kill.result()
+
+    def _close(self) -> None:
+        for group in self._groups.values():
+            group.close()
+
+    def _start(self, contestant: str) -> None:
+        self._groups[contestant] = self._started(contestant)
 
     def _started(self, contestant: str) -> Group:
         name = f"bench-{contestant.lower()}-{uuid4().hex[:8]}"
@@ -200,26 +254,76 @@ class Arena:
         return group
 
     def _replace(self, group: Group) -> None:
+        if self._stage.is_over:
+            return
         with self._flow.to(group.topic):
             group.replace()
 
-    def _turn(self, group: Group, contestant: str, event: str, phase: float, stack: ExitStack) -> Group:
-        """Time one event; the group to go on with, which is a new one if this one got stuck."""
-        at_ns = moment_ns(time.monotonic_ns(), group.last_assigned_ns(), self._setting.heartbeat_ms, phase)
+    def _turn(self, contestant: str, event: str, left: float) -> None:
+        """Time one event. A group that gets stuck is replaced by a new one."""
+        if self._stage.is_over:
+            return
+        group = self._groups[contestant]
         act = {"join": group.join, "leave": group.leave, "kill": group.kill}[event]
-        sleep_until(at_ns - SETTLE_NS)
+        deciding = group.deciding(event)
         try:
             with self._flow.to(group.topic):
-                sleep_until(at_ns)
-                self._took_ms[event, contestant].append(act() / 1e6)
+                took_ns = act(self._aimed_ns(group, event, int(left * self._interval_ns)))
         except StuckError as error:
             self._took_ms[event, contestant].append(None)
+            self._left_ms[event, contestant].append(None)
             self._failures[event, contestant].append(str(error))
             group.close()
-            group = stack.enter_context(self._started(contestant))
+            self._start(contestant)
+            group = self._groups[contestant]
             with self._flow.to(group.topic):
                 group.catch_up(event)
-        return group
+        else:
+            self._took_ms[event, contestant].append(took_ns / 1e6)
+            self._left_ms[event, contestant].append(self._left_in_the_end_ms(group, deciding))
+
+    @property
+    def _interval_ns(self) -> int:
+        return self._setting.heartbeat_ms * 1_000_000
+
+    def _aimed_ns(self, group: Group, event: str, wanted_ns: int) -> int:
+        """A moment at which the slowest of those that decide has that much left; comes back when it is to be begun."""
+        began_ns = time.monotonic_ns()
+        over_ns = began_ns + PATIENCE_NS + PATIENCE_INTERVALS * self._interval_ns
+        lead_ns = group.lead_ns(event)
+
+        def find() -> int | None:
+            beats_ns = self._beats_ns(group, event)
+            earliest_ns = max(time.monotonic_ns() + lead_ns, began_ns + SETTLE_NS)
+            return moment_ns(beats_ns, self._interval_ns, wanted_ns, earliest_ns) if beats_ns else None
+
+        while (left_s := (over_ns - time.monotonic_ns()) / 1e9) > 0:
+            if (at_ns := self._tap.wait_until(find, left_s)) is None:
+                break
+            sleep_until(at_ns - lead_ns)
+            # Somebody may have sent a heartbeat, or a commit, that nobody could foresee.
+            beats_ns = self._beats_ns(group, event)
+            if beats_ns and is_near(left_ns(beats_ns, self._interval_ns, at_ns), wanted_ns, self._interval_ns):
+                return at_ns
+        print(f"{self._setting.title}, {event}: the moment never came in {group.name}", file=sys.stderr)
+        return time.monotonic_ns() + lead_ns
+
+    def _beats_ns(self, group: Group, event: str) -> list[int] | None:
+        """The last heartbeats of those that decide; None if they do not say when the next are due."""
+        deciding = group.deciding(event)
+        beats_ns = self._tap.heartbeats_ns(group.name, deciding)
+        if beats_ns is None or min(beats_ns) < group.last_assigned_ns():
+            return None
+        # The session of a member of a classic group is counted from its commits as well.
+        if event == "kill" and self._setting.protocol == "classic":
+            commits_ns = [self._tap.last_ns(group.name, client, COMMITS) or 0 for client in deciding]
+            return beats_ns if max(commits_ns) < min(beats_ns) else None
+        return beats_ns
+
+    def _left_in_the_end_ms(self, group: Group, deciding: Sequence[str]) -> float | None:
+        began_ns = group.began_ns()
+        beats_ns = self._tap.heartbeats_ns(group.name, deciding, before_ns=began_ns)
+        return (max(beats_ns) + self._interval_ns - began_ns) / 1e6 if beats_ns else None
 
     def _configure(self, group_id: str) -> None:
         settings = self._setting.of_group()
@@ -229,76 +333,3 @@ class Arena:
         resource = ConfigResource(ResourceType.GROUP, group_id, incremental_configs=entries)
         admin = AdminClient({"bootstrap.servers": self._bootstrap_servers, "log_level": SILENT})
         admin.incremental_alter_configs([resource])[resource].result(ADMIN_TIMEOUT_S)
-
-
-def phases(rounds: int, *, seed: str) -> list[float]:
-    """Moments within the heartbeat interval, from 0 to 1: evenly spread, in an order by chance that repeats."""
-    found = [(turn + 0.5) / rounds for turn in range(rounds)]
-    random.Random(seed).shuffle(found)
-    return found
-
-
-def moment_ns(now_ns: int, since_ns: int, interval_ms: int, phase: float) -> int:
-    """The next moment at this phase of the intervals that began with the last rebalance."""
-    interval_ns = interval_ms * 1_000_000
-    earliest_ns = max(now_ns, since_ns) + SETTLE_NS
-    first_ns = since_ns + int(phase * interval_ns)
-    intervals = -((first_ns - earliest_ns) // interval_ns)
-    return first_ns + max(0, intervals) * interval_ns
-
-
-def sleep_until(at_ns: int) -> None:
-    time.sleep(max(0, at_ns - time.monotonic_ns()) / 1e9)
-
-
-# --- what comes of it ------------------------------------------------------------------------------------------------
-
-
-def ratio(results: Sequence[Result], own: Result) -> float:
-    """How many times what another library took, round by round; the worst of the comparisons."""
-    others = [r for r in results if (r.setting, r.event) == (own.setting, own.event) and r is not own]
-    return max((paired(own, other) for other in others), default=0.0)
-
-
-def paired(own: Result, other: Result) -> float:
-    """The median over the rounds that both have. None at all counts against whoever has none."""
-    pairs = zip(own.rounds_ms, other.rounds_ms, strict=True)
-    quotients = [mine / theirs for mine, theirs in pairs if mine is not None and theirs is not None]
-    if quotients:
-        return median(quotients)
-    return 0.0 if own.timed_ms else float("inf")
-
-
-def print_table(results: Sequence[Result], console: Console) -> None:
-    table = Table(caption=f"milliseconds; load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    for title in ("setting", "event", "client"):
-        table.add_column(title)
-    for title in ("median", "min", "max", "rounds", "stuck", "kwire / other"):
-        table.add_column(title, justify="right")
-    for result in results:
-        own = result.contestant == OWN
-        timed_ms = result.timed_ms or [float("inf")]
-        table.add_row(
-            result.setting if own and result.event == EVENTS[0] else "",
-            result.event if own else "",
-            result.contestant,
-            *(f"{took_ms:,.0f}" for took_ms in (median(timed_ms), min(timed_ms), max(timed_ms))),
-            str(len(result.timed_ms)),
-            str(len(result.failures) or ""),
-            f"{ratio(results, result):.2f}" if own else "",
-            end_section=result.contestant == CONTESTANTS[-1],
-        )
-    console.print(table)
-
-
-def misses(results: Sequence[Result]) -> list[str]:
-    """Each target that was missed: as fast as each of the others, and never stuck."""
-    found: list[str] = []
-    for own in results:
-        if own.contestant != OWN:
-            continue
-        where = f"{own.setting}, {own.event}"
-        found += [f"{where}: stuck: {failure}" for failure in own.failures]
-        if (times := ratio(results, own)) > SLACK:
-            found.append(f"{where}: {times:.2f} times another")
-    return found

@@ -1,11 +1,13 @@
 """A group of members of one library for `scripts/bench rebalance`: its processes, and the three events that are timed.
 
 Used by `bench_rebalance`. Three members stay: two of them for good, one to be killed. A fourth joins and leaves. Every
-process has been a member of a group of its own before, so nobody's first connection or first class is timed.
+process has been a member of a group of its own before, so nobody's first connection or first class is timed. Who left
+takes the place of the one that was killed, and a new process waits to join next.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import subprocess
@@ -16,9 +18,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from bench_rebalance_java import compile_java
 from bench_rebalance_ledger import Ledger, Line
 from bench_rebalance_member import LOG_VARIABLE
-from kafka_jars import ClusterError, ensure_kafka, first_error, run
+from kafka_jars import ensure_kafka
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,10 +31,13 @@ PARTITIONS = 12
 EVENT_TIMEOUT_S = 60.0
 WARM_UP_TIMEOUT_S = 45.0
 WARM_UP_ATTEMPTS = 4
-COMPILE_TIMEOUT_S = 120
 RESIDENTS = ("first", "second")
 VICTIM = "victim"
 JOINER = "joiner"
+# Whose heartbeats decide how long an event takes: those who have to hear of it; of a death, the last of the dead.
+DECIDING = {"join": (*RESIDENTS, VICTIM), "leave": (*RESIDENTS, VICTIM), "kill": (VICTIM,)}
+# A member hears at its next record that it is to close, and closes at the moment it is told.
+CLOSE_LEAD_NS = 60_000_000
 
 
 class StuckError(Exception):
@@ -45,26 +51,28 @@ def python_member(library: str) -> list[str]:
 def java_member(classes: Path) -> list[str]:
     """Compiles the member into `classes`."""
     kafka = ensure_kafka()
-    source = HERE / "bench_rebalance_member.java"
-    class_path = f"{kafka.libs}/*"
-    compiler = [str(kafka.java.with_name("javac")), "-cp", class_path, "-d", str(classes), str(source)]
-    output, code = run(compiler, timeout_s=COMPILE_TIMEOUT_S)
-    if code:
-        raise ClusterError(f"{source.name} does not compile (it needs a JDK): {first_error(output)}")
+    compile_java("bench_rebalance_member.java", classes)
     options = ["-Xmx256m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-    return [str(kafka.java), *options, "-cp", f"{classes}:{class_path}", "BenchRebalanceMember"]
+    return [str(kafka.java), *options, "-cp", f"{classes}:{kafka.libs}/*", "BenchRebalanceMember"]
 
 
 class Member:
     """A process. What it says goes to `sink`, on a thread of its own."""
 
-    def __init__(self, command: Sequence[str], sink: Callable[[Line], None], log: TextIO | int) -> None:
+    def __init__(self, command: Sequence[str], client: str, sink: Callable[[Line], None], log: TextIO | int) -> None:
         environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
         if not isinstance(log, int):
             environment[LOG_VARIABLE] = "1"
+        self.client = client
         self.sink = sink
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1, env=environment
+            [*command, f"client.id={client}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            bufsize=1,
+            env=environment,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -104,10 +112,12 @@ class Group:
         self, name: str, command: Sequence[str], topic: str, settings: Mapping[str, str], logs: Path | None = None
     ) -> None:
         self.topic = topic
-        self._name = name
+        self.name = name
         self._command = [*command, topic, *(f"{key}={value}" for key, value in settings.items())]
         self._logs = logs
         self._members: dict[str, Member] = {}
+        self._processes = itertools.count()
+        self._making_ns = 0
         self._ledger = Ledger(PARTITIONS)
         self._changed = threading.Condition()
         self._files = ExitStack()
@@ -136,24 +146,27 @@ class Group:
         for name in (*RESIDENTS, VICTIM, JOINER):
             self._spawn(name)
         for name in (*RESIDENTS, VICTIM):
-            self._open(name)
-            self._await()
+            self._enter(name)
 
-    def join(self) -> int:
-        """Nanoseconds from its subscribing until all partitions flow again, as in the others."""
-        self._open(JOINER)
-        return self._await()
+    def join(self, at_ns: int = 0) -> int:
+        """Nanoseconds from its subscribing until all partitions flow again, as in the others.
 
-    def leave(self) -> int:
+        Making the client comes before that moment: it takes what it took the last time.
+        """
+        sleep_until(at_ns - self._making_ns)
+        return self._enter(JOINER)
+
+    def leave(self, at_ns: int) -> int:
         """From the call of close."""
         with self._changed:
             self._ledger.leave(JOINER)
             self._ledger.begin_with(JOINER, "closing")
-        self._members[JOINER].tell("close")
+        self._members[JOINER].tell(f"close {at_ns}")
         return self._await()
 
-    def kill(self) -> int:
+    def kill(self, at_ns: int = 0) -> int:
         """From the kill."""
+        sleep_until(at_ns)
         with self._changed:
             self._ledger.leave(VICTIM)
             self._ledger.begin_at(time.monotonic_ns())
@@ -161,9 +174,11 @@ class Group:
         return self._await()
 
     def replace(self) -> None:
-        """After a kill: three members again."""
-        self._spawn(VICTIM)
+        """After a kill: three members again, and a fourth process to wait."""
+        self._members[VICTIM] = self._members.pop(JOINER)
+        self._members[VICTIM].sink = lambda line: self._hear(VICTIM, line)
         self._open(VICTIM)
+        self._spawn(JOINER)
         self._await()
 
     def catch_up(self, event: str) -> None:
@@ -173,8 +188,23 @@ class Group:
         elif event == "kill":
             self.kill()
 
+    def lead_ns(self, event: str) -> int:
+        """How long before its moment an event has to be begun."""
+        return {"join": self._making_ns, "leave": CLOSE_LEAD_NS, "kill": 0}[event]
+
+    def deciding(self, event: str) -> tuple[str, ...]:
+        """Client ids of those whose heartbeats decide."""
+        return tuple(self._members[name].client for name in DECIDING[event])
+
+    def began_ns(self) -> int:
+        """When the last event did."""
+        with self._changed:
+            began_ns = self._ledger.began_ns
+        assert began_ns is not None
+        return began_ns
+
     def last_assigned_ns(self) -> int:
-        """All members of a classic group got their partitions at this moment, and count their heartbeats from it."""
+        """Heartbeats are counted from here: during a rebalance they are sent off the beat, or not at all."""
         with self._changed:
             return self._ledger.last_assigned_ns()
 
@@ -196,19 +226,27 @@ class Group:
         heard: queue.SimpleQueue[Line] = queue.SimpleQueue()
         log: TextIO | int = subprocess.DEVNULL
         if self._logs is not None:
-            log = self._files.enter_context((self._logs / f"{self._name}-{name}.log").open("a"))
-        member = self._members[name] = Member(self._command, heard.put, log)
-        member.tell(f"open {self._name}-warm-up-{name}-{attempt}-{time.monotonic_ns()}")
-        _await_line(heard, "progress", f"{self._name}-{name}")
-        member.tell("close")
-        _await_line(heard, "closed", f"{self._name}-{name}")
+            log = self._files.enter_context((self._logs / f"{self.name}-{name}.log").open("a"))
+        client = f"{self.name}-{next(self._processes)}"
+        member = self._members[name] = Member(self._command, client, heard.put, log)
+        member.tell(f"open {self.name}-warm-up-{name}-{attempt}-{time.monotonic_ns()}")
+        _await_line(heard, "progress", f"{self.name}-{name}")
+        member.tell("close 0")
+        _await_line(heard, "closed", f"{self.name}-{name}")
         member.sink = lambda line: self._hear(name, line)
+
+    def _enter(self, name: str) -> int:
+        told_ns = time.monotonic_ns()
+        self._open(name)
+        took_ns = self._await()
+        self._making_ns = self.began_ns() - told_ns
+        return took_ns
 
     def _open(self, name: str) -> None:
         with self._changed:
             self._ledger.enter(name)
             self._ledger.begin_with(name, "subscribing")
-        self._members[name].tell(f"open {self._name}")
+        self._members[name].tell(f"open {self.name}")
 
     def _hear(self, name: str, line: Line) -> None:
         with self._changed:
@@ -234,3 +272,7 @@ def _await_line(heard: queue.SimpleQueue[Line], kind: str, name: str) -> None:
         except queue.Empty:
             problem = f"{name} did not come to {kind!r} within {WARM_UP_TIMEOUT_S:.0f} s; it said {said}"
             raise StuckError(problem) from None
+
+
+def sleep_until(at_ns: int) -> None:
+    time.sleep(max(0, at_ns - time.monotonic_ns()) / 1e9)

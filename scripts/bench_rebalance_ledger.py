@@ -76,6 +76,11 @@ class Ledger:
     # --- what that comes to ---------------------------------------------------------------------------------
 
     @property
+    def began_ns(self) -> int | None:
+        """When the event that is timed began; None if it has not."""
+        return self._began_ns
+
+    @property
     def is_balanced(self) -> bool:
         owners = Counter(number for owned in self._owned.values() for number in owned)
         shares = {len(owned) for owned in self._owned.values()}

@@ -51,13 +51,17 @@ class BenchRebalanceMember {
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings, bytes, bytes)) {
             say("subscribing", List.of());
             consumer.subscribe(List.of(topic), new Listener());
-            while (COMMANDS.isEmpty()) {
-                var records = consumer.poll(POLL);
+            long closing = Long.MAX_VALUE;
+            while (System.nanoTime() < closing) {
+                long left = Math.max(0, Math.min(POLL.toNanos(), closing - System.nanoTime()));
+                var records = consumer.poll(Duration.ofNanos(left));
                 if (!records.isEmpty()) {
                     say("progress", records.partitions());
                 }
+                if (closing == Long.MAX_VALUE && !COMMANDS.isEmpty()) {
+                    closing = Long.parseLong(COMMANDS.remove().split(" ")[1]);
+                }
             }
-            COMMANDS.remove();
             say("closing", List.of());
         }
         say("closed", List.of());

@@ -1,6 +1,7 @@
 """A member of a group for `scripts/bench rebalance`: `bench_rebalance_member.py kwire|librdkafka TOPIC NAME=VALUE ...`.
 
-Lines in: "open GROUP", then "close", and so on; the end of stdin ends the process, whatever it is doing. Lines out:
+Lines in: "open GROUP", then "close NANOSECONDS" (when; any time in the past is at once), and so on; the end of stdin
+ends the process, whatever it is doing. Lines out:
 "KIND NANOSECONDS PARTITIONS", KIND being subscribing (the client is made, and unused), assigned, revoked (or lost),
 progress (of a poll that returned records), closing, closed. The clock is the machine's monotonic one, which all
 processes share. `bench_rebalance_member.java` is the same program with Kafka's own client.
@@ -31,7 +32,7 @@ class Client(Protocol):
     """A consumer of one library."""
 
     def subscribe(self) -> None: ...
-    def poll(self) -> set[int]:
+    def poll(self, timeout_s: float) -> set[int]:
         """The partitions that records came from."""
         ...
 
@@ -60,8 +61,8 @@ class Kwire:
     def subscribe(self) -> None:
         self._consumer.subscribe([self._topic], listener=Told())
 
-    def poll(self) -> set[int]:
-        return {tp.partition for tp in self._consumer.poll(POLL_S).partitions()}
+    def poll(self, timeout_s: float) -> set[int]:
+        return {tp.partition for tp in self._consumer.poll(timeout_s).partitions()}
 
     def close(self) -> None:
         self._consumer.close()
@@ -81,8 +82,8 @@ class Librdkafka:
 
         self._consumer.subscribe([self._topic], on_assign=assigned, on_revoke=revoked)
 
-    def poll(self) -> set[int]:
-        message = self._consumer.poll(POLL_S)
+    def poll(self, timeout_s: float) -> set[int]:
+        message = self._consumer.poll(timeout_s)
         partition = None if message is None or message.error() else message.partition()
         return set() if partition is None else {partition}
 
@@ -94,16 +95,24 @@ CLIENTS: dict[str, Callable[[str, Mapping[str, str]], Client]] = {"kwire": Kwire
 
 
 def consume(client: Client, commands: queue.SimpleQueue[str]) -> None:
-    """From subscribing to the next command, which can only be to close."""
+    """From subscribing to the moment that the next command names, which can only be to close."""
     say("subscribing")
     client.subscribe()
-    while commands.empty():
-        if partitions := client.poll():
+    closing_ns: int | None = None
+    while closing_ns is None or time.monotonic_ns() < closing_ns:
+        if partitions := client.poll(poll_s(closing_ns)):
             say("progress", sorted(partitions))
-    commands.get()
+        if closing_ns is None and not commands.empty():
+            closing_ns = int(commands.get().split()[1])
     say("closing")
     client.close()
     say("closed")
+
+
+def poll_s(closing_ns: int | None) -> float:
+    if closing_ns is None:
+        return POLL_S
+    return min(POLL_S, max(0, closing_ns - time.monotonic_ns()) / 1e9)
 
 
 def read_commands(commands: queue.SimpleQueue[str]) -> None:

@@ -54,6 +54,7 @@ class KafkaCluster:
         version: Kafka's; default as in `kafka_jars`.
         settings: broker settings that are added to, or win over, those of `kafka_node.node_settings`.
         jvm_options: options of the brokers' JVMs.
+        class_path: directories of classes that the settings name, such as plug-ins.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class KafkaCluster:
         version: str | None = None,
         settings: Mapping[str, str] | None = None,
         jvm_options: Sequence[str] = JVM_OPTIONS,
+        class_path: Sequence[Path] = (),
     ) -> None:
         if brokers < 1:
             raise ClusterError(f"a cluster needs at least one broker, not {brokers}")
@@ -72,6 +74,7 @@ class KafkaCluster:
         self._version = version
         self._settings = dict(settings or {})
         self._jvm_options = tuple(jvm_options)
+        self._class_path = tuple(class_path)
         self._nodes: list[Node] = []
 
     def __enter__(self) -> KafkaCluster:
@@ -124,7 +127,14 @@ class KafkaCluster:
         temporary = self._wanted_directory is None
         directory = self._wanted_directory or Path(tempfile.mkdtemp(prefix="kwire-kafka-"))
         self._nodes = [
-            Node(directory / f"broker-{i}", at, kafka, jvm_options=self._jvm_options, is_temporary=temporary)
+            Node(
+                directory / f"broker-{i}",
+                at,
+                kafka,
+                jvm_options=self._jvm_options,
+                is_temporary=temporary,
+                class_path=self._class_path,
+            )
             for i, at in enumerate(addresses)
         ]
         cluster_id = new_id()

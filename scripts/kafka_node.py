@@ -120,7 +120,14 @@ class Node:
     """A node's directory and the process that runs in it."""
 
     def __init__(
-        self, directory: Path, address: Address, kafka: Kafka, *, jvm_options: Sequence[str], is_temporary: bool
+        self,
+        directory: Path,
+        address: Address,
+        kafka: Kafka,
+        *,
+        jvm_options: Sequence[str],
+        is_temporary: bool,
+        class_path: Sequence[Path] = (),
     ) -> None:
         self.address = address
         self.directory = directory
@@ -128,6 +135,7 @@ class Node:
         self.is_paused = False
         self._kafka = kafka
         self._jvm_options = jvm_options
+        self._class_path = ":".join([*map(str, class_path), f"{kafka.libs}/*"])
         self._is_temporary = is_temporary
         self._guard: subprocess.Popen[bytes] | None = None
 
@@ -151,7 +159,7 @@ class Node:
     def start(self) -> None:
         """Starts the process; does not wait until it serves."""
         self.is_paused = False
-        java = [str(self._kafka.java), *self._jvm_options, *LOG_OPTIONS, "-cp", f"{self._kafka.libs}/*"]
+        java = [str(self._kafka.java), *self._jvm_options, *LOG_OPTIONS, "-cp", self._class_path]
         remove = str(self.directory) if self._is_temporary else ""
         guard = [sys.executable, "-I", "-S", str(GUARD), "lock", str(GRACE_S), remove, "--"]
         with self.log.open("ab") as log:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import queue
+import time
 from pathlib import Path
 
 import bench_cli
 import bench_rebalance
 import pytest
-from bench_rebalance import SETTINGS, Result, misses, moment_ns, offered, phases, print_table, ratio
+from bench_rebalance import SETTINGS, Stage, offered, run_together, sharing
 from bench_rebalance_group import StuckError
 from bench_rebalance_ledger import Ledger, Line
-from bench_rebalance_member import consume
+from bench_rebalance_member import POLL_S, consume, poll_s
+from bench_rebalance_report import Result, misses, print_table, ratio
 from rich.console import Console
 
 from kwire import ConsumerConfig
@@ -110,23 +113,35 @@ def test_a_group_with_two_owners_of_a_partition_is_not_done() -> None:
     assert group.ledger.took_ns() is None
 
 
-# --- when it begins --------------------------------------------------------------------------------------------------
+# --- who may run when ------------------------------------------------------------------------------------------------
 
 
-def test_phases_are_spread_evenly_and_the_same_for_everybody() -> None:
-    assert sorted(phases(4, seed="join")) == [0.125, 0.375, 0.625, 0.875]
-    assert phases(9, seed="join") == phases(9, seed="join")
-    assert phases(9, seed="join") != phases(9, seed="leave")
+def test_settings_of_seconds_share_their_time_and_a_quick_one_is_alone() -> None:
+    together = sharing(SETTINGS)
+    assert [[setting.heartbeat_ms for setting in each] for each in together] == [[3_000, 3_000, 5_000], [100]]
+    assert sharing(SETTINGS[-1:]) == [[SETTINGS[-1]]]
 
 
-@pytest.mark.parametrize(
-    ("now_s", "phase", "at_s"),
-    [(7.0, 0.5, 8.5), (7.0, 0.1, 10.3), (9.0, 0.5, 11.5), (11.0, 0.5, 11.5), (11.1, 0.5, 14.5)],
-)
-def test_an_event_waits_for_its_phase_of_the_heartbeats_but_lets_the_group_settle(
-    now_s: float, phase: float, at_s: float
-) -> None:
-    assert moment_ns(int(now_s * SECOND_NS), 7 * SECOND_NS, 3_000, phase) == pytest.approx(at_s * SECOND_NS)
+class Waiting:
+    """An arena that goes on until everything is over, or fails at once."""
+
+    def __init__(self, stage: Stage, error: Exception | None = None) -> None:
+        self._stage = stage
+        self._error = error
+
+    def run(self, rounds: int) -> list[Result]:
+        if self._error is not None:
+            raise self._error
+        while not self._stage.is_over:
+            time.sleep(0.001)
+        return []
+
+
+def test_when_one_setting_fails_the_others_do_not_go_on() -> None:
+    stage = Stage()
+    arenas = [Waiting(stage), Waiting(stage, StuckError("why"))]
+    with pytest.raises(StuckError, match="why"):
+        run_together(arenas, stage, rounds=9)
 
 
 # --- the members -----------------------------------------------------------------------------------------------------
@@ -142,9 +157,10 @@ class TwoPolls:
     def subscribe(self) -> None:
         self.calls.append("subscribe")
 
-    def poll(self) -> set[int]:
+    def poll(self, timeout_s: float) -> set[int]:
+        assert timeout_s == POLL_S
         if self.calls[-1] == "poll":
-            self._commands.put("close\n")
+            self._commands.put("close 0\n")
             return set()
         self.calls.append("poll")
         return {7, 3}
@@ -163,6 +179,13 @@ def test_a_member_tells_its_life(capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted(line.at_ns for line in lines) == [line.at_ns for line in lines]
     assert client.calls == ["subscribe", "poll", "close"]
     assert commands.empty()
+
+
+def test_a_member_polls_no_longer_than_until_it_is_to_close() -> None:
+    assert poll_s(None) == POLL_S
+    assert poll_s(time.monotonic_ns() + 3600 * SECOND_NS) == POLL_S
+    assert 0 < poll_s(time.monotonic_ns() + int(POLL_S / 2 * 1e9)) <= POLL_S / 2
+    assert poll_s(time.monotonic_ns() - 1) == 0
 
 
 def test_kwire_takes_every_setting_that_is_measured() -> None:
@@ -221,7 +244,10 @@ def test_the_command_writes_json_and_fails_when_a_target_is_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[object] = []
-    found = [result("kwire", 120.04), result("Java", 100.0)]
+    found = [
+        dataclasses.replace(result("kwire", 120.04), left_ms=(2500.09,)),
+        dataclasses.replace(result("Java", 100.0), left_ms=(None,)),
+    ]
 
     def run(**options: object) -> list[Result]:
         asked.append(options["chosen"])
@@ -233,6 +259,7 @@ def test_the_command_writes_json_and_fails_when_a_target_is_missed(
     assert "MISSED s, join: 1.20 times another" in capsys.readouterr().out
     rows = json.loads((tmp_path / "out.json").read_text())["results"]
     assert [row["rounds_ms"] for row in rows] == [[120.0], [100.0]]
+    assert [row["left_ms"] for row in rows] == [[2500.1], [None]]
     found.pop(0)
     assert bench_cli.main(["rebalance"]) == 0
 

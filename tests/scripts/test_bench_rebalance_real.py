@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import bench_rebalance
 import pytest
-from bench_rebalance import EVENTS, OWN, SETTINGS, Arena
+from bench_rebalance import SETTINGS, Arena, Stage, run_together, tapped_cluster
 from bench_rebalance_flow import Flow
 from bench_rebalance_group import PARTITIONS, python_member
-from kafka_cluster import KafkaCluster
+from bench_rebalance_report import EVENTS, OWN
+from bench_rebalance_tap import Tap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,13 +26,22 @@ def test_every_event_is_timed_and_the_members_logs_are_kept(tmp_path: Path, monk
     monkeypatch.setattr(bench_rebalance, "SESSION_MS", SESSION_MS)
     monkeypatch.setattr(bench_rebalance, "CONTESTANTS", (OWN,))
     setting = dataclasses.replace(SETTINGS[-1], heartbeat_ms=HEARTBEAT_MS)
-    with KafkaCluster() as kafka, Flow(kafka.bootstrap_servers, PARTITIONS) as flow:
-        arena = Arena(setting, {OWN: python_member(OWN)}, kafka.bootstrap_servers, flow, tmp_path)
-        results = arena.run(rounds=1)
+    with (
+        Tap() as tap,
+        tapped_cluster(tap, tmp_path) as kafka,
+        Flow(kafka.bootstrap_servers, PARTITIONS) as flow,
+    ):
+        stage = Stage()
+        commands = {OWN: python_member(OWN)}
+        arena = Arena(setting, commands, kafka.bootstrap_servers, flow, tap, stage, tmp_path)
+        results = run_together([arena], stage, rounds=1)
     assert [result.event for result in results] == list(EVENTS)
     for result in results:
         assert result.failures == ()
         (took_ms,) = result.timed_ms
+        (left_ms,) = result.left_ms
+        assert left_ms is not None
+        assert left_ms <= HEARTBEAT_MS
         # Nobody can know of a death before the session is over.
         assert took_ms > (SESSION_MS - HEARTBEAT_MS if result.event == "kill" else 0)
     logged = {log.name.rsplit("-", 1)[1] for log in tmp_path.glob("bench-kwire-*.log")}
