@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from bench_opponents import TOP, ensure
+from bench_throughput_reader import PARTITION_BYTES
 from bench_throughput_topics import Content
 from kafka_jars import find_java, first_error
 from kafka_tools import tools_class_path
@@ -31,7 +32,7 @@ PEERS = "requirements/bench-clients.txt"
 # The heap of Kafka's own start script of the program. Its collector is G1; this one was as fast or faster on two cores.
 JAVA_OPTIONS = ("-Xmx512M", "-XX:+UseParallelGC")
 JAVA_PROGRAM = "org.apache.kafka.tools.ConsumerPerformance"
-JAVA_SETTINGS = "enable.auto.commit=false\n"
+JAVA_SETTINGS = f"enable.auto.commit=false\nmax.partition.fetch.bytes={PARTITION_BYTES}\n"
 JAVA_TIMEOUT_MS = 30_000
 MIB = 1024 * 1024
 JAVA_ROUNDING_BYTES = 64  # it prints MiB with four digits behind the point

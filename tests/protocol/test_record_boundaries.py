@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kwire.protocol import record_boundaries
 from kwire.protocol.record_boundaries import DamagedBatchError, find_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from kwire.protocol.record_boundaries import _Unfinished
+    from kwire.protocol.record_varints import Ints, Octets
 
 # Around the sizes at which the length needs another byte (64, 8192) and the smallest record.
 LENGTHS = st.sampled_from([6, 7, 40, 63, 64, 65, 100, 8191, 8192, 9000])
@@ -69,6 +73,28 @@ def test_few_records_of_any_lengths_are_found(lengths: list[int], padded: frozen
 def test_many_records_are_found_by_guessing_and_by_looping(pattern: list[int]) -> None:
     data, bodies, ends = payload(pattern * (1800 // len(pattern)))
     assert find(data, len(bodies)) == (bodies, ends)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_guessed"),
+    [
+        pytest.param([100], True, id="all alike"),
+        pytest.param([99] + [100] * 599, True, id="only the first another"),
+        pytest.param([100, 101, 102, 103], False, id="no two alike"),
+    ],
+)
+def test_sizes_that_vary_are_not_guessed(pattern: list[int], is_guessed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: list[int] = []
+    guess_round = record_boundaries._guess_round
+
+    def counted(data: Octets, todo: _Unfinished, longest: int, *found: Ints) -> tuple[_Unfinished, int]:
+        rounds.append(longest)
+        return guess_round(data, todo, longest, *found)
+
+    monkeypatch.setattr(record_boundaries, "_guess_round", counted)
+    data, bodies, ends = payload(pattern * (600 // len(pattern)))
+    assert find(data, len(bodies)) == (bodies, ends)
+    assert bool(rounds) == is_guessed
 
 
 @pytest.mark.parametrize(

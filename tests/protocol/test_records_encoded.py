@@ -269,7 +269,7 @@ def test_joined_columns_hold_all_rows_in_order() -> None:
 
 
 def test_equal_and_unequal_lengths_are_copied_out_alike() -> None:
-    for sizes in ([8] * 9, [8, 9] * 5, [0] * 4, [5000] * 3):
+    for sizes in ([8] * 9, [8, 9] * 5, [0] * 4, [1000] * 300, [2000, 2001] * 3, [5000] * 3):
         records = sized(sizes)
         for data in (encode(records), memoryview(encode(records)), memoryview(bytearray(encode(records)))):
             values = decode(data).values()
