@@ -12,19 +12,35 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from threading import TIMEOUT_MAX, Lock, RLock
+from typing import Protocol
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.errors import KafkaError
 from kwire.events import ApplicationEvent, AssignmentView, BackgroundEvent, ErrorRaised
 
 
-class Mailbox:
-    """One per consumer, shared by its two threads."""
+class Waiter(Protocol):
+    """What a waiting application sleeps on: acquired once, it sleeps in the second `acquire` until it is released."""
 
-    def __init__(self) -> None:
+    def acquire(self, *, timeout: float = -1) -> bool: ...
+
+    def release(self) -> None:
+        """Raises RuntimeError if it is not acquired."""
+        ...
+
+
+class Mailbox:
+    """One per consumer, shared by its two threads.
+
+    Args:
+        new_waiter: `threading.Lock`, except where the application is no thread.
+    """
+
+    def __init__(self, new_waiter: Callable[[], Waiter] = Lock) -> None:
+        self._new_waiter = new_waiter
         self._lock = RLock()  # reentrant: a signal handler's wakeup() may find it held by the thread it runs on
         self._signal = 0
-        self._waiters: list[Lock] = []
+        self._waiters: list[Waiter] = []
         self._to_network: deque[ApplicationEvent] = deque()
         self._to_application: deque[BackgroundEvent] = deque()
         self._wake_network: Callable[[], None] | None = None
@@ -53,8 +69,7 @@ class Mailbox:
             wake()
 
     def signal(self) -> int:
-        with self._lock:
-            return self._signal
+        return self._signal
 
     def wait(self, seen: int, deadline: Deadline) -> None:
         """Sleep until something is signalled after `seen`, or the deadline.
@@ -62,7 +77,7 @@ class Mailbox:
         Not a Condition: a signal handler that strikes between looking and being ready to be woken, on this very thread
         and so past the lock, would have nobody to wake. Here the waiter is in its place before anybody looks.
         """
-        waiter = Lock()
+        waiter = self._new_waiter()
         waiter.acquire()
         with self._lock:
             self._waiters.append(waiter)
@@ -75,6 +90,8 @@ class Mailbox:
 
     def take(self) -> BackgroundEvent | None:
         """The oldest background event, if there is one."""
+        if not self._to_application:  # almost always, and every poll asks
+            return None
         with self._lock:
             return self._to_application.popleft() if self._to_application else None
 
@@ -92,11 +109,11 @@ class Mailbox:
             self._notify_locked()
 
     def take_wakeup(self) -> bool:
-        with self._lock:
-            if not self._wakeup_pending:
-                return False
-            self._wakeup_pending = False  # only here: storing it always would undo a signal handler that comes between
-            return True
+        """Whether there was one. Needs no lock: what comes between the two lines makes this very call raise."""
+        if not self._wakeup_pending:
+            return False
+        self._wakeup_pending = False  # only here: storing it always would undo a signal handler that comes between
+        return True
 
     # --- network thread -------------------------------------------------------------------------------------
 

@@ -21,7 +21,14 @@ from kwire.fetching.session import FetchSession, FetchSpec, SessionRequest
 from kwire.managers.base import Deliver, RequestState
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.positions import PositionsManager
-from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
+from kwire.managers.unsent import (
+    NOTHING_TO_SEND,
+    AnyUnsentRequest,
+    Channel,
+    Destination,
+    PollResult,
+    UnsentRequest,
+)
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.fetch import (
@@ -84,11 +91,18 @@ class FetchManager:
         self._brokers: dict[int, _Broker] = {}
         self._broker_of: dict[TopicPartition, int] = {}
         self._blocked: dict[TopicPartition, float] = {}
+        self._may_ask_early = False
         metadata.on_update.append(self._on_metadata)
 
     # --- the loop -------------------------------------------------------------------------------------------
 
+    def poll_early(self, now_ms: float) -> PollResult:
+        """The next requests, if the newest answer brought records and nothing else: what to ask next does not depend on
+        anybody then, and while it is on its way everybody has time."""
+        return self.poll(now_ms) if self._may_ask_early else NOTHING_TO_SEND
+
     def poll(self, now_ms: float) -> PollResult:
+        self._may_ask_early = False
         self._unblock(now_ms)
         self._take_changes(now_ms)
         busy = [broker for broker in self._brokers.values() if broker.session.wanted]
@@ -238,6 +252,7 @@ class FetchManager:
             self._subscription.touched.add(tp)
 
     def _on_answer(self, broker: _Broker, answer: FetchResponse, now_ms: float) -> None:
+        self._may_ask_early = False
         code = ErrorCode.of(answer.error_code)
         broker.session.answered(code, answer.session_id)
         if code is not ErrorCode.NONE:
@@ -246,12 +261,15 @@ class FetchManager:
             self._metadata.request_update()  # a session over topic ids fails when the ids are out of date
             return
         broker.request.succeeded()
+        partitions = list(_by_partition(answer, broker.session.topic_names))
         fetches = [
             fetch
-            for tp, data in _by_partition(answer, broker.session.topic_names)
+            for tp, data in partitions
             if (fetch := self._on_partition(tp, data, broker.session.sent.get(tp), now_ms)) is not None
         ]
-        self._follow_leaders(broker, answer, now_ms)
+        self._may_ask_early = bool(fetches) and not any(data.error_code for _, data in partitions)
+        if not self._may_ask_early:
+            self._follow_leaders(broker, answer, now_ms)
         if fetches:
             self._buffer.put(fetches)
             self._on_data()

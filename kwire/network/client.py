@@ -52,6 +52,9 @@ class NetworkClient:
     """Args:
     nodes: the brokers that metadata knows now.
     wake: makes the loop take another turn.
+
+    Attributes:
+        on_answers: told by connections that have read answers, see there; set before the first one is dialled.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class NetworkClient:
         self._nodes = nodes
         self._nodes_before: Mapping[int, Node] = {}
         self._wake = wake
+        self.on_answers = wake
         self._client_id = client_id
         self._reconnect_backoff = reconnect_backoff
         self._setup_backoff = setup_backoff
@@ -77,6 +81,9 @@ class NetworkClient:
         self._bootstrap = [Node(-1 - i, at.host, at.port) for i, at in enumerate(config.bootstrap_servers)]
         self._connections: dict[ConnectionKey, Connection] = {}
         self._troubles: dict[ConnectionKey, _Trouble] = {}
+        # Most turns change no connection and give none up, and these two save them the look at each.
+        self._connections_changed = False
+        self._give_up_at_ms = NEVER_MS
         self._waiting: list[_Waiting] = []
         self._completed: deque[Completed] = deque()
         self._nursery: trio.Nursery | None = None
@@ -98,9 +105,11 @@ class NetworkClient:
     def poll(self, now_ms: float) -> float:
         """Put what can go on its connections, dial what must be dialled; when to come back."""
         self._leave_old_addresses()
-        self._reap(now_ms)
+        if self._connections_changed:
+            self._reap(now_ms)
         self._expire(now_ms)
-        self._close_idle(now_ms)
+        if now_ms >= self._give_up_at_ms:
+            self._give_up(now_ms)
         waiting, self._waiting = self._waiting, []
         wake_at_ms = NEVER_MS
         for item in waiting:
@@ -110,8 +119,8 @@ class NetworkClient:
             else:
                 self._waiting.append(item)
                 wake_at_ms = min(wake_at_ms, item.expires_at_ms, ready_at_ms)
-        unanswered = (connection.expires_at_ms for connection in self._connections.values())
-        return min(wake_at_ms, self._idle_at_ms(), *unanswered)
+        self._give_up_at_ms = min(map(self._give_up_ms, self._connections.values()), default=NEVER_MS)
+        return min(wake_at_ms, self._give_up_at_ms)
 
     def complete(self, now_ms: float) -> int:
         """Run the handlers of everything that was answered or has failed; how many there were."""
@@ -212,7 +221,13 @@ class NetworkClient:
     def _dial(self, key: ConnectionKey, node: Node, now_ms: float) -> Connection:
         assert self._nursery is not None
         connection = Connection(
-            node, self._client_id, self._transport, completed=self._completed, wake=self._wake, now_ms=now_ms
+            node,
+            self._client_id,
+            self._transport,
+            completed=self._completed,
+            wake=self._on_change,
+            on_answers=self.on_answers,
+            now_ms=now_ms,
         )
         self._connections[key] = connection
         trouble = self._trouble_with(node, key.channel)
@@ -222,8 +237,13 @@ class NetworkClient:
 
     # --- what goes wrong ------------------------------------------------------------------------------------
 
+    def _on_change(self) -> None:
+        self._connections_changed = True
+        self._wake()
+
     def _reap(self, now_ms: float) -> None:
         """Forget closed connections; what waited for a broker that cannot be reached fails with the reason."""
+        self._connections_changed = False
         for key, connection in list(self._connections.items()):
             if connection.is_ready:
                 self._troubles.pop(key, None)
@@ -276,7 +296,7 @@ class NetworkClient:
         self._wake()
 
     def _expire(self, now_ms: float) -> None:
-        """Requests that waited too long to be sent fail; a connection that owes an answer too long is closed."""
+        """Requests that waited too long to be sent fail."""
         overdue = [item for item in self._waiting if item.expires_at_ms <= now_ms]
         if overdue:
             self._waiting = [item for item in self._waiting if item.expires_at_ms > now_ms]
@@ -285,25 +305,24 @@ class NetworkClient:
             why = f" ({reasons})" if (reasons := self._reasons(item.request.destination)) else ""
             error = KafkaTimeoutError(f"{what} could not be sent to {node or 'any broker'} in time{why}")
             self._fail(item.request, error)
+
+    def _give_up_ms(self, connection: Connection) -> float:
+        """When a connection has to be closed, if nothing happens on it before."""
+        if connection.in_flight:
+            return connection.expires_at_ms
+        max_idle_ms = self._config.connections_max_idle_ms
+        return connection.used_at_ms + max_idle_ms if connection.is_ready and max_idle_ms >= 0 else NEVER_MS
+
+    def _give_up(self, now_ms: float) -> None:
+        """Close what owes an answer too long, and what nobody has used for `connections_max_idle_ms`; either is dialled
+        again when needed."""
         for connection in self._connections.values():
-            if connection.expires_at_ms <= now_ms:
+            if self._give_up_ms(connection) > now_ms:
+                continue
+            if connection.in_flight:
                 # Half-open connections look like this: the broker is gone, and nothing says so.
                 connection.close(DisconnectError(f"broker {connection.node}: no answer in time; connection given up"))
-
-    # --- what idles -----------------------------------------------------------------------------------------
-
-    def _idle_at_ms(self) -> float:
-        return min((self._idle_out_ms(connection) for connection in self._connections.values()), default=NEVER_MS)
-
-    def _idle_out_ms(self, connection: Connection) -> float:
-        max_idle_ms = self._config.connections_max_idle_ms
-        in_use = connection.in_flight or not connection.is_ready
-        return NEVER_MS if in_use or max_idle_ms < 0 else connection.used_at_ms + max_idle_ms
-
-    def _close_idle(self, now_ms: float) -> None:
-        """Close what nobody has used for `connections_max_idle_ms`; it is dialled again when needed."""
-        for connection in self._connections.values():
-            if self._idle_out_ms(connection) <= now_ms:
+            else:
                 connection.close()
 
 

@@ -1,7 +1,8 @@
 """One connection to one broker: dials, negotiates versions, then sends requests and collects answers.
 
-Runs as one task with a reader and a writer. Everything it learns goes to `completed`, which the loop empties in its own
-turn, so handlers never run in the middle of I/O.
+Runs as one task with a reader and a writer. Everything it learns goes to `completed`, which the loop's turns empty, so
+handlers never run in the middle of I/O. The reader asks for such a turn when it has read; the writer only sends what
+did not go out at once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import partial
 
 import trio
 
+from kwire.clock import NEVER_MS
 from kwire.errors import DisconnectError, KafkaError, ProtocolError, UnsupportedVersionError
 from kwire.managers.unsent import AnyUnsentRequest
 from kwire.model import Node
@@ -32,7 +34,8 @@ Completed = Callable[[float], None]
 class Connection:
     """Args:
     completed: where handlers go when their answer, or failure, is here.
-    wake: tells the loop that something happened.
+    wake: tells the loop that something happened; may be called inside a turn.
+    on_answers: the same, of answers that have been read, from the reader's task: a turn may be run inside.
     """
 
     def __init__(
@@ -43,18 +46,23 @@ class Connection:
         *,
         completed: deque[Completed],
         wake: Callable[[], None],
+        on_answers: Callable[[], None],
         now_ms: float,
     ) -> None:
         self.node = node
         self.error: KafkaError | None = None
         self.used_at_ms = now_ms
+        self.expires_at_ms = NEVER_MS
+        """When the first of the unanswered requests has waited too long."""
         self._transport = transport
         self._framing = Framing(client_id)
         self._completed = completed
         self._wake = wake
+        self._on_answers = on_answers
         self._machine: Machine[ConnectionState, ConnectionEvent, ConnectionEffect] = Machine(CONNECTION)
         self._versions: BrokerVersions | None = None
         self._in_flight: deque[tuple[AnyUnsentRequest, float]] = deque()
+        self._stream: ByteStream | None = None
         self._outgoing: deque[bytes] = deque()
         self._has_outgoing = trio.Event()
         self._scope = trio.CancelScope()
@@ -73,11 +81,6 @@ class Connection:
     def in_flight(self) -> int:
         return len(self._in_flight)
 
-    @property
-    def expires_at_ms(self) -> float:
-        """When the first of the unanswered requests has waited too long."""
-        return min((expires_at_ms for _, expires_at_ms in self._in_flight), default=float("inf"))
-
     def send(self, unsent: AnyUnsentRequest, expires_at_ms: float, now_ms: float) -> None:
         """Write the request in the version this broker speaks. A request that has none fails at once."""
         assert self._versions is not None
@@ -93,8 +96,17 @@ class Connection:
             self._wake()
             return
         self._in_flight.append((unsent, expires_at_ms))
-        self._outgoing.append(frame)
-        self._has_outgoing.set()
+        self.expires_at_ms = min(self.expires_at_ms, expires_at_ms)
+        self._put_out(frame)
+
+    def _put_out(self, frame: bytes) -> None:
+        """At once, if nothing waits in front of it: waking the writer first would take longer than sending does."""
+        assert self._stream is not None
+        if not self._outgoing:
+            frame = frame[self._stream.send_now(frame) :]
+        if frame:
+            self._outgoing.append(frame)
+            self._has_outgoing.set()
 
     def close(self, error: KafkaError | None = None) -> None:
         """Give up: what is in flight fails with `error`. Without one nothing was wrong: the connection idled."""
@@ -118,6 +130,7 @@ class Connection:
             self._machine.fire(ConnectionEvent.CONNECTED)
             with trio.fail_after(request_timeout_ms / 1000.0):
                 self._versions = await self._negotiate(stream)
+            self._stream = stream
             self._machine.fire(ConnectionEvent.NEGOTIATED)
             self._wake()
             async with trio.open_nursery() as nursery:
@@ -153,10 +166,10 @@ class Connection:
     async def _write(self, stream: ByteStream) -> None:
         while True:
             await self._has_outgoing.wait()
+            while self._outgoing:
+                await stream.send_all(self._outgoing[0])
+                self._outgoing.popleft()  # only now: what comes meanwhile must not overtake it
             self._has_outgoing = trio.Event()
-            frames = b"".join(self._outgoing)
-            self._outgoing.clear()
-            await stream.send_all(frames)
 
     async def _read(self, stream: ByteStream) -> None:
         while True:
@@ -165,10 +178,12 @@ class Connection:
                 return  # given up while these bytes were on their way up: nothing is in flight that they could answer
             if received == 0:
                 raise DisconnectError("it closed the connection")
-            for answer in self._framing.received(received):
-                unsent, _ = self._in_flight.popleft()
-                self._completed.append(partial(unsent.on_answer, answer.response))
-                self._wake()
+            if answers := self._framing.received(received):
+                for answer in answers:
+                    unsent, _ = self._in_flight.popleft()
+                    self._completed.append(partial(unsent.on_answer, answer.response))
+                self.expires_at_ms = min((expires_at_ms for _, expires_at_ms in self._in_flight), default=NEVER_MS)
+                self._on_answers()
 
     def _end(self, event: ConnectionEvent, error: KafkaError | None) -> None:
         for effect in self._machine.fire(event):
@@ -184,6 +199,7 @@ class Connection:
         for unsent, _ in self._in_flight:
             self._completed.append(partial(unsent.on_failure, error))
         self._in_flight.clear()
+        self.expires_at_ms = NEVER_MS
 
     def __repr__(self) -> str:
         return f"<connection to {self.node} {self._machine.state.name} in_flight={len(self._in_flight)}>"

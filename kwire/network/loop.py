@@ -1,12 +1,14 @@
 """The turns of the network thread.
 
 One turn: application events to the managers, handlers of answers, every manager polled, their requests to the client,
-and sleep until the earliest moment anybody named, or until something happens.
+and sleep until the earliest moment anybody named, or until something happens. A turn never awaits, so it does not
+matter whose task it runs in: when an answer has been read, the reader's, which saves a step of the scheduler; else the
+loop's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -30,13 +32,27 @@ class Waker:
 
     def __init__(self) -> None:
         self._event = trio.Event()
+        self._asleep: trio.CancelScope | None = None
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether the loop sleeps, and nothing has woken it."""
+        return self._asleep is not None and not self._event.is_set()
 
     def wake(self) -> None:
         self._event.set()
 
+    def sleep_at_most(self, duration_ms: float) -> None:
+        """Sleep on, but not longer than that. That the time of the sleep under way is later is not said: moving a
+        deadline takes longer than the turn that may come too early, once in a while."""
+        at_s = trio.current_time() + max(0.0, duration_ms) / 1000.0
+        if self._asleep is not None and at_s < self._asleep.deadline:
+            self._asleep.deadline = at_s
+
     async def sleep(self, duration_ms: float) -> None:
-        with trio.move_on_after(max(0.0, duration_ms) / 1000.0):
+        with trio.move_on_after(max(0.0, duration_ms) / 1000.0) as self._asleep:
             await self._event.wait()
+        self._asleep = None
         self._event = trio.Event()
 
 
@@ -62,7 +78,13 @@ class NetworkLoop:
         self._now_ms = now_ms
         self._inbox = Inbox(managers, self._on_close, read_committed=read_committed)
         self._closing: Close | None = None
+        self._error: Exception | None = None
         self.turns = 0
+
+    @property
+    def impatient(self) -> Sequence[str]:
+        """The managers that broke the wait rule: bugs."""
+        return self._managers.impatient
 
     async def run(self) -> None:
         """Until closed. Everything the client started has ended when this returns."""
@@ -77,6 +99,24 @@ class NetworkLoop:
     async def _turn_and_sleep(self) -> None:
         wake_at_ms = self.turn(self._now_ms())
         await self._waker.sleep(wake_at_ms - self._now_ms())
+        if self._error is not None:
+            raise self._error
+
+    def on_answers(self) -> None:
+        """Answers have been read: take a turn at once, in the reader's task, and let the loop sleep on.
+
+        Unless it is awake: it has been woken before, or is closing, and its next turn is due anyway.
+        """
+        if self._closing is not None or not self._waker.is_asleep:
+            self._waker.wake()
+            return
+        try:
+            wake_at_ms = self.turn(self._now_ms())
+        except Exception as error:  # noqa: BLE001  not the connection's: the loop dies of it
+            self._error = error
+            self._waker.wake()
+        else:
+            self._waker.sleep_at_most(wake_at_ms - self._now_ms())
 
     def turn(self, now_ms: float) -> float:
         """One turn; when the next one is due."""
@@ -84,6 +124,11 @@ class NetworkLoop:
         for event in self._mailbox.drain():
             self._inbox.process(event, now_ms)
         self._client.complete(now_ms)
+        # The application has been told of new records, but it cannot run before this thread lets go of the interpreter:
+        # sending does, so what can be asked for already goes out first, and the other managers can wait.
+        if early := self._managers.fetch.poll_early(now_ms).requests:
+            self._client.send(early, now_ms)
+            self._client.poll(now_ms)
         requests, managers_at_ms = self._managers.poll(now_ms)
         self._client.send(requests, now_ms)
         client_at_ms = self._client.poll(now_ms)

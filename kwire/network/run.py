@@ -81,7 +81,9 @@ def make_loop(
     )
     managers.metadata.on_rebootstrap.append(client.hang_up)
     read_committed = bool(config.isolation_level.value)
-    return NetworkLoop(mailbox, managers, client, waker, monotonic_ms, read_committed=read_committed)
+    loop = NetworkLoop(mailbox, managers, client, waker, monotonic_ms, read_committed=read_committed)
+    client.on_answers = loop.on_answers
+    return loop
 
 
 def _from_outside(token: trio.lowlevel.TrioToken, wake: Callable[[], None]) -> Callable[[], None]:

@@ -8,6 +8,11 @@ from typing import Protocol
 class ByteStream(Protocol):
     """A connected stream. One task sends, another receives. Failures are OSError."""
 
+    def send_now(self, data: bytes) -> int:
+        """Send as much as goes out at once, and return how much. A failure looks like nothing: `send_all`, which has to
+        send the rest, meets it again. Not called while that is under way."""
+        ...
+
     async def send_all(self, data: bytes) -> None:
         """Send everything."""
         ...

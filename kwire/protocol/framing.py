@@ -33,6 +33,9 @@ SMALL_BUFFER_BYTES = 64 * 1024
 
 LENGTH_BYTES = 4
 CORRELATION_ID_BYTES = 4
+BEFORE_CORRELATION_ID = 4
+"""In a request's header: API key and version."""
+
 MAX_INT32 = 0x7FFFFFFF
 
 TLS_HANDSHAKE, TLS_ALERT = 0x16, 0x15
@@ -68,6 +71,7 @@ class Framing:
         self._max_frame_bytes = max_frame_bytes
         self._in_flight: deque[_InFlight] = deque()
         self._next_correlation_id = 0
+        self._heads: dict[tuple[int, int], tuple[bytes, bytes]] = {}
         self._small = memoryview(bytearray(SMALL_BUFFER_BYTES))
         self._small_filled = 0
         self._large: memoryview | None = None
@@ -94,20 +98,23 @@ class Framing:
             ProtocolError, UnsupportedVersionError: It cannot be encoded; nothing is in flight then.
         """
         self._raise_if_broken()
-        header = RequestHeader(
-            request_api_key=request.api_key,
-            request_api_version=version,
-            correlation_id=self._next_correlation_id,
-            client_id=self._client_id,
-        )
-        head = encode_message(header, request.header_version(version))
+        before_id, behind_id = self._heads.get((request.api_key, version)) or self._head_of(request, version)
+        correlation_id = self._next_correlation_id.to_bytes(CORRELATION_ID_BYTES, "big")
         body = encode_message(request, version)
-        size_bytes = len(head) + len(body)
+        size_bytes = len(before_id) + CORRELATION_ID_BYTES + len(behind_id) + len(body)
         if size_bytes > MAX_INT32:
             raise ProtocolError(f"{type(request).__name__} v{version} takes {size_bytes} bytes, too many for a frame")
         self._in_flight.append(_InFlight(self._next_correlation_id, request, version))
         self._next_correlation_id = (self._next_correlation_id + 1) & MAX_INT32
-        return b"".join((size_bytes.to_bytes(LENGTH_BYTES, "big"), head, body))
+        return b"".join((size_bytes.to_bytes(LENGTH_BYTES, "big"), before_id, correlation_id, behind_id, body))
+
+    def _head_of(self, request: Request[Message], version: int) -> tuple[bytes, bytes]:
+        """The header of such requests, without the correlation id in its middle: all else stays the same."""
+        header = RequestHeader(request_api_key=request.api_key, request_api_version=version, client_id=self._client_id)
+        head = encode_message(header, request.header_version(version))
+        found = head[:BEFORE_CORRELATION_ID], head[BEFORE_CORRELATION_ID + CORRELATION_ID_BYTES :]
+        self._heads[request.api_key, version] = found
+        return found
 
     def writable_buffer(self) -> memoryview:
         """Where the next bytes from the network go; never empty.

@@ -143,15 +143,13 @@ class BrokerVersions:
         Raises:
             UnsupportedVersionError: There is no such version.
         """
-        wanted = ApiRange(
-            max(request.min_version, request.min_version if min_version is None else min_version),
-            min(request.max_version, request.max_version if max_version is None else max_version),
-        )
-        api = f"{request.__name__.removesuffix('Request')} (API key {request.api_key})"
+        lowest = max(request.min_version, request.min_version if min_version is None else min_version)
+        highest = min(request.max_version, request.max_version if max_version is None else max_version)
         offered = self.offered.get(request.api_key)
+        if offered is not None and max(lowest, offered.min_version) <= min(highest, offered.max_version):
+            return min(highest, offered.max_version)
+        api = f"{request.__name__.removesuffix('Request')} (API key {request.api_key})"
+        wanted = ApiRange(lowest, highest)
         if offered is None:
             raise UnsupportedVersionError(f"the broker does not offer {api}; kwire wants versions {wanted}")
-        version = min(wanted.max_version, offered.max_version)
-        if version < max(wanted.min_version, offered.min_version):
-            raise UnsupportedVersionError(f"the broker offers {api} in versions {offered}, but kwire wants {wanted}")
-        return version
+        raise UnsupportedVersionError(f"the broker offers {api} in versions {offered}, but kwire wants {wanted}")

@@ -130,10 +130,12 @@ class Scenario:
 
     def turn(self) -> list[AnyUnsentRequest]:
         """One turn of the loop; the new requests."""
+        early = self.managers.fetch.poll_early(self.now_ms)
         result = self.managers.poll(self.now_ms)
-        self.unanswered += result.requests
+        requests = early.requests + result.requests
+        self.unanswered += requests
         self.wake_at_ms = result.wake_at_ms
-        return result.requests
+        return requests
 
     def advance(self, duration_ms: float) -> None:
         """Let time pass, with a turn whenever one is due."""

@@ -233,6 +233,33 @@ def test_records_go_into_the_buffer_and_the_next_fetch_begins_behind_them(one_br
     one_broker.buffer.release(fetch)
 
 
+def test_after_records_the_next_fetch_waits_for_nobody(one_broker: Scenario) -> None:
+    """It is asked for again before the other managers are polled, and not once more with them."""
+    (unsent,) = one_broker.pending(FetchRequest)
+    topic = FetchableTopicResponse(topic="orders", partitions=[data(0, batch(0, 1)), data(1)])
+    unsent.on_answer(FetchResponse(session_id=SESSION_ID, responses=[topic]), one_broker.now_ms)
+    (early,) = one_broker.managers.fetch.poll_early(one_broker.now_ms).requests
+    assert isinstance(early.request, FetchRequest)
+    assert [p.fetch_offset for topic in early.request.topics for p in topic.partitions] == [2]
+    assert not one_broker.turn()
+
+
+@pytest.mark.parametrize(
+    "partitions",
+    [(), (data(0),), (data(0, batch(0, 1)), data(1, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))],
+    ids=["nothing", "no records", "records and an error"],
+)
+def test_after_anything_else_the_next_fetch_has_its_turn(
+    one_broker: Scenario, partitions: tuple[PartitionData, ...]
+) -> None:
+    """What to ask next may depend on what others make of the answer, and there is no hurry."""
+    (unsent,) = one_broker.pending(FetchRequest)
+    topic = FetchableTopicResponse(topic="orders", partitions=list(partitions))
+    unsent.on_answer(FetchResponse(session_id=SESSION_ID, responses=[topic]), one_broker.now_ms)
+    assert not one_broker.managers.fetch.poll_early(one_broker.now_ms).requests
+    assert [type(unsent.request) for unsent in one_broker.turn()][:1] == [FetchRequest]
+
+
 def test_an_answer_without_records_disturbs_nobody(one_broker: Scenario) -> None:
     answer(one_broker, data(0), data(1, b""))
     assert one_broker.data_notices == 0

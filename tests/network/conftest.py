@@ -44,6 +44,9 @@ class MemoryStream:
     def __init__(self, stream: MemoryPipe) -> None:
         self._stream = stream
 
+    def send_now(self, data: bytes) -> int:
+        return 0  # nothing goes out without a writer
+
     async def send_all(self, data: bytes) -> None:
         try:
             await self._stream.send_all(data)

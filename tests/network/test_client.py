@@ -457,6 +457,56 @@ class OneByteAtATime:
             await trio.lowlevel.checkpoint()
 
 
+def test_what_does_not_go_out_at_once_follows_in_order(
+    in_virtual_time: InVirtualTime,
+    network: MemoryNetwork,
+    rig: Rig,
+    scripted_broker: type[ScriptedBroker],
+    says_metadata: Answer,
+) -> None:
+    """A socket may take a part of a frame. The rest is the writer's, and whatever comes meanwhile must not overtake it:
+    here the second request is made between the first half of the first one and its second."""
+    network.hosts[BROKER] = scripted_broker(says_metadata)
+    connect = network.connect
+    streams: list[TakesFive] = []
+
+    async def connect_to_little_room(host: str, port: int) -> object:
+        streams.append(TakesFive(await connect(host, port)))
+        return streams[-1]
+
+    network.connect = connect_to_little_room  # type: ignore[method-assign,assignment]  # a stream all the same
+
+    async def scenario() -> None:
+        async with rig.running():
+            for outcome in [rig.send() for _ in range(3)]:
+                assert isinstance((await outcome.wait()).answer, MetadataResponse), outcome.error
+            assert isinstance((await rig.send().wait()).answer, MetadataResponse)
+
+    in_virtual_time(scenario)
+    assert [stream.offers for stream in streams] == [2], "the first of three at once, and the one that came alone"
+
+
+class TakesFive:
+    """Takes five bytes at once, and the rest when there is time."""
+
+    def __init__(self, stream: object) -> None:
+        self._stream = stream
+        self._taken = b""
+        self.offers = 0
+        self.receive_into = stream.receive_into  # type: ignore[attr-defined]  # a ByteStream
+        self.aclose = stream.aclose  # type: ignore[attr-defined]  # as above
+
+    def send_now(self, data: bytes) -> int:
+        self.offers += 1
+        self._taken += data[:5]
+        return 5
+
+    async def send_all(self, data: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        taken, self._taken = self._taken, b""
+        await self._stream.send_all(taken + data)  # type: ignore[attr-defined]  # as above
+
+
 HOSTILE: dict[str, tuple[bytes, str]] = {
     "negative length": (b"\xff\xff\xff\xff", "a frame of -1 bytes"),
     "too large": (b"\x7f\xff\xff\xff", "a frame of 2147483647 bytes"),
@@ -618,7 +668,8 @@ class LateReader:
         self._stream = stream
         self._give_up = give_up
         self._reads = 0
-        self.send_all = stream.send_all  # type: ignore[attr-defined]  # a ByteStream
+        self.send_now = stream.send_now  # type: ignore[attr-defined]  # a ByteStream
+        self.send_all = stream.send_all  # type: ignore[attr-defined]  # as above
         self.aclose = stream.aclose  # type: ignore[attr-defined]  # as above
 
     async def receive_into(self, buffer: memoryview) -> int:

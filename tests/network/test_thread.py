@@ -187,6 +187,20 @@ def test_a_dead_network_thread_is_heard_of(
     assert not network_threads()
 
 
+def test_a_bug_that_looks_like_a_lost_connection_is_a_bug_all_the_same(
+    consumer: Consumer[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers are handled in a turn that runs in the task of the connection's reader, and connections end quietly over
+    errors of the operating system. A handler's must not be taken for one: the answer would be lost, and nobody told."""
+
+    def bug(*_: object) -> None:
+        raise ConnectionResetError("a bug")
+
+    monkeypatch.setattr("kwire.managers.list_offsets.ListOffsetsManager._on_answer", bug)
+    with pytest.raises(InternalError, match=r"died: ConnectionResetError\('a bug'\)"):
+        consumer.end_offsets([TP], timeout=5)
+
+
 def test_only_what_changes_is_asked_for_again(consumer: Consumer[bytes, bytes], broker: ScriptedBroker) -> None:
     """KIP-227: the second fetch of a session names no partition."""
     first, second = [request for _, request, _ in broker.asked if isinstance(request, FetchRequest)][:2]
