@@ -1,6 +1,7 @@
 """Time and chance: the only module that reads either. Everybody below the facades gets them as arguments.
 
-Times are milliseconds on a monotonic clock, as floats; wall-clock time appears only in record timestamps.
+Times are milliseconds on a monotonic clock, as floats; wall-clock time appears only in record timestamps. A simulation
+puts a `Source` of its own in the place of the machine's (`install`), for the whole process.
 """
 
 from __future__ import annotations
@@ -14,24 +15,47 @@ from uuid import UUID, uuid4
 NEVER_MS = float("inf")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where time and chance come from, each in the unit its reader below asks for."""
+
+    monotonic_seconds: Callable[[], float] = time.monotonic
+    wall_clock_ns: Callable[[], int] = time.time_ns
+    chance: Callable[[], float] = random.random
+    new_uuid: Callable[[], UUID] = uuid4
+
+
+_installed = Source()
+# Polls read the clock, so what they call is one look-up away, not two.
+_monotonic_seconds = _installed.monotonic_seconds
+
+
+def install(source: Source) -> Source:
+    """Take time and chance from there, from now on; answers where they came from, to be put back."""
+    global _installed, _monotonic_seconds  # noqa: PLW0603  the process has one clock
+    before, _installed = _installed, source
+    _monotonic_seconds = source.monotonic_seconds
+    return before
+
+
 def monotonic_ms() -> float:
     """Now, on a clock that no administrator can set back."""
-    return time.monotonic() * 1000.0
+    return _monotonic_seconds() * 1000.0
 
 
 def wall_clock_ms() -> int:
     """Now, in milliseconds since the epoch: for comparing with record timestamps, never for waiting."""
-    return time.time_ns() // 1_000_000
+    return _installed.wall_clock_ns() // 1_000_000
 
 
 def chance() -> float:
     """A number in [0, 1), each call a new one."""
-    return random.random()
+    return _installed.chance()
 
 
 def new_uuid() -> UUID:
     """A random id, each call a new one."""
-    return uuid4()
+    return _installed.new_uuid()
 
 
 @dataclass(frozen=True, slots=True)

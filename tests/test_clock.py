@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from uuid import UUID
 
 import pytest
 
-from kwire.clock import Backoff, Deadline, chance, monotonic_ms, wall_clock_ms
+from kwire.clock import Backoff, Deadline, Source, chance, install, monotonic_ms, new_uuid, wall_clock_ms
 
 
 def no_jitter() -> float:
@@ -54,3 +55,18 @@ def test_chance_lies_between_zero_and_one_and_varies() -> None:
     draws = {chance() for _ in range(20)}
     assert all(0 <= draw < 1 for draw in draws)
     assert len(draws) > 1
+
+
+def test_time_and_chance_can_be_anothers_and_are_given_back() -> None:
+    fixed = UUID(int=7)
+    source = Source(
+        monotonic_seconds=lambda: 2.5, wall_clock_ns=lambda: 3_000_000, chance=lambda: 0.25, new_uuid=lambda: fixed
+    )
+    before = install(source)
+    try:
+        assert (monotonic_ms(), wall_clock_ms(), chance(), new_uuid()) == (2_500.0, 3, 0.25, fixed)
+        assert Deadline.after(100).remaining_ms() == 100.0
+        assert Backoff(100, 1_000).delay_ms(1) == pytest.approx(90.0)
+    finally:
+        assert install(before) is source
+    assert abs(monotonic_ms() - time.monotonic() * 1_000) < 1_000

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar, cast
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.config import ConsumerConfig, Deserialize, GroupProtocol
 from kwire.consumer.delivery import Delivery
+from kwire.consumer.host import current_host
 from kwire.errors import (
     IllegalStateError,
     InvalidGroupIdError,
@@ -44,7 +45,6 @@ from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
 from kwire.mailbox import Mailbox
 from kwire.model import ConsumerGroupMetadata, K, TopicPartition, V
-from kwire.network.thread import NetworkThread
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,8 @@ class ConsumerCore(Generic[K, V]):
 
     def __init__(self, config: ConsumerConfig) -> None:
         self.config = config
-        self.mailbox = Mailbox()
+        host = current_host()
+        self.mailbox = Mailbox(host.new_waiter)
         self.client_id = config.client_id or f"consumer-{config.group_id or 'kwire'}-{next(_numbers)}"
         self.delivery: Delivery[K, V] = Delivery()
         self.assignment: frozenset[TopicPartition] = frozenset()
@@ -74,7 +75,7 @@ class ConsumerCore(Generic[K, V]):
         from kwire.assignors import resolve  # like all that serves the network thread, not before it is needed
 
         assignors = resolve(config.partition_assignment_strategy)
-        self.thread = NetworkThread(config, assignors, self.mailbox, self._buffer, client_id=self.client_id)
+        self.thread = host.new_network_side(config, assignors, self.mailbox, self._buffer, client_id=self.client_id)
         # The network thread knows nothing of this object, so it is collected with the consumer that holds it.
         self._unclosed = weakref.finalize(self, _end_unclosed, self.mailbox, config, self.client_id)
         self._unclosed.atexit = False  # the process takes the thread along

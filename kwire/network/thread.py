@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kwire.clock import Deadline
 from kwire.config import ConsumerConfig
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     from kwire.assignors.base import Assignor
 
 log = logging.getLogger(__name__)
+
+
+class NetworkSide(Protocol):
+    """What runs a consumer's network loop, however it does."""
+
+    def start(self) -> None:
+        """Returns when events are taken."""
+        ...
+
+    def join(self, deadline: Deadline) -> bool:
+        """Wait for the end; whether it came."""
+        ...
 
 
 class NetworkThread:

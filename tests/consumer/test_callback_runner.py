@@ -13,6 +13,7 @@ from kwire import Consumer, RebalanceConsumer, RebalanceListener, TopicPartition
 from kwire.errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceListenerError, WakeupError
 from kwire.events import AssignmentView, CallbackKind, CommitCompleted, RunCallback
 from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata
+from kwire.network.thread import NetworkThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -155,7 +156,9 @@ def test_a_consumer_nobody_holds_is_gone_at_once_and_says_so() -> None:
     gc.disable()
     try:
         lost: Consumer[bytes, bytes] = Consumer(bootstrap_servers="127.0.0.1:1", group_id="g")
-        thread = lost._core.thread._thread
+        side = lost._core.thread
+        assert isinstance(side, NetworkThread)
+        thread = side._thread
         with pytest.warns(ResourceWarning, match=r"unclosed consumer consumer-g-\d+"):
             del lost
     finally:
