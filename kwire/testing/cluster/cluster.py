@@ -1,0 +1,286 @@
+"""Cluster: Kafka for a test, over TCP, with a thread and a trio run of its own.
+
+Everything here may be called from any thread; it is done on the cluster's, between two requests. What the cluster is
+and does stands in `state`; the simulation uses that directly, in its own run and on its own clock.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+from kwire.errors import IllegalStateError
+from kwire.testing.cluster.batches import NewRecord
+from kwire.testing.cluster.handlers import handlers
+from kwire.testing.cluster.releases import LATEST, release_named
+from kwire.testing.cluster.server import bind, run_broker, until_settled
+from kwire.testing.cluster.settings import BrokerSettings
+from kwire.testing.cluster.state import ClusterState
+
+if TYPE_CHECKING:
+    import socket
+    import ssl
+    from types import TracebackType
+
+    from kwire.model import TopicPartition
+    from kwire.protocol.schema import Message, Request
+    from kwire.testing.cluster.control import RequestControl
+    from kwire.testing.cluster.groups.offsets import CommittedOffset
+
+T = TypeVar("T")
+
+LOCALHOST = "127.0.0.1"
+
+
+class Cluster:
+    """A Kafka cluster in this process. Use as a context manager, or call `start` and `stop`.
+
+    Args:
+        brokers: How many; they are numbered from 0.
+        topics: Topics to begin with, and their numbers of partitions.
+        settings: Broker settings under Kafka's names, such as {"auto.create.topics.enable": False}; see `settings`.
+        release: The Kafka release whose versions it speaks, such as "3.9"; see `releases`.
+        racks: The brokers' racks, in order; if they are fewer, they are used again.
+        seed: Where ids and other chances begin: the same seed gives the same ids.
+        host: Where to listen.
+        port: The first broker's port, the others' follow; 0 for any that are free.
+        tls: The server's side of TLS; clients then connect with `security_protocol` SSL or SASL_SSL.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        topics: Mapping[str, int] | None = None,
+        settings: Mapping[str, object] | None = None,
+        release: str = LATEST.name,
+        racks: Sequence[str] = (),
+        seed: int = 0,
+        host: str = LOCALHOST,
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._state = ClusterState(
+            brokers,
+            settings=BrokerSettings.of(settings or {}),
+            release=release_named(release),
+            racks=racks,
+            seed=seed,
+        )
+        self._topics = dict(topics or {})
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._thread: threading.Thread | None = None
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._scope = trio.CancelScope()
+        self._error: BaseException | None = None
+
+    def __repr__(self) -> str:
+        where = self.bootstrap_servers if self._thread is not None else "not started"
+        return f"<Cluster: {len(self._state.brokers)} broker(s), {where}>"
+
+    # --- life ------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Cluster:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+        if kind is None and self._state.failures:
+            raise self._state.failures[0]
+
+    def start(self) -> None:
+        """Listen; when this returns, clients can connect.
+
+        Raises:
+            IllegalStateError: It was started before.
+            OSError: A port is taken.
+        """
+        if self._thread is not None:
+            raise IllegalStateError("a cluster can be started once")
+        ports = self._bind()
+        ready = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run_thread, args=(ports, ready), name="kwire-testing-cluster", daemon=True
+        )
+        self._thread.start()
+        ready.wait()
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Close everything. Does nothing to a cluster that does not run."""
+        token, self._token = self._token, None
+        if token is None or self._thread is None:
+            return
+        with suppress(trio.RunFinishedError):
+            token.run_sync_soon(self._scope.cancel)
+        self._thread.join()
+
+    def _bind(self) -> list[socket.socket]:
+        ports: list[socket.socket] = []
+        try:
+            for index, broker in enumerate(self._state.brokers.values()):
+                ports.append(bind(self._host, self._port + index if self._port else 0))
+                broker.host, broker.port = self._host, ports[-1].getsockname()[1]
+        except OSError:
+            for bound in ports:
+                bound.close()
+            raise
+        return ports
+
+    def _run_thread(self, ports: list[socket.socket], ready: threading.Event) -> None:
+        try:
+            trio.run(self._run, ports, ready)
+        except BaseException as error:  # noqa: BLE001  kept for the caller's thread, which would otherwise never know
+            self._error = error
+        finally:
+            ready.set()
+
+    async def _run(self, ports: list[socket.socket], ready: threading.Event) -> None:
+        self._state.start_wall_clock(time.time() * 1000)
+        for name, partitions in self._topics.items():
+            self._state.create_topic(name, partitions)
+        handlers()  # loads them now, not with the first request
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._state.run)
+                for broker, bound in zip(self._state.brokers.values(), ports, strict=True):
+                    nursery.start_soon(run_broker, broker, self._state, bound, self._tls)
+                for broker in self._state.brokers.values():
+                    await until_settled(broker, self._state)
+                self._token = trio.lowlevel.current_trio_token()
+                ready.set()
+
+    def _do(self, function: Callable[[], T]) -> T:
+        """Call it on the cluster's thread."""
+        if self._error is not None:
+            raise IllegalStateError("the cluster has failed") from self._error
+        if self._token is None:
+            raise IllegalStateError("the cluster does not run")
+        return trio.from_thread.run_sync(function, trio_token=self._token)
+
+    def _settle(self, node_id: int) -> None:
+        """Have the broker listen, or have ceased to."""
+        trio.from_thread.run(until_settled, self._state.brokers[node_id], self._state, trio_token=self._token)
+
+    # --- where it is, and what happens there -----------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all brokers, as "host:port,host:port"."""
+        return ",".join(f"{broker.host}:{broker.port}" for broker in self._state.brokers.values())
+
+    @property
+    def control(self) -> RequestControl:
+        """Rules about requests: `cluster.control.on(FetchRequest, times=3).drop()`."""
+        return self._state.control
+
+    @property
+    def failures(self) -> Sequence[Exception]:
+        """Bugs of the cluster itself; leaving the `with` block raises the first."""
+        return tuple(self._state.failures)
+
+    def throttle(self, request: type[Request[Message]], throttle_ms: int) -> None:
+        """Answer such requests with this throttle time; 0 ends it."""
+        self._do(lambda: self._state.throttle(request, throttle_ms))
+
+    def cut_connections(self, broker: int | None = None) -> int:
+        """Break off the connections of one broker, or of all; how many there were."""
+        return self._do(lambda: self._state.cut_connections(broker))
+
+    # --- topics and records ----------------------------------------------------------------------------------
+
+    def create_topic(
+        self, name: str, partitions: int = 1, replication: int | None = None, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Make a topic. Without `replication` it has one replica for each broker, but no more than three.
+
+        Raises:
+            InvalidArgumentError: It exists already, or there are fewer brokers than replicas.
+        """
+        replicas = min(3, len(self._state.brokers)) if replication is None else replication
+        self._do(lambda: self._state.create_topic(name, partitions, replicas, config))
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic, its records and its committed offsets."""
+        self._do(lambda: self._state.delete_topic(name))
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        """Give the topic as many partitions in all."""
+        self._do(lambda: self._state.grow_topic(name, partitions))
+
+    def produce(self, topic: str, *records: NewRecord | bytes, partition: int = 0) -> int:
+        """Write records, or values, straight into the log, as one batch; the offset of the first."""
+        return self._do(lambda: self._state.produce(topic, partition, records))
+
+    def delete_records(self, topic: str, partition: int, offset: int) -> None:
+        """Drop what is in front of `offset`."""
+        self._do(lambda: self._state.delete_records(topic, partition, offset))
+
+    def compact(self, topic: str, partition: int = 0) -> None:
+        """Keep the last record of each key alone."""
+        self._do(lambda: self._state.compact(topic, partition))
+
+    def end_offset(self, topic: str, partition: int = 0) -> int:
+        """The offset that the next record will have."""
+        return self._do(lambda: self._state.end_offset(topic, partition))
+
+    # --- brokers, leaders, coordinators ----------------------------------------------------------------------
+
+    def kill_broker(self, broker: int) -> None:
+        """Connections break, and nobody listens there any more; its partitions and groups move."""
+        self._do(lambda: self._state.kill_broker(broker))
+        self._settle(broker)
+
+    def start_broker(self, broker: int) -> None:
+        """Bring it back, at the address it had."""
+        self._do(lambda: self._state.start_broker(broker))
+        self._settle(broker)
+
+    def pause_broker(self, broker: int) -> None:
+        """It stands still, as after SIGSTOP: connections stay open, and nothing comes back."""
+        self._do(lambda: self._state.pause_broker(broker))
+
+    def resume_broker(self, broker: int) -> None:
+        """It goes on where it stood."""
+        self._do(lambda: self._state.resume_broker(broker))
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Who leads the partition; -1 for nobody."""
+        return self._do(lambda: self._state.leader(topic, partition))
+
+    def move_leader(self, topic: str, partition: int, broker: int) -> None:
+        """Let that broker lead the partition."""
+        self._do(lambda: self._state.move_leader(topic, partition, broker))
+
+    def elect_uncleanly(self, topic: str, partition: int, lose: int) -> None:
+        """A replica takes over that lacks the last `lose` records."""
+        self._do(lambda: self._state.elect_uncleanly(topic, partition, lose))
+
+    # --- groups ----------------------------------------------------------------------------------------------
+
+    def committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """What the group has committed."""
+        return self._do(lambda: self._state.committed(group_id))
+
+    def coordinator(self, group_id: str) -> int:
+        """Who coordinates the group; -1 for nobody."""
+        return self._do(lambda: self._state.coordinator(group_id))
+
+    def move_coordinator(self, group_id: str, broker: int | None = None) -> None:
+        """Make another broker the group's coordinator: that one, or the next one that runs."""
+        self._do(lambda: self._state.move_coordinator(group_id, broker))
+
+    def configure_group(self, group_id: str, config: Mapping[str, str]) -> None:
+        """Set what Kafka sets with `kafka-configs --group`, such as {"consumer.session.timeout.ms": "6000"}."""
+        self._do(lambda: self._state.configure_group(group_id, config))

@@ -1,0 +1,165 @@
+"""What a test does to requests: watch them, lose them, hold them up, answer them wrongly.
+
+    rule = cluster.control.on(OffsetCommitRequest, times=2).drop()
+    ...
+    assert rule.fired == 2
+
+The newest rule that matches a request and has firings left decides about it; `observe` rules see every request that
+matches them and decide nothing. `connection` asks `decide` once for each request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from kwire.protocol.schema import Message, Request
+
+if TYPE_CHECKING:
+    from kwire.testing.cluster.call import Call
+
+R = TypeVar("R", bound=Message)
+Q = TypeVar("Q", bound=Request[Message])
+
+
+class Action(Enum):
+    """What happens to a request instead of, or beside, being handled."""
+
+    OBSERVE = auto()
+    DROP = auto()
+    DELAY = auto()
+    CUT = auto()
+    CORRUPT = auto()
+    ANSWER = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Rule:
+    """One rule. `fired` counts how often it was used."""
+
+    request: type[Request[Message]]
+    times: int | None
+    matches: Callable[[Request[Message], Call], bool]
+    action: Action
+    is_handled: bool = False
+    delay_ms: float = 0
+    corrupt: Callable[[bytes], bytes] | None = None
+    answer: Callable[[Request[Message], Call], Message] | None = None
+    see: Callable[[Request[Message], Call], None] | None = None
+    fired: int = 0
+    is_removed: bool = False
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it will never fire again."""
+        return self.is_removed or (self.times is not None and self.fired >= self.times)
+
+    def remove(self) -> None:
+        """Let requests pass from now on."""
+        self.is_removed = True
+
+
+class Intent(Generic[Q]):
+    """`control.on(...)`: which requests; the method called on it says what happens to them."""
+
+    def __init__(
+        self, rules: list[Rule], request: type[Q], times: int | None, where: Callable[[Q, Call], bool] | None
+    ) -> None:
+        self._rules = rules
+        self._request = request
+        self._times = times
+        self._where = where
+
+    def observe(self, see: Callable[[Q, Call], None] | None = None) -> Rule:
+        """Count them, and show them to `see`."""
+        rule = self._rule(Action.OBSERVE)
+        rule.see = see  # type: ignore[assignment]  # only requests of that type come
+        return rule
+
+    def drop(self, *, handled: bool = False) -> Rule:
+        """Never answer. As brokers answer a connection's requests in order, nothing more comes on it either.
+
+        Args:
+            handled: Do what was asked, and lose the answer only.
+        """
+        return self._rule(Action.DROP, is_handled=handled)
+
+    def delay(self, delay_ms: float, *, handled: bool = False) -> Rule:
+        """Handle them later, or (`handled`) at once but answer later."""
+        rule = self._rule(Action.DELAY, is_handled=handled)
+        rule.delay_ms = delay_ms
+        return rule
+
+    def cut(self, *, handled: bool = False) -> Rule:
+        """Close the connection instead of answering."""
+        return self._rule(Action.CUT, is_handled=handled)
+
+    def corrupt(self, change: Callable[[bytes], bytes]) -> Rule:
+        """Send other bytes than the answer's; they come without the frame's length."""
+        rule = self._rule(Action.CORRUPT, is_handled=True)
+        rule.corrupt = change
+        return rule
+
+    def answer(self, answer: Message | Callable[[Q], Message]) -> Rule:
+        """Answer this, or what the function makes of the request, instead of handling it."""
+        rule = self._rule(Action.ANSWER)
+        make = (lambda _request: answer) if isinstance(answer, Message) else answer
+        rule.answer = lambda request, _call: make(request)  # type: ignore[arg-type]  # as above
+        return rule
+
+    def _rule(self, action: Action, *, is_handled: bool = False) -> Rule:
+        where = self._where
+        rule = Rule(
+            self._request,
+            self._times,
+            matches=lambda request, call: where is None or where(request, call),  # type: ignore[arg-type]  # as above
+            action=action,
+            is_handled=is_handled,
+        )
+        self._rules.append(rule)
+        return rule
+
+
+@dataclass(slots=True, eq=False)
+class RequestControl:
+    """The rules of one cluster."""
+
+    rules: list[Rule] = field(default_factory=list)
+    throttles_ms: dict[type[Request[Message]], int] = field(default_factory=dict)
+
+    def on(
+        self,
+        request: type[Q],
+        *,
+        times: int | None = None,
+        where: Callable[[Q, Call], bool] | None = None,
+    ) -> Intent[Q]:
+        """Requests of that type: the next `times`, or all; only those `where` says yes to, if given."""
+        return Intent(self.rules, request, times, where)
+
+    def throttle(self, request: type[Request[Message]], throttle_ms: int) -> None:
+        """Answer such requests with a throttle time; 0 for none."""
+        self.throttles_ms[request] = throttle_ms
+
+    def clear(self) -> None:
+        """Let everything pass."""
+        self.rules.clear()
+        self.throttles_ms.clear()
+
+    def decide(self, request: Request[Message], call: Call) -> Rule | None:
+        """The rule that decides about this request; whoever is used is counted. None: handle it as usual."""
+        if not self.rules:
+            return None
+        matching = [rule for rule in self.rules if self._applies(rule, request, call)]
+        deciding = [rule for rule in matching if rule.action is not Action.OBSERVE][-1:]
+        for rule in matching:
+            if rule.action is Action.OBSERVE or rule in deciding:
+                rule.fired += 1
+                if rule.see is not None:
+                    rule.see(request, call)
+        return deciding[0] if deciding else None
+
+    def _applies(self, rule: Rule, request: Request[Message], call: Call) -> bool:
+        return not rule.is_spent and type(request) is rule.request and rule.matches(request, call)

@@ -1,0 +1,79 @@
+"""Which broker coordinates a group or a transactional id, and since when.
+
+Each name has a home, given by a stable hash; while that broker is down, the next one that runs stands in. Kafka hashes
+names over the partitions of `__consumer_offsets`, whose leaders move in the same way. What coordinators know is kept by
+the whole cluster, so nothing is lost when they move; `load_ms` shows the moment in which Kafka's read their log.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from kwire.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kwire.testing.cluster.broker import Broker
+
+
+NOBODY = -1
+
+
+class KeyType(IntEnum):
+    """What a coordinator is for (FindCoordinator's `key_type`)."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+class Coordinators:
+    """Who coordinates what.
+
+    Args:
+        brokers: The cluster's brokers by id, in order.
+        load_ms: How long a coordinator that took over says COORDINATOR_LOAD_IN_PROGRESS.
+    """
+
+    def __init__(self, brokers: dict[int, Broker], load_ms: int) -> None:
+        self._brokers = brokers
+        self._load_ms = load_ms
+        self._pinned: dict[tuple[KeyType, str], int] = {}
+        self._known: dict[tuple[KeyType, str], int] = {}
+        self._loaded_at_ms: dict[tuple[KeyType, str], float] = {}
+
+    def of(self, key_type: KeyType, name: str, now_ms: float) -> Broker | None:
+        """The coordinator; None while no broker runs."""
+        key = (key_type, name)
+        found = next((broker for broker in self._from_home(key) if broker.is_up), None)
+        node_id = found.node_id if found is not None else NOBODY
+        if self._known.setdefault(key, node_id) != node_id:
+            self._known[key] = node_id
+            self._loaded_at_ms[key] = now_ms + self._load_ms
+        return found
+
+    def error(self, key_type: KeyType, name: str, broker: Broker, now_ms: float) -> ErrorCode:
+        """What `broker` has to answer before it looks at a request for this group or transactional id."""
+        if self.of(key_type, name, now_ms) is not broker:
+            return ErrorCode.NOT_COORDINATOR
+        if now_ms < self._loaded_at_ms.get((key_type, name), now_ms):
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def move(self, key_type: KeyType, name: str, node_id: int | None, now_ms: float) -> Broker | None:
+        """Make another broker the coordinator: that one, or the next one that runs."""
+        before = self.of(key_type, name, now_ms)
+        others = [broker for broker in self._from_home((key_type, name)) if broker.is_up and broker is not before]
+        if node_id is None and others:
+            node_id = others[0].node_id
+        if node_id is not None:
+            self._pinned[key_type, name] = node_id
+        return self.of(key_type, name, now_ms)
+
+    def _from_home(self, key: tuple[KeyType, str]) -> list[Broker]:
+        """All brokers, the name's home first, the others in a ring behind it."""
+        ids = list(self._brokers)
+        home = self._pinned.get(key)
+        start = ids.index(home) if home is not None else crc32(key[1].encode()) % len(ids)
+        return [self._brokers[node_id] for node_id in ids[start:] + ids[:start]]

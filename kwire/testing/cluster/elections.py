@@ -1,0 +1,85 @@
+"""Who leads a partition, as Kafka's controller decides it: on a broker's death and return, and when told to move.
+
+A leader comes from the replicas in sync; the last of these stays in sync when it dies, because it alone has everything.
+Every change of leader, also to none, is a new leader epoch (KIP-101). Called by `state` alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.errors import InvalidArgumentError
+from kwire.testing.cluster.topics import NO_LEADER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kwire.testing.cluster.broker import Broker
+    from kwire.testing.cluster.topics import Partition
+
+
+def broker_died(partition: Partition, node_id: int, brokers: Mapping[int, Broker]) -> bool:
+    """The broker is gone; whether that changed anything for this partition."""
+    if node_id not in partition.isr:
+        return False
+    if len(partition.isr) > 1:
+        partition.isr.remove(node_id)
+    if partition.leader == node_id:
+        elect(partition, brokers)
+    return True
+
+
+def broker_returned(partition: Partition, node_id: int, brokers: Mapping[int, Broker]) -> bool:
+    """The broker is back and has caught up; whether that changed anything for this partition."""
+    if node_id not in partition.replicas:
+        return False
+    if partition.leader == NO_LEADER:
+        elect(partition, brokers)
+    if partition.leader != NO_LEADER and node_id not in partition.isr:
+        partition.isr.append(node_id)
+    return True
+
+
+def elect(partition: Partition, brokers: Mapping[int, Broker]) -> None:
+    """The first replica in sync that runs leads from now on; nobody, if there is none."""
+    candidates = [node for node in partition.replicas if node in partition.isr and brokers[node].is_up]
+    lead(partition, candidates[0] if candidates else NO_LEADER)
+
+
+def lead(partition: Partition, node_id: int) -> None:
+    """Begin an epoch under this leader, unless it leads already."""
+    if partition.leader != node_id:
+        partition.leader = node_id
+        partition.leader_epoch += 1
+        if node_id != NO_LEADER:
+            partition.log.begin_epoch(partition.leader_epoch)
+
+
+def move(partition: Partition, node_id: int, brokers: Mapping[int, Broker]) -> None:
+    """Let this broker lead; it becomes a replica if it is none, as after a reassignment.
+
+    Raises:
+        InvalidArgumentError: It does not run.
+    """
+    if node_id not in brokers or not brokers[node_id].is_up:
+        raise InvalidArgumentError(f"broker {node_id} does not run and cannot lead {partition.topic}-{partition.index}")
+    if node_id not in partition.replicas:
+        partition.replicas = [node_id if replica == partition.leader else replica for replica in partition.replicas]
+        partition.isr = [node_id if replica == partition.leader else replica for replica in partition.isr]
+    if node_id not in partition.isr:
+        partition.isr.append(node_id)
+    lead(partition, node_id)
+
+
+def elect_uncleanly(partition: Partition, brokers: Mapping[int, Broker], lose: int) -> None:
+    """A replica that lacks the last `lose` records takes over; the same broker if there is no other (a lost disk)."""
+    running = [node for node in partition.replicas if brokers[node].is_up]
+    if not running:
+        raise InvalidArgumentError(f"no replica of {partition.topic}-{partition.index} runs")
+    others = [node for node in running if node != partition.leader]
+    log = partition.log
+    log.truncate_to(max(log.log_start_offset, log.log_end_offset - lose))
+    partition.leader = (others or running)[0]
+    partition.leader_epoch += 1
+    partition.isr = [partition.leader]
+    log.begin_epoch(partition.leader_epoch)

@@ -1,0 +1,53 @@
+"""ApiVersions: what the release offers, and the features of the cluster (KIP-511, KIP-584)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from kwire.testing.cluster.handlers import offered
+
+if TYPE_CHECKING:
+    from kwire.testing.cluster.call import Call
+
+SOFTWARE_FROM = 3
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
+
+
+async def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
+    """All APIs, in order of their keys."""
+    if call.version >= SOFTWARE_FROM and not _is_sound(request):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    release = call.cluster.release
+    ranges = offered(release)
+    features = [
+        (name, oldest, newest)
+        for name, oldest, newest in release.features
+        if oldest > 0 or call.version > SOFTWARE_FROM  # KIP-1106: version 3 has no word for a feature that starts at 0
+    ]
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=key, min_version=versions.min_version, max_version=versions.max_version)
+            for key, versions in ranges.items()
+        ],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=oldest, max_version=newest) for name, oldest, newest in features
+        ],
+        finalized_features_epoch=0,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=newest, min_version_level=newest)
+            for name, _oldest, newest in release.features
+        ],
+    )
+
+
+def _is_sound(request: ApiVersionsRequest) -> bool:
+    return all(_SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version))

@@ -1,0 +1,122 @@
+"""Metadata: brokers that run, topics, leaders. Asking for a topic by name may create it, as far as settings allow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.model import ZERO_UUID
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kwire.testing.cluster.topic_rules import TopicRefusedError, name_problem, placements
+from kwire.testing.cluster.topics import NO_LEADER
+
+if TYPE_CHECKING:
+    from kwire.testing.cluster.call import Call
+    from kwire.testing.cluster.state import ClusterState
+    from kwire.testing.cluster.topics import Partition, Topic
+
+NOT_ASKED_FOR = -(1 << 31)
+EVERY_TOPIC_OPERATION = 3576
+"""What Kafka without an authorizer allows on a topic (KIP-430): a bit for each of AclOperation's numbers."""
+
+EVERY_CLUSTER_OPERATION = 8096
+
+
+async def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
+    """The cluster as it is; all brokers know the same."""
+    cluster = call.cluster
+    if any(wanted.name is None and wanted.topic_id == ZERO_UUID for wanted in request.topics or ()):
+        return MetadataResponse(
+            error_code=ErrorCode.UNKNOWN_SERVER_ERROR,
+            topics=[MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, name="")],
+        )
+    found = _topics(request, call)
+    if request.include_topic_authorized_operations:
+        for topic in found:
+            topic.topic_authorized_operations = EVERY_TOPIC_OPERATION
+    running = cluster.running()
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+            for broker in running
+        ],
+        cluster_id=cluster.cluster_id,
+        controller_id=running[0].node_id if running else -1,
+        topics=found,
+        cluster_authorized_operations=EVERY_CLUSTER_OPERATION
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED_FOR,
+    )
+
+
+def _topics(request: MetadataRequest, call: Call) -> list[MetadataResponseTopic]:
+    is_everything = request.topics is None or (call.version == 0 and not request.topics)
+    if is_everything:
+        return [describe(call.cluster, topic) for topic in call.cluster.topics.values()]
+    wanted = {(topic.name, topic.topic_id): topic for topic in request.topics or ()}
+    return [_topic(request, topic, call) for topic in wanted.values()]
+
+
+def _topic(request: MetadataRequest, wanted: MetadataRequestTopic, call: Call) -> MetadataResponseTopic:
+    cluster = call.cluster
+    if wanted.topic_id != ZERO_UUID:  # KIP-516; the name is not looked at then
+        by_id = cluster.topic_by_id(wanted.topic_id)
+        if by_id is None:
+            return _unknown(None, ErrorCode.UNKNOWN_TOPIC_ID, wanted)
+        return describe(cluster, by_id)
+    name = wanted.name or ""
+    if name in cluster.topics:
+        return describe(cluster, cluster.topics[name])
+    if name_problem(name) is not None:
+        return _unknown(name, ErrorCode.INVALID_TOPIC_EXCEPTION, wanted)
+    if request.allow_auto_topic_creation and cluster.settings.auto_create_topics_enable:
+        return _created(cluster, name, wanted)
+    return _unknown(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted)
+
+
+def _created(cluster: ClusterState, name: str, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+    """Kafka creates it afterwards: this answer does not know it yet, the next one does."""
+    try:
+        cluster.create_topic(name, assignments=placements(cluster, 0, cluster.settings.num_partitions))
+    except TopicRefusedError as refused:
+        return _unknown(name, refused.code, wanted)
+    return _unknown(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted)
+
+
+def _unknown(name: str | None, code: ErrorCode, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=code, name=name, topic_id=wanted.topic_id)
+
+
+def describe(cluster: ClusterState, topic: Topic) -> MetadataResponseTopic:
+    """A topic that is there."""
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[_partition(cluster, partition) for partition in topic.partitions],
+    )
+
+
+def _partition(cluster: ClusterState, partition: Partition) -> MetadataResponsePartition:
+    leaderless = partition.leader == NO_LEADER
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=offline_replicas(cluster, partition),
+    )
+
+
+def offline_replicas(cluster: ClusterState, partition: Partition) -> list[int]:
+    """The replicas whose broker does not run."""
+    return [node_id for node_id in partition.replicas if not cluster.brokers[node_id].is_up]

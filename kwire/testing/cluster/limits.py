@@ -1,0 +1,92 @@
+"""What the cluster does not do, or does otherwise than Kafka 4.3.1, and why. Everything else is meant to be the same.
+
+For people who wonder whether a difference is a bug; `kwire conformance` and the tests beside real clients judge the
+rest. Not read by the code.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Limit(NamedTuple):
+    """One difference."""
+
+    area: str
+    difference: str
+    reason: str
+
+
+LIMITS: tuple[Limit, ...] = (
+    # --- what is not offered ---
+    Limit("share groups", "not offered (KIP-932)", "kwire has no share consumer yet"),
+    Limit("streams groups", "not offered (KIP-1071)", "kwire is no Kafka Streams"),
+    Limit("telemetry", "not offered (KIP-714)", "nor does Kafka, where no plug-in takes the metrics"),
+    Limit("admin", "no AlterConfigs, ACLs, quotas, reassignments or elections over the wire", "operations do it"),
+    Limit("inter-broker", "no replication, controller or log-dir APIs", "brokers share one process"),
+    Limit("Produce", "v0 to v2 are refused", "so does Kafka 4; v0 is only listed, for librdkafka (KAFKA-18659)"),
+    # --- the cluster ---
+    Limit("replication", "followers have each record at once; the high watermark is the end of the log", "simplicity"),
+    Limit("replication", "a broker that returns is in sync at once", "what it missed is in the shared log"),
+    Limit("metadata", "all brokers know changes at once, topics have leaders at once", "tests need not wait"),
+    Limit("auto-creation", "CreateTopics and Metadata create at once, not a moment later", "tests need not wait"),
+    Limit("internal topics", "__consumer_offsets and __transaction_state do not exist", "state is held as objects"),
+    Limit("coordinators", "chosen by a hash over brokers; a stand-in while that broker is down", "no offsets topic"),
+    Limit("coordinators", "loading takes load_ms, 0 by default", "there is no log to load"),
+    Limit(
+        "initial rebalance", "group.initial.rebalance.delay.ms is 0 by default, Kafka's is 3 s", "tests need not wait"
+    ),
+    Limit(
+        "older releases",
+        "emulated are their API versions and features, not what they did otherwise",
+        "clients see these",
+    ),
+    Limit("connections", "connections.max.idle.ms is not enforced", "tests are short"),
+    Limit("quotas", "no quotas; throttle() throttles by API", "what counts is how clients take it"),
+    Limit("racks", "replicas are placed in a ring, racks are not looked at", "assignments can be given"),
+    # --- security ---
+    Limit("authorization", "everything is allowed", "request control can answer with any error"),
+    Limit("SASL", "PLAIN alone, through SaslHandshake v1; tokens without frames of v0 are not understood", "KIP-152"),
+    Limit("SASL", "sessions do not expire (KIP-368)", "not needed yet"),
+    Limit(
+        "TLS",
+        "the server's side is an ssl.SSLContext of the caller; principals are not taken from certificates",
+        "scope",
+    ),
+    # --- settings ---
+    Limit("DescribeConfigs", "of a broker only what changes something here; no documentation texts", "size"),
+    Limit("DescribeConfigs", "of a group only settings of the consumer protocol", "no share or streams groups"),
+    Limit("topic settings", "retention happens when a test says so, segments do not exist", "determinism"),
+    # --- logs and transactions ---
+    Limit(
+        "segments",
+        "a fetch does not end with a segment, compaction takes all up to the last stable offset",
+        "there are none",
+    ),
+    Limit("Fetch", "followers' requests are answered as consumers' are", "no replication"),
+    Limit("Produce", "records not numbered 0, 1, 2... are refused, Kafka numbers them anew", "no client sends them"),
+    Limit("Produce", "null instead of records is INVALID_RECORD; Kafka does not answer", "tests need not wait"),
+    Limit("producer ids", "a partition forgets no producer (producer.id.expiration.ms)", "tests are short"),
+    Limit("transactional ids", "forgotten when next asked for, not by an hourly look", "determinism"),
+    Limit("markers", "written with EndTxn, or transaction_marker_delay_ms later", "tests need not wait"),
+    Limit("two-phase commit", "InitProducerId v6 is not offered (KIP-939)", "unstable in Kafka 4.3"),
+    # --- groups ---
+    Limit("offsets", "never expire, nor do groups without offsets (offsets.retention.minutes)", "tests are short"),
+    Limit("classic groups", "members and votes count in the order of joining, in Kafka in a hash map's", "determinism"),
+    Limit("classic groups", "answers about several groups come in the order of the question", "Kafka's is arbitrary"),
+    Limit("static members", "one that comes back before it synced does not cause a rebalance later", "a bug of Kafka"),
+    # --- consumer groups (KIP-848) ---
+    Limit("assignors", "uniform and range; classes of one's own cannot be loaded", "there is no JVM"),
+    Limit(
+        "regular expressions",
+        "matched within the heartbeat that brings them, Kafka does it a moment later",
+        "determinism",
+    ),
+    Limit("regular expressions", "classes such as \\pL know ASCII only; ACLs filter nothing", "Python's re; no ACLs"),
+    Limit(
+        "KIP-848 joins",
+        "a member that joins without topics gets nothing",
+        "Kafka 4.3.1 may give it a share nobody reads",
+    ),
+    Limit("metadata hash", "racks of replicas do not count", "assignors here do not use them"),
+)

@@ -1,0 +1,70 @@
+"""From a frame's bytes to a request, with Kafka's rules about what is not even answered. Used by `connection`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kwire.errors import KafkaError
+from kwire.protocol.compiler import decode_message, decode_prefix
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.protocol.messages.headers import RequestHeader
+from kwire.protocol.registry import request_classes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kwire.protocol.registry import ApiRange
+    from kwire.protocol.schema import Message, Request
+
+SMALLEST_HEADER_BYTES = 10
+"""API key, version, correlation id, and the length of the client id."""
+
+
+class UnanswerableError(Exception):
+    """Kafka closes the connection over this request, and says nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """A request with its header. `request` is None for ApiVersions in a version that the broker does not have: the
+    one request of that kind that is answered (KIP-511)."""
+
+    request: Request[Message] | None
+    version: int
+    correlation_id: int
+    client_id: str
+
+
+def read_request(frame: bytes, offered: Mapping[int, ApiRange]) -> Incoming:
+    """The request in a frame.
+
+    Raises:
+        UnanswerableError: There is none, or none that is offered.
+    """
+    if len(frame) < SMALLEST_HEADER_BYTES:
+        raise UnanswerableError(f"a frame of {len(frame)} bytes holds no request")
+    api_key, version = _int16(frame, 0), _int16(frame, 2)
+    versions = offered.get(api_key)
+    if versions is not None and versions.min_version <= version <= versions.max_version:
+        return _decode(frame, request_classes()[api_key], version)
+    if api_key == ApiVersionsRequest.api_key:
+        correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
+        return Incoming(request=None, version=0, correlation_id=correlation_id, client_id="")
+    raise UnanswerableError(f"API key {api_key} is not offered in version {version}")
+
+
+def _decode(frame: bytes, kind: type[Request[Message]], version: int) -> Incoming:
+    view = memoryview(frame)
+    try:
+        header, length = decode_prefix(RequestHeader, kind.header_version(version), view)
+        request = decode_message(kind, version, view[length:])
+    except KafkaError as error:
+        raise UnanswerableError(str(error)) from error
+    return Incoming(
+        request=request, version=version, correlation_id=header.correlation_id, client_id=header.client_id or ""
+    )
+
+
+def _int16(frame: bytes, at: int) -> int:
+    return int.from_bytes(frame[at : at + 2], "big", signed=True)

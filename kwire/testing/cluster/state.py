@@ -1,0 +1,370 @@
+"""ClusterState: everything the brokers know together, and what may be done to them. One trio run owns it.
+
+Replication, the offsets topic and the transaction log are stood in for by plain shared objects: what was acknowledged
+is there, whichever broker dies. Handlers read it; operations are for tests and the simulation, and for the handlers of
+admin requests. It knows neither sockets nor real time: `now_s` is trio's clock, which may be virtual.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import trio
+
+from kwire.errors import InvalidArgumentError
+from kwire.protocol.error_codes import ErrorCode
+from kwire.testing.cluster import elections
+from kwire.testing.cluster.batches import build_batch
+from kwire.testing.cluster.broker import Broker
+from kwire.testing.cluster.changes import Changes
+from kwire.testing.cluster.control import RequestControl
+from kwire.testing.cluster.coordinators import Coordinators, KeyType
+from kwire.testing.cluster.fetch_sessions import FetchSessionCache
+from kwire.testing.cluster.groups.store import GroupStore
+from kwire.testing.cluster.releases import LATEST, Release
+from kwire.testing.cluster.settings import BrokerSettings, TopicSettings
+from kwire.testing.cluster.timers import Timers
+from kwire.testing.cluster.topics import Partition, Topic
+from kwire.testing.cluster.transactions import TransactionCoordinator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from kwire.model import TopicPartition
+    from kwire.protocol.schema import Message, Request
+    from kwire.testing.cluster.batches import NewRecord
+    from kwire.testing.cluster.groups.offsets import CommittedOffset
+
+TOPICS_CHANGED = "topics"
+"""What `changed` is told when topics come, go or grow."""
+
+EPOCH_MS = 1_767_225_600_000
+"""The wall clock when trio's clock says 0, unless told otherwise: the simulation's New Year 2026."""
+
+
+class ClusterState:
+    """A cluster.
+
+    Args:
+        brokers: How many; their ids begin at 0.
+        settings: Broker settings.
+        release: The Kafka release to be.
+        racks: The racks of the brokers, in order; fewer than brokers are used again and again.
+        seed: Where chance (ids, mostly) begins.
+        now_s: The clock.
+        epoch_ms: The wall clock when that clock says 0.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        settings: BrokerSettings | None = None,
+        release: Release = LATEST,
+        racks: Sequence[str] = (),
+        seed: int = 0,
+        now_s: Callable[[], float] = trio.current_time,
+        epoch_ms: float = EPOCH_MS,
+    ) -> None:
+        if brokers < 1:
+            raise InvalidArgumentError(f"a cluster has at least one broker, not {brokers}")
+        self.settings = settings or BrokerSettings()
+        self.release = release
+        self.random = Random(seed)
+        self.cluster_id = f"kwire{self.random.getrandbits(64):016x}"
+        self._now_s = now_s
+        self._epoch_ms = epoch_ms
+        self.changed = Changes()
+        self.control = RequestControl()
+        self.brokers = {
+            node_id: Broker(node_id, self._new_sessions(), rack=racks[node_id % len(racks)] if racks else None)
+            for node_id in range(brokers)
+        }
+        self.topics: dict[str, Topic] = {}
+        self.failures: list[Exception] = []
+        """Bugs of the cluster that a request brought to light; `Cluster` raises the first one when it ends."""
+        self.group_configs: dict[str, dict[str, str]] = {}
+        self.coordinators = Coordinators(self.brokers, self.settings.load_ms)
+        self.groups = GroupStore(self)
+        self.transactions = TransactionCoordinator(self)
+        self.timers = Timers(self.now_ms)
+        self.timers.add(self.groups.expire)
+        self.timers.add(self.transactions.expire)
+
+    def _new_sessions(self) -> FetchSessionCache:
+        return FetchSessionCache(self.settings, self.random)
+
+    async def run(self) -> None:
+        """What goes on without requests: sessions and transactions that expire. Until cancelled."""
+        await self.timers.run()
+
+    def start_wall_clock(self, wall_clock_ms: float) -> None:
+        """Let the wall clock say this now."""
+        self._epoch_ms = wall_clock_ms - self.now_ms()
+
+    # --- time and chance -------------------------------------------------------------------------------------
+
+    def now_ms(self) -> float:
+        """Now, for waiting."""
+        return self._now_s() * 1000
+
+    def wall_clock_ms(self) -> int:
+        """Now, for timestamps."""
+        return int(self._epoch_ms + self.now_ms())
+
+    def new_uuid(self) -> UUID:
+        """A random id that the seed decides."""
+        return UUID(int=self.random.getrandbits(128), version=4)
+
+    # --- looking ---------------------------------------------------------------------------------------------
+
+    def topic_by_id(self, topic_id: UUID) -> Topic | None:
+        """The topic with that id, if there is one."""
+        return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        """That partition, if there is one."""
+        found = self.topics.get(topic)
+        return found.partition(index) if found is not None else None
+
+    def led_by(self, broker: Broker, topic: str, index: int, leader_epoch: int = -1) -> Partition | ErrorCode:
+        """The partition, if this broker leads it in that epoch (-1: any); else the error that Kafka answers."""
+        partition = self.partition(topic, index)
+        if partition is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if leader_epoch >= 0 and leader_epoch != partition.leader_epoch:
+            is_old = leader_epoch < partition.leader_epoch
+            return ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return partition if partition.leader == broker.node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def running(self) -> list[Broker]:
+        """The brokers that run, by id."""
+        return [broker for broker in self.brokers.values() if broker.is_up]
+
+    def group_error(self, group_id: str, broker: Broker) -> ErrorCode:
+        """What `broker` answers to anybody who asks it about this group: NOT_COORDINATOR, loading, or NONE."""
+        return self.coordinators.error(KeyType.GROUP, group_id, broker, self.now_ms())
+
+    def transaction_error(self, transactional_id: str, broker: Broker) -> ErrorCode:
+        """The same for a transactional id."""
+        return self.coordinators.error(KeyType.TRANSACTION, transactional_id, broker, self.now_ms())
+
+    def leader(self, topic: str, index: int) -> int:
+        """Who leads the partition; -1 for nobody. Raises: InvalidArgumentError."""
+        return self._partition(topic, index).leader
+
+    def end_offset(self, topic: str, index: int) -> int:
+        """The offset that the next record will have. Raises: InvalidArgumentError."""
+        return self._partition(topic, index).log.log_end_offset
+
+    def coordinator(self, group_id: str) -> int:
+        """Who coordinates the group; -1 for nobody."""
+        found = self.coordinators.of(KeyType.GROUP, group_id, self.now_ms())
+        return found.node_id if found is not None else -1
+
+    # --- topics ----------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        replication: int | None = None,
+        config: Mapping[str, str] | None = None,
+        assignments: Sequence[Sequence[int]] | None = None,
+    ) -> Topic:
+        """Make a topic; `assignments` names the replicas of each partition, leader first.
+
+        Raises:
+            InvalidArgumentError: It exists already, or there are fewer brokers than replicas.
+        """
+        if name in self.topics:
+            raise InvalidArgumentError(f"topic {name!r} exists already")
+        given = dict(config or {})
+        topic = Topic(name, self.new_uuid(), given, TopicSettings.of(given, self.settings))
+        count = partitions or self.settings.num_partitions
+        self._add_partitions(topic, assignments or self.placements(0, count, replication))
+        self.topics[name] = topic
+        self.changed.notify(TOPICS_CHANGED)
+        self.timers.look()
+        return topic
+
+    def grow_topic(self, name: str, partitions: int, assignments: Sequence[Sequence[int]] | None = None) -> None:
+        """Give the topic as many partitions in all. Raises: InvalidArgumentError, if it is not growth."""
+        topic = self._topic(name)
+        old = len(topic.partitions)
+        if partitions <= old:
+            raise InvalidArgumentError(f"topic {name!r} has {old} partitions already")
+        replication = len(topic.partitions[0].replicas)
+        self._add_partitions(topic, assignments or self.placements(old, partitions - old, replication))
+        self.changed.notify(TOPICS_CHANGED)
+        self.timers.look()
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic, its records and its committed offsets."""
+        topic = self._topic(name)
+        del self.topics[name]
+        self.groups.topic_deleted(name, self.now_ms())
+        for partition in topic.partitions:
+            self.changed.notify(partition.key)
+        self.changed.notify(TOPICS_CHANGED)
+        self.timers.look()
+
+    def _topic(self, name: str) -> Topic:
+        if name not in self.topics:
+            raise InvalidArgumentError(f"there is no topic {name!r}; there are {sorted(self.topics)}")
+        return self.topics[name]
+
+    def _add_partitions(self, topic: Topic, placements: Iterable[Sequence[int]]) -> None:
+        for replicas in placements:
+            partition = topic.add_partition(list(replicas))
+            running = [node for node in partition.replicas if self.brokers[node].is_up]
+            partition.isr = running or partition.replicas[:1]
+            partition.leader = running[0] if running else -1
+
+    def placements(self, first: int, count: int, replication: int | None) -> list[list[int]]:
+        """Replicas in a ring over the brokers, as Kafka spreads them over one rack."""
+        ids = list(self.brokers)
+        replication = replication or self.settings.default_replication_factor
+        if replication > len(ids):
+            raise InvalidArgumentError(f"{replication} replicas need as many brokers, but there are {len(ids)}")
+        return [[ids[(i + j) % len(ids)] for j in range(replication)] for i in range(first, first + count)]
+
+    # --- brokers, leaders, coordinators ----------------------------------------------------------------------
+
+    def kill_broker(self, node_id: int) -> None:
+        """The process dies: connections break, its partitions get other leaders, its groups other coordinators.
+
+        Does nothing to one that is dead already.
+        """
+        broker = self._broker(node_id)
+        if not broker.is_up:
+            return
+        before = self._group_coordinators()
+        broker.is_up = broker.is_paused = False
+        broker.cut_connections()
+        for partition in self._partitions():
+            if elections.broker_died(partition, node_id, self.brokers):
+                self.changed.notify(partition.key)
+        self._broker_changed(broker, before)
+
+    def start_broker(self, node_id: int) -> None:
+        """The process comes back, without fetch sessions, in sync at once; leaders stay where they are.
+
+        Does nothing to one that runs.
+        """
+        broker = self._broker(node_id)
+        if broker.is_up:
+            return
+        before = self._group_coordinators()
+        broker.is_up = True
+        broker.fetch_sessions = self._new_sessions()
+        for partition in self._partitions():
+            if elections.broker_returned(partition, node_id, self.brokers):
+                self.changed.notify(partition.key)
+        self._broker_changed(broker, before)
+
+    def cut_connections(self, node_id: int | None = None) -> int:
+        """Break off the connections of one broker, or of all; how many there were."""
+        brokers = self.brokers.values() if node_id is None else (self._broker(node_id),)
+        return sum(broker.cut_connections() for broker in brokers)
+
+    def pause_broker(self, node_id: int) -> None:
+        """The process stands still, as after SIGSTOP: connections stay open, requests are not read."""
+        self._broker(node_id).is_paused = True
+
+    def resume_broker(self, node_id: int) -> None:
+        """The process goes on where it stood."""
+        broker = self._broker(node_id)
+        broker.is_paused = False
+        self.changed.notify(broker.key)
+
+    def move_leader(self, topic: str, partition: int, node_id: int) -> None:
+        """Let that broker lead the partition. Raises: InvalidArgumentError."""
+        found = self._partition(topic, partition)
+        elections.move(found, node_id, self.brokers)
+        self.changed.notify(found.key)
+
+    def elect_uncleanly(self, topic: str, partition: int, lose: int) -> None:
+        """A replica takes over that lacks the last `lose` records. Raises: InvalidArgumentError."""
+        found = self._partition(topic, partition)
+        elections.elect_uncleanly(found, self.brokers, lose)
+        self.changed.notify(found.key)
+
+    def move_coordinator(self, group_id: str, node_id: int | None = None) -> None:
+        """Make another broker the group's coordinator: that one, or the next one that runs."""
+        if node_id is not None:
+            self._broker(node_id)
+        before = self._group_coordinators()
+        self.coordinators.move(KeyType.GROUP, group_id, node_id, self.now_ms())
+        self._tell_moved_groups(before)
+
+    def _group_coordinators(self) -> dict[str, Broker | None]:
+        now_ms = self.now_ms()
+        names = [group.group_id for group in self.groups.all()]
+        return {name: self.coordinators.of(KeyType.GROUP, name, now_ms) for name in names}
+
+    def _tell_moved_groups(self, before: Mapping[str, Broker | None]) -> None:
+        """What a coordinator has in memory alone, it loses with its office: waiting members, and session clocks."""
+        for name, broker in self._group_coordinators().items():
+            if broker is not before[name]:
+                self.groups.coordinator_moved(name, self.now_ms())
+        self.timers.look()
+
+    def _broker(self, node_id: int) -> Broker:
+        if node_id not in self.brokers:
+            raise InvalidArgumentError(f"there is no broker {node_id}; there are {list(self.brokers)}")
+        return self.brokers[node_id]
+
+    def _broker_changed(self, broker: Broker, coordinators_before: Mapping[str, Broker | None]) -> None:
+        self._tell_moved_groups(coordinators_before)
+        self.changed.notify(broker.key)
+
+    def _partitions(self) -> list[Partition]:
+        return [partition for topic in self.topics.values() for partition in topic.partitions]
+
+    def _partition(self, topic: str, index: int) -> Partition:
+        found = self._topic(topic).partition(index)
+        if found is None:
+            raise InvalidArgumentError(f"topic {topic!r} has no partition {index}")
+        return found
+
+    # --- records and offsets ---------------------------------------------------------------------------------
+
+    def produce(self, topic: str, partition: int, records: Iterable[NewRecord | bytes]) -> int:
+        """Write records straight into the log, as one batch; the offset of the first."""
+        found = self._partition(topic, partition)
+        batch = build_batch(records, timestamp_ms=self.wall_clock_ms())
+        result = found.log.append(batch, found.leader_epoch, self.wall_clock_ms())
+        self.changed.notify(found.key)
+        return result.base_offset
+
+    def delete_records(self, topic: str, partition: int, offset: int) -> None:
+        """Drop what is in front of `offset`."""
+        found = self._partition(topic, partition)
+        found.log.delete_records_before(offset)
+        self.changed.notify(found.key)
+
+    def retain(self, topic: str, partition: int) -> int:
+        """Drop what is too old or too much (retention.ms, retention.bytes); where the log begins now."""
+        found = self._partition(topic, partition)
+        start = found.log.retain(self.wall_clock_ms())
+        self.changed.notify(found.key)
+        return start
+
+    def compact(self, topic: str, partition: int) -> None:
+        """Keep the last record of each key alone."""
+        self._partition(topic, partition).log.compact(self.wall_clock_ms())
+
+    def committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """What the group has committed."""
+        return self.groups.committed(group_id)
+
+    def configure_group(self, group_id: str, config: Mapping[str, str]) -> None:
+        """Set the group's own settings; others of its keep their value."""
+        self.group_configs.setdefault(group_id, {}).update(config)
+
+    def throttle(self, request: type[Request[Message]], throttle_ms: int) -> None:
+        """Answer such requests with this throttle time, and read nothing from the connection for as long; 0 ends it."""
+        self.control.throttle(request, throttle_ms)

@@ -1,0 +1,151 @@
+"""What a topic may be called, how large it may be, and where its replicas may lie; with Kafka's codes and messages.
+
+Nothing here changes anything: `check_new_topic` says what would be made. Used by the handlers that make topics.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kwire.protocol.error_codes import ErrorCode
+from kwire.testing.cluster.config_catalog import config_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+    from kwire.testing.cluster.state import ClusterState
+
+MAX_NAME_LENGTH = 249
+DEFAULT = -1
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+
+
+class TopicRefusedError(Exception):
+    """Kafka does not make such a topic, or partition."""
+
+    def __init__(self, code: ErrorCode, message: str | None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def name_problem(name: str) -> str | None:
+    """What is wrong with a topic's name, in Kafka's words; None if nothing is."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return f"Topic name is invalid: '{name}' is not allowed"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    if not _LEGAL.fullmatch(name):
+        return (
+            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
+    return None
+
+
+def check_new_topic(cluster: ClusterState, wanted: CreatableTopic) -> tuple[list[list[int]], dict[str, str]]:
+    """The replicas and the configuration of a topic that is wanted.
+
+    Raises:
+        TopicRefusedError: It cannot be made.
+    """
+    problem = name_problem(wanted.name)
+    if problem is not None:
+        raise TopicRefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    if wanted.name in cluster.topics:
+        raise TopicRefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
+    _check_collision(cluster, wanted.name)
+    config = _checked_config(wanted.configs)
+    if wanted.assignments:
+        return _manual(cluster, wanted), config
+    return _automatic(cluster, wanted), config
+
+
+def _check_collision(cluster: ClusterState, name: str) -> None:
+    """Names of metrics write dots as underscores, so two topics must not differ in these alone."""
+    flat = name.replace(".", "_")
+    for other in cluster.topics:
+        if other.replace(".", "_") == flat:
+            raise TopicRefusedError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+            )
+
+
+def _checked_config(configs: Sequence[CreatableTopicConfig]) -> dict[str, str]:
+    checked: dict[str, str] = {}
+    for config in configs:
+        if config.value is None:
+            message = f"Null value not supported for topic configs: {config.name}"
+            raise TopicRefusedError(ErrorCode.INVALID_CONFIG, message)
+        problem = config_problem(config.name, config.value)
+        if problem is not None:
+            raise TopicRefusedError(ErrorCode.INVALID_CONFIG, problem)
+        checked[config.name] = config.value
+    return checked
+
+
+def _automatic(cluster: ClusterState, wanted: CreatableTopic) -> list[list[int]]:
+    """KIP-464: -1 is the broker's default."""
+    replication, partitions = wanted.replication_factor, wanted.num_partitions
+    if replication < DEFAULT or replication == 0:
+        message = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise TopicRefusedError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    if partitions < DEFAULT or partitions == 0:
+        message = "Number of partitions was set to an invalid non-positive value."
+        raise TopicRefusedError(ErrorCode.INVALID_PARTITIONS, message)
+    count = cluster.settings.num_partitions if partitions == DEFAULT else partitions
+    return placements(cluster, 0, count, replication)
+
+
+def placements(cluster: ClusterState, first: int, count: int, replication: int = DEFAULT) -> list[list[int]]:
+    """Replicas for new partitions from number `first` on.
+
+    Raises:
+        TopicRefusedError: There are not enough brokers.
+    """
+    replicas = cluster.settings.default_replication_factor if replication == DEFAULT else replication
+    if replicas > len(cluster.brokers):
+        raise TopicRefusedError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {replicas} time(s): The target replication factor of {replicas} "
+            f"cannot be reached because only {len(cluster.brokers)} broker(s) are registered or some brokers have all "
+            "their log directories cordoned.",
+        )
+    return cluster.placements(first, count, replicas)
+
+
+def _manual(cluster: ClusterState, wanted: CreatableTopic) -> list[list[int]]:
+    for given, what in ((wanted.replication_factor, "replication factor"), (wanted.num_partitions, "numPartitions")):
+        if given != DEFAULT:
+            message = f"A manual partition assignment was specified, but {what} was not set to -1."
+            raise TopicRefusedError(ErrorCode.INVALID_REQUEST, message)
+    chosen: dict[int, list[int]] = {}
+    for assignment in wanted.assignments:
+        index = assignment.partition_index
+        if index in chosen:
+            message = f"Found multiple manual partition assignments for partition {index}"
+            raise TopicRefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        check_replicas(cluster, assignment.broker_ids)
+        chosen[index] = assignment.broker_ids
+    if sorted(chosen) != list(range(len(chosen))):
+        message = "partitions should be a consecutive 0-based integer sequence"
+        raise TopicRefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    return [chosen[index] for index in range(len(chosen))]
+
+
+def check_replicas(cluster: ClusterState, broker_ids: Sequence[int]) -> None:
+    """Raises: TopicRefusedError, if these brokers cannot be the replicas of a partition."""
+    prefix = "The manual partition assignment includes"
+    if not broker_ids:
+        raise TopicRefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{prefix} an empty replica list.")
+    for position, node_id in enumerate(broker_ids):
+        if node_id not in cluster.brokers:
+            message = f"{prefix} broker {node_id}, but no such broker is registered."
+            raise TopicRefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        if node_id in broker_ids[:position]:
+            message = f"{prefix} the broker {node_id} more than once."
+            raise TopicRefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

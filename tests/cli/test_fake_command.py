@@ -1,0 +1,66 @@
+"""`kwire fake`: says where it is, serves, and ends with Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.cli.fake import parse_topics
+from kwire.conformance.client import Address, Connection
+from kwire.errors import InvalidArgumentError
+from kwire.protocol.messages.metadata import MetadataRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TIMEOUT_S = 30.0
+COMMAND = (sys.executable, "-m", "kwire", "fake")
+
+
+def test_topics_have_one_partition_unless_told_otherwise() -> None:
+    assert parse_topics("orders:3, payments ,") == {"orders": 3, "payments": 1}
+    assert parse_topics("") == {}
+
+
+@pytest.mark.parametrize("text", ["orders:", "orders:0", "orders:many", ":3"])
+def test_what_is_no_topic_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="NAME:PARTITIONS"):
+        parse_topics(text)
+
+
+@pytest.fixture
+def running() -> Iterator[subprocess.Popen[str]]:
+    command = [*COMMAND, "--brokers", "2", "--topics", "orders:3,payments", "--release", "3.9"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+def test_it_serves_the_topics_named_until_it_is_interrupted(running: subprocess.Popen[str]) -> None:
+    assert running.stdout is not None
+    bootstrap = running.stdout.readline().strip()
+    assert bootstrap.count(",") == 1
+    with Connection(Address.parse(bootstrap), TIMEOUT_S) as connection:
+        answer = connection.ask(MetadataRequest(topics=None), 12)
+    assert {topic.name: len(topic.partitions) for topic in answer.topics} == {"orders": 3, "payments": 1}
+    running.send_signal(signal.SIGINT)
+    _out, complaints = running.communicate(timeout=TIMEOUT_S)
+    assert (running.returncode, complaints) == (128 + signal.SIGINT, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "complaint"), [(["--release", "1.1"], "cannot be Kafka '1.1'"), (["--topics", "a:b"], "not 'a:b'")]
+)
+def test_a_wrong_argument_is_one_line_on_stderr(arguments: list[str], complaint: str) -> None:
+    ran = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert ran.returncode != 0
+    assert complaint in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1

@@ -1,0 +1,107 @@
+"""Cluster: it listens, comes and goes with its `with`, and its brokers do too."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from kwire.conformance.client import Address, Connection
+from kwire.errors import DisconnectError, IllegalStateError, InvalidArgumentError
+from kwire.protocol.messages.metadata import MetadataRequest
+from kwire.testing import Cluster
+
+TIMEOUT_S = 10.0
+
+
+def addresses(cluster: Cluster) -> list[Address]:
+    return [Address.parse(text) for text in cluster.bootstrap_servers.split(",")]
+
+
+def brokers_seen(address: Address) -> list[int]:
+    with Connection(address, TIMEOUT_S) as connection:
+        return [broker.node_id for broker in connection.ask(MetadataRequest(topics=[]), 9).brokers]
+
+
+def refuses(address: Address) -> bool:
+    try:
+        socket.create_connection(address, TIMEOUT_S).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_every_broker_listens_while_the_cluster_runs() -> None:
+    with Cluster(brokers=3) as cluster:
+        where = addresses(cluster)
+        assert [brokers_seen(address) for address in where] == [[0, 1, 2]] * 3
+    assert all(refuses(address) for address in where)
+    assert "kwire-testing-cluster" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_killed_broker_refuses_connections_and_comes_back_at_its_address() -> None:
+    with Cluster(brokers=2) as cluster:
+        survivor, victim = addresses(cluster)
+        with Connection(victim, TIMEOUT_S) as connection:
+            connection.ask(MetadataRequest(topics=[]), 9)
+            cluster.kill_broker(1)
+            with pytest.raises(DisconnectError):
+                connection.ask(MetadataRequest(topics=[]), 9)
+        assert brokers_seen(survivor) == [0]
+        assert refuses(victim)
+        cluster.start_broker(1)
+        assert brokers_seen(survivor) == [0, 1]
+        assert brokers_seen(victim) == [0, 1]
+
+
+def test_records_and_topics_are_there_from_the_start() -> None:
+    with Cluster(brokers=3, topics={"orders": 2}) as cluster:
+        cluster.create_topic("payments", partitions=4)
+        assert cluster.produce("orders", b"1", b"2", partition=1) == 0
+        assert cluster.produce("orders", b"3", partition=1) == 2
+        assert (cluster.end_offset("orders", 0), cluster.end_offset("orders", 1)) == (0, 3)
+        with pytest.raises(InvalidArgumentError, match="there is no topic 'nope'"):
+            cluster.produce("nope", b"1")
+
+
+def test_a_port_that_is_taken_is_an_error_of_start_and_nothing_is_left() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        Cluster(port=taken.getsockname()[1]).start()
+    assert "kwire-testing-cluster" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_what_is_asked_of_a_cluster_that_does_not_run_is_refused() -> None:
+    cluster = Cluster()
+    with pytest.raises(IllegalStateError, match="does not run"):
+        cluster.create_topic("orders")
+    with cluster:
+        cluster.create_topic("orders")
+    cluster.stop()
+    with pytest.raises(IllegalStateError, match="does not run"):
+        cluster.leader("orders")
+    with pytest.raises(IllegalStateError, match="started once"):
+        cluster.start()
+
+
+def test_a_setting_there_is_not_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"no setting 'no.such.thing'"):
+        Cluster(settings={"no.such.thing": 1})
+
+
+def test_a_bug_of_the_cluster_is_raised_at_the_end() -> None:
+    cluster = Cluster()
+    with pytest.raises(ZeroDivisionError), cluster:
+        cluster._state.failures.append(ZeroDivisionError())
+
+
+def test_the_same_seed_gives_the_same_ids() -> None:
+    ids = []
+    for seed in (1, 1, 2):
+        with (
+            Cluster(topics={"orders": 1}, seed=seed) as cluster,
+            Connection(addresses(cluster)[0], TIMEOUT_S) as client,
+        ):
+            answer = client.ask(MetadataRequest(topics=None), 13)
+            ids.append((answer.cluster_id, answer.topics[0].topic_id))
+    assert ids[0] == ids[1] != ids[2]
