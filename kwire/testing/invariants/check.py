@@ -1,0 +1,35 @@
+"""All invariants over one ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kwire.testing.invariants.commits import commits_follow_delivery
+from kwire.testing.invariants.delivery import nothing_is_lost, values_are_what_was_sent
+from kwire.testing.invariants.endings import calls_end_well, everybody_ends
+from kwire.testing.invariants.ledger import Ledger
+from kwire.testing.invariants.ownership import one_owner_at_a_time
+from kwire.testing.invariants.positions import positions_are_contiguous
+from kwire.testing.invariants.recovery import everything_is_drained_in_time
+from kwire.testing.invariants.redelivery import nothing_committed_comes_again
+from kwire.testing.invariants.violation import Violation
+
+Invariant = Callable[[Ledger], Iterator[Violation]]
+
+INVARIANTS: tuple[Invariant, ...] = (
+    nothing_is_lost,
+    values_are_what_was_sent,
+    positions_are_contiguous,
+    one_owner_at_a_time,
+    commits_follow_delivery,
+    nothing_committed_comes_again,
+    everything_is_drained_in_time,
+    calls_end_well,
+    everybody_ends,
+)
+
+
+def check(ledger: Ledger) -> list[Violation]:
+    """Everything that must not have happened, in the order in which it did."""
+    found = [violation for invariant in INVARIANTS for violation in invariant(ledger)]
+    return sorted(found, key=lambda violation: violation.at_ms)

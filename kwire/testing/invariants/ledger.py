@@ -1,0 +1,248 @@
+"""The ledger: everything that happened in a run, in order, as plain values with canonical bytes.
+
+Times are milliseconds since the run began. A *member* is one incarnation of a consumer: whoever restarts takes a new
+name. Partitions are `TopicPartition`s; a record's value is text that no other record has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import TypeAlias, TypeVar
+
+from kwire.model import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A record is in the log, and its producer knows."""
+
+    at_ms: float
+    partition: TopicPartition
+    offset: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """Records below `before` are gone by retention or DeleteRecords; those that went unread are no loss."""
+
+    at_ms: float
+    partition: TopicPartition
+    before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncated:
+    """Records at and above `to` are gone with an unclean election, and their offsets will be given out again."""
+
+    at_ms: float
+    partition: TopicPartition
+    to: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """Args:
+    session_timeout_ms: after so much silence the group gives a member's partitions to others.
+    knows_session: whether the member gives up its partitions by itself when that time is over. Java's client does not:
+        out of touch with its coordinator, it goes on until it hears that it is no member any more.
+    """
+
+    at_ms: float
+    member: str
+    session_timeout_ms: float
+    knows_session: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assigned:
+    at_ms: float
+    member: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revoked:
+    at_ms: float
+    member: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """Taken away without the chance to commit."""
+
+    at_ms: float
+    member: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Polled:
+    """Records of one partition that one poll returned: their offsets and values, in the order they came in."""
+
+    at_ms: float
+    member: str
+    partition: TopicPartition
+    offsets: tuple[int, ...]
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """A member was told that its commit is done."""
+
+    at_ms: float
+    member: str
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitArrived:
+    """A member's commit of one partition reached a broker, whatever that made of it."""
+
+    at_ms: float
+    member: str
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raised:
+    """A call of a member raised."""
+
+    at_ms: float
+    member: str
+    call: str
+    error: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Died:
+    """A network side ended by an exception: always a bug."""
+
+    at_ms: float
+    member: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """`close` returned."""
+
+    at_ms: float
+    member: str
+    took_ms: float
+    timeout_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Killed:
+    """A member's process ended without a word."""
+
+    at_ms: float
+    member: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frozen:
+    at_ms: float
+    member: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thawed:
+    at_ms: float
+    member: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultBegan:
+    at_ms: float
+    fault: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultEnded:
+    at_ms: float
+    fault: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quiet:
+    """All faults are healed, and nothing is sent any more: from here on every partition has to be drained."""
+
+    at_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The run is over. Everybody who was to be drained has had the time for it."""
+
+    at_ms: float
+
+
+Event: TypeAlias = (
+    Sent
+    | Removed
+    | Truncated
+    | Started
+    | Assigned
+    | Revoked
+    | Lost
+    | Polled
+    | Committed
+    | CommitArrived
+    | Raised
+    | Died
+    | Closed
+    | Killed
+    | Frozen
+    | Thawed
+    | FaultBegan
+    | FaultEnded
+    | Quiet
+    | Ended
+)
+E = TypeVar("E", bound=Event)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Events in the order in which they happened."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def write(self, event: Event) -> None:
+        self.events.append(event)
+
+    def of(self, kind: type[E]) -> Iterator[E]:
+        """The events of one kind, in order."""
+        return (event for event in self.events if isinstance(event, kind))
+
+    def lines(self) -> Iterator[str]:
+        """Each event as a line of JSON: the same events make the same bytes in every process."""
+        for event in self.events:
+            values = {each.name: _plain(getattr(event, each.name)) for each in fields(event)}
+            yield json.dumps({"event": type(event).__name__, **values}, ensure_ascii=True, separators=(",", ":"))
+
+    def digest(self) -> str:
+        """SHA-256 over the lines."""
+        sha = hashlib.sha256()
+        for line in self.lines():
+            sha.update(line.encode() + b"\n")
+        return sha.hexdigest()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, TopicPartition):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return value

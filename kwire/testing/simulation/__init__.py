@@ -1,0 +1,10 @@
+"""Deterministic simulation: whole consumer groups in one thread, on a virtual clock, against a cluster in memory.
+
+`simulate(seed)` runs one world and judges it; the same seed gives the same run, byte for byte, in every process.
+"""
+
+from __future__ import annotations
+
+from kwire.testing.simulation.run import Outcome, simulate
+
+__all__ = ["Outcome", "simulate"]

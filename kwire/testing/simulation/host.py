@@ -1,0 +1,158 @@
+"""A client process of a world: hosts a consumer's network loop as a task, can be frozen, and can be killed.
+
+`Processes.host()` is put into the place of threads (`kwire.consumer.host`). A consumer belongs to the process whose
+name is its `client_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import trio
+
+from kwire.assignors.base import Assignor
+from kwire.clock import Deadline
+from kwire.config import ConsumerConfig
+from kwire.consumer.host import Host
+from kwire.errors import InternalError
+from kwire.fetching.buffer import FetchBuffer
+from kwire.mailbox import Mailbox
+from kwire.network.loop import NetworkLoop, Waker
+from kwire.network.run import make_loop
+from kwire.network.transport import Transport
+from kwire.testing.simulation.blocking import GreenletWaiter, run_blocking, wait_for
+
+
+class Process:
+    """Args:
+    on_death: told what a network loop died of, which must never happen.
+    """
+
+    transport: Transport
+    nursery: trio.Nursery
+
+    def __init__(self, name: str, on_death: Callable[[Process, BaseException], None]) -> None:
+        self.name = name
+        self.on_death = on_death
+        self.loops: list[NetworkLoop] = []
+        self.is_killed = False
+        self.has_ended = False
+        self._scope = trio.CancelScope()
+        self._thawed: trio.Event | None = None
+
+    async def run(self, main: Callable[[], None]) -> None:
+        """Run the application, which is blocking code, and whatever it starts, until it ends or is killed."""
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                self.nursery = nursery
+                await run_blocking(main, self.while_frozen)
+                nursery.cancel_scope.cancel()
+        self.has_ended = True
+
+    @property
+    def is_frozen(self) -> bool:
+        return self._thawed is not None
+
+    def freeze(self) -> None:
+        """What SIGSTOP does: nothing of this process runs, and everybody else goes on."""
+        self._thawed = self._thawed or trio.Event()
+
+    def thaw(self) -> None:
+        if self._thawed is not None:
+            self._thawed.set()
+            self._thawed = None
+
+    async def while_frozen(self) -> None:
+        """Called wherever a task of this process goes on after a wait."""
+        while self._thawed is not None:
+            await self._thawed.wait()
+
+    def impatient(self) -> list[str]:
+        """The managers that broke the wait rule."""
+        return [name for loop in self.loops for name in loop.impatient]
+
+    def kill(self) -> None:
+        """What SIGKILL does. Its connections are closed by the network, which knows them."""
+        self.is_killed = True
+        self._scope.cancel()
+
+
+class _FreezingWaker(Waker):
+    def __init__(self, process: Process) -> None:
+        super().__init__()
+        self._process = process
+
+    async def sleep(self, duration_ms: float) -> None:
+        await super().sleep(duration_ms)
+        await self._process.while_frozen()
+
+
+class TaskSide:
+    """`network.thread.NetworkSide` as a task of a process."""
+
+    def __init__(
+        self,
+        process: Process,
+        config: ConsumerConfig,
+        assignors: Sequence[Assignor],
+        mailbox: Mailbox,
+        buffer: FetchBuffer,
+    ) -> None:
+        self._process = process
+        self._mailbox = mailbox
+        self._ended = trio.Event()
+        waker = _FreezingWaker(process)
+        mailbox.attach(waker.wake)
+        self._loop = make_loop(
+            config, assignors, mailbox, buffer, waker, client_id=process.name, transport=process.transport
+        )
+
+    def start(self) -> None:
+        self._process.loops.append(self._loop)
+        self._process.nursery.start_soon(self._main)
+
+    def join(self, deadline: Deadline) -> bool:
+        wait_for(lambda: self._wait_for_end(deadline.remaining_ms() / 1000.0))
+        return self._ended.is_set()
+
+    async def _wait_for_end(self, seconds: float) -> None:
+        with trio.move_on_after(seconds):
+            await self._ended.wait()
+
+    async def _main(self) -> None:
+        try:
+            await self._loop.run()
+        except Exception as error:  # noqa: BLE001  whatever it is, it is a finding
+            failure = InternalError(f"the network loop has died: {error!r}")
+            failure.__cause__ = error
+            self._mailbox.fail(failure)
+            self._process.on_death(self._process, error)
+        finally:
+            self._mailbox.attach(None)
+            self._ended.set()
+            self._mailbox.notify()
+
+
+class Processes:
+    """The client processes of a world, by name."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Process] = {}
+
+    def add(self, process: Process) -> None:
+        self._by_name[process.name] = process
+
+    def host(self) -> Host:
+        """To be current while consumers are made."""
+        return Host(self._new_network_side, GreenletWaiter)
+
+    def _new_network_side(
+        self,
+        config: ConsumerConfig,
+        assignors: Sequence[Assignor],
+        mailbox: Mailbox,
+        buffer: FetchBuffer,
+        *,
+        client_id: str,
+    ) -> TaskSide:
+        return TaskSide(self._by_name[client_id], config, assignors, mailbox, buffer)

@@ -1,0 +1,221 @@
+"""A member of the group in a world: an application that polls, processes and commits, and writes down what it sees.
+
+Its code is what a user would write, and runs as blocking code in its process (`host.py`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Mapping
+
+from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
+from kwire.consumer.sync import Consumer
+from kwire.errors import KafkaError
+from kwire.fetching.columns import Records
+from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.testing.invariants.ledger import (
+    Assigned,
+    Closed,
+    Committed,
+    Event,
+    Lost,
+    Polled,
+    Raised,
+    Revoked,
+    Started,
+)
+from kwire.testing.simulation.blocking import sleep
+from kwire.testing.simulation.host import Process
+from kwire.testing.simulation.scenario import (
+    GROUP,
+    HEARTBEAT_INTERVAL_MS,
+    REQUEST_TIMEOUT_MS,
+    SESSION_TIMEOUT_MS,
+    Scenario,
+)
+
+CLOSE_TIMEOUT_MS = 5_000.0
+COMMIT_TIMEOUT_SECONDS = 5.0
+
+
+class Member(RebalanceListener):
+    """Args:
+    bootstrap: addresses of brokers.
+    write: takes events for the ledger.
+    now_ms: since the run began.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        process: Process,
+        write: Callable[[Event], None],
+        bootstrap: str,
+        now_ms: Callable[[], float],
+        rng: random.Random,
+    ) -> None:
+        self.name = process.name
+        self.process = process
+        self.is_leaving = False
+        self.is_hurried = False
+        """Process at once, whatever the scenario says: the run is to be drained."""
+        self._scenario = scenario
+        self._to_ledger = write
+        self._bootstrap = bootstrap
+        self._now_ms = now_ms
+        self._rng = rng
+        self._delivered: dict[TopicPartition, int] = {}
+        self._consumer: Consumer[bytes, bytes] | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return not (self.process.is_killed or self.process.has_ended or self.is_leaving)
+
+    def leave(self) -> None:
+        """Close the consumer after the current poll."""
+        self.is_leaving = True
+
+    def live(self) -> None:
+        """From the first poll to the close."""
+        self._write(
+            Started(
+                at_ms=self._now_ms(),
+                member=self.name,
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                knows_session=False,  # the classic member does know, but as Java's it goes on until it hears
+            )
+        )
+        consumer = self._consumer = self._new_consumer()
+        try:
+            consumer.subscribe(self._scenario.topic_names, listener=self)
+            while not self.is_leaving:
+                self._poll_once(consumer)
+        except Exception as error:  # noqa: BLE001  whatever it is, it is a finding
+            self._raised("application", error)
+        self._close(consumer)
+
+    def abandon(self) -> None:
+        """The process was killed: no finalizer of its will run."""
+        if self._consumer is not None:
+            self._consumer._core._unclosed.detach()
+
+    def _new_consumer(self) -> Consumer[bytes, bytes]:
+        scenario = self._scenario
+        settings: dict[str, object] = {
+            "bootstrap_servers": self._bootstrap,
+            "group_id": GROUP,
+            "client_id": self.name,
+            "auto_offset_reset": "earliest",
+            "group_protocol": scenario.protocol,
+            "enable_auto_commit": scenario.committing == "auto",
+            "auto_commit_interval_ms": 1_000,
+            "max_poll_records": scenario.max_poll_records,
+            "request_timeout_ms": REQUEST_TIMEOUT_MS,
+            "default_api_timeout_ms": 15_000,
+            "metadata_max_age_ms": 10_000,
+            "socket_connection_setup_timeout_ms": 2_000,
+            "socket_connection_setup_timeout_max_ms": 5_000,
+        }
+        if scenario.protocol == "classic":
+            settings |= {
+                "session_timeout_ms": SESSION_TIMEOUT_MS,
+                "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
+                "max_poll_interval_ms": 15_000,
+                "partition_assignment_strategy": list(scenario.assignors),
+            }
+        return Consumer(config=settings)
+
+    # --- polling --------------------------------------------------------------------------------------------
+
+    def _poll_once(self, consumer: Consumer[bytes, bytes]) -> None:
+        try:
+            records = consumer.poll(self._scenario.poll_seconds)
+        except KafkaError as error:
+            self._raised("poll", error)
+            sleep(0.1)
+            return
+        self._note(records)
+        if records:
+            sleep(self._rng.uniform(0.0, 1.0 if self.is_hurried else self._scenario.processing_ms) / 1000.0)
+        if self._scenario.committing != "auto" and self._rng.random() < 0.3:
+            self._commit(consumer)
+
+    def _note(self, records: Records[bytes, bytes]) -> None:
+        rows: dict[TopicPartition, tuple[list[int], list[str]]] = {}
+        for record in records:
+            offsets, values = rows.setdefault(record.topic_partition, ([], []))
+            offsets.append(record.offset)
+            values.append((record.value or b"").decode("ascii", "backslashreplace"))
+        for partition, (offsets, values) in rows.items():
+            self._delivered[partition] = offsets[-1] + 1
+            self._write(
+                Polled(
+                    at_ms=self._now_ms(),
+                    member=self.name,
+                    partition=partition,
+                    offsets=tuple(offsets),
+                    values=tuple(values),
+                )
+            )
+
+    # --- committing -----------------------------------------------------------------------------------------
+
+    def _commit(self, consumer: Consumer[bytes, bytes] | RebalanceConsumer) -> None:
+        if self._scenario.committing == "async":
+            consumer.commit_async(callback=self._on_committed)
+            return
+        delivered = dict(self._delivered)
+        try:
+            consumer.commit_sync(timeout=COMMIT_TIMEOUT_SECONDS)
+        except KafkaError as error:
+            self._raised("commit_sync", error)
+            return
+        self._write_committed(delivered)
+
+    def _on_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
+        if error is not None:
+            self._raised("commit_async", error)
+        else:
+            self._write_committed({partition: committed.offset for partition, committed in offsets.items()})
+
+    def _write_committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        for partition, offset in sorted(offsets.items()):
+            self._write(Committed(at_ms=self._now_ms(), member=self.name, partition=partition, offset=offset))
+
+    # --- rebalances -----------------------------------------------------------------------------------------
+
+    def on_partitions_assigned(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+        self._write(Assigned(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+
+    def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+        if self._scenario.committing == "sync":
+            self._commit(consumer)
+        self._give_up(partitions)
+        self._write(Revoked(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+
+    def on_partitions_lost(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+        self._give_up(partitions)
+        self._write(Lost(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+
+    def _give_up(self, partitions: Collection[TopicPartition]) -> None:
+        for partition in partitions:
+            self._delivered.pop(partition, None)
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def _close(self, consumer: Consumer[bytes, bytes]) -> None:
+        before_ms = self._now_ms()
+        try:
+            consumer.close(CLOSE_TIMEOUT_MS / 1000.0)
+        except Exception as error:  # noqa: BLE001  whatever it is, it is a finding
+            self._raised("close", error)
+        took_ms = self._now_ms() - before_ms
+        self._write(Closed(at_ms=self._now_ms(), member=self.name, took_ms=took_ms, timeout_ms=CLOSE_TIMEOUT_MS))
+
+    def _raised(self, call: str, error: Exception) -> None:
+        name = type(error).__name__
+        self._write(Raised(at_ms=self._now_ms(), member=self.name, call=call, error=name, message=str(error)))
+
+    def _write(self, event: Event) -> None:
+        if not self.process.is_killed:
+            self._to_ledger(event)

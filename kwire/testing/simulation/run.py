@@ -1,0 +1,52 @@
+"""Runs the world of a seed and judges it: what `scripts/simulate` and tests call."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+from kwire.testing.invariants.check import check
+from kwire.testing.invariants.ledger import FaultBegan, Ledger
+from kwire.testing.invariants.violation import Violation
+from kwire.testing.simulation.scenario import Scenario, draw
+from kwire.testing.simulation.scheduler import VirtualTime, run_deterministically
+from kwire.testing.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One run. Its ledger, and so the digest of that, is the same whenever and wherever the seed is run."""
+
+    scenario: Scenario
+    ledger: Ledger
+    violations: tuple[Violation, ...]
+    took_seconds: float
+
+    @property
+    def simulated_ms(self) -> float:
+        return self.ledger.events[-1].at_ms if self.ledger.events else 0.0
+
+    @property
+    def faults(self) -> Counter[str]:
+        """How often each fault struck."""
+        return Counter(event.fault for event in self.ledger.of(FaultBegan))
+
+
+def simulate(seed: int, only: tuple[str, ...] | None = None) -> Outcome:
+    """Run the world of a seed.
+
+    Args:
+        only: The faults that may strike, by name, of those the seed has drawn; None for all of them.
+    """
+    scenario = draw(seed, only)
+    began = time.perf_counter()
+    world: list[World] = []
+
+    async def live(virtual: VirtualTime) -> Ledger:
+        world.append(World(scenario, virtual))
+        return await world[0].live()
+
+    ledger = run_deterministically(seed, live)
+    violations = (*check(ledger), *world[0].own_violations())
+    return Outcome(scenario=scenario, ledger=ledger, violations=violations, took_seconds=time.perf_counter() - began)

@@ -1,0 +1,94 @@
+"""What a seed says of a world before it begins: how large it is, how its members behave, and what will befall it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from kwire.testing.simulation.faults import FAULTS
+
+GroupProtocol: TypeAlias = Literal["classic", "consumer"]
+Committing: TypeAlias = Literal["auto", "sync", "async"]
+
+GROUP = "simulated"
+SESSION_TIMEOUT_MS = 10_000
+HEARTBEAT_INTERVAL_MS = 1_000
+# Shorter than the defaults, so that a world sees many of each in its few minutes.
+REQUEST_TIMEOUT_MS = 8_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strike:
+    """One fault of a run. Times are ms since the run began."""
+
+    fault: str
+    begins_ms: float
+    ends_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Args:
+    topics: partitions of each topic; their names are made of their numbers.
+    busy_ms: when sending ends and the last fault is healed.
+    """
+
+    seed: int
+    brokers: int
+    topics: tuple[int, ...]
+    members: int
+    protocol: GroupProtocol
+    assignors: tuple[str, ...]
+    committing: Committing
+    poll_seconds: float
+    processing_ms: float
+    max_poll_records: int
+    records_per_second: float
+    busy_ms: float
+    strikes: tuple[Strike, ...]
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        return tuple(f"topic{number}" for number in range(len(self.topics)))
+
+
+def draw(seed: int, only: tuple[str, ...] | None = None) -> Scenario:
+    """The scenario of a seed.
+
+    Args:
+        only: strike with these faults and no others, in place of those the seed draws; for shortening a story.
+    """
+    rng = random.Random(f"scenario {seed}")
+    busy_ms = rng.uniform(30_000.0, 90_000.0)
+    protocol: GroupProtocol = rng.choice(("classic", "consumer"))
+    scenario = Scenario(
+        seed=seed,
+        brokers=rng.choice((1, 2, 3, 3)),
+        topics=tuple(rng.randint(1, 4) for _ in range(rng.choice((1, 1, 2)))),
+        members=rng.randint(1, 4),
+        protocol=protocol,
+        assignors=rng.choice((("range",), ("cooperative-sticky",), ("range", "cooperative-sticky"), ("roundrobin",))),
+        committing=rng.choice(("auto", "auto", "sync", "async")),
+        poll_seconds=rng.choice((0.1, 0.5, 2.0)),
+        processing_ms=rng.choice((0.0, 1.0, 20.0, 200.0)),
+        max_poll_records=rng.choice((1, 10, 500)),
+        records_per_second=rng.choice((5.0, 20.0, 60.0)),
+        busy_ms=busy_ms,
+        strikes=_draw_strikes(rng, busy_ms),
+    )
+    return scenario if only is None else _with_only(scenario, only)
+
+
+def _draw_strikes(rng: random.Random, busy_ms: float) -> tuple[Strike, ...]:
+    strikes = []
+    for _ in range(rng.randint(1, 5)):
+        begins_ms = rng.uniform(2_000.0, busy_ms - 1_000.0)
+        lasts_ms = rng.choice((500.0, 3_000.0, 12_000.0, 25_000.0)) * rng.uniform(0.5, 1.5)
+        fault = rng.choice(tuple(FAULTS))
+        strikes.append(Strike(fault=fault, begins_ms=begins_ms, ends_ms=min(busy_ms, begins_ms + lasts_ms)))
+    return tuple(sorted(strikes, key=lambda strike: strike.begins_ms))
+
+
+def _with_only(scenario: Scenario, only: tuple[str, ...]) -> Scenario:
+    return replace(scenario, strikes=tuple(strike for strike in scenario.strikes if strike.fault in only))

@@ -1,0 +1,119 @@
+"""Runs one simulated world: one thread, one trio run, a clock that jumps, and an order of tasks that a seed decides.
+
+The same seed gives the same run in every process: trio's order of tasks is drawn from a random generator of its own,
+which is seeded here, and time passes only when every task waits for it. Code that blocks runs in greenlets
+(`blocking.py`). Nothing in a world may touch real I/O or real time, and something has to be waiting for a moment in
+virtual time as long as the world lasts.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+from uuid import UUID
+
+import trio
+import trio.testing
+
+from kwire import clock
+from kwire.testing.cluster.state import EPOCH_MS
+from kwire.testing.simulation.blocking import maybe_yield
+
+T = TypeVar("T")
+
+# A machine that has been up for a while: zero would hide what is wrong with zero.
+BOOTED_SECONDS_AGO: Final = 10_000.0
+# So often may the clock be read before it moves: a loop that turns without waiting for anything reads it for ever.
+READS_WITHOUT_PROGRESS: Final = 50_000
+# How often an application thread that reads the clock is overtaken by the others, as the operating system might do.
+SHARE_PREEMPTED: Final = 0.2
+
+
+class StandstillError(Exception):
+    """Tasks run on and on, and time does not pass: somewhere a loop does not wait."""
+
+
+class VirtualTime:
+    """A trio clock that jumps to the next deadline when all tasks are waiting, and the `clock.Source` of a world."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.trio_clock = trio.testing.MockClock(autojump_threshold=0)
+        self.trio_clock.jump(BOOTED_SECONDS_AGO)
+        self.wall_clock_step_ms = 0
+        self.allowed_reads = READS_WITHOUT_PROGRESS
+        self._rng = rng
+        self._read_at = 0.0
+        self._reads = 0
+
+    def now_ms(self) -> float:
+        """Since the world began."""
+        return (self.trio_clock.current_time() - BOOTED_SECONDS_AGO) * 1000.0
+
+    def source(self) -> clock.Source:
+        return clock.Source(
+            monotonic_seconds=self._monotonic_seconds,
+            wall_clock_ns=self._wall_clock_ns,
+            chance=self._rng.random,
+            new_uuid=lambda: UUID(int=self._rng.getrandbits(128), version=4),
+        )
+
+    def _monotonic_seconds(self) -> float:
+        if self._rng.random() < SHARE_PREEMPTED:
+            maybe_yield()
+        now = self.trio_clock.current_time()
+        self._reads = self._reads + 1 if now == self._read_at else 0
+        self._read_at = now
+        if self._reads > self.allowed_reads:
+            self._reads = 0  # whoever hears of it may have to read the clock to end
+            raise StandstillError(f"the clock was read {self.allowed_reads} times at {self.now_ms():.3f} ms")
+        return now
+
+    def _wall_clock_ns(self) -> int:
+        return (EPOCH_MS + int(self.now_ms()) + self.wall_clock_step_ms) * 1_000_000
+
+
+def run_deterministically(seed: int, main: Callable[[VirtualTime], Awaitable[T]]) -> T:
+    """Run `main` in a world of its own; what it returns. Not reentrant, and all of kwire in the process is in it."""
+    time = VirtualTime(random.Random(f"clock {seed}"))
+
+    async def run() -> T:
+        return await main(time)
+
+    with _trio_in_the_order_of(seed), _without_garbage_collection():
+        before = clock.install(time.source())
+        try:
+            return trio.run(run, clock=time.trio_clock)
+        finally:
+            clock.install(before)
+
+
+@contextmanager
+def _trio_in_the_order_of(seed: int) -> Iterator[None]:
+    """trio shuffles tasks that could run at the same time: have it draw from the seed, and from the same order.
+
+    These two names are trio's own hook for libraries that test; hypothesis-trio uses the same.
+    """
+    run_module = trio._core._run
+    before, state = run_module._ALLOW_DETERMINISTIC_SCHEDULING, run_module._r.getstate()
+    run_module._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]  # declared Final, for everybody else
+    run_module._r.seed(f"order {seed}")
+    try:
+        yield
+    finally:
+        run_module._ALLOW_DETERMINISTIC_SCHEDULING = before  # type: ignore[misc]
+        run_module._r.setstate(state)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Finalizers that run when the collector feels like it would change the order of things."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

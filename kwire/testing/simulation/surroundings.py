@@ -1,0 +1,63 @@
+"""What faults see of a world, and what they answer. `world.World` is one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kwire.testing.cluster.state import ClusterState
+    from kwire.testing.invariants.ledger import Event
+    from kwire.testing.simulation.member import Member
+    from kwire.testing.simulation.scheduler import VirtualTime
+    from kwire.testing.simulation.transport import Network
+
+
+class Surroundings(Protocol):
+    """What faults may touch."""
+
+    @property
+    def rng(self) -> random.Random: ...
+    @property
+    def cluster(self) -> ClusterState: ...
+    @property
+    def network(self) -> Network: ...
+    @property
+    def time(self) -> VirtualTime: ...
+    @property
+    def group(self) -> str: ...
+
+    def members(self) -> list[Member]:
+        """Those who are alive, oldest first."""
+        ...
+
+    def start_member(self) -> Member: ...
+
+    def kill_member(self, member: Member) -> None: ...
+
+    def freeze_member(self, member: Member) -> None: ...
+
+    def thaw_member(self, member: Member) -> None: ...
+
+    def write(self, event: Event) -> None: ...
+
+    def now_ms(self) -> float: ...
+
+    def start_soon(self, task: Callable[[], Awaitable[None]]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """What a fault did, and what undoes it."""
+
+    detail: str
+    heal: Callable[[], None]
+
+
+Fault = Callable[[Surroundings], Injected]
+
+
+def nothing() -> None:
+    """There is nothing to heal."""

@@ -1,0 +1,309 @@
+"""The network of a world: byte streams in memory, with latency, and whatever else befalls bytes between machines.
+
+A stream is two pipes, one each way. What happens to a chunk is asked of the network when it is sent
+(`Network.weather`), so trouble begins and ends for connections that are open. Bytes arrive in order, or not at all:
+what a pipe has swallowed never arrives, and then the connection is reset when the trouble ends, as TCP would do.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import trio
+
+from kwire.network.transport import ByteStream
+from kwire.testing.simulation.weather import CALM, Weather
+
+# What two machines of one rack take for a segment, in ms.
+LATENCY_MS = (0.05, 0.5)
+SHARE_SENT_AT_ONCE = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    arrives_at: float
+    data: bytes
+
+
+class Pipe:
+    """One direction of a connection."""
+
+    def __init__(self, network: Network, client: str, host: str) -> None:
+        self._network = network
+        self._client = client
+        self._host = host
+        self._chunks: deque[Chunk] = deque()
+        self._changed = trio.Event()
+        self._last_arrival = 0.0
+        self.is_ended = False
+        self.is_broken = False
+        self.has_swallowed = False
+
+    def put(self, data: bytes) -> None:
+        """Send. Raises nothing: a sender learns from the pipe's end, as with sockets, that nobody is there."""
+        weather = self._network.weather(self._client, self._host)
+        if weather.swallows or self.has_swallowed:
+            self.has_swallowed = True
+            return
+        data = self._network.damaged(data, weather)
+        at = trio.current_time() + self._network.latency(weather)
+        self._last_arrival = max(self._last_arrival, at)
+        self._chunks.append(Chunk(self._last_arrival, data))
+        self._wake()
+
+    def end(self) -> None:
+        """No more will come; what is under way arrives."""
+        self.is_ended = True
+        self._wake()
+
+    def reset(self) -> None:
+        self.is_broken = True
+        self._chunks.clear()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+    def look_again(self) -> None:
+        """The weather has changed."""
+        self._wake()
+
+    async def take(self, max_bytes: int) -> bytes:
+        """Some bytes; none at the end.
+
+        Raises:
+            ConnectionResetError: The connection is broken.
+        """
+        while True:
+            if self.is_broken:
+                raise ConnectionResetError("connection reset by peer")
+            weather = self._network.weather(self._client, self._host)
+            if weather.holds:
+                await self._changed.wait()
+            elif self._chunks and self._chunks[0].arrives_at <= trio.current_time():
+                return self._pop(min(max_bytes, weather.slice_bytes or max_bytes))
+            elif self._chunks:
+                await self._wait_until(self._chunks[0].arrives_at)
+            elif self.is_ended and not weather.swallows:
+                return b""
+            else:
+                await self._changed.wait()
+
+    async def _wait_until(self, at: float) -> None:
+        changed = self._changed
+        with trio.move_on_at(at):
+            await changed.wait()
+
+    def _pop(self, max_bytes: int) -> bytes:
+        chunk = self._chunks[0]
+        if len(chunk.data) <= max_bytes:
+            self._chunks.popleft()
+            return chunk.data
+        self._chunks[0] = Chunk(chunk.arrives_at, chunk.data[max_bytes:])
+        return chunk.data[:max_bytes]
+
+
+class Link:
+    """A connection: both pipes."""
+
+    def __init__(self, network: Network, client: str, host: str) -> None:
+        self.client = client
+        self.host = host
+        self.to_broker = Pipe(network, client, host)
+        self.to_client = Pipe(network, client, host)
+
+    def reset(self) -> None:
+        self.to_broker.reset()
+        self.to_client.reset()
+
+    def look_again(self) -> None:
+        if self.to_broker.has_swallowed or self.to_client.has_swallowed:
+            self.reset()
+        self.to_broker.look_again()
+        self.to_client.look_again()
+
+
+class ClientStream:
+    """`network.transport.ByteStream` of a client process, which may be frozen."""
+
+    def __init__(self, network: Network, link: Link, pause: Callable[[], Awaitable[None]]) -> None:
+        self._network = network
+        self._link = link
+        self._pause = pause
+
+    def send_now(self, data: bytes) -> int:
+        if self._link.to_broker.is_broken:
+            return 0  # `send_all` says so
+        goes_out = self._network.room_for(len(data))
+        if goes_out:
+            self._link.to_broker.put(bytes(data[:goes_out]))
+        return goes_out
+
+    async def send_all(self, data: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        if self._link.to_broker.is_broken:
+            raise ConnectionResetError("connection reset by peer")
+        self._link.to_broker.put(bytes(data))
+
+    async def receive_into(self, buffer: memoryview) -> int:
+        data = await self._link.to_client.take(len(buffer))
+        await self._pause()
+        buffer[: len(data)] = data
+        return len(data)
+
+    async def aclose(self) -> None:
+        self._link.to_broker.end()
+        self._link.to_client.reset()
+        self._network.forget(self._link)
+        await trio.lowlevel.checkpoint()
+
+
+class BrokerStream(trio.abc.Stream):
+    """The broker's end, as a trio stream."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        try:
+            return await self._link.to_broker.take(65_536 if max_bytes is None else max_bytes)
+        except ConnectionResetError as error:
+            raise trio.BrokenResourceError from error
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await trio.lowlevel.checkpoint()
+        if self._link.to_client.is_broken:
+            raise trio.BrokenResourceError
+        self._link.to_client.put(bytes(data))
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def aclose(self) -> None:
+        self._link.to_client.end()
+        self._link.to_broker.reset()
+        await trio.lowlevel.checkpoint()
+
+
+class Network:
+    """Every connection of a world.
+
+    Args:
+        accept: serves a broker's end of a new connection to a host and port until it ends; None if nobody listens.
+    """
+
+    def __init__(
+        self,
+        rng: random.Random,
+        nursery: trio.Nursery,
+        accept: Callable[[str, int], Callable[[BrokerStream, str], Awaitable[None]] | None],
+    ) -> None:
+        self._rng = rng
+        self._nursery = nursery
+        self._accept = accept
+        self._links: list[Link] = []
+        self._troubles: list[tuple[Callable[[str, str], bool], Weather]] = []
+        self.connections_made = 0
+
+    # --- what befalls bytes ---------------------------------------------------------------------------------
+
+    def trouble(self, between: Callable[[str, str], bool], weather: Weather) -> Callable[[], None]:
+        """Bad weather between these clients and hosts, until the function that is answered is called."""
+        entry = (between, weather)
+        self._troubles.append(entry)
+
+        def clear_up() -> None:
+            self._troubles.remove(entry)
+            self._look_again()
+
+        self._look_again()
+        return clear_up
+
+    def weather(self, client: str, host: str) -> Weather:
+        if not self._troubles:
+            return CALM
+        weather = CALM
+        for between, trouble in self._troubles:
+            if between(client, host):
+                weather = weather.worsened_by(trouble)
+        return weather
+
+    def latency(self, weather: Weather) -> float:
+        """In seconds."""
+        return (self._rng.uniform(*LATENCY_MS) + self._rng.uniform(0.0, weather.extra_latency_ms)) / 1000.0
+
+    def room_for(self, wanted_bytes: int) -> int:
+        """How much of what is sent fits into the sender's buffer: now and then not all of it."""
+        return wanted_bytes if self._rng.random() < SHARE_SENT_AT_ONCE else self._rng.randint(0, wanted_bytes)
+
+    def damaged(self, data: bytes, weather: Weather) -> bytes:
+        if not data or self._rng.random() >= weather.share_damaged:
+            return data
+        index = self._rng.randrange(len(data))
+        return data[:index] + bytes([data[index] ^ (1 << self._rng.randrange(8))]) + data[index + 1 :]
+
+    def cut(self, between: Callable[[str, str], bool]) -> int:
+        """Reset open connections; how many there were."""
+        hit = [link for link in self._links if between(link.client, link.host)]
+        for link in hit:
+            link.reset()
+            self.forget(link)
+        return len(hit)
+
+    def _look_again(self) -> None:
+        for link in list(self._links):
+            link.look_again()
+
+    # --- connections ----------------------------------------------------------------------------------------
+
+    async def connect(self, client: str, pause: Callable[[], Awaitable[None]], host: str, port: int) -> ClientStream:
+        """Dial a broker.
+
+        Raises:
+            OSError: Nobody listens there.
+        """
+        weather = self.weather(client, host)
+        await trio.sleep(self.latency(weather))
+        while self.weather(client, host).stops_dialling:
+            await trio.sleep(0.25)  # SYNs are sent again and again, until the dialler gives up or the way is free
+        await pause()
+        serve = None if weather.refuses else self._accept(host, port)
+        if serve is None:
+            raise ConnectionRefusedError("connection refused")
+        link = Link(self, client, host)
+        self._links.append(link)
+        self.connections_made += 1
+        self._nursery.start_soon(self._serve, serve, link)
+        return ClientStream(self, link, pause)
+
+    async def _serve(self, serve: Callable[[BrokerStream, str], Awaitable[None]], link: Link) -> None:
+        stream = BrokerStream(link)
+        try:
+            await serve(stream, link.client)
+        finally:
+            link.to_client.end()
+            link.to_broker.reset()
+
+    def forget(self, link: Link) -> None:
+        if link in self._links:
+            self._links.remove(link)
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._links)
+
+
+class ClientTransport:
+    """`network.transport.Transport` of one client process."""
+
+    def __init__(self, network: Network, client: str, pause: Callable[[], Awaitable[None]]) -> None:
+        self._network = network
+        self._client = client
+        self._pause = pause
+
+    async def connect(self, host: str, port: int) -> ByteStream:
+        return await self._network.connect(self._client, self._pause, host, port)

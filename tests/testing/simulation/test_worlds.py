@@ -1,0 +1,153 @@
+"""Whole worlds: the same everywhere, well when all is well, and telling when kwire is broken."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from kwire.consumer.delivery import Delivery
+from kwire.events import Delivered
+from kwire.fetching.collector import FetchCollector
+from kwire.subscription.subscription import Subscription
+from kwire.testing.invariants.ledger import FaultBegan, FaultEnded, Polled
+from kwire.testing.simulation import run
+from kwire.testing.simulation.faults import FAULTS
+from kwire.testing.simulation.run import Outcome, simulate
+from kwire.testing.simulation.scenario import Scenario, Strike, draw
+from kwire.testing.simulation.story import story
+
+DIGESTS = """
+import logging
+from kwire.testing.simulation import simulate
+logging.disable(logging.CRITICAL)
+print(*(simulate(seed).ledger.digest() for seed in (39, 38)))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _quietly() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def small(fault: str | None = None, **changes: object) -> Scenario:
+    """A short world with at most one fault."""
+    strikes = (Strike(fault=fault, begins_ms=4_000.0, ends_ms=8_000.0),) if fault else ()
+    scenario = replace(
+        draw(1),
+        brokers=3,
+        topics=(3,),
+        members=2,
+        protocol="classic",
+        assignors=("cooperative-sticky",),
+        committing="auto",
+        poll_seconds=0.5,
+        processing_ms=1.0,
+        max_poll_records=500,
+        records_per_second=20.0,
+        busy_ms=10_000.0,
+        strikes=strikes,
+    )
+    return replace(scenario, **changes)  # type: ignore[arg-type]  # fields of a scenario, by name
+
+
+def outcome_of(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Outcome:
+    monkeypatch.setattr(run, "draw", lambda _seed, _only: scenario)
+    return simulate(scenario.seed)
+
+
+@cache
+def digests(hash_seed: str) -> str:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    done = subprocess.run(
+        [sys.executable, "-c", DIGESTS], env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hash_seed", ["1", "2"])
+def test_a_seed_is_the_same_run_in_every_process(hash_seed: str) -> None:
+    """Byte for byte, though strings hash differently in each."""
+    here = " ".join(simulate(seed).ledger.digest() for seed in (39, 38))
+    assert digests(hash_seed).strip() == here
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("committing", ["auto", "sync", "async"])
+def test_all_is_well_without_faults(protocol: str, committing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = outcome_of(small(protocol=protocol, committing=committing), monkeypatch)
+    assert outcome.violations == ()
+    members = {event.member for event in outcome.ledger.of(Polled)}
+    assert members == {"member1", "member2"}
+    assert sum(len(event.offsets) for event in outcome.ledger.of(Polled)) >= 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_each_fault_strikes_heals_and_is_survived(fault: str, protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = outcome_of(small(fault, protocol=protocol), monkeypatch)
+    assert outcome.violations == (), story(outcome)
+    assert [event.fault for event in outcome.ledger.of(FaultBegan)] == [fault]
+    assert [event.fault for event in outcome.ledger.of(FaultEnded)] == [fault]
+
+
+def test_a_fault_that_nobody_asked_for_stays_away() -> None:
+    drawn = draw(1)
+    kinds = tuple(sorted({strike.fault for strike in drawn.strikes}))
+    assert {strike.fault for strike in draw(1, kinds[:1]).strikes} == set(kinds[:1])
+    assert draw(1, ()).strikes == ()
+    assert replace(draw(1, ()), strikes=drawn.strikes) == drawn, "the rest of the world is as it was"
+
+
+# --- planted bugs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_bug_that_forgets_records_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector throws what every fourth collect finds away, and goes on behind it."""
+    collect, calls = FetchCollector.collect, 0
+
+    def forgetful(self: FetchCollector[bytes, bytes], view: object) -> object:
+        nonlocal calls
+        chunks, delivered = collect(self, view)  # type: ignore[arg-type]  # whatever it was called with
+        calls += bool(chunks)
+        return ([] if chunks and calls % 4 == 0 else chunks), delivered
+
+    monkeypatch.setattr(FetchCollector, "collect", forgetful)
+    rules = {violation.rule for violation in outcome_of(small(), monkeypatch).violations}
+    assert rules & {"lost-write", "unseen"}
+    assert "poll-skip" in rules
+
+
+@pytest.mark.slow
+def test_a_bug_that_commits_what_was_not_handed_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the application is noted to have seen is a record further than it is."""
+    take = Delivery.take
+
+    def hasty(self: Delivery[bytes, bytes]) -> list[Delivered]:
+        taken = take(self)
+        return [(tp, epoch, replace(position, offset=position.offset + 1)) for tp, epoch, position in taken]
+
+    monkeypatch.setattr(Delivery, "take", hasty)
+    assert "commit-ahead" in {violation.rule for violation in outcome_of(small(), monkeypatch).violations}
+
+
+@pytest.mark.slow
+def test_a_bug_that_kills_the_network_side_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Subscription, *args: object, **kwargs: object) -> None:
+        raise ValueError("planted")
+
+    monkeypatch.setattr(Subscription, "note_delivered", broken)
+    rules = {violation.rule for violation in outcome_of(small(), monkeypatch).violations}
+    assert "died" in rules
