@@ -85,9 +85,9 @@ CASES = {
             compression="zstd",
             dressed=True,
         ),
-        Case(name="random", title="50 to 2,000 B", records=400_000, least_bytes=50, most_bytes=2_000),
+        Case(name="random", title="50 to 2,000 B", records=1_000_000, least_bytes=50, most_bytes=2_000),
         Case(name="tiny", title="10 B", records=2_000_000, least_bytes=10, most_bytes=10),
-        Case(name="huge", title="100 KB", records=4_000, least_bytes=100_000, most_bytes=100_000),
+        Case(name="huge", title="100 KB", records=10_000, least_bytes=100_000, most_bytes=100_000),
     )
 }
 
