@@ -1,13 +1,16 @@
-"""The demo: a real broker, 10,000 sample records, and kwire reading them in a consumer group.
+"""The demo: a broker, 10,000 sample records, and kwire reading them in a consumer group.
 
-Run by `scripts/demo`. The records are written with librdkafka's producer, so what kwire reads was written by somebody
-else. Exits 0 when every record arrived, once and in order within its partition.
+Run by `scripts/demo`. The broker is the in-process one of `kwire.testing`, which needs no Java; with `--kafka` it is a
+real one. The records are written with librdkafka's producer, so what kwire reads was written by somebody else. Exits 0
+when every record arrived, once and in order within its partition.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,8 +24,11 @@ from rich.table import Table
 
 from kwire import Consumer
 from kwire.errors import KafkaError
+from kwire.testing import Cluster
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from kwire.model import Record, TopicPartition
 
 TOPIC = "orders"
@@ -131,25 +137,39 @@ def text(data: bytes | None) -> str:
     return "-" if data is None else data.decode(errors="replace")
 
 
-def run(console: Console) -> int:
+@contextmanager
+def broker(*, real: bool) -> Iterator[str]:
+    """A cluster of one broker, as long as the context lasts; its address."""
+    if real:
+        with KafkaCluster() as kafka:
+            yield kafka.bootstrap_servers
+    else:
+        with Cluster() as cluster:
+            yield cluster.bootstrap_servers
+
+
+def run(console: Console, *, real: bool) -> int:
     began_s = time.monotonic()
-    with KafkaCluster() as kafka:
-        seconds = time.monotonic() - began_s
-        console.print(f"A real Kafka broker is up at {kafka.bootstrap_servers} ({seconds:.1f} s).", highlight=False)
-        write_samples(kafka.bootstrap_servers)
+    with broker(real=real) as bootstrap_servers:
+        kind = "A real Kafka broker" if real else "A broker in this process"
+        console.print(f"{kind} is up at {bootstrap_servers} ({time.monotonic() - began_s:.1f} s).", highlight=False)
+        write_samples(bootstrap_servers)
         console.print(f"librdkafka wrote {RECORDS:,} records to {PARTITIONS} partitions.\n", highlight=False)
-        reading = read_samples(kafka.bootstrap_servers)
+        reading = read_samples(bootstrap_servers)
     show(console, reading)
     if reading.records != RECORDS:
         console.print(f"expected {RECORDS:,} records: {RECORDS - reading.records:,} did not arrive", style="red")
         return 1
-    console.print("All there, in order. The broker is stopped.")
+    console.print("All there, in order. The broker is stopped." + ("" if real else " The same from a real one: --kafka."))
     return 0
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="scripts/demo", description="10,000 records, read in a consumer group.")
+    parser.add_argument("--kafka", action="store_true", help="read from a real Kafka (needs a JDK 17 and Maven)")
+    real: bool = parser.parse_args(arguments).kafka
     try:
-        return run(Console())
+        return run(Console(), real=real)
     except (ClusterError, KafkaError) as error:
         print(f"scripts/demo: {error}", file=sys.stderr)
         return 2 if isinstance(error, MissingSoftwareError) else 1
