@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+import tracemalloc
 from dataclasses import replace
 from typing import TypeVar
 
@@ -115,6 +116,19 @@ def test_iteration_makes_whole_records() -> None:
     assert (second.key, second.serialized_key_size, second.headers) == (None, -1, ROWS[1][2])
     assert (third.value, third.serialized_value_size, third.offset) == (None, -1, 102)
     assert first.topic_partition == T0
+
+
+def test_rows_of_large_values_are_made_few_at_a_time() -> None:
+    """Two hundred values of 100,000 bytes: once, all of them were copied out before the first was handed out."""
+    chunk = chunk_of([(None, b"%06d" % number + bytes(100_000), ()) for number in range(200)])
+    tracemalloc.start()
+    try:
+        numbers = [int(record.value[:6]) for record in chunk if record.value is not None]
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert numbers == list(range(200))
+    assert peak_bytes < 2_500_000
 
 
 def test_timestamp_types_and_epochs_may_differ_between_rows() -> None:
