@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from contextlib import suppress
 
 import trio
 
+from kwire.protocol.framing import SMALL_BUFFER_BYTES
+
 KERNEL_DEFAULT = -1  # receive.buffer.bytes and send.buffer.bytes: leave the choice to the operating system
+
+# Each wake-up takes the interpreter from an application that is decoding, so a large answer wakes us only when so much
+# of it is there, or its rest, or a part of the socket's buffer. Linux alone wakes also when its buffer is full before.
+_MUCH_BYTES = 1024 * 1024
+_PART_OF_BUFFER = 4
+_CAN_WAIT_FOR_MUCH = sys.platform == "linux"
 
 
 class TcpStream:
@@ -20,6 +29,7 @@ class TcpStream:
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+        self._wakes_at_bytes = 1
 
     def send_now(self, data: bytes) -> int:
         try:
@@ -35,10 +45,22 @@ class TcpStream:
                 left = left[self._socket.send(left) :]
 
     async def receive_into(self, buffer: memoryview) -> int:
+        if _CAN_WAIT_FOR_MUCH:
+            self._wake_at(1 if len(buffer) <= SMALL_BUFFER_BYTES else self._much_of(len(buffer)))
         while True:
             await trio.lowlevel.wait_readable(self._socket)
             with suppress(BlockingIOError):  # as above
                 return self._socket.recv_into(buffer)
+
+    def _much_of(self, left_bytes: int) -> int:
+        room_bytes = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        return max(1, min(left_bytes, _MUCH_BYTES, room_bytes // _PART_OF_BUFFER))
+
+    def _wake_at(self, byte_count: int) -> None:
+        """Be readable from so many bytes on, or when no more will come."""
+        if byte_count != self._wakes_at_bytes:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, byte_count)
+            self._wakes_at_bytes = byte_count
 
     async def aclose(self) -> None:
         trio.lowlevel.notify_closing(self._socket)

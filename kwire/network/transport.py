@@ -18,7 +18,11 @@ class ByteStream(Protocol):
         ...
 
     async def receive_into(self, buffer: memoryview) -> int:
-        """Fill some of the buffer and return how much; 0 means the peer has closed."""
+        """Fill some of the buffer and return how much; 0 means the peer has closed.
+
+        A buffer of more than `framing.SMALL_BUFFER_BYTES` is as large as what the peer still has to send of an answer,
+        so this may wait for more of it than a byte.
+        """
         ...
 
     async def aclose(self) -> None:

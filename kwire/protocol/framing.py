@@ -119,6 +119,8 @@ class Framing:
     def writable_buffer(self) -> memoryview:
         """Where the next bytes from the network go; never empty.
 
+        A buffer of more than `SMALL_BUFFER_BYTES` is as large as the rest of the answer that is coming.
+
         Raises:
             ProtocolError: What came before does not follow the protocol; close the connection.
         """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
 from kwire.network.tcp import TcpStream
+from kwire.protocol.framing import SMALL_BUFFER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +84,82 @@ def test_bytes_are_waited_for_and_land_in_the_buffer(pair: tuple[TcpStream, sock
 
     assert trio.run(scenario) == 6
     assert buffer[:6] == b"answer"
+
+
+@pytest.fixture
+def tcp_pair() -> Iterator[tuple[TcpStream, socket.socket]]:
+    """The same through the kernel's TCP."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        mine = socket.create_connection(server.getsockname())
+        theirs, _ = server.accept()
+    for each in (mine, theirs):
+        each.setblocking(False)
+    with mine, theirs:
+        yield TcpStream(mine), theirs
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every byte wakes")
+def test_a_large_answer_wakes_once_much_of_it_is_there(tcp_pair: tuple[TcpStream, socket.socket]) -> None:
+    stream, theirs = tcp_pair
+    buffer = memoryview(bytearray(100_000))
+
+    async def scenario() -> int:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(answer_in_parts)
+            return await stream.receive_into(buffer)
+
+    async def answer_in_parts() -> None:
+        for _ in range(10):
+            theirs.send(bytes(10_000))
+            await trio.testing.wait_all_tasks_blocked()
+
+    room_bytes = stream._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    assert trio.run(scenario) >= min(100_000, room_bytes // 4)
+
+
+def test_after_a_large_answer_every_byte_wakes_again(tcp_pair: tuple[TcpStream, socket.socket]) -> None:
+    stream, theirs = tcp_pair
+    theirs.send(bytes(100_000))
+
+    async def scenario() -> int:
+        left = 100_000
+        while left:
+            left -= await stream.receive_into(memoryview(bytearray(left)))
+        theirs.send(b"x")
+        with trio.fail_after(5):
+            return await stream.receive_into(memoryview(bytearray(SMALL_BUFFER_BYTES)))
+
+    assert trio.run(scenario) == 1
+
+
+def test_an_answer_larger_than_the_socket_takes_comes_through(tcp_pair: tuple[TcpStream, socket.socket]) -> None:
+    """Waiting for more than the kernel has room for would be waiting for ever."""
+    stream, theirs = tcp_pair
+    stream._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+    size = 3_000_000
+
+    async def scenario() -> int:
+        received = 0
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(TcpStream(theirs).send_all, bytes(size))
+            with trio.fail_after(5):
+                while received < size:
+                    received += await stream.receive_into(memoryview(bytearray(size - received)))
+        return received
+
+    assert trio.run(scenario) == size
+
+
+def test_a_peer_that_hangs_up_within_a_large_answer_is_heard(tcp_pair: tuple[TcpStream, socket.socket]) -> None:
+    stream, theirs = tcp_pair
+    theirs.send(bytes(1_000))
+    theirs.close()
+
+    async def scenario() -> list[int]:
+        with trio.fail_after(5):
+            return [await stream.receive_into(memoryview(bytearray(100_000))) for _ in range(2)]
+
+    assert trio.run(scenario) == [1_000, 0]
 
 
 def test_closing_twice_is_no_error(pair: tuple[TcpStream, socket.socket]) -> None:
