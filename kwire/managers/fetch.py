@@ -244,6 +244,16 @@ class FetchManager:
         if not error.retriable:
             self._deliver(ErrorRaised(error))
 
+    def _follow(self, partition: AssignedPartition, replica: int, now_ms: float) -> None:
+        """To the replica that the leader names (KIP-392), if metadata knows it; else the leader is asked again, which
+        may say the same: a little later."""
+        if replica in self._metadata.cluster.nodes:
+            partition.preferred_replica = replica
+            partition.preferred_until_ms = now_ms + self._config.metadata_max_age_ms
+        else:
+            self._metadata.request_update()
+            self._block(partition, now_ms)
+
     def _unfollow(self, tp: TopicPartition, node_id: int) -> None:
         """Back to the leader: the follower cannot be reached, whatever the metadata says of it."""
         partition = self._subscription.partitions.get(tp)
@@ -309,8 +319,7 @@ class FetchManager:
         partition.high_watermark = data.high_watermark
         partition.last_stable_offset = data.last_stable_offset
         if data.preferred_read_replica >= 0:
-            partition.preferred_replica = data.preferred_read_replica
-            partition.preferred_until_ms = now_ms + self._config.metadata_max_age_ms
+            self._follow(partition, data.preferred_read_replica, now_ms)
         return self._completed(partition, data, now_ms) if data.records else None
 
     def _completed(self, partition: AssignedPartition, data: PartitionData, now_ms: float) -> CompletedFetch | None:

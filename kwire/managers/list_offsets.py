@@ -13,7 +13,7 @@ from functools import partial
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
 from kwire.errors import KafkaError, TopicAuthorizationError
-from kwire.events import LookUpOffsets
+from kwire.events import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, LookUpOffsets
 from kwire.managers.base import RequestState
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
@@ -25,7 +25,7 @@ from kwire.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from kwire.subscription.partition import leader_epoch_or_none
+from kwire.subscription.partition import UNKNOWN_OFFSET, leader_epoch_or_none
 
 CONSUMER_REPLICA_ID = -1
 READ_COMMITTED_MIN_VERSION = 2  # ListOffsets v2 adds the isolation level
@@ -65,6 +65,12 @@ class OffsetQuery:
         self.waits_for = waits_for
         self.state = state
         self.since_version = since_version
+
+    def may_be(self, offset: int) -> bool:
+        """Whether a leader can mean that. There need not be a record of some time, but each log has both ends: one that
+        is not told is asked for again, as in Java; neither the other end nor 0 is as good."""
+        is_end = self.timestamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+        return offset >= 0 or (offset == UNKNOWN_OFFSET and not is_end)
 
 
 class ListOffsetsManager:
@@ -202,6 +208,9 @@ class ListOffsetsManager:
                 self._retry(query, error, now_ms)
             elif partition.error_code:
                 self._on_error(query, ErrorCode.of(partition.error_code), now_ms)
+            elif not query.may_be(partition.offset):
+                doing = f"ListOffsets answered {partition.offset} as the offset of {tp}"
+                self._retry(query, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, doing), now_ms)
             elif partition.offset < 0:
                 query.on_offset(None, now_ms)
             else:

@@ -525,9 +525,13 @@ def test_the_follower_that_the_leader_names_is_fetched_from(scenario: Scenario) 
     assert fetched_from(scenario) == [3]
 
 
-def test_an_unknown_follower_is_not(scenario: Scenario) -> None:
+def test_an_unknown_follower_is_not_and_the_leader_is_left_alone_for_a_moment(scenario: Scenario) -> None:
+    """It may name it again, at once and without records, as often as it is asked: that was a loop without a pause."""
     follow(scenario, replica=99)
+    assert fetched_from(scenario) == []
+    scenario.advance(100)
     assert fetched_from(scenario) == [1]
+    assert scenario.pending(MetadataRequest)
 
 
 def test_following_ends_when_it_has_lasted_as_long_as_metadata(make_scenario: MakeScenario) -> None:

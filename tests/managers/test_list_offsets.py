@@ -23,6 +23,7 @@ O1 = TopicPartition("orders", 1)
 GHOST = TopicPartition("ghost", 0)
 BEYOND = TopicPartition("orders", 7)
 LATEST = -1
+EARLIEST = -2
 Found = dict[TopicPartition, OffsetAndTimestamp | None]
 
 
@@ -215,6 +216,20 @@ def test_a_broker_that_leaves_a_partition_out_is_an_error_or_asked_again(scenari
     scenario.advance(100)
     scenario.answer_offsets({O0: 1})
     assert reply.done
+
+
+@pytest.mark.parametrize(("timestamp", "offset"), [(LATEST, -1), (EARLIEST, -1), (EARLIEST, -5), (9_999, -5)])
+def test_an_offset_that_cannot_be_is_asked_for_again(scenario: Scenario, timestamp: int, offset: int) -> None:
+    """A log has both ends, always. Whoever was reset to one of them waited for ever, or went to the other."""
+    reply = ask(scenario, O0, timestamp=timestamp)
+    scenario.serve()
+    scenario.answer_offsets({O0: offset})
+    assert not reply.done
+    assert f"answered {offset} as the offset of orders-0" in reply.waiting_for
+    scenario.advance(100)
+    scenario.serve()
+    scenario.answer_offsets({O0: 4})
+    assert [found.offset for found in reply.result().values() if found] == [4]
 
 
 def test_a_lost_connection_is_repeated(scenario: Scenario) -> None:
