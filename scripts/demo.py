@@ -160,7 +160,9 @@ def run(console: Console, *, real: bool) -> int:
     if reading.records != RECORDS:
         console.print(f"expected {RECORDS:,} records: {RECORDS - reading.records:,} did not arrive", style="red")
         return 1
-    console.print("All there, in order. The broker is stopped." + ("" if real else " The same from a real one: --kafka."))
+    console.print(
+        "All there, in order. The broker is stopped." + ("" if real else " The same from a real one: --kafka.")
+    )
     return 0
 
 

@@ -131,6 +131,10 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def ids(self) -> frozenset[int]:
+        """The sessions there are."""
+        return frozenset(self._sessions)
+
     def context(self, request: FetchRequest, version: int, now_ms: float) -> FetchContext:
         """What this request comes to; opens, updates or closes its session."""
         if request.session_epoch in (OPEN, CLOSE):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from kwire.testing.invariants.callbacks import callbacks_come_in_pairs
+from kwire.testing.invariants.calm import a_calm_group_is_at_rest, closing_is_quick, commits_keep_up
 from kwire.testing.invariants.commits import commits_follow_delivery
 from kwire.testing.invariants.delivery import nothing_is_lost, values_are_what_was_sent
 from kwire.testing.invariants.endings import calls_end_well, everybody_ends
+from kwire.testing.invariants.handover import partitions_change_hands_cleanly
 from kwire.testing.invariants.ledger import Ledger
 from kwire.testing.invariants.ownership import one_owner_at_a_time
 from kwire.testing.invariants.positions import positions_are_contiguous
@@ -23,6 +26,11 @@ INVARIANTS: tuple[Invariant, ...] = (
     one_owner_at_a_time,
     commits_follow_delivery,
     nothing_committed_comes_again,
+    partitions_change_hands_cleanly,
+    callbacks_come_in_pairs,
+    a_calm_group_is_at_rest,
+    commits_keep_up,
+    closing_is_quick,
     everything_is_drained_in_time,
     calls_end_well,
     everybody_ends,

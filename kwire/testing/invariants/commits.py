@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kwire.model import TopicPartition
-from kwire.testing.invariants.ledger import Assigned, CommitArrived, Committed, Ledger, Polled, Removed
+from kwire.testing.invariants.ledger import (
+    Assigned,
+    CommitArrived,
+    Committed,
+    Hidden,
+    Ledger,
+    Polled,
+    Processed,
+    Removed,
+    Started,
+)
 from kwire.testing.invariants.violation import Violation
 
 
@@ -14,19 +24,43 @@ class _Delivered:
 
     def __init__(self) -> None:
         self.to_member: dict[tuple[str, TopicPartition], int] = {}
+        self.processed: dict[tuple[str, TopicPartition], int] = {}
+        self.in_hand: dict[str, set[TopicPartition]] = {}
+        self.tell_processing: set[str] = set()
         self.known: dict[TopicPartition, int] = {}
+        self.hidden: dict[TopicPartition, set[int]] = {}
         self.ever_owned: set[tuple[str, TopicPartition]] = set()
 
     def polled(self, event: Polled) -> None:
         key = event.member, event.partition
         self.to_member[key] = max(self.to_member.get(key, 0), event.offsets[-1] + 1)
+        self.in_hand.setdefault(event.member, set()).add(event.partition)
+
+    def process(self, member: str) -> None:
+        for partition in self.in_hand.pop(member, ()):
+            self.processed[member, partition] = self.to_member[member, partition]
+
+    def is_unprocessed(self, event: CommitArrived) -> bool:
+        """Whether it covers records that the application is still busy with."""
+        if event.member not in self.tell_processing or event.partition not in self.in_hand.get(event.member, ()):
+            return False
+        processed = self.processed.get((event.member, event.partition), 0)
+        return event.offset > self.over_hidden(event.partition, max(processed, self.known.get(event.partition, 0)))
 
     def learn(self, partition: TopicPartition, offset: int) -> None:
         self.known[partition] = max(self.known.get(partition, 0), offset)
 
     def limit(self, event: CommitArrived | Committed) -> int:
         """A member may commit what it was handed; and what it found committed, or at the start of the log."""
-        return max(self.to_member.get((event.member, event.partition), 0), self.known.get(event.partition, 0))
+        handed = self.to_member.get((event.member, event.partition), 0)
+        return self.over_hidden(event.partition, max(handed, self.known.get(event.partition, 0)))
+
+    def over_hidden(self, partition: TopicPartition, offset: int) -> int:
+        """A position moves on over what no poll returns."""
+        hidden = self.hidden.get(partition, ())
+        while offset in hidden:
+            offset += 1
+        return offset
 
 
 def commits_follow_delivery(ledger: Ledger) -> Iterator[Violation]:
@@ -36,8 +70,14 @@ def commits_follow_delivery(ledger: Ledger) -> Iterator[Violation]:
         match event:
             case Assigned():
                 delivered.ever_owned.update((event.member, partition) for partition in event.partitions)
+            case Started() if event.tells_processing:
+                delivered.tell_processing.add(event.member)
             case Polled():
                 delivered.polled(event)
+            case Processed():
+                delivered.process(event.member)
+            case Hidden():
+                delivered.hidden.setdefault(event.partition, set()).update(event.offsets)
             case Removed():
                 delivered.learn(event.partition, event.before)
             case CommitArrived() | Committed():
@@ -51,5 +91,7 @@ def _judge(event: CommitArrived | Committed, delivered: _Delivered) -> Iterator[
     commit = f"{event.member} committed {event.partition}@{event.offset}"
     if event.offset > (limit := delivered.limit(event)):
         yield Violation(rule="commit-ahead", at_ms=event.at_ms, what=f"{commit}, but it was handed none behind {limit}")
+    elif isinstance(event, CommitArrived) and delivered.is_unprocessed(event):
+        yield Violation(rule="commit-unprocessed", at_ms=event.at_ms, what=f"{commit}, and was not through with it")
     if (event.member, event.partition) not in delivered.ever_owned:
         yield Violation(rule="commit-not-owned", at_ms=event.at_ms, what=f"{commit}, which it never owned")

@@ -26,6 +26,15 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hidden:
+    """Offsets that are in the log, and that no poll will return: markers of transactions, and what was aborted."""
+
+    at_ms: float
+    partition: TopicPartition
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
     """Records below `before` are gone by retention or DeleteRecords; those that went unread are no loss."""
 
@@ -49,12 +58,18 @@ class Started:
     session_timeout_ms: after so much silence the group gives a member's partitions to others.
     knows_session: whether the member gives up its partitions by itself when that time is over. Java's client does not:
         out of touch with its coordinator, it goes on until it hears that it is no member any more.
+    tells_processing: whether there will be a `Processed` for what it polls; if not, what was polled was processed.
+    commits_on_revoke: whether all that it was handed is committed before partitions are revoked and at its end.
+    commits_by_itself: whether it commits every now and then as well.
     """
 
     at_ms: float
     member: str
     session_timeout_ms: float
     knows_session: bool = True
+    tells_processing: bool = False
+    commits_on_revoke: bool = False
+    commits_by_itself: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +107,40 @@ class Polled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Processed:
+    """The application is through with all that its polls have returned: it may be committed."""
+
+    at_ms: float
+    member: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """A member's next poll of a partition is to begin here, or at the start of the log, if that is later."""
+
+    at_ms: float
+    member: str
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paused:
+    """No poll returns records of it until `Resumed`, or another assignment."""
+
+    at_ms: float
+    member: str
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    at_ms: float
+    member: str
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
     """A member was told that its commit is done."""
 
@@ -109,6 +158,21 @@ class CommitArrived:
     member: str
     partition: TopicPartition
     offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What the group has committed of a partition: written before its `Assigned`, and when all is calm.
+
+    Args:
+        offset: None for nothing.
+        end: the offset behind the last record that may be read.
+    """
+
+    at_ms: float
+    partition: TopicPartition
+    offset: int | None
+    end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +246,20 @@ class Quiet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Calm:
+    """Every partition is drained, and what the faults have left behind is over. Some records are still sent."""
+
+    at_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closing:
+    """The calm is over, though nothing goes wrong: somebody joins, and in the end all close."""
+
+    at_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """The run is over. Everybody who was to be drained has had the time for it."""
 
@@ -190,6 +268,7 @@ class Ended:
 
 Event: TypeAlias = (
     Sent
+    | Hidden
     | Removed
     | Truncated
     | Started
@@ -197,8 +276,13 @@ Event: TypeAlias = (
     | Revoked
     | Lost
     | Polled
+    | Processed
+    | Sought
+    | Paused
+    | Resumed
     | Committed
     | CommitArrived
+    | Stored
     | Raised
     | Died
     | Closed
@@ -208,6 +292,8 @@ Event: TypeAlias = (
     | FaultBegan
     | FaultEnded
     | Quiet
+    | Calm
+    | Closing
     | Ended
 )
 E = TypeVar("E", bound=Event)

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kwire.model import TopicPartition
-from kwire.testing.invariants.ledger import Assigned, Killed, Ledger, Lost, Polled, Removed, Revoked, Sent, Truncated
+from kwire.testing.invariants.ledger import (
+    Assigned,
+    Killed,
+    Ledger,
+    Lost,
+    Paused,
+    Polled,
+    Removed,
+    Resumed,
+    Revoked,
+    Sent,
+    Sought,
+    Truncated,
+)
 from kwire.testing.invariants.logs import Log
 from kwire.testing.invariants.violation import Violation
 
@@ -17,12 +30,15 @@ class _Positions:
         self.logs: dict[TopicPartition, Log] = {}
         self.owned: dict[tuple[str, TopicPartition], int | None] = {}
         self.may_go_back_to: dict[tuple[str, TopicPartition], int] = {}
+        self.paused: set[tuple[str, TopicPartition]] = set()
 
     def apply(self, event: Polled) -> Iterator[Violation]:
         key = event.member, event.partition
         if key not in self.owned:
             yield _violation("not-assigned", event, "is not assigned to it")
             return
+        if key in self.paused:
+            yield _violation("paused-poll", event, "which it has paused")
         log = self.logs.setdefault(event.partition, Log())
         position = self.owned[key]
         for offset in event.offsets:
@@ -40,6 +56,14 @@ class _Positions:
             self.owned[event.member, partition] = None
             self.may_go_back_to.pop((event.member, partition), None)
 
+    def end(self, event: Revoked | Lost) -> None:
+        for partition in event.partitions:
+            self.owned.pop((event.member, partition), None)
+            self.paused.discard((event.member, partition))
+
+    def seek(self, event: Sought) -> None:
+        self.owned[event.member, event.partition] = event.offset
+
     def truncate(self, event: Truncated) -> None:
         """Members may go back once to where the logs parted, when they come to know; what they have buffered of the
         old log may come before that."""
@@ -48,8 +72,9 @@ class _Positions:
                 self.may_go_back_to[key] = min(event.to, self.may_go_back_to.get(key, event.to))
 
 
-def positions_are_contiguous(ledger: Ledger) -> Iterator[Violation]:
-    """Within one assignment of a partition to a member, each poll goes on where the one before it ended."""
+def positions_are_contiguous(ledger: Ledger) -> Iterator[Violation]:  # noqa: C901  one case for each kind of event
+    """Within one assignment of a partition to a member, each poll goes on where the one before it ended, or at the
+    offset that was sought since; and what is paused is not polled."""
     positions = _Positions()
     for event in ledger.events:
         match event:
@@ -61,8 +86,13 @@ def positions_are_contiguous(ledger: Ledger) -> Iterator[Violation]:
             case Assigned():
                 positions.begin(event)
             case Revoked() | Lost():
-                for partition in event.partitions:
-                    positions.owned.pop((event.member, partition), None)
+                positions.end(event)
+            case Sought():
+                positions.seek(event)
+            case Paused():
+                positions.paused.add((event.member, event.partition))
+            case Resumed():
+                positions.paused.discard((event.member, event.partition))
             case Killed():
                 for key in [key for key in positions.owned if key[0] == event.member]:
                     del positions.owned[key]

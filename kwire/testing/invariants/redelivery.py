@@ -5,43 +5,104 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kwire.model import TopicPartition
-from kwire.testing.invariants.ledger import Assigned, Committed, Ledger, Polled, Truncated
+from kwire.testing.invariants.ledger import (
+    Assigned,
+    Committed,
+    Ledger,
+    Polled,
+    Removed,
+    Sent,
+    Sought,
+    Stored,
+    Truncated,
+)
+from kwire.testing.invariants.logs import Log
 from kwire.testing.invariants.violation import Violation
 
 
-class _Floors:
-    """For each partition the offset that was committed last, and for each assignment of one, where it may begin."""
+class _Beginnings:
+    """For each partition what is committed, as far as it is known, and for each assignment of one, where it begins."""
 
     def __init__(self) -> None:
+        self.logs: dict[TopicPartition, Log] = {}
         self.committed: dict[TopicPartition, int] = {}
-        self.beginning: dict[tuple[str, TopicPartition], int] = {}
+        self.stored: dict[TopicPartition, int] = {}
+        self.truncated: set[TopicPartition] = set()
+        self.polled: dict[TopicPartition, set[int]] = {}
+        self.floors: dict[tuple[str, TopicPartition], int] = {}
+        self.exactly: dict[tuple[str, TopicPartition], int] = {}
 
     def assign(self, event: Assigned) -> None:
         for partition in event.partitions:
-            self.beginning[event.member, partition] = self.committed.get(partition, 0)
+            key = event.member, partition
+            self.floors[key] = self.committed.get(partition, 0)
+            self.exactly.pop(key, None)
+            if partition in self.stored:
+                self.exactly[key] = self.stored[partition]
 
-    def truncate(self, event: Truncated) -> None:
-        """Commits above are commits of records that are gone."""
+    def store(self, event: Stored) -> None:
+        if event.partition not in self.truncated:
+            self.stored[event.partition] = event.offset or 0
+
+    def forget(self, key: tuple[str, TopicPartition]) -> None:
+        self.floors.pop(key, None)
+        self.exactly.pop(key, None)
+
+    def seek(self, event: Sought) -> None:
+        """And the next commit may be one that goes back."""
+        self.forget((event.member, event.partition))
         self.committed.pop(event.partition, None)
-        for key in [key for key in self.beginning if key[1] == event.partition]:
-            del self.beginning[key]
+
+    def change_log(self, event: Sent | Removed | Truncated) -> None:
+        self.logs.setdefault(event.partition, Log()).apply(event)
+        if isinstance(event, Truncated):  # commits above are commits of records that are gone, now and later
+            self.truncated.add(event.partition)
+            self.committed.pop(event.partition, None)
+            self.stored.pop(event.partition, None)
+            for key in [key for key in self.floors if key[1] == event.partition]:
+                self.forget(key)
+
+    def judge(self, event: Polled) -> Iterator[Violation]:
+        key = event.member, event.partition
+        floor, begins = self.floors.get(key, 0), self.exactly.get(key)
+        self.forget(key)
+        first = event.offsets[0]
+        if first < max(floor, begins or 0):
+            yield _violation(event, "redelivered", f"{max(floor, begins or 0)} had been committed")
+        elif begins is not None and (skipped := self.skipped(event.partition, begins, first)):
+            yield _violation(event, "begins-too-late", f"{begins} was committed, which skips {skipped[:5]}")
+        self.polled.setdefault(event.partition, set()).update(event.offsets)
+
+    def skipped(self, partition: TopicPartition, begins: int, first: int) -> list[int]:
+        """Those that nobody has polled: a member that does not know yet that another one has taken over finds commits
+        which were not there when it was told of its assignment."""
+        retained = self.logs.setdefault(partition, Log()).retained_between(begins, first)
+        polled = self.polled.get(partition, ())
+        return [offset for offset in retained if offset not in polled]
 
 
 def nothing_committed_comes_again(ledger: Ledger) -> Iterator[Violation]:
-    """The first poll of an assignment does not return what somebody had been told is committed before it."""
-    floors = _Floors()
+    """The first poll of an assignment does not return what somebody had been told is committed before it; and it begins
+    just where the group's commits ended (`Stored`), or with the log, if nothing was committed."""
+    beginnings = _Beginnings()
     for event in ledger.events:
         match event:
             case Committed():
-                floors.committed[event.partition] = event.offset
-            case Truncated():
-                floors.truncate(event)
+                beginnings.committed[event.partition] = event.offset
+            case Stored():
+                beginnings.store(event)
+            case Sent() | Removed() | Truncated():
+                beginnings.change_log(event)
             case Assigned():
-                floors.assign(event)
+                beginnings.assign(event)
+            case Sought():
+                beginnings.seek(event)
             case Polled():
-                floor = floors.beginning.pop((event.member, event.partition), 0)
-                if event.offsets[0] < floor:
-                    what = f"{event.member} polled {event.partition} at {event.offsets[0]}; {floor} had been committed"
-                    yield Violation(rule="redelivered", at_ms=event.at_ms, what=what)
+                yield from beginnings.judge(event)
             case _:
                 pass
+
+
+def _violation(event: Polled, rule: str, what: str) -> Violation:
+    what = f"{event.member} polled {event.partition} at {event.offsets[0]}; {what}"
+    return Violation(rule=rule, at_ms=event.at_ms, what=what)

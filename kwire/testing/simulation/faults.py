@@ -21,15 +21,17 @@ from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
 from kwire.protocol.schema import Message, Request
 from kwire.testing.invariants.ledger import Removed, Truncated
-from kwire.testing.simulation.refusals import REFUSALS
+from kwire.testing.simulation.refusals import OFFSET_REFUSALS, REFUSALS
 from kwire.testing.simulation.surroundings import Fault, Injected, Surroundings, nothing
 from kwire.testing.simulation.weather import Weather
 
 if TYPE_CHECKING:
+    from kwire.testing.cluster.call import Call
     from kwire.testing.cluster.control import Rule
 
 # Answers that are longer have records at their end: the bit is to flip in those, which have a checksum.
 BYTES_WITH_RECORDS = 300
+MOST_MEMBERS = 8
 
 # --- brokers -------------------------------------------------------------------------------------------------
 
@@ -208,6 +210,25 @@ def refused_requests(world: Surroundings) -> Injected:
     return Injected(f"{kind.__name__}: {code.name}", rule.remove)
 
 
+def refused_offsets(world: Surroundings) -> Injected:
+    """Many commits and look-ups of offsets are answered with an error that has nothing to do with them, while one
+    member more comes, so that there is something to look up."""
+    drawn = [(kind, answer(world.rng.choice(codes))) for kind, answer, codes in OFFSET_REFUSALS]
+
+    def some(_request: Request[Message], _call: Call) -> bool:
+        return world.rng.random() < 0.6
+
+    rules = [world.cluster.control.on(kind, where=some).answer(answer) for kind, answer in drawn]
+
+    def heal() -> None:
+        for rule in rules:
+            rule.remove()
+
+    if len(world.members()) < MOST_MEMBERS:
+        world.start_member()
+    return Injected("commits and look-ups", heal)
+
+
 def throttled(world: Surroundings) -> Injected:
     """Requests of a kind are throttled."""
     kind = _kind(world)
@@ -245,7 +266,7 @@ def storm(world: Surroundings) -> Injected:
         members = world.members()
         choice = world.rng.random()
         if choice < 0.5 or len(members) < 2:
-            if len(members) < 8:
+            if len(members) < MOST_MEMBERS:
                 world.start_member()
         elif choice < 0.8:
             world.rng.choice(members).leave()
@@ -288,6 +309,7 @@ FAULTS: Mapping[str, Fault] = {
         late_answers,
         cut_answers,
         refused_requests,
+        refused_offsets,
         throttled,
         member_kill,
         member_freeze,

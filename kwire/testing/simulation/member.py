@@ -20,6 +20,7 @@ from kwire.testing.invariants.ledger import (
     Event,
     Lost,
     Polled,
+    Processed,
     Raised,
     Revoked,
     Started,
@@ -33,6 +34,7 @@ from kwire.testing.simulation.scenario import (
     SESSION_TIMEOUT_MS,
     Scenario,
 )
+from kwire.testing.simulation.whims import Whims
 
 CLOSE_TIMEOUT_MS = 5_000.0
 COMMIT_TIMEOUT_SECONDS = 5.0
@@ -65,6 +67,7 @@ class Member(RebalanceListener):
         self._now_ms = now_ms
         self._rng = rng
         self._delivered: dict[TopicPartition, int] = {}
+        self._whims = Whims(self.name, scenario.habits, self._write, now_ms, self._raised, self._forget, rng)
         self._consumer: Consumer[bytes, bytes] | None = None
 
     @property
@@ -83,6 +86,9 @@ class Member(RebalanceListener):
                 member=self.name,
                 session_timeout_ms=SESSION_TIMEOUT_MS,
                 knows_session=False,  # the classic member does know, but as Java's it goes on until it hears
+                tells_processing=True,
+                commits_on_revoke=self._scenario.committing != "async",
+                commits_by_itself=self._scenario.committing == "auto",
             )
         )
         consumer = self._consumer = self._new_consumer()
@@ -112,7 +118,10 @@ class Member(RebalanceListener):
             "max_poll_records": scenario.max_poll_records,
             "request_timeout_ms": REQUEST_TIMEOUT_MS,
             "default_api_timeout_ms": 15_000,
-            "metadata_max_age_ms": 10_000,
+            "metadata_max_age_ms": scenario.habits.metadata_max_age_ms,
+            "isolation_level": scenario.habits.isolation_level,
+            "fetch_buffer_bytes": scenario.habits.fetch_buffer_bytes,
+            "max_partition_fetch_bytes": scenario.habits.max_partition_fetch_bytes,
             "socket_connection_setup_timeout_ms": 2_000,
             "socket_connection_setup_timeout_max_ms": 5_000,
         }
@@ -137,8 +146,13 @@ class Member(RebalanceListener):
         self._note(records)
         if records:
             sleep(self._rng.uniform(0.0, 1.0 if self.is_hurried else self._scenario.processing_ms) / 1000.0)
+            self._write(Processed(at_ms=self._now_ms(), member=self.name))
         if self._scenario.committing != "auto" and self._rng.random() < 0.3:
             self._commit(consumer)
+        if self.is_hurried:
+            self._whims.calm_down(consumer)
+        else:
+            self._whims.after_poll(consumer)
 
     def _note(self, records: Records[bytes, bytes]) -> None:
         rows: dict[TopicPartition, tuple[list[int], list[str]]] = {}
@@ -148,6 +162,7 @@ class Member(RebalanceListener):
             values.append((record.value or b"").decode("ascii", "backslashreplace"))
         for partition, (offsets, values) in rows.items():
             self._delivered[partition] = offsets[-1] + 1
+            self._whims.reach(partition, offsets[-1] + 1)
             self._write(
                 Polled(
                     at_ms=self._now_ms(),
@@ -184,8 +199,10 @@ class Member(RebalanceListener):
 
     # --- rebalances -----------------------------------------------------------------------------------------
 
-    def on_partitions_assigned(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+    def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
         self._write(Assigned(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+        if not self.is_hurried:
+            self._whims.on_assigned(consumer, partitions)
 
     def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
         if self._scenario.committing == "sync":
@@ -199,7 +216,12 @@ class Member(RebalanceListener):
 
     def _give_up(self, partitions: Collection[TopicPartition]) -> None:
         for partition in partitions:
-            self._delivered.pop(partition, None)
+            self._forget(partition)
+        self._whims.give_up(partitions)
+
+    def _forget(self, partition: TopicPartition) -> None:
+        """What it has been handed is not what is committed next."""
+        self._delivered.pop(partition, None)
 
     # --- the end --------------------------------------------------------------------------------------------
 

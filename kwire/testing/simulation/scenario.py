@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from kwire.testing.simulation.faults import FAULTS
+from kwire.testing.simulation.habits import Habits, draw_habits
 
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 Committing: TypeAlias = Literal["auto", "sync", "async"]
@@ -47,6 +48,7 @@ class Scenario:
     records_per_second: float
     busy_ms: float
     strikes: tuple[Strike, ...]
+    habits: Habits = field(default_factory=Habits)
 
     @property
     def topic_names(self) -> tuple[str, ...]:
@@ -77,15 +79,20 @@ def draw(seed: int, only: tuple[str, ...] | None = None) -> Scenario:
         busy_ms=busy_ms,
         strikes=_draw_strikes(rng, busy_ms),
     )
+    habits = draw_habits(seed, {strike.fault for strike in scenario.strikes})
+    scenario = replace(scenario, habits=habits)
     return scenario if only is None else _with_only(scenario, only)
 
 
 def _draw_strikes(rng: random.Random, busy_ms: float) -> tuple[Strike, ...]:
     strikes = []
-    for _ in range(rng.randint(1, 5)):
+    kinds = tuple(FAULTS)
+    if rng.random() < 0.5:  # a few kinds, again and again: what goes wrong only together has to come together
+        kinds = tuple(rng.sample(kinds, 3))
+    for _ in range(rng.randint(1, 7)):
         begins_ms = rng.uniform(2_000.0, busy_ms - 1_000.0)
         lasts_ms = rng.choice((500.0, 3_000.0, 12_000.0, 25_000.0)) * rng.uniform(0.5, 1.5)
-        fault = rng.choice(tuple(FAULTS))
+        fault = rng.choice(kinds)
         strikes.append(Strike(fault=fault, begins_ms=begins_ms, ends_ms=min(busy_ms, begins_ms + lasts_ms)))
     return tuple(sorted(strikes, key=lambda strike: strike.begins_ms))
 

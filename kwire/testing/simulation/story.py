@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from kwire.model import TopicPartition
 from kwire.testing.invariants.ledger import (
     Assigned,
+    Calm,
     Closed,
+    Closing,
     CommitArrived,
     Committed,
     Died,
@@ -16,15 +18,21 @@ from kwire.testing.invariants.ledger import (
     FaultBegan,
     FaultEnded,
     Frozen,
+    Hidden,
     Killed,
     Lost,
+    Paused,
     Polled,
+    Processed,
     Quiet,
     Raised,
     Removed,
+    Resumed,
     Revoked,
     Sent,
+    Sought,
     Started,
+    Stored,
     Thawed,
     Truncated,
 )
@@ -48,7 +56,7 @@ def _scenario(outcome: Outcome) -> list[str]:
     return [
         f"seed {scenario.seed}: {scenario.brokers} brokers, topics of {scenario.topics} partitions",
         f"  {scenario.members} members, {how}, commits {scenario.committing}, processing {scenario.processing_ms} ms",
-        f"  {scenario.records_per_second:.0f} records/s for {scenario.busy_ms / 1000:.0f} s",
+        f"  {scenario.records_per_second:.0f} records/s for {scenario.busy_ms / 1000:.0f} s, {scenario.habits}",
     ]
 
 
@@ -88,7 +96,7 @@ def _poll(first: Polled, end: int) -> str:
 
 def _words(event: Event) -> str | None:  # noqa: C901  one case for each kind of event
     match event:
-        case Sent() | Polled() | Committed() | CommitArrived() | Ended():
+        case Sent() | Hidden() | Polled() | Processed() | Committed() | CommitArrived() | Stored() | Ended():
             return None
         case Started():
             return f"{event.member} starts"
@@ -111,5 +119,9 @@ def _words(event: Event) -> str | None:  # noqa: C901  one case for each kind of
             return f"{event.partition} begins at {event.before}"
         case Truncated():
             return f"{event.partition} truncated to {event.to}"
-        case Quiet():
-            return "QUIET"
+        case Paused() | Resumed():
+            return f"{event.member} {type(event).__name__.lower()} {event.partition}"
+        case Sought():
+            return f"{event.member} sought {event.partition} to {event.offset}"
+        case Quiet() | Calm() | Closing():
+            return type(event).__name__.upper()

@@ -8,7 +8,7 @@ what a pipe has swallowed never arrives, and then the connection is reset when t
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -138,6 +138,7 @@ class ClientStream:
     def send_now(self, data: bytes) -> int:
         if self._link.to_broker.is_broken:
             return 0  # `send_all` says so
+        self._network.frames_sent[self._link.client] += 1
         goes_out = self._network.room_for(len(data))
         if goes_out:
             self._link.to_broker.put(bytes(data[:goes_out]))
@@ -208,6 +209,8 @@ class Network:
         self._links: list[Link] = []
         self._troubles: list[tuple[Callable[[str, str], bool], Weather]] = []
         self.connections_made = 0
+        self.frames_sent: Counter[str] = Counter()
+        """How often each client has sent something."""
 
     # --- what befalls bytes ---------------------------------------------------------------------------------
 

@@ -1,13 +1,14 @@
 """One simulated run: a cluster, members of a group, a producer and faults, from the first record to the last close.
 
-The run has three acts. While it is *busy*, records are sent and faults strike. Then all is healed and *quiet*, and the
-members get the time they may take to drain every partition. Then they close. The ledger is what is left of it.
+The run has four acts. While it is *busy*, records are sent and faults strike. Then all is healed and *quiet*, and the
+members get the time they may take to drain every partition. What is left then is a group at rest, for a while of
+*calm* with a few records more. Then they close. The ledger is what is left of it.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 import trio
@@ -20,6 +21,9 @@ from kwire.testing.cluster.call import Call
 from kwire.testing.cluster.settings import BrokerSettings
 from kwire.testing.cluster.state import EPOCH_MS, ClusterState
 from kwire.testing.invariants.ledger import (
+    Assigned,
+    Calm,
+    Closing,
     CommitArrived,
     Died,
     Ended,
@@ -30,7 +34,7 @@ from kwire.testing.invariants.ledger import (
     Killed,
     Ledger,
     Quiet,
-    Sent,
+    Stored,
     Thawed,
 )
 from kwire.testing.invariants.recovery import RECOVERY_MS
@@ -39,6 +43,7 @@ from kwire.testing.simulation.backlog import Backlog
 from kwire.testing.simulation.faults import FAULTS
 from kwire.testing.simulation.host import Process, Processes
 from kwire.testing.simulation.member import CLOSE_TIMEOUT_MS, Member
+from kwire.testing.simulation.producer import Producer
 from kwire.testing.simulation.scenario import (
     GROUP,
     HEARTBEAT_INTERVAL_MS,
@@ -53,6 +58,21 @@ from kwire.testing.simulation.transport import BrokerStream, ClientTransport, Ne
 PORT = 9092
 # How much longer than it may take the world waits for the backlog, so that "late" can be told from "never".
 PATIENCE_MS = 60_000.0
+# After so long nothing is left of a fault: sessions of the dead have ended, and metadata has been asked for.
+SETTLING_MS = 25_000.0
+# Longer than a session: whoever does not heartbeat is found out.
+CALM_SECONDS = 12.0
+# Time for a rebalance or two.
+CHANGING_SECONDS = 5.0
+# Longer than the interval of automatic commits.
+COMMITTING_SECONDS = 2.0
+# A client that keeps this up has nothing in mind: the wire allows not much more.
+MOST_FRAMES_PER_SECOND = 1_000
+WATCH_SECONDS = 3.0
+
+
+class HotLoopError(Exception):
+    """A client asks and asks."""
 
 
 class World:
@@ -69,8 +89,12 @@ class World:
         self._processes = Processes()
         self._members: list[Member] = []
         self._started = 0
-        self._sent = 0
         self._healing: list[tuple[Strike, Injected]] = []
+        self._has_left_members = False
+        self._new_sessions = 0
+        self._quiet_at_ms = 0.0
+        self._closes_when_drained = False
+        self._producer = Producer(scenario, self.cluster, self.write, self.now_ms)
         self.network: Network
         self._nursery: trio.Nursery
 
@@ -82,31 +106,34 @@ class World:
                 self._nursery = nursery
                 self.network = Network(self.rng, nursery, self._accept)
                 nursery.start_soon(self.cluster.run)
+                nursery.start_soon(self._watch_rates)
                 self._watch_commits()
                 await self._be_busy()
                 await self._be_quiet()
+                if self.backlog.is_empty:
+                    await self._be_calm()
                 await self._end()
                 nursery.cancel_scope.cancel()
         finally:
             host_with(before)
         return self.ledger
 
-    # --- the three acts -------------------------------------------------------------------------------------
+    # --- the four acts --------------------------------------------------------------------------------------
 
     async def _be_busy(self) -> None:
         scenario = self.scenario
         for name, partitions in zip(scenario.topic_names, scenario.topics, strict=True):
             self.cluster.create_topic(name, partitions, replication=scenario.brokers)
-        with trio.CancelScope() as producing:
-            async with trio.open_nursery() as act:
-                act.start_soon(self._produce, producing)
-                for strike in scenario.strikes:
-                    act.start_soon(self._strike, strike)
-                for _ in range(scenario.members):
-                    self.start_member()
-                    await trio.sleep(self.rng.uniform(0.0, 2.0))
-                await self._sleep_until(scenario.busy_ms)
-                producing.cancel()
+        producing = trio.CancelScope()
+        async with trio.open_nursery() as act:
+            act.start_soon(self._produce, producing)
+            for strike in scenario.strikes:
+                act.start_soon(self._strike, strike)
+            for _ in range(scenario.members):
+                self.start_member()
+                await trio.sleep(self.rng.uniform(0.0, 2.0))
+            await self._sleep_until(scenario.busy_ms)
+            producing.cancel()
 
     async def _be_quiet(self) -> None:
         for strike, injected in list(self._healing):
@@ -117,19 +144,67 @@ class World:
             member.is_hurried = True
         self.write(Quiet(at_ms=self.now_ms()))
         deadline_ms = self.now_ms() + SESSION_TIMEOUT_MS + RECOVERY_MS + PATIENCE_MS
+        self._quiet_at_ms = self.now_ms()
+        await self._until_drained(deadline_ms)
+
+    async def _be_calm(self) -> None:
+        await self._sleep_until(self._quiet_at_ms + SETTLING_MS)
+        self.write(Calm(at_ms=self.now_ms()))
+        sessions = self._fetch_sessions()
+        self._producer.send_backlog(self.rng.choice(self._partitions()))
+        await self._send_for(CALM_SECONDS, pause_seconds=3.0)
+        await trio.sleep(COMMITTING_SECONDS)
+        self._write_stored(self._partitions())
+        self._new_sessions = len(self._fetch_sessions() - sessions)
+        await self._change_hands()
+
+    async def _change_hands(self) -> None:
+        """Somebody joins while records flow, and all close as soon as the last one is read."""
+        self.write(Closing(at_ms=self.now_ms()))
+        self.start_member().is_hurried = True
+        await self._send_for(CHANGING_SECONDS, pause_seconds=0.3)
+        self._closes_when_drained = True  # at once: who was handed the last records has had no time to poll again
+        self._producer.send_everywhere(5)
+        await self._until_drained(self.now_ms() + PATIENCE_MS)
+
+    async def _send_for(self, seconds: float, *, pause_seconds: float) -> None:
+        until_ms = self.now_ms() + seconds * 1000.0
+        while self.now_ms() < until_ms:
+            self._producer.send_everywhere(self.rng.randint(1, 3))
+            await trio.sleep(self.rng.uniform(0.1, pause_seconds))
+
+    def _fetch_sessions(self) -> set[tuple[int, int]]:
+        return {(broker.node_id, number) for broker in self.cluster.running() for number in broker.fetch_sessions.ids()}
+
+    async def _until_drained(self, deadline_ms: float) -> None:
         while not self.backlog.is_empty and self.now_ms() < deadline_ms:
             await trio.sleep(0.1)
 
     async def _end(self) -> None:
-        for member in self.members():
-            member.leave()
+        self._close_all()
         with trio.move_on_after((CLOSE_TIMEOUT_MS + PATIENCE_MS) / 1000.0):
             while any(not member.process.has_ended for member in self._members):
                 await trio.sleep(0.1)
+        self._look_back()
         self.write(Ended(at_ms=self.now_ms()))
         for member in self._members:
             member.process.kill()
             member.abandon()
+
+    def _close_all(self) -> None:
+        for member in self.members():
+            member.leave()
+
+    def _look_back(self) -> None:
+        """What the members have left behind."""
+        self._write_stored(self._partitions())
+        group = self.cluster.groups.get(self.group)
+        has_closed = next(self.ledger.of(Closing), None) is not None
+        self._has_left_members = has_closed and group is not None and not group.is_empty
+
+    def _partitions(self) -> list[TopicPartition]:
+        topics = self.cluster.topics.items()
+        return [TopicPartition(name, index) for name, topic in topics for index in range(len(topic.partitions))]
 
     async def _sleep_until(self, at_ms: float) -> None:
         await trio.sleep(max(0.0, at_ms - self.now_ms()) / 1000.0)
@@ -137,23 +212,8 @@ class World:
     # --- records and commits --------------------------------------------------------------------------------
 
     async def _produce(self, until: trio.CancelScope) -> None:
-        rng = random.Random(f"records {self.scenario.seed}")
-        while not until.cancel_called:
-            batch = rng.randint(1, 20)
-            await trio.sleep(rng.expovariate(self.scenario.records_per_second / batch))
-            name = rng.choice(list(self.cluster.topics))
-            index = rng.randrange(len(self.cluster.topics[name].partitions))
-            self._send(TopicPartition(name, index), batch)
-
-    def _send(self, at: TopicPartition, count: int) -> None:
-        found = self.cluster.partition(*at)
-        if found is None or found.leader < 0:
-            return  # no leader: a producer's send would fail, and nothing is promised
-        values = [f"value{number}" for number in range(self._sent, self._sent + count)]
-        self._sent += count
-        base = self.cluster.produce(at.topic, at.partition, [value.encode() for value in values])
-        for offset, value in enumerate(values, base):
-            self.write(Sent(at_ms=self.now_ms(), partition=at, offset=offset, value=value))
+        with until:
+            await self._producer.run()
 
     def _watch_commits(self) -> None:
         def see(request: OffsetCommitRequest, call: Call) -> None:
@@ -173,11 +233,31 @@ class World:
 
         self.cluster.control.on(OffsetCommitRequest).observe(see)
 
+    def _write_stored(self, partitions: Iterable[TopicPartition]) -> None:
+        committed = self.cluster.committed(self.group)
+        for at in partitions:
+            found, stored = self.cluster.partition(*at), committed.get(at)
+            end = found.log.last_stable_offset if found is not None else 0
+            offset = stored.offset if stored is not None else None
+            self.write(Stored(at_ms=self.now_ms(), partition=at, offset=offset, end=end))
+
+    async def _watch_rates(self) -> None:
+        while True:
+            before = dict(self.network.frames_sent)
+            await trio.sleep(WATCH_SECONDS)
+            for client, count in self.network.frames_sent.items():
+                if count - before.get(client, 0) > MOST_FRAMES_PER_SECOND * WATCH_SECONDS:
+                    raise HotLoopError(f"{client} sent {count - before.get(client, 0)} frames in {WATCH_SECONDS} s")
+
     def own_violations(self) -> list[Violation]:
         """What a ledger does not show: loops that turned for nothing, and exceptions inside the cluster."""
         impatient = sorted({name for member in self._members for name in member.process.impatient()})
         rules = [("impatient", f"{name} asked to be polled at once, without a request") for name in impatient]
         rules += [("cluster-failure", repr(error)) for error in self.cluster.failures]
+        if self._new_sessions:
+            rules.append(("sessions-anew", f"{self._new_sessions} fetch sessions began when all was calm"))
+        if self._has_left_members:
+            rules.append(("left-behind", "all have closed, and the group still has members"))
         return [Violation(rule=rule, at_ms=self.now_ms(), what=what) for rule, what in rules]
 
     # --- faults ---------------------------------------------------------------------------------------------
@@ -202,8 +282,13 @@ class World:
         return self.time.now_ms()
 
     def write(self, event: Event) -> None:
+        if isinstance(event, Assigned):
+            self._write_stored(event.partitions)
         self.ledger.write(event)
         self.backlog.apply(event)
+        if self._closes_when_drained and self.backlog.is_empty:
+            self._closes_when_drained = False
+            self._close_all()
 
     def start_soon(self, task: Callable[[], Awaitable[None]]) -> None:
         self._nursery.start_soon(task)

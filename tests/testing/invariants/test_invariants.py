@@ -15,6 +15,7 @@ from kwire.testing.invariants.ledger import (
     Committed,
     Died,
     Ended,
+    FaultBegan,
     Frozen,
     Killed,
     Lost,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
 SESSION_MS = 10_000.0
+FAULT = FaultBegan(at_ms=0.0, fault="storm", detail="")
 
 
 def sent(offset: int, value: str | None = None, at: float = 0.0) -> Sent:
@@ -120,7 +122,7 @@ def test_a_poll_of_what_is_not_assigned() -> None:
 
 
 def test_two_owners_for_longer_than_a_session() -> None:
-    both = (*BEGIN, assigned("b", at=1_000.0))
+    both = (FAULT, *BEGIN, assigned("b", at=1_000.0))
     assert rules(*both, revoked("a", at=5_000.0)) == []
     assert rules(*both, revoked("a", at=14_000.0)) == ["one-owner"]
     assert rules(*both, polled(0, at=14_000.0)) == ["one-owner"]
@@ -130,7 +132,7 @@ def test_two_owners_for_longer_than_a_session() -> None:
 
 def test_a_member_that_was_never_told_its_session_timeout_has_one_from_when_all_is_quiet() -> None:
     unknowing = Started(at_ms=0.0, member="a", session_timeout_ms=SESSION_MS, knows_session=False)
-    both = (unknowing, sent(0), sent(1), sent(2), assigned(), assigned("b", at=1_000.0))
+    both = (FAULT, unknowing, sent(0), sent(1), sent(2), assigned(), assigned("b", at=1_000.0))
     drained = polled(0, 1, 2, member="b", at=1_100.0)
     quiet = Quiet(at_ms=60_000.0)
     assert rules(*both, drained, revoked("a", at=50_000.0)) == []
@@ -139,7 +141,7 @@ def test_a_member_that_was_never_told_its_session_timeout_has_one_from_when_all_
 
 
 def test_the_dead_and_the_frozen_own_nothing() -> None:
-    both = (*BEGIN, assigned("b", at=1_000.0))
+    both = (FAULT, *BEGIN, assigned("b", at=1_000.0))
     assert rules(*BEGIN, Killed(at_ms=900.0, member="a"), assigned("b"), revoked("b", at=90_000.0)) == []
     frozen = Frozen(at_ms=900.0, member="a"), Thawed(at_ms=30_000.0, member="a")
     assert rules(*both, *frozen, revoked("a", at=31_000.0)) == []

@@ -1,0 +1,65 @@
+"""How the members of a world use their consumers, and its producer the logs, beside polling and sending: its habits.
+
+Drawn apart from the scenario, so that a seed's faults stay what they are when habits are added.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+# Sought offsets and open transactions mean nothing in a log that was cut; a topic's growth shows when metadata is asked
+# for again.
+CUTS_LOGS = "unclean-election"
+NEEDS_METADATA = "topic-grows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """Args:
+    read_committed: whether members want committed records only.
+    transactions: the share of batches that are written in a transaction; every other one of those is aborted.
+    seeks: how often a member seeks after a poll, as a share.
+    seeks_when_assigned: the same inside the callback, for each partition.
+    pauses: how often a member pauses or resumes a partition after a poll.
+    """
+
+    read_committed: bool = False
+    transactions: float = 0.0
+    seeks: float = 0.0
+    seeks_when_assigned: float = 0.0
+    pauses: float = 0.0
+    fetch_buffer_bytes: int = 64 * 1024 * 1024
+    max_partition_fetch_bytes: int = 1024 * 1024
+    metadata_max_age_ms: int = 10_000
+
+    @property
+    def isolation_level(self) -> str:
+        return "read_committed" if self.read_committed else "read_uncommitted"
+
+
+def draw_habits(seed: int, faults: Collection[str]) -> Habits:
+    """Those of a seed.
+
+    Args:
+        faults: what will strike: some habits do not go with some faults.
+    """
+    rng = random.Random(f"habits {seed}")
+    habits = Habits(
+        read_committed=rng.random() < 0.4,
+        transactions=rng.choice((0.0, 0.3, 0.6)),
+        seeks=rng.choice((0.0, 0.02)),
+        seeks_when_assigned=rng.choice((0.0, 0.5)),
+        pauses=rng.choice((0.0, 0.1)),
+        fetch_buffer_bytes=rng.choice((64 * 1024 * 1024, 3_000)),
+        max_partition_fetch_bytes=rng.choice((1024 * 1024, 300)),
+        metadata_max_age_ms=rng.choice((10_000, 300_000)),
+    )
+    return _fitting(habits, faults)
+
+
+def _fitting(habits: Habits, faults: Collection[str]) -> Habits:
+    if CUTS_LOGS in faults:
+        habits = replace(habits, transactions=0.0, seeks=0.0, seeks_when_assigned=0.0)
+    return replace(habits, metadata_max_age_ms=10_000) if NEEDS_METADATA in faults else habits

@@ -1,0 +1,134 @@
+"""Who sends in a world: records straight into the logs, some of them in transactions, half of which are aborted.
+
+A record is in the ledger as sent from the moment on that the members may read it: at once, or, for readers of committed
+records, when its transaction is committed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import trio
+
+from kwire.model import TopicPartition
+from kwire.testing.cluster.batches import build_batch
+from kwire.testing.cluster.state import ClusterState
+from kwire.testing.cluster.topics import Partition
+from kwire.testing.invariants.ledger import Event, Hidden, Sent
+from kwire.testing.simulation.scenario import Scenario
+
+# Far from the ids that the cluster gives out.
+FIRST_PRODUCER_ID = 1_000_000
+BACKLOG_BATCHES = 20
+# What a transaction takes between two of its batches, at most.
+PAUSE_SECONDS = 0.3
+
+
+class Producer:
+    """Args:
+    write: takes events for the ledger.
+    """
+
+    def __init__(
+        self, scenario: Scenario, cluster: ClusterState, write: Callable[[Event], None], now_ms: Callable[[], float]
+    ) -> None:
+        self._habits = scenario.habits
+        self._records_per_second = scenario.records_per_second
+        self._cluster = cluster
+        self._write = write
+        self._now_ms = now_ms
+        self._rng = random.Random(f"records {scenario.seed}")
+        self._transaction_rng = random.Random(f"transactions {scenario.seed}")
+        self._sent = 0
+        self._transactions = 0
+
+    async def run(self) -> None:
+        """Until cancelled; transactions are ended then."""
+        async with trio.open_nursery() as transactions:
+            while True:
+                batch = self._rng.randint(1, 20)
+                await trio.sleep(self._rng.expovariate(self._records_per_second / batch))
+                name = self._rng.choice(list(self._cluster.topics))
+                at = TopicPartition(name, self._rng.randrange(len(self._cluster.topics[name].partitions)))
+                if self._transaction_rng.random() < self._habits.transactions:
+                    transactions.start_soon(self._transact, at, batch)
+                else:
+                    self.send(at, batch)
+
+    def send_everywhere(self, count: int) -> None:
+        """So many records to each partition there is."""
+        for name, topic in self._cluster.topics.items():
+            for index in range(len(topic.partitions)):
+                self.send(TopicPartition(name, index), count)
+
+    def send_backlog(self, at: TopicPartition) -> None:
+        """More than a small buffer holds, in small batches."""
+        for _ in range(BACKLOG_BATCHES):
+            self.send(at, 5)
+
+    def send(self, at: TopicPartition, count: int) -> None:
+        """One batch, if the partition has a leader: if not, a producer's send would fail, and nothing is promised."""
+        found = self._cluster.partition(*at)
+        if found is None or found.leader < 0:
+            return
+        values = self._new_values(count)
+        base = self._cluster.produce(at.topic, at.partition, [value.encode() for value in values])
+        self._note(at, dict(enumerate(values, base)))
+
+    def _new_values(self, count: int) -> list[str]:
+        values = [f"value{number}" for number in range(self._sent, self._sent + count)]
+        self._sent += count
+        return values
+
+    def _note(self, at: TopicPartition, values: dict[int, str]) -> None:
+        for offset, value in values.items():
+            self._write(Sent(at_ms=self._now_ms(), partition=at, offset=offset, value=value))
+
+    # --- transactions ---------------------------------------------------------------------------------------
+
+    async def _transact(self, at: TopicPartition, count: int) -> None:
+        found = self._cluster.partition(*at)
+        if found is None or found.leader < 0:
+            return
+        self._transactions += 1
+        producer_id = FIRST_PRODUCER_ID + self._transactions
+        committed = self._transaction_rng.random() < 0.5
+        values: dict[int, str] = {}
+        try:
+            for _ in range(self._transaction_rng.randint(1, 3)):
+                written = self._append(found, producer_id, len(values), count)
+                values |= written
+                if not self._habits.read_committed:
+                    self._note(at, written)
+                await trio.sleep(self._transaction_rng.uniform(0.0, PAUSE_SECONDS))
+        finally:
+            marker = self._end(found, producer_id, committed=committed)
+            hidden = [marker] if committed or not self._habits.read_committed else [*values, marker]
+            self._write(Hidden(at_ms=self._now_ms(), partition=at, offsets=tuple(hidden)))
+            if self._habits.read_committed and committed:
+                start = found.log.log_start_offset  # what has been deleted meanwhile will not be read
+                self._note(at, {offset: value for offset, value in values.items() if offset >= start})
+
+    def _append(self, found: Partition, producer_id: int, sequence: int, count: int) -> dict[int, str]:
+        values = self._new_values(count)
+        now_ms = self._cluster.wall_clock_ms()
+        batch = build_batch(
+            [value.encode() for value in values],
+            timestamp_ms=now_ms,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        result = found.log.append(batch, found.leader_epoch, now_ms)
+        self._cluster.changed.notify(found.key)
+        return dict(enumerate(values, result.base_offset))
+
+    def _end(self, found: Partition, producer_id: int, *, committed: bool) -> int:
+        """Write the marker; its offset."""
+        marker = found.log.end_transaction(
+            producer_id, 0, found.leader_epoch, self._cluster.wall_clock_ms(), committed=committed
+        )
+        self._cluster.changed.notify(found.key)
+        return marker
