@@ -65,8 +65,8 @@ _TIMESTAMP_TYPES = {member.value: member for member in TimestampType}
 
 # Rows are made in blocks: what one takes still lies in the processor's cache when it is used, and is free for the next
 # when it is not kept. Measured: rows with headers take a third longer with 4,096 than with 1,024; others the same. Rows
-# of 1,000 bytes take a tenth less by half a MiB at a time than by 2,048. Making a block costs as much as copying out some
-# large values, so it has a few at least.
+# of 1,000 bytes take a tenth less by half a MiB at a time than by 2,048. Making a block costs as much as copying out
+# some large values, so it has a few at least.
 _BLOCK_ROWS = 2048
 _BLOCK_BYTES = 512 * 1024
 _LEAST_BLOCK_ROWS = 8
