@@ -21,6 +21,7 @@ import traceback
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,6 @@ class Report:
 
 def report(seed: int, only: tuple[str, ...] | None, *, tell: bool) -> Report:
     """Run one seed."""
-    logging.disable(logging.CRITICAL)  # what goes wrong in a world is the ledger's to tell
     try:
         outcome = simulate(seed, only)
     except Exception as error:  # noqa: BLE001  a world that breaks is a finding too, and its seed has to be told
@@ -92,7 +92,9 @@ def reports(arguments: argparse.Namespace) -> Iterator[Report]:
     seeds = iter(arguments.seeds)
     ends_at = time.monotonic() + arguments.seconds
     running: set[Future[Report]] = set()
-    with ProcessPoolExecutor(arguments.processes, mp_context=get_context("spawn")) as pool:
+    # What goes wrong in a world is the ledger's to tell, so the processes log nothing.
+    quietly = partial(logging.disable, logging.CRITICAL)
+    with ProcessPoolExecutor(arguments.processes, mp_context=get_context("spawn"), initializer=quietly) as pool:
         while True:
             while len(running) < arguments.processes and time.monotonic() < ends_at:
                 seed = next(seeds, None)

@@ -1,8 +1,9 @@
-"""What every test shares: how Hypothesis searches, and the count of the rows that were fired."""
+"""What every test shares: how Hypothesis searches, the count of the rows that were fired, and signals that arrive."""
 
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 from hypothesis import settings
@@ -26,4 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell that starts tests in the background has them ignore both, and so would the programs they start and stop.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     config.pluginmanager.register(RowCoverage(all_rows(), is_wanted=config.getoption("--rows")), "row coverage")
