@@ -114,7 +114,7 @@ class NetworkClient:
         wake_at_ms = NEVER_MS
         for item in waiting:
             connection, ready_at_ms = self._connection_for(item.request.destination, now_ms)
-            if connection is not None and connection.is_ready:
+            if connection is not None and connection.may_send(now_ms):
                 connection.send(item.request, item.expires_at_ms, now_ms)
             else:
                 self._waiting.append(item)
@@ -148,7 +148,7 @@ class NetworkClient:
     # --- connections ----------------------------------------------------------------------------------------
 
     def _connection_for(self, destination: Destination, now_ms: float) -> tuple[Connection | None, float]:
-        """The connection, dialled if need be, and when dialling is possible if it is not now."""
+        """The connection, dialled if need be, and when it may be dialled or used if it may not now."""
         if destination.node is None:
             return self._any_connection(now_ms)
         return self._connection_to(destination.node, destination.channel, now_ms)
@@ -160,7 +160,7 @@ class NetworkClient:
             connection.close(DisconnectError(f"broker {connection.node} has moved to {node.host}:{node.port}"))
             connection = None
         if connection is not None:
-            return connection, NEVER_MS
+            return connection, _usable_at_ms(connection)
         trouble = self._trouble_with(node, channel)
         if trouble is not None and now_ms < trouble.not_before_ms:
             return None, trouble.not_before_ms
@@ -185,10 +185,11 @@ class NetworkClient:
         candidates = self._candidates()
         known = [self._connections.get(ConnectionKey(node.id, Channel.CONTROL)) for node in candidates]
         live = [connection for connection in known if connection is not None]
-        if ready := [connection for connection in live if connection.is_ready]:
+        if ready := [connection for connection in live if connection.may_send(now_ms)]:
             return min(ready, key=lambda connection: connection.in_flight), NEVER_MS
         if live:
-            return live[0], NEVER_MS
+            soonest = min(live, key=_usable_at_ms)
+            return soonest, _usable_at_ms(soonest)
         soonest_ms = NEVER_MS
         # Least recently failed first, so that a dead broker does not hide a live one.
         for node in sorted(candidates, key=self._not_before_ms):
@@ -324,6 +325,11 @@ class NetworkClient:
                 connection.close(DisconnectError(f"broker {connection.node}: no answer in time; connection given up"))
             else:
                 connection.close()
+
+
+def _usable_at_ms(connection: Connection) -> float:
+    """When a connection that may not send now may, as far as that is a matter of time."""
+    return connection.throttled_until_ms if connection.is_ready else NEVER_MS
 
 
 def _moved(dialled: Node, now: Node) -> bool:

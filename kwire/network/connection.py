@@ -54,6 +54,7 @@ class Connection:
         self.used_at_ms = now_ms
         self.expires_at_ms = NEVER_MS
         """When the first of the unanswered requests has waited too long."""
+        self.throttled_until_ms = now_ms
         self._transport = transport
         self._framing = Framing(client_id)
         self._completed = completed
@@ -80,6 +81,10 @@ class Connection:
     @property
     def in_flight(self) -> int:
         return len(self._in_flight)
+
+    def may_send(self, now_ms: float) -> bool:
+        """Whether a request may go out now: not before the handshake is over, nor while the broker throttles us."""
+        return self.is_ready and now_ms >= self.throttled_until_ms
 
     def send(self, unsent: AnyUnsentRequest, expires_at_ms: float, now_ms: float) -> None:
         """Write the request in the version this broker speaks. A request that has none fails at once."""
@@ -181,9 +186,17 @@ class Connection:
             if answers := self._framing.received(received):
                 for answer in answers:
                     unsent, _ = self._in_flight.popleft()
+                    if throttle_time_ms := getattr(answer.response, "throttle_time_ms", 0):
+                        self._completed.append(partial(self._throttle, throttle_time_ms))
                     self._completed.append(partial(unsent.on_answer, answer.response))
                 self.expires_at_ms = min((expires_at_ms for _, expires_at_ms in self._in_flight), default=NEVER_MS)
                 self._on_answers()
+
+    def _throttle(self, throttle_time_ms: int, now_ms: float) -> None:
+        """KIP-219: we are over a quota, and the broker reads nothing more from this connection for as long. What was
+        sent all the same would use up its own time there, and the connection be given up as half-open. Brokers before
+        2.0 have waited themselves before they answered; we wait once more."""
+        self.throttled_until_ms = max(self.throttled_until_ms, now_ms + throttle_time_ms)
 
     def _end(self, event: ConnectionEvent, error: KafkaError | None) -> None:
         for effect in self._machine.fire(event):

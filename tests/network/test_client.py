@@ -353,6 +353,52 @@ def test_channels_do_not_wait_for_each_other(
     assert broker.connections == 2
 
 
+def test_a_broker_that_throttles_is_sent_nothing_more_until_the_time_is_over(
+    in_virtual_time: InVirtualTime, network: MemoryNetwork, make_rig: MakeRig, scripted_broker: type[ScriptedBroker]
+) -> None:
+    """KIP-219: it would not be read, so its time would run out at the broker, and a good connection be given up."""
+    rig = make_rig(network, "broker:9092", request_timeout_ms=10_000)
+    throttles_ms = [40_000, 0]
+    broker = scripted_broker(lambda request, version: MetadataResponse(throttle_time_ms=throttles_ms.pop(0)))
+    network.hosts[BROKER] = broker
+
+    async def scenario() -> None:
+        async with rig.running():
+            assert (await rig.send().wait()).error is None
+            given_up = await rig.send().wait()
+            assert isinstance(given_up.error, KafkaTimeoutError)
+            assert given_up.at_s == pytest.approx(10, abs=0.1)
+            await trio.sleep(25)
+            patient = await rig.send().wait()
+            assert patient.error is None
+            assert patient.at_s == pytest.approx(40, abs=0.1)
+
+    in_virtual_time(scenario)
+    assert broker.times_of(MetadataRequest) == [pytest.approx(0, abs=0.1), pytest.approx(40, abs=0.1)]
+    assert broker.connections == 1
+
+
+def test_what_any_broker_can_answer_goes_to_one_that_does_not_throttle(
+    in_virtual_time: InVirtualTime, network: MemoryNetwork, make_rig: MakeRig, scripted_broker: type[ScriptedBroker]
+) -> None:
+    rig = make_rig(network, "broker:9092", "other:9092")
+    throttling = scripted_broker(lambda request, version: MetadataResponse(throttle_time_ms=5_000))
+    other = scripted_broker(lambda request, version: MetadataResponse())
+    network.hosts.update({BROKER: throttling, ("other", 9092): other})
+    rig.nodes = {1: NODE, 2: Node(2, "other", 9092)}
+
+    async def scenario() -> None:
+        async with rig.running():
+            await rig.send(node=rig.nodes[2]).wait()
+            await rig.send(node=NODE).wait()
+            for _ in range(3):
+                assert (await rig.send().wait()).at_s < 1
+
+    in_virtual_time(scenario)
+    assert len(throttling.times_of(MetadataRequest)) == 1
+    assert len(other.times_of(MetadataRequest)) == 4
+
+
 def test_a_broker_that_moves_is_followed(
     in_virtual_time: InVirtualTime,
     network: MemoryNetwork,
