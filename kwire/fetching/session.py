@@ -52,7 +52,8 @@ class FetchSession:
     def __init__(self) -> None:
         self._session_id = NO_SESSION_ID
         self._epoch = INITIAL_EPOCH
-        self._changed: set[TopicPartition] = set()
+        # In order: it is the request's, and a broker with more records than fit answers those that come first.
+        self._changed: dict[TopicPartition, None] = {}
         self._without_id: set[TopicPartition] = set()
         self.wanted: dict[TopicPartition, FetchSpec] = {}
         self.sent: dict[TopicPartition, FetchSpec] = {}
@@ -61,11 +62,11 @@ class FetchSession:
     def want(self, tp: TopicPartition, spec: FetchSpec) -> None:
         if self.wanted.get(tp) != spec:
             self.wanted[tp] = spec
-            self._changed.add(tp)
+            self._changed[tp] = None
 
     def unwant(self, tp: TopicPartition) -> None:
         if self.wanted.pop(tp, None) is not None:
-            self._changed.add(tp)
+            self._changed[tp] = None
 
     def next_request(self) -> SessionRequest:
         """What to send now. The changes count as sent: an answer or a failure must follow."""
@@ -83,9 +84,9 @@ class FetchSession:
         specs = {tp: self.wanted[tp] for tp in self._changed if tp in self.wanted}
         forgotten = {
             tp: self.sent[tp].topic_id
-            for tp in self._changed & self.sent.keys()
+            for tp in self._changed
             # A recreated topic has a new id: the old one is forgotten, the new one added.
-            if tp not in specs or specs[tp].topic_id != self.sent[tp].topic_id
+            if tp in self.sent and (tp not in specs or specs[tp].topic_id != self.sent[tp].topic_id)
         }
         return SessionRequest(self._session_id, self._epoch, specs, forgotten)
 

@@ -47,6 +47,19 @@ def test_later_requests_name_what_was_added_and_changed_and_forgotten() -> None:
     assert session.next_request() == (9, 2, {}, {})
 
 
+def test_changes_are_named_in_the_order_in_which_they_came() -> None:
+    """A broker with more than fits answers those in front first; a set would have another order in each process."""
+    partitions = [TopicPartition(f"orders{number * 7 % 40}", number) for number in range(40)]
+    session = started(*partitions[:20])
+    for tp in partitions:
+        session.want(tp, spec(offset=10))
+    assert list(session.next_request().specs) == partitions
+    session.answered(ErrorCode.NONE, 9)
+    for tp in reversed(partitions):
+        session.unwant(tp)
+    assert list(session.next_request().forgotten) == partitions[::-1]
+
+
 def test_what_came_and_went_between_two_requests_is_not_mentioned() -> None:
     session = started(A)
     session.want(B, spec())
