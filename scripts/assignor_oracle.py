@@ -1,7 +1,7 @@
 """Asks Kafka's own assignors what they would do: the measure that kwire's are tested against.
 
-`AssignorOracle` compiles `assignor_oracle.java` against the jars that `kafka_jars` gets, and talks to it line by line:
-one JVM for any number of questions. Needs a JDK, because it compiles. Used by the integration tests.
+`AssignorOracle` compiles `assignor_oracle.java` against the jars that `kwire.testing.kafka` gets, and talks to it line
+by line: one JVM for any number of questions. Needs a JDK, because it compiles. Used by the integration tests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_jars import ClusterError, MissingSoftwareError, ensure_kafka, first_error, run
+from kwire.testing.kafka import ClusterError
+from kwire.testing.kafka.jars import MissingSoftwareError, ensure_kafka, first_error, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

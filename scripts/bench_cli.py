@@ -28,8 +28,9 @@ from bench_rebalance_group import StuckError
 from bench_throughput_topics import CASES
 from bench_throughput_turn import WrongAnswerError
 from bench_turns import Figures, Target, print_table
-from kafka_jars import ClusterError
 from rich.console import Console
+
+from kwire.testing.kafka import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from kafka_cluster import KafkaCluster
-from kafka_jars import ClusterError
+
+from kwire.testing.kafka import ClusterError, KafkaCluster
 
 ADMIN_TIMEOUT_S = 120.0
 LOOK_AGAIN_S = 0.1

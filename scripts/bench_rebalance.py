@@ -37,9 +37,9 @@ from bench_rebalance_tap import COMMITS, Tap
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
-from kafka_cluster import KafkaCluster
 
 from kwire.assignors import ASSIGNORS
+from kwire.testing.kafka import KafkaCluster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

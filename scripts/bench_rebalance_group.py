@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, TextIO
 from bench_rebalance_java import compile_java
 from bench_rebalance_ledger import Ledger, Line
 from bench_rebalance_member import LOG_VARIABLE
-from kafka_jars import ensure_kafka
+
+from kwire.testing.kafka.jars import ensure_kafka
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafka_jars import ClusterError, ensure_kafka, first_error, run
+from kwire.testing.kafka import ClusterError
+from kwire.testing.kafka.jars import ensure_kafka, first_error, run
 
 HERE = Path(__file__).resolve().parent
 COMPILE_TIMEOUT_S = 120

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 from bench_throughput_topics import CASES, TIMEOUT_S, Case, Content
 from bench_throughput_turn import CONSUME, CONTENDERS, Contender, Turn, WrongAnswerError, take
 from confluent_kafka.admin import AdminClient
-from kafka_cluster import KafkaCluster
-from kafka_jars import ClusterError, first_error
+
+from kwire.testing.kafka import ClusterError, KafkaCluster
+from kwire.testing.kafka.jars import first_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

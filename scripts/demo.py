@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from kafka_cluster import KafkaCluster
-from kafka_jars import ClusterError, MissingSoftwareError
 from rich.console import Console
 from rich.table import Table
 
 from kwire import Consumer
 from kwire.errors import KafkaError
 from kwire.testing import Cluster
+from kwire.testing.kafka import ClusterError, KafkaCluster
+from kwire.testing.kafka.jars import MissingSoftwareError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

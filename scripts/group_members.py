@@ -1,8 +1,8 @@
 """Members of one group as processes: kwire, Java's VerifiableConsumer and confluent-kafka, all with the same lines.
 
 `prove_mixed_groups` starts, closes and kills them and waits for what they say. Every member has a thread that reads its
-lines into its `MemberRules`; `Members.wait` is told of each. A guard process (see `kafka_guard`) makes sure that no
-member outlives the program that started it.
+lines into its `MemberRules`; `Members.wait` is told of each. A guard process (`kwire.testing.kafka.guard`) makes sure
+that no member outlives the program that started it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING
 
 from group_lines import BadLineError, read_line
 from group_member_rules import MemberRules, Rebalancing
-from kafka_guard import Order
-from kafka_jars import ClusterError
 from kafka_tools import verifiable_consumer_command
+
+from kwire.testing.kafka import ClusterError
+from kwire.testing.kafka.guard import Order, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
 SCRIPTS = Path(__file__).resolve().parent
-GUARD = SCRIPTS / "kafka_guard.py"
 CLOSE_GRACE_S = 20.0  # then the guard kills, and the member counts as one that did not close
 START_LIMIT_S = 30.0  # a JVM on a busy machine takes seconds of it
 HEARTBEAT_INTERVAL_MS = 500  # how soon a member of the classic protocol hears of a rebalance
@@ -98,10 +98,10 @@ class Member:
         config = directory / "member.properties"
         beat = f"heartbeat.interval.ms={HEARTBEAT_INTERVAL_MS}\n" if group.strategy is not None else ""
         config.write_text(f"client.id={name}\n{beat}")
-        guard = [sys.executable, "-I", "-S", str(GUARD), str(directory / "lock"), str(CLOSE_GRACE_S), "", "--"]
+        command = member_command(kind, group, config)
         with (directory / "stderr.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [*guard, *member_command(kind, group, config)],
+                guarded(command, lock=directory / "lock", grace_s=CLOSE_GRACE_S),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

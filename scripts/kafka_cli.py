@@ -1,4 +1,4 @@
-"""`scripts/kafka`: real Kafka brokers by hand, one named cluster per clone (others with --name). See `kafka_cluster`.
+"""`scripts/kafka`: real Kafka brokers by hand, one named cluster per clone (others with --name).
 
 Exit codes: 0 done; 1 it did not work; 2 something has to be installed first; 130 interrupted.
 """
@@ -11,18 +11,18 @@ import shutil
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_cluster import KafkaCluster
-from kafka_jars import TOP, ClusterError, MissingSoftwareError, file_lock
-from kafka_node import running_processes, stop_detached
+from kwire.testing.kafka import ClusterError, KafkaCluster
+from kwire.testing.kafka.jars import MissingSoftwareError, file_lock
+from kwire.testing.kafka.node import running_processes, stop_detached
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 # In the clone even where KWIRE_CACHE is shared: each clone has clusters of its own.
-RUNS = TOP / ".cache" / "run"
+RUNS = Path(__file__).resolve().parent.parent / ".cache" / "run"
 
 
 class Run:

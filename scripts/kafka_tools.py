@@ -1,12 +1,12 @@
 """How to start Kafka's own command line programs, which kwire is compared with and shares groups with.
 
-The integration tests call it. The jars come from `kafka_jars`; the programs run in a JVM of their own, which is told to
-start fast rather than to get fast.
+The integration tests call it. The jars come from `kwire.testing.kafka`; the programs run in a JVM of their own, which
+is told to start fast rather than to get fast.
 """
 
 from __future__ import annotations
 
-from kafka_jars import ensure_tools, find_java
+from kwire.testing.kafka.jars import ensure_tools, find_java
 
 VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
 

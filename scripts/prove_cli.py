@@ -14,11 +14,12 @@ from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec
 
 import typer
-from kafka_jars import ClusterError
 from prove_handlers import handlers
 from prove_mixed_groups import mixed_groups
 from prove_rebalances import rebalances
 from prove_rolling_restart import rolling_restart
+
+from kwire.testing.kafka import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -24,12 +24,12 @@ from uuid import uuid4
 
 import typer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from kafka_cluster import KafkaCluster, free_ports
-from kafka_node import HOST
 from prove_group import TIMEOUT_S, Group, make_topic, wait_until
 from prove_proxy import HeartbeatProxy
 
 from kwire import Consumer, RebalanceConsumer, RebalanceListener
+from kwire.testing.kafka import KafkaCluster
+from kwire.testing.kafka.addresses import HOST, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -329,14 +329,14 @@ def handlers(
     interval_ms = session_timeout_ms // HEARTBEATS_PER_SESSION
     timers = Timers(session_timeout_ms / 1000, interval_ms / 1000)
     settings = {
-        "advertised.listeners": f"BROKER://{HOST}:{port}",
         "group.consumer.session.timeout.ms": str(session_timeout_ms),
         "group.consumer.heartbeat.interval.ms": str(interval_ms),
     }
-    with KafkaCluster(settings=settings) as cluster, HeartbeatProxy(port, cluster.addresses[0][1]) as proxy:
+    kafka = KafkaCluster(settings=settings, advertised=[(HOST, port)])
+    with kafka as cluster, HeartbeatProxy(port, cluster.client_addresses[0][1]) as proxy:
         for kind in group or (Group.RANGE, Group.CONSUMER):
             for chosen in handler or Handler:
-                outcome = Trial(f"{HOST}:{port}", proxy, kind, chosen, timers).run()
+                outcome = Trial(cluster.bootstrap_servers, proxy, kind, chosen, timers).run()
                 print(outcome, flush=True)
                 broken += [f"{kind.value}, {chosen.value}: {line}" for line in outcome.broken]
     return broken

@@ -21,9 +21,10 @@ from group_changes import changes
 from group_members import Group, Kind
 from group_rules import Cause
 from group_trial import ADMIN_TIMEOUT_S, Result, open_admin, run_scenario
-from kafka_cluster import KafkaCluster
 from rich.console import Console
 from rich.table import Table
+
+from kwire.testing.kafka import KafkaCluster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

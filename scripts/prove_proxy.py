@@ -1,7 +1,7 @@
 """A proxy in front of one broker that notes when each client's heartbeats pass. Runs on a thread of its own.
 
-The member under test may be unable to say when it heartbeats; here it shows on the wire. The broker has to advertise
-the proxy's address, or clients would go around it.
+The member under test may be unable to say when it heartbeats; here it shows on the wire. The cluster has to be told
+the proxy's address as `advertised`, or clients would go around it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kafka_node import HOST
-
 from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
+from kwire.testing.kafka.addresses import HOST
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
 import typer
-from kafka_cluster import KafkaCluster
 from prove_group import (
     TIMEOUT_S,
     Group,
@@ -29,6 +28,8 @@ from prove_group import (
     shared_out,
     wait_until,
 )
+
+from kwire.testing.kafka import KafkaCluster
 
 if TYPE_CHECKING:
     from kwire import TopicPartition

@@ -15,7 +15,6 @@ from uuid import uuid4
 
 import typer
 from confluent_kafka.admin import AdminClient
-from kafka_cluster import KafkaCluster
 from prove_group import (
     TIMEOUT_S,
     Group,
@@ -28,6 +27,8 @@ from prove_group import (
     shared_out,
     wait_until,
 )
+
+from kwire.testing.kafka import KafkaCluster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

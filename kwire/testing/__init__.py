@@ -4,7 +4,8 @@
         cluster.create_topic("orders", partitions=6, replication=3)
         consumer = Consumer(bootstrap_servers=cluster.bootstrap_servers, ...)
 
-For pytest there is the fixture `kafka_cluster`. Nothing is loaded before it is named.
+For pytest there is the fixture `kafka_cluster`. Real brokers: `kwire.testing.kafka`. Nothing is loaded before it is
+named.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from bench_throughput import arena
 from bench_throughput_report import misses, panels
 from bench_throughput_topics import CASES
 from bench_throughput_turn import CONTENDERS
-from kafka_cluster import KafkaCluster
+
+from kwire.testing.kafka import KafkaCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

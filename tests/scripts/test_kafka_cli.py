@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import kafka_cli
 import pytest
-from kafka_jars import ClusterError, MissingSoftwareError
-from kafka_node import running_processes
-from kafka_probe import known_brokers
+
+from kwire.testing.kafka import ClusterError
+from kwire.testing.kafka.jars import MissingSoftwareError
+from kwire.testing.kafka.node import running_processes
+from kwire.testing.kafka.probe import known_brokers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +42,7 @@ def test_a_failure_is_one_line_and_an_exit_code(
     def fail(version: str | None) -> None:
         raise error
 
-    monkeypatch.setattr("kafka_cluster.ensure_kafka", fail)
+    monkeypatch.setattr("kwire.testing.kafka.cluster.ensure_kafka", fail)
     assert kafka_cli.main(["up"]) == code
     assert capsys.readouterr() == ("", f"scripts/kafka: {error}\n")
 

@@ -1,7 +1,7 @@
 """Asks a broker which brokers it knows: the sign that a cluster is ready.
 
-Called by `kafka_cluster` while brokers start. One Metadata request, written by hand: the scripts run before anything is
-installed, and a test of kwire should not trust kwire to tell when its cluster is ready.
+Called by `node` while brokers start. One Metadata request, written by hand: a test of kwire should not trust kwire to
+tell when its cluster is ready.
 """
 
 from __future__ import annotations

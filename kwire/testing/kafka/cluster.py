@@ -5,33 +5,36 @@
         kafka.kill_broker(2)
 
 Everything a cluster has is its own (directory, ports, ids), so any number run side by side. Its brokers end with the
-process that started them, even when that is killed. Standard library only; `scripts/kafka` is the command line of it.
+process that started them, even when that is killed.
+
+With `advertised`, clients reach the brokers by way of proxies, which the caller puts in between:
+
+    ports = free_ports(3)
+    with KafkaCluster(3, advertised=[(HOST, port) for port in ports]) as kafka:
+        for port, upstream in zip(ports, kafka.client_addresses, strict=True):
+            start_proxy(port, upstream)
+        connect(kafka.bootstrap_servers)  # the proxies'; around them: kafka.direct_servers
 """
 
 from __future__ import annotations
 
-import random
 import shutil
-import socket
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_guard import Order
-from kafka_jars import ClusterError, ensure_kafka
-from kafka_node import HOST, JVM_OPTIONS, Address, Node, new_id, node_settings
-from kafka_probe import known_brokers
+from kwire.testing.kafka.addresses import HOST, choose_addresses
+from kwire.testing.kafka.guard import Order
+from kwire.testing.kafka.jars import ClusterError, ensure_kafka
+from kwire.testing.kafka.node import JVM_OPTIONS, Node, new_id, node_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-    from kafka_jars import Kafka
+    from kwire.testing.kafka.jars import Kafka
 
-# Below the range that Linux (32768) and macOS (49152) take for outgoing connections: otherwise one of those could sit
-# on a broker's port while the broker is down, and it could not come back.
-PORTS = range(20000, 32768)
 PORT_CLASH = "Address already in use"
 START_ATTEMPTS = 3
 START_TIMEOUT_S = 60.0
@@ -51,10 +54,15 @@ class KafkaCluster:
         brokers: how many.
         directory: where data and logs go, kept after `stop` and made anew by `start`; by default a temporary one,
             removed by `stop`.
-        version: Kafka's; default as in `kafka_jars`.
-        settings: broker settings that are added to, or win over, those of `kafka_node.node_settings`.
+        version: Kafka's; default as in `jars`.
+        settings: broker settings that are added to, or win over, those of `node.node_settings`.
         jvm_options: options of the brokers' JVMs.
         class_path: directories of classes that the settings name, such as plug-ins.
+        advertised: host and port of a proxy for each broker, which clients are told instead of the broker's own. By
+            default there are none.
+
+    Raises:
+        ClusterError: fewer brokers than one, or not as many proxies as brokers.
     """
 
     def __init__(
@@ -66,15 +74,19 @@ class KafkaCluster:
         settings: Mapping[str, str] | None = None,
         jvm_options: Sequence[str] = JVM_OPTIONS,
         class_path: Sequence[Path] = (),
+        advertised: Sequence[tuple[str, int]] = (),
     ) -> None:
         if brokers < 1:
             raise ClusterError(f"a cluster needs at least one broker, not {brokers}")
+        if advertised and len(advertised) != brokers:
+            raise ClusterError(f"each broker is advertised: {brokers} addresses, not {len(advertised)}")
         self._size = brokers
         self._wanted_directory = directory
         self._version = version
         self._settings = dict(settings or {})
         self._jvm_options = tuple(jvm_options)
         self._class_path = tuple(class_path)
+        self._advertised = tuple(advertised)
         self._nodes: list[Node] = []
 
     def __enter__(self) -> KafkaCluster:
@@ -90,13 +102,23 @@ class KafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """All brokers, running or not: `host:port,host:port`."""
+        """All brokers as clients are told of them, running or not: `host:port,host:port`."""
+        return ",".join(node.address.advertised for node in self._nodes)
+
+    @property
+    def direct_servers(self) -> str:
+        """All brokers' own addresses. A client that begins with these is led past any proxies."""
         return ",".join(str(node.address) for node in self._nodes)
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """Host and port of each broker."""
+        """Host and port of each broker: its own, as in `direct_servers`."""
         return tuple((HOST, node.address.broker_port) for node in self._nodes)
+
+    @property
+    def client_addresses(self) -> tuple[tuple[str, int], ...]:
+        """Where each broker takes in its clients: what a proxy leads to. Without proxies, the same as `addresses`."""
+        return tuple((HOST, node.address.client_port) for node in self._nodes)
 
     @property
     def directory(self) -> Path:
@@ -123,7 +145,7 @@ class KafkaCluster:
                 raise
 
     def _start_once(self, kafka: Kafka) -> None:
-        addresses = choose_addresses(self._size)
+        addresses = choose_addresses(self._size, self._advertised)
         temporary = self._wanted_directory is None
         directory = self._wanted_directory or Path(tempfile.mkdtemp(prefix="kwire-kafka-"))
         self._nodes = [
@@ -155,7 +177,7 @@ class KafkaCluster:
         self._nodes = []
 
     def detach(self) -> None:
-        """Leaves the brokers running when this process ends; see `kafka_node.stop_detached`."""
+        """Leaves the brokers running when this process ends; see `node.stop_detached`."""
         for node in self._nodes:
             node.detach()
 
@@ -168,7 +190,7 @@ class KafkaCluster:
         deadline_s = time.monotonic() + timeout_s
         wanted = {i: node for i, node in enumerate(self._nodes) if node.is_running and not node.is_paused}
         for i, node in wanted.items():
-            while not known_brokers(HOST, node.address.broker_port) >= wanted.keys():
+            while not node.known_brokers() >= wanted.keys():
                 self._check_running(wanted)
                 if time.monotonic() > deadline_s:
                     raise ClusterError(f"broker {i} is not ready after {timeout_s:.0f} s; {node.log_end()}")
@@ -208,7 +230,7 @@ class KafkaCluster:
         self.start_broker(broker)
 
     def move_broker(self, broker: int, port: int) -> None:
-        """Stops a broker and starts it again, with its data, at another port of this machine."""
+        """Stops a broker and starts it again, with its data, at another port of its own. What is advertised stays."""
         self.stop_broker(broker)
         self._nodes[broker].move(port)
         self.start_broker(broker)
@@ -226,28 +248,3 @@ class KafkaCluster:
     def _end(self, broker: int, order: Order) -> None:
         self._nodes[broker].order(order)
         self._nodes[broker].wait()
-
-
-def choose_addresses(brokers: int) -> tuple[Address, ...]:
-    """Free ports for a new cluster."""
-    controllers = 3 if brokers >= 3 else 1  # an odd number: two controllers stand still when one is gone, like one does
-    ports = iter(free_ports(brokers + controllers))
-    return tuple(
-        Address(broker_port=next(ports), controller_port=next(ports) if i < controllers else None)
-        for i in range(brokers)
-    )
-
-
-def free_ports(count: int) -> list[int]:
-    """Different ports nobody listens on. Another process may be quicker; the caller has to expect that."""
-    free: list[int] = []
-    for port in random.sample(PORTS, len(PORTS)):
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-        free.append(port)
-        if len(free) == count:
-            return free
-    raise ClusterError(f"no {count} free ports between {PORTS.start} and {PORTS.stop}")

@@ -1,7 +1,7 @@
 """One Kafka node of a test cluster: its settings, its directory, its process.
 
-`kafka_cluster` makes the nodes and decides about them; each runs below a guard process (see `kafka_guard`), so that
-none outlives the program that started it. Standard library only.
+`cluster` makes the nodes and decides about them; each runs below a guard process (see `guard`), so that none outlives
+the program that started it.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_guard import Order
-from kafka_jars import ClusterError
+from kwire.testing.kafka.addresses import HOST
+from kwire.testing.kafka.guard import Order, guarded
+from kwire.testing.kafka.jars import ClusterError
+from kwire.testing.kafka.probe import known_brokers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafka_jars import Kafka
+    from kwire.testing.kafka.addresses import Address
+    from kwire.testing.kafka.jars import Kafka
 
-GUARD = Path(__file__).with_name("kafka_guard.py")
-HOST = "127.0.0.1"  # not "localhost", which may mean IPv6 first
 GRACE_S = 10.0  # a node without work stops in 0.3 s; one that has lost its quorum waits in vain
 JVM_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1")  # the quick compiler alone: starts in 1.8 s instead of 2.4
 LOG_OPTIONS = (
@@ -40,33 +40,17 @@ LOG_OPTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where a node listens. `controller_port` is None for a node that is a broker only."""
-
-    broker_port: int
-    controller_port: int | None
-
-    def __str__(self) -> str:
-        return f"{HOST}:{self.broker_port}"
-
-
 def node_settings(node_id: int, addresses: Sequence[Address], extra: Mapping[str, str]) -> dict[str, str]:
     """What one node's properties file says. `extra` wins."""
     own = addresses[node_id]
     voters = [(i, peer.controller_port) for i, peer in enumerate(addresses) if peer.controller_port is not None]
     copies = str(min(len(addresses), 3))
-    listeners = f"BROKER://{HOST}:{own.broker_port}"
-    if own.controller_port is not None:
-        listeners += f",CONTROLLER://{HOST}:{own.controller_port}"
     return {
         "node.id": str(node_id),
         "broker.rack": f"rack-{node_id}",
         "process.roles": "broker" if own.controller_port is None else "broker,controller",
         "controller.quorum.voters": ",".join(f"{i}@{HOST}:{port}" for i, port in voters),
-        "listeners": listeners,
-        "advertised.listeners": f"BROKER://{own}",
-        "listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        **listener_settings(own),
         "inter.broker.listener.name": "BROKER",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": "data",  # relative to the node's directory, where it is started
@@ -98,6 +82,21 @@ def node_settings(node_id: int, addresses: Sequence[Address], extra: Mapping[str
         # The default of 128 MB is a quarter of the heap given here.
         "log.cleaner.dedupe.buffer.size": "4194304",
         **extra,
+    }
+
+
+def listener_settings(own: Address) -> dict[str, str]:
+    """Where a node listens, and what it tells others of that."""
+    listeners, advertised = [f"BROKER://{own}"], [f"BROKER://{own}"]
+    if own.proxied is not None:
+        listeners.append(f"CLIENT://{HOST}:{own.proxied.port}")
+        advertised.append(f"CLIENT://{own.advertised}")
+    if own.controller_port is not None:
+        listeners.append(f"CONTROLLER://{HOST}:{own.controller_port}")
+    return {
+        "listeners": ",".join(listeners),
+        "advertised.listeners": ",".join(advertised),
+        "listener.security.protocol.map": "BROKER:PLAINTEXT,CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     }
 
 
@@ -160,12 +159,12 @@ class Node:
         """Starts the process; does not wait until it serves."""
         self.is_paused = False
         java = [str(self._kafka.java), *self._jvm_options, *LOG_OPTIONS, "-cp", self._class_path]
-        remove = str(self.directory) if self._is_temporary else ""
-        guard = [sys.executable, "-I", "-S", str(GUARD), "lock", str(GRACE_S), remove, "--"]
+        remove = self.directory if self._is_temporary else None
+        broker = [*java, "kafka.Kafka", "server.properties"]
         with self.log.open("ab") as log:
             # A session of its own: Ctrl-C in the terminal goes to the one who decides, not to the brokers.
             self._guard = subprocess.Popen(
-                [*guard, *java, "kafka.Kafka", "server.properties"],
+                guarded(broker, lock=Path("lock"), grace_s=GRACE_S, remove=remove),
                 cwd=self.directory,
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -176,6 +175,11 @@ class Node:
     @property
     def is_running(self) -> bool:
         return self._guard is not None and self._guard.poll() is None
+
+    def known_brokers(self) -> frozenset[int]:
+        """The brokers that it tells of at each of its listeners; none while one of these does not answer."""
+        ports = {self.address.broker_port, self.address.client_port}
+        return frozenset.intersection(*(known_brokers(HOST, port) for port in ports))
 
     def order(self, order: Order) -> None:
         """Tells the guard; a guard that is gone has nothing left to do."""

@@ -1,13 +1,14 @@
 """Runs one program and makes sure that it never outlives the one who asked for it.
 
-Started by `kafka_node` as a process of its own: `kafka_guard.py LOCK GRACE_S REMOVE -- COMMAND...`. The parent holds
-the other end of stdin; when the parent goes away, however it dies, the guard reads the end of the stream, stops the
-program and removes the directory REMOVE (unless that is empty). So nothing is left by whoever was killed.
+Started by path as a process of its own, with the command that `guarded` makes: by `node` for brokers, by others for
+what they start. The parent holds the other end of stdin; when the parent goes away, however it dies, the guard reads
+the end of the stream, stops the program and removes the directory REMOVE (unless that is empty). So nothing is left by
+whoever was killed.
 
 Each byte on stdin is an order: see `Order`. A process without the pipe (the cluster was left running on purpose) sends
 SIGTERM instead. The guard holds a lock on LOCK as long as it lives, with its own and the program's process id in the
 file: whoever can take the lock knows that both are gone, without trusting process ids, which the system uses again.
-Standard library only, one thread.
+Standard library only, nothing of kwire, one thread.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ import sys
 import time
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -35,6 +40,20 @@ class Order(Enum):
     PAUSE = b"P"  # SIGSTOP: the program keeps its connections and answers nothing
     RESUME = b"R"  # SIGCONT
     DETACH = b"D"  # go on after the parent has gone
+
+
+def guarded(command: Sequence[str], *, lock: Path, grace_s: float, remove: Path | None = None) -> list[str]:
+    """The command that runs `command` below a guard: `guard.py LOCK GRACE_S REMOVE -- COMMAND...`.
+
+    Args:
+        command: the program and its arguments.
+        lock: the file that the guard locks and writes the process ids to.
+        grace_s: how long the program may take to end after SIGTERM.
+        remove: a directory that goes when the parent dies. Then the program is killed at once: nobody wants its data.
+    """
+    # Neither the environment's paths nor `site`: the guard starts fast, whatever is installed.
+    options = [str(lock), str(grace_s), "" if remove is None else str(remove)]
+    return [sys.executable, "-I", "-S", __file__, *options, "--", *command]
 
 
 class Guard:

@@ -1,8 +1,8 @@
 """Gets Apache Kafka's own jars, once, from Maven's repository, and what a new broker's storage starts from.
 
-`ensure_kafka` is the entry for brokers; `kafka_cluster` calls it before it starts them. `ensure_tools` gets the command
-line programs that Kafka is tested with. A version's directory is put in place by one rename when everything in it is
-complete, under a file lock, so clones and processes may share a cache. Standard library only.
+`ensure_kafka` is the entry for brokers; `cluster` calls it before it starts them. `ensure_tools` gets the command line
+programs that Kafka is tested with. A version's directory is put in place by one rename when everything in it is
+complete, under a file lock, so processes, and clones, may share a cache.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 KAFKA_VERSION = "4.3.1"
-TOP = Path(__file__).resolve().parent.parent
+HOME = Path(__file__).resolve().parents[3]  # what holds the package: a clone, or where packages are installed
 OLDEST_JAVA = 17  # brokers from Kafka 4.0 on (KIP-1013)
 DOWNLOAD_TIMEOUT_S = 900
 FORMAT_TIMEOUT_S = 120
@@ -97,8 +97,13 @@ def kafka_version() -> str:
 
 
 def cache_dir() -> Path:
-    """Where downloads are kept: `KWIRE_CACHE`, which clones may share, else the clone's own `.cache`."""
-    return Path(os.environ.get("KWIRE_CACHE") or TOP / ".cache").expanduser().absolute()
+    """Where downloads are kept: `KWIRE_CACHE`, else a clone's own `.cache`, else the directory users have for that."""
+    if chosen := os.environ.get("KWIRE_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    if (HOME / "scripts" / "kafka").exists():
+        return HOME / ".cache"
+    wanted = Path(os.environ.get("XDG_CACHE_HOME", ""))  # which counts only if it is absolute
+    return (wanted if wanted.is_absolute() else Path.home() / ".cache") / "kwire"
 
 
 def ensure_kafka(version: str | None = None, cache: Path | None = None) -> Kafka:
@@ -161,7 +166,9 @@ def download(artifact: str, version: str, part: Path) -> None:
             f"Maven is needed once, to download Apache Kafka {version}: install it (Debian and Ubuntu: "
             "apt install maven, macOS: brew install maven) and run this again"
         )
-    print(f"downloading Apache Kafka {version}, {artifact} (once, some 50 MB) ...", file=sys.stderr, flush=True)
+    # Not a log line, which few would see: it takes minutes, and whoever waits should know for what.
+    sys.stderr.write(f"downloading Apache Kafka {version}, {artifact} (once, some 50 MB) ...\n")
+    sys.stderr.flush()
     pom = part / "pom.xml"
     pom.write_text(POM.format(slf4j=SLF4J_VERSION, artifact=artifact, kafka=version))
     copy = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
