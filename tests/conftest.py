@@ -24,6 +24,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rows", action="store_true", help="list the rows of the state tables that no test has fired")
+    parser.addoption(
+        "--kafka",
+        choices=("real", "fake", "both"),
+        default="both",
+        help="tests/integration: against a real Kafka, the one in this process (no Java needed), or each of them",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

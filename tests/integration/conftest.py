@@ -1,4 +1,7 @@
-"""Fixtures of the tests against a real Kafka: one broker for the whole run, topics with names of their own, a producer.
+"""Fixtures of the tests against Kafka: one broker for the whole run, topics with names of their own, a producer.
+
+Each test runs twice: against a real Kafka, and against the one that `kwire.testing` has in this process. Whatever only
+one of them can do is marked with `only` and the reason; `--kafka fake` or `--kafka real` runs one half.
 
 The producer is librdkafka's: what kwire reads here was written by somebody else. A Kafka that cannot start fails the
 tests; none is skipped. With KWIRE_BOOTSTRAP_SERVERS set (`eval "$(scripts/kafka env)"`), the tests use that one.
@@ -8,7 +11,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -19,20 +21,16 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from kafka_cluster import KafkaCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from tests.integration.kafkas import OWN_KAFKAS, GivenKafka, SharedKafka, Side, StartKafka
+else:
+    from kafkas import OWN_KAFKAS, GivenKafka, Side
+
 HERE = Path(__file__).parent
 TIMEOUT_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class RunningKafka:
-    """The Kafka to test against."""
-
-    bootstrap_servers: str
 
 
 class MakeTopic(Protocol):
@@ -64,25 +62,77 @@ class Produce(Protocol):
     ) -> list[tuple[int, int]]: ...
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what lies in this folder."""
+# --- which Kafka --------------------------------------------------------------------------------------------------
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Once for each Kafka, or for the only one that will do."""
+    if "side" in metafunc.fixturenames:
+        only = only_side(metafunc.definition)
+        sides = tuple(Side) if only is None else (only,)
+        metafunc.parametrize("side", sides, ids=[side.value for side in sides], indirect=True, scope="session")
+
+
+def only_side(item: pytest.Item) -> Side | None:
+    """What its mark says: `only(side, reason=...)`."""
+    mark = item.get_closest_marker("only")
+    if mark is None:
+        return None
+    assert mark.kwargs["reason"], f"{item.nodeid}: why?"
+    return Side(*mark.args)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks what lies in this folder, and leaves out what needs a Kafka that is not wanted, wherever it lies."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.integration)
+    wanted = {"real": Side.KAFKA, "fake": Side.FAKE, "both": None}[config.getoption("--kafka")]
+    others = [item for item in items if wanted is not None and side_of(item) not in {None, wanted}]
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
+
+
+def side_of(item: pytest.Item) -> Side | None:
+    """Which Kafka it needs. None: it needs none."""
+    if HERE not in item.path.parents:
+        return Side.KAFKA if item.get_closest_marker("integration") else None
+    chosen = (
+        item.callspec.params.get("side") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+    )
+    return chosen if isinstance(chosen, Side) else only_side(item)
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[RunningKafka]:
-    """One real broker for the whole run."""
-    if servers := os.environ.get("KWIRE_BOOTSTRAP_SERVERS"):
-        yield RunningKafka(servers)
+def side(request: pytest.FixtureRequest) -> Side:
+    """Which Kafka this is about."""
+    assert isinstance(request.param, Side)
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def kafka(side: Side) -> Iterator[SharedKafka]:
+    """One broker for the whole run."""
+    servers = os.environ.get("KWIRE_BOOTSTRAP_SERVERS")
+    if servers and side is Side.KAFKA:
+        yield GivenKafka(servers)
         return
-    with KafkaCluster() as cluster:
-        yield RunningKafka(cluster.bootstrap_servers)
+    with OWN_KAFKAS[side]() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
-def admin(kafka: RunningKafka) -> AdminClient:
+def start_kafka(side: Side) -> StartKafka:
+    """For tests that stop brokers, or want settings of their own."""
+    return OWN_KAFKAS[side]
+
+
+# --- topics and records -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def admin(kafka: SharedKafka) -> AdminClient:
     """librdkafka's admin client."""
     return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 
@@ -129,7 +179,7 @@ def note_place(
 
 
 @pytest.fixture(scope="session")
-def produce(kafka: RunningKafka) -> Produce:
+def produce(kafka: SharedKafka) -> Produce:
     """Writes records with librdkafka; see `Produce`."""
 
     def write(

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from kwire.protocol.schema import Message, Request
-    from tests.integration.conftest import RunningKafka
+    from tests.integration.kafkas import SharedKafka
 
     R = TypeVar("R", bound=Message)
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.only("kafka", reason="both are compared")
 
 UUID_TEXT = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 NEVER_THROTTLED = re.compile(r"throttle_time_ms=\d+(, )?")
@@ -246,7 +246,7 @@ def members_of_another_kind(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("subject", [strangers, offsets, members, static_members, members_of_another_kind])
-def test_both_clusters_answer_alike(kafka: RunningKafka, subject: Callable[[Talk], None]) -> None:
+def test_both_clusters_answer_alike(kafka: SharedKafka, subject: Callable[[Talk], None]) -> None:
     real = Talk(kafka.bootstrap_servers)
     subject(real)
     with Cluster() as cluster:

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from kwire.conformance.report import Report
-    from tests.integration.conftest import RunningKafka
+    from tests.integration.kafkas import SharedKafka
+
+pytestmark = pytest.mark.only("kafka", reason="tests/testing/cluster/test_cluster_conformance.py judges the other")
 
 TIMEOUT_S = 60.0
 TOP = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def report(kafka: RunningKafka) -> Report:
+def report(kafka: SharedKafka) -> Report:
     return run(kafka.bootstrap_servers)
 
 
@@ -52,7 +54,7 @@ def test_nothing_is_left_behind(report: Report, admin: AdminClient) -> None:
     assert [name for name in names if name.startswith(report.prefix)] == []
 
 
-def test_the_command_reports_and_exits_with_0(kafka: RunningKafka, tmp_path: Path) -> None:
+def test_the_command_reports_and_exits_with_0(kafka: SharedKafka, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     options = ["--bootstrap", kafka.bootstrap_servers, "--only", "Heartbeat", "--json", str(file)]
     done = call("-m", "kwire", "conformance", *options)
@@ -62,12 +64,12 @@ def test_the_command_reports_and_exits_with_0(kafka: RunningKafka, tmp_path: Pat
     assert (found["failed"], found["api_versions"]) == (0, {"Heartbeat": [0, 1, 2, 3, 4]})
 
 
-def test_a_pattern_that_matches_nothing_is_a_mistake(kafka: RunningKafka) -> None:
+def test_a_pattern_that_matches_nothing_is_a_mistake(kafka: SharedKafka) -> None:
     done = call("-m", "kwire", "conformance", "--bootstrap", kafka.bootstrap_servers, "--only", "Heartbit")
     assert (done.returncode, done.stderr) == (2, "kwire: no check is called 'Heartbit'; --verbose shows them all\n")
 
 
-def test_the_plugin_makes_a_test_of_each_case(kafka: RunningKafka, tmp_path: Path) -> None:
+def test_the_plugin_makes_a_test_of_each_case(kafka: SharedKafka, tmp_path: Path) -> None:
     own = tmp_path / "test_own.py"
     own.write_text("def test_own() -> None: pass\n")
     alone = plugin(kafka, tmp_path, "-k", "Heartbeat and takes")
@@ -76,7 +78,7 @@ def test_the_plugin_makes_a_test_of_each_case(kafka: RunningKafka, tmp_path: Pat
     assert "6 passed" in beside, beside
 
 
-def plugin(kafka: RunningKafka, directory: Path, *options: str) -> str:
+def plugin(kafka: SharedKafka, directory: Path, *options: str) -> str:
     own = ["-p", "kwire.conformance.plugin", "-p", "no:cacheprovider", "--kafka-bootstrap", kafka.bootstrap_servers]
     return call("-m", "pytest", *own, *options, directory=directory).stdout
 

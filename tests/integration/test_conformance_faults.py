@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kwire.protocol.schema import Message, Request
-    from tests.integration.conftest import RunningKafka
+    from tests.integration.kafkas import SharedKafka
 
     Rewrite = Callable[[bytes], bytes | None]
+
+pytestmark = pytest.mark.only("kafka", reason="what is tested is the judge")
 
 TIMEOUT_S = 5.0
 LENGTH_BYTES = 4
@@ -345,14 +347,14 @@ FAULTS = {
 }
 
 
-def judge(kafka: RunningKafka, fault: Fault, *only: str) -> list[tuple[str, int, str, Status, str]]:
+def judge(kafka: SharedKafka, fault: Fault, *only: str) -> list[tuple[str, int, str, Status, str]]:
     with proxy(Address.parse(kafka.bootstrap_servers), fault) as address:
         report = run(str(address), Options(timeout_s=TIMEOUT_S, only=only))
     return [(result.api, result.version, result.check, result.status, result.reason) for result in report.results]
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_planted_fault_is_found_where_it_is(kafka: RunningKafka, name: str) -> None:
+def test_a_planted_fault_is_found_where_it_is(kafka: SharedKafka, name: str) -> None:
     fault, only, red, reason = FAULTS[name]
     results = judge(kafka, fault, only)
     failed = {(api, version, check) for api, version, check, status, _ in results if status is Status.FAILED}
@@ -365,7 +367,7 @@ def test_a_planted_fault_is_found_where_it_is(kafka: RunningKafka, name: str) ->
     assert any(status is Status.PASSED for _, _, _, status, _ in results)
 
 
-def test_without_a_fault_the_proxy_changes_nothing(kafka: RunningKafka) -> None:
+def test_without_a_fault_the_proxy_changes_nothing(kafka: SharedKafka) -> None:
     results = judge(kafka, Fault(HeartbeatRequest, -1))
     assert [result for result in results if result[3] is Status.FAILED] == []
     assert len(results) > 100

@@ -10,20 +10,24 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import MakeTopic, Produce, RunningKafka
+    from tests.integration.conftest import MakeTopic, Produce
+    from tests.integration.kafkas import SharedKafka
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.only("kafka", reason="each test starts a program; the client in it is tested against both"),
+]
 
 TIMEOUT_S = 30.0
 RECORDS = 20_000
 
 
-def command(kafka: RunningKafka | None, *arguments: str) -> list[str]:
+def command(kafka: SharedKafka | None, *arguments: str) -> list[str]:
     servers = kafka.bootstrap_servers if kafka is not None else "127.0.0.1:1"
     return [sys.executable, "-m", "kwire", "consume", "--bootstrap", servers, *arguments]
 
 
-def run(kafka: RunningKafka | None, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def run(kafka: SharedKafka | None, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(command(kafka, *arguments), capture_output=True, timeout=TIMEOUT_S, check=False)
 
 
@@ -37,18 +41,18 @@ def filled(topic: MakeTopic, produce: Produce) -> str:
     return name
 
 
-def test_everything_up_to_the_end(kafka: RunningKafka, filled: str) -> None:
+def test_everything_up_to_the_end(kafka: SharedKafka, filled: str) -> None:
     done = run(kafka, filled, "--exit-at-end")
     assert (done.returncode, done.stderr) == (0, b"")
     assert sorted(map(int, done.stdout.split())) == list(range(RECORDS))
 
 
-def test_a_count_and_keys(kafka: RunningKafka, filled: str) -> None:
+def test_a_count_and_keys(kafka: SharedKafka, filled: str) -> None:
     done = run(kafka, filled, "-n", "3", "-p", "1", "-K", ":")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"k:1\nk:4\nk:7\n", b"")
 
 
-def test_a_reader_that_has_enough_ends_it_in_silence(kafka: RunningKafka, filled: str) -> None:
+def test_a_reader_that_has_enough_ends_it_in_silence(kafka: SharedKafka, filled: str) -> None:
     with subprocess.Popen(command(kafka, filled), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -59,7 +63,7 @@ def test_a_reader_that_has_enough_ends_it_in_silence(kafka: RunningKafka, filled
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_without_a_traceback(kafka: RunningKafka, filled: str, number: signal.Signals) -> None:
+def test_a_signal_ends_it_without_a_traceback(kafka: SharedKafka, filled: str, number: signal.Signals) -> None:
     with subprocess.Popen(command(kafka, filled), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline().strip().isdigit()  # it is running, and waits for more soon
@@ -68,7 +72,7 @@ def test_a_signal_ends_it_without_a_traceback(kafka: RunningKafka, filled: str, 
         assert (process.returncode, said) == (128 + number, b"")
 
 
-def test_nobody_to_talk_to_is_one_line(kafka: RunningKafka) -> None:
+def test_nobody_to_talk_to_is_one_line(kafka: SharedKafka) -> None:
     done = run(None, "some-topic", "-X", "default_api_timeout_ms=500")
     assert done.returncode == 1
     (line,) = done.stderr.decode().splitlines()
@@ -77,7 +81,7 @@ def test_nobody_to_talk_to_is_one_line(kafka: RunningKafka) -> None:
     assert "Connection refused" in line
 
 
-def test_a_topic_that_is_not_there_is_one_line_and_is_not_created(kafka: RunningKafka) -> None:
+def test_a_topic_that_is_not_there_is_one_line_and_is_not_created(kafka: SharedKafka) -> None:
     for _ in range(2):
         done = run(kafka, "not-there-by-a-slip-of-the-finger")
         assert (done.returncode, done.stdout) == (1, b"")
@@ -86,7 +90,7 @@ def test_a_topic_that_is_not_there_is_one_line_and_is_not_created(kafka: Running
         ]
 
 
-def test_a_setting_that_does_not_exist_is_wrong_usage(kafka: RunningKafka) -> None:
+def test_a_setting_that_does_not_exist_is_wrong_usage(kafka: SharedKafka) -> None:
     done = run(kafka, "some-topic", "-X", "max_pol_records=5")
     assert done.returncode == 2
     (line,) = done.stderr.decode().splitlines()

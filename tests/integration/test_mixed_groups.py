@@ -16,7 +16,8 @@ from group_trial import run_scenario
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-    from tests.integration.conftest import MakeTopic, RunningKafka
+    from tests.integration.conftest import MakeTopic
+    from tests.integration.kafkas import SharedKafka
 
 PARTITIONS = 6
 SESSION_TIMEOUT_MS = 4_000
@@ -34,9 +35,10 @@ CHANGES = (
 
 
 @pytest.mark.slow
+@pytest.mark.only("kafka", reason="Java's client is in the group")
 @pytest.mark.parametrize("strategy", ["cooperative-sticky", None])
 def test_a_group_of_three_clients_keeps_kafkas_rules(
-    strategy: str | None, kafka: RunningKafka, admin: AdminClient, topic: MakeTopic, tmp_path: Path
+    strategy: str | None, kafka: SharedKafka, admin: AdminClient, topic: MakeTopic, tmp_path: Path
 ) -> None:
     name = topic(PARTITIONS)
     group = Group(

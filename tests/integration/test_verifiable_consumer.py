@@ -19,9 +19,10 @@ import pytest
 from kafka_tools import verifiable_consumer_command
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import MakeTopic, Produce, RunningKafka
+    from tests.integration.conftest import MakeTopic, Produce
+    from tests.integration.kafkas import SharedKafka
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.only("kafka", reason="Java's client runs beside kwire's")]
 
 TIMEOUT_S = 90.0
 PARTITIONS = 3
@@ -172,7 +173,7 @@ def filled(topic: MakeTopic, produce: Produce) -> str:
 
 
 @pytest.fixture
-def reading(kafka: RunningKafka, filled: str) -> tuple[str, ...]:
+def reading(kafka: SharedKafka, filled: str) -> tuple[str, ...]:
     """The arguments for it."""
     return ("--bootstrap-server", kafka.bootstrap_servers, "--topic", filled)
 
@@ -261,7 +262,7 @@ def test_what_goes_wrong_ends_both_alike(reading: tuple[str, ...], arguments: tu
     assert bool(kwire.stderr) == bool(java.stderr)
 
 
-def test_a_signal_ends_waiting_for_a_topic_that_does_not_exist(kafka: RunningKafka) -> None:
+def test_a_signal_ends_waiting_for_a_topic_that_does_not_exist(kafka: SharedKafka) -> None:
     arguments = ("--bootstrap-server", kafka.bootstrap_servers, "--topic", new_group(), "--group-id", new_group())
     with started("kwire", *arguments) as process:
         assert process.stdout is not None

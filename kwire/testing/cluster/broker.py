@@ -22,6 +22,8 @@ class Broker:
     port: int = 0
     is_up: bool = True
     is_paused: bool = False
+    is_fenced: bool = False
+    """Whether the others took it for dead, because it has stood still for too long."""
     is_listening: bool = False
     connections: dict[trio.CancelScope, None] = field(default_factory=dict)
 
@@ -29,6 +31,11 @@ class Broker:
     def key(self) -> tuple[str, int]:
         """What `ClusterState.changed` is told when the broker starts, stops, listens, is paused or resumed."""
         return ("broker", self.node_id)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may lead and coordinate: it runs, for all that the others know."""
+        return self.is_up and not self.is_fenced
 
     def cut_connections(self) -> int:
         """Break every connection off, answers under way included; how many there were."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from kwire.errors import IllegalStateError
+from kwire.errors import IllegalStateError, InvalidArgumentError
 from kwire.testing.cluster.batches import NewRecord
 from kwire.testing.cluster.handlers import handlers
 from kwire.testing.cluster.releases import LATEST, release_named
@@ -49,6 +49,7 @@ class Cluster:
         seed: Where ids and other chances begin: the same seed gives the same ids.
         host: Where to listen.
         port: The first broker's port, the others' follow; 0 for any that are free.
+        advertised: Host and port that clients are told instead of each broker's own: a proxy's in front of it.
         tls: The server's side of TLS; clients then connect with `security_protocol` SSL or SASL_SSL.
     """
 
@@ -63,8 +64,11 @@ class Cluster:
         seed: int = 0,
         host: str = LOCALHOST,
         port: int = 0,
+        advertised: Sequence[tuple[str, int]] = (),
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        if advertised and len(advertised) != brokers:
+            raise InvalidArgumentError(f"each broker is advertised: {brokers} addresses, not {len(advertised)}")
         self._state = ClusterState(
             brokers,
             settings=BrokerSettings.of(settings or {}),
@@ -75,6 +79,8 @@ class Cluster:
         self._topics = dict(topics or {})
         self._host = host
         self._port = port
+        self._advertised = tuple(advertised)
+        self._direct: tuple[tuple[str, int], ...] = ()
         self._tls = tls
         self._thread: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
@@ -131,7 +137,9 @@ class Cluster:
         try:
             for index, broker in enumerate(self._state.brokers.values()):
                 ports.append(bind(self._host, self._port + index if self._port else 0))
-                broker.host, broker.port = self._host, ports[-1].getsockname()[1]
+                own = (self._host, ports[-1].getsockname()[1])
+                self._direct = (*self._direct, own)
+                broker.host, broker.port = self._advertised[index] if self._advertised else own
         except OSError:
             for bound in ports:
                 bound.close()
@@ -177,8 +185,13 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, as "host:port,host:port"."""
+        """The addresses of all brokers, as "host:port,host:port": as clients are told of them."""
         return ",".join(f"{broker.host}:{broker.port}" for broker in self._state.brokers.values())
+
+    @property
+    def client_addresses(self) -> Sequence[tuple[str, int]]:
+        """Where each broker takes in its clients, whatever it advertises: what a proxy leads to."""
+        return self._direct
 
     @property
     def control(self) -> RequestControl:
@@ -248,7 +261,10 @@ class Cluster:
         self._settle(broker)
 
     def pause_broker(self, broker: int) -> None:
-        """It stands still, as after SIGSTOP: connections stay open, and nothing comes back."""
+        """It stands still, as after SIGSTOP: connections stay open, and nothing comes back.
+
+        After `broker.session.timeout.ms`, 9 s, its partitions and groups move, if another broker runs.
+        """
         self._do(lambda: self._state.pause_broker(broker))
 
     def resume_broker(self, broker: int) -> None:

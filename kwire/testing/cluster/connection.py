@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from kwire.protocol.compiler import decode_message, encode_message
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kwire.protocol.messages.fetch import FetchRequest
+from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.produce import ProduceRequest
 from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-UNTIMED = (FetchRequest, ProduceRequest)
-"""Requests that give nobody a deadline: the clockwork need not be asked again."""
+UNTIMED = (FetchRequest, ProduceRequest, OffsetCommitRequest)
+"""Requests that bring nobody's deadline nearer, though a commit may put one off: the clockwork need not be asked."""
 
 BEFORE_AUTHENTICATION = (ApiVersionsRequest, SaslHandshakeRequest, SaslAuthenticateRequest)
 
@@ -163,5 +165,13 @@ class _Connection:
             case Action.CORRUPT if rule.corrupt is not None and response is not None:
                 payload = response_bytes(response, incoming.version, incoming.correlation_id)
                 await self._send_bytes(rule.corrupt(payload))
+            case Action.EDIT if rule.edit is not None and response is not None:
+                answer = _copy(response, incoming.version)  # what a handler answers, it may go on using
+                rule.edit(answer)
+                await self._send(answer, incoming)
             case _:
                 await self._send(response, incoming)
+
+
+def _copy(message: Message, version: int) -> Message:
+    return decode_message(type(message), version, encode_message(message, version))

@@ -32,6 +32,7 @@ class Action(Enum):
     DELAY = auto()
     CUT = auto()
     CORRUPT = auto()
+    EDIT = auto()
     ANSWER = auto()
 
 
@@ -46,6 +47,7 @@ class Rule:
     is_handled: bool = False
     delay_ms: float = 0
     corrupt: Callable[[bytes], bytes] | None = None
+    edit: Callable[[Message], None] | None = None
     answer: Callable[[Request[Message], Call], Message] | None = None
     see: Callable[[Request[Message], Call], None] | None = None
     fired: int = 0
@@ -100,6 +102,12 @@ class Intent(Generic[Q]):
         """Send other bytes than the answer's; they come without the frame's length."""
         rule = self._rule(Action.CORRUPT, is_handled=True)
         rule.corrupt = change
+        return rule
+
+    def edit(self, change: Callable[[Message], None]) -> Rule:
+        """Do what was asked, and answer with what `change` makes of the answer."""
+        rule = self._rule(Action.EDIT, is_handled=True)
+        rule.edit = change
         return rule
 
     def answer(self, answer: Message | Callable[[Q], Message]) -> Rule:

@@ -46,7 +46,7 @@ class Coordinators:
     def of(self, key_type: KeyType, name: str, now_ms: float) -> Broker | None:
         """The coordinator; None while no broker runs."""
         key = (key_type, name)
-        found = next((broker for broker in self._from_home(key) if broker.is_up), None)
+        found = next((broker for broker in self._from_home(key) if broker.is_active), None)
         node_id = found.node_id if found is not None else NOBODY
         if self._known.setdefault(key, node_id) != node_id:
             self._known[key] = node_id
@@ -64,7 +64,7 @@ class Coordinators:
     def move(self, key_type: KeyType, name: str, node_id: int | None, now_ms: float) -> Broker | None:
         """Make another broker the coordinator: that one, or the next one that runs."""
         before = self.of(key_type, name, now_ms)
-        others = [broker for broker in self._from_home((key_type, name)) if broker.is_up and broker is not before]
+        others = [broker for broker in self._from_home((key_type, name)) if broker.is_active and broker is not before]
         if node_id is None and others:
             node_id = others[0].node_id
         if node_id is not None:

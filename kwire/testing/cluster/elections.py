@@ -42,7 +42,7 @@ def broker_returned(partition: Partition, node_id: int, brokers: Mapping[int, Br
 
 def elect(partition: Partition, brokers: Mapping[int, Broker]) -> None:
     """The first replica in sync that runs leads from now on; nobody, if there is none."""
-    candidates = [node for node in partition.replicas if node in partition.isr and brokers[node].is_up]
+    candidates = [node for node in partition.replicas if node in partition.isr and brokers[node].is_active]
     lead(partition, candidates[0] if candidates else NO_LEADER)
 
 
@@ -61,7 +61,7 @@ def move(partition: Partition, node_id: int, brokers: Mapping[int, Broker]) -> N
     Raises:
         InvalidArgumentError: It does not run.
     """
-    if node_id not in brokers or not brokers[node_id].is_up:
+    if node_id not in brokers or not brokers[node_id].is_active:
         raise InvalidArgumentError(f"broker {node_id} does not run and cannot lead {partition.topic}-{partition.index}")
     if node_id not in partition.replicas:
         partition.replicas = [node_id if replica == partition.leader else replica for replica in partition.replicas]
@@ -73,7 +73,7 @@ def move(partition: Partition, node_id: int, brokers: Mapping[int, Broker]) -> N
 
 def elect_uncleanly(partition: Partition, brokers: Mapping[int, Broker], lose: int) -> None:
     """A replica that lacks the last `lose` records takes over; the same broker if there is no other (a lost disk)."""
-    running = [node for node in partition.replicas if brokers[node].is_up]
+    running = [node for node in partition.replicas if brokers[node].is_active]
     if not running:
         raise InvalidArgumentError(f"no replica of {partition.topic}-{partition.index} runs")
     others = [node for node in running if node != partition.leader]

@@ -150,7 +150,7 @@ def _preferred_replica(call: Call, rack: str, partition: Partition) -> int:
     near = [
         node_id
         for node_id in sorted(partition.isr)
-        if cluster.brokers[node_id].is_up and cluster.brokers[node_id].rack == rack
+        if cluster.brokers[node_id].is_active and cluster.brokers[node_id].rack == rack
     ]
     return -1 if not near or partition.leader in near else near[0]
 

@@ -28,5 +28,5 @@ def hinted_brokers(cluster: ClusterState, hints: Iterable[LeaderHint]) -> list[B
     """The brokers to name with their addresses: those that run."""
     ids = sorted({hint.leader_id for hint in hints})
     return [
-        cluster.brokers[node_id] for node_id in ids if node_id in cluster.brokers and cluster.brokers[node_id].is_up
+        cluster.brokers[node_id] for node_id in ids if node_id in cluster.brokers and cluster.brokers[node_id].is_active
     ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kwire.errors import KafkaError
-from kwire.protocol.compiler import decode_message, decode_prefix
+from kwire.protocol.compiler import decode_prefix
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.headers import RequestHeader
 from kwire.protocol.registry import request_classes
@@ -58,7 +58,8 @@ def _decode(frame: bytes, kind: type[Request[Message]], version: int) -> Incomin
     view = memoryview(frame)
     try:
         header, length = decode_prefix(RequestHeader, kind.header_version(version), view)
-        request = decode_message(kind, version, view[length:])
+        # Kafka does not look at what follows; librdkafka leaves three bytes there when it asks for all topics.
+        request, _ = decode_prefix(kind, version, view[length:])
     except KafkaError as error:
         raise UnanswerableError(str(error)) from error
     return Incoming(

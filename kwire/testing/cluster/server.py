@@ -43,7 +43,8 @@ def bind(host: str, port: int) -> socket.socket:
 async def run_broker(
     broker: Broker, cluster: ClusterState, bound: socket.socket, tls: ssl.SSLContext | None = None
 ) -> None:
-    """Serve connections whenever the broker runs. `bound` is its port."""
+    """Serve connections whenever the broker runs. `bound` is its port, whatever it tells clients."""
+    own: tuple[str, int] = bound.getsockname()[:2]
     try:
         while True:
             await _until(broker, cluster, is_up=True)
@@ -54,7 +55,7 @@ async def run_broker(
                 await _until(broker, cluster, is_up=False)
                 nursery.cancel_scope.cancel()
             bound.close()
-            bound = bind(broker.host, broker.port)
+            bound = bind(*own)
             _set_listening(broker, cluster, is_listening=False)
     finally:
         bound.close()

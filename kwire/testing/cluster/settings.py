@@ -29,6 +29,7 @@ class BrokerSettings:
     message_max_bytes: int = 1_048_588
     socket_request_max_bytes: int = 104_857_600
     connections_max_idle_ms: int = 600_000
+    broker_session_timeout_ms: int = 9_000
 
     fetch_max_bytes: int = 57_671_680
     max_incremental_fetch_session_cache_slots: int = 1_000

@@ -18,6 +18,7 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.testing.cluster import elections
 from kwire.testing.cluster.batches import build_batch
 from kwire.testing.cluster.broker import Broker
+from kwire.testing.cluster.broker_sessions import BrokerSessions
 from kwire.testing.cluster.changes import Changes
 from kwire.testing.cluster.control import RequestControl
 from kwire.testing.cluster.coordinators import Coordinators, KeyType
@@ -89,9 +90,11 @@ class ClusterState:
         self.coordinators = Coordinators(self.brokers, self.settings.load_ms)
         self.groups = GroupStore(self)
         self.transactions = TransactionCoordinator(self)
+        self._sessions = BrokerSessions(self.brokers, self.settings.broker_session_timeout_ms, self._fence)
         self.timers = Timers(self.now_ms)
         self.timers.add(self.groups.expire)
         self.timers.add(self.transactions.expire)
+        self.timers.add(self._sessions.expire)
 
     def _new_sessions(self) -> FetchSessionCache:
         return FetchSessionCache(self.settings, self.random)
@@ -140,8 +143,8 @@ class ClusterState:
         return partition if partition.leader == broker.node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def running(self) -> list[Broker]:
-        """The brokers that run, by id."""
-        return [broker for broker in self.brokers.values() if broker.is_up]
+        """The brokers that run, for all that the others know, by id."""
+        return [broker for broker in self.brokers.values() if broker.is_active]
 
     def group_error(self, group_id: str, broker: Broker) -> ErrorCode:
         """What `broker` answers to anybody who asks it about this group: NOT_COORDINATOR, loading, or NONE."""
@@ -219,7 +222,7 @@ class ClusterState:
     def _add_partitions(self, topic: Topic, placements: Iterable[Sequence[int]]) -> None:
         for replicas in placements:
             partition = topic.add_partition(list(replicas))
-            running = [node for node in partition.replicas if self.brokers[node].is_up]
+            running = [node for node in partition.replicas if self.brokers[node].is_active]
             partition.isr = running or partition.replicas[:1]
             partition.leader = running[0] if running else -1
 
@@ -242,12 +245,10 @@ class ClusterState:
         if not broker.is_up:
             return
         before = self._group_coordinators()
-        broker.is_up = broker.is_paused = False
+        self._sessions.over(broker, self.now_ms())
+        broker.is_up = broker.is_paused = broker.is_fenced = False
         broker.cut_connections()
-        for partition in self._partitions():
-            if elections.broker_died(partition, node_id, self.brokers):
-                self.changed.notify(partition.key)
-        self._broker_changed(broker, before)
+        self._broker_changed(broker, elections.broker_died, before)
 
     def start_broker(self, node_id: int) -> None:
         """The process comes back, without fetch sessions, in sync at once; leaders stay where they are.
@@ -260,10 +261,7 @@ class ClusterState:
         before = self._group_coordinators()
         broker.is_up = True
         broker.fetch_sessions = self._new_sessions()
-        for partition in self._partitions():
-            if elections.broker_returned(partition, node_id, self.brokers):
-                self.changed.notify(partition.key)
-        self._broker_changed(broker, before)
+        self._broker_changed(broker, elections.broker_returned, before)
 
     def cut_connections(self, node_id: int | None = None) -> int:
         """Break off the connections of one broker, or of all; how many there were."""
@@ -271,14 +269,31 @@ class ClusterState:
         return sum(broker.cut_connections() for broker in brokers)
 
     def pause_broker(self, node_id: int) -> None:
-        """The process stands still, as after SIGSTOP: connections stay open, requests are not read."""
-        self._broker(node_id).is_paused = True
+        """The process stands still, as after SIGSTOP: connections stay open, requests are not read.
+
+        After `broker.session.timeout.ms` the others fence it: its leaders and groups move, as if it had died.
+        """
+        broker = self._broker(node_id)
+        broker.is_paused = True
+        self._sessions.paused(broker, self.now_ms())
+        self.timers.look()
 
     def resume_broker(self, node_id: int) -> None:
         """The process goes on where it stood."""
         broker = self._broker(node_id)
+        self._sessions.over(broker, self.now_ms())
         broker.is_paused = False
+        if broker.is_fenced:
+            before = self._group_coordinators()
+            broker.is_fenced = False
+            self._broker_changed(broker, elections.broker_returned, before)
         self.changed.notify(broker.key)
+        self.timers.look()
+
+    def _fence(self, broker: Broker) -> None:
+        before = self._group_coordinators()
+        broker.is_fenced = True
+        self._broker_changed(broker, elections.broker_died, before)
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
         """Let that broker lead the partition. Raises: InvalidArgumentError."""
@@ -317,7 +332,15 @@ class ClusterState:
             raise InvalidArgumentError(f"there is no broker {node_id}; there are {list(self.brokers)}")
         return self.brokers[node_id]
 
-    def _broker_changed(self, broker: Broker, coordinators_before: Mapping[str, Broker | None]) -> None:
+    def _broker_changed(
+        self,
+        broker: Broker,
+        elect: Callable[[Partition, int, Mapping[int, Broker]], bool],
+        coordinators_before: Mapping[str, Broker | None],
+    ) -> None:
+        for partition in self._partitions():
+            if elect(partition, broker.node_id, self.brokers):
+                self.changed.notify(partition.key)
         self._tell_moved_groups(coordinators_before)
         self.changed.notify(broker.key)
 

@@ -28,6 +28,8 @@ from kwire.model import TopicPartition
 from kwire.protocol.consumer_protocol import encode_subscription
 from kwire.protocol.messages import consumer_protocol as wire
 
+pytestmark = pytest.mark.only("kafka", reason="Kafka's assignors run in Java")
+
 NAMES = "abAB1\uff5e\U0001f600"  # Java sorts the last two the other way round than Python
 RACKS = "xyz"
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kwire.config import Settings
-    from tests.integration.conftest import RunningKafka
+    from tests.integration.kafkas import SharedKafka
 
 DEADLINE_S = 30.0
 
@@ -47,7 +47,7 @@ def group_id() -> str:
 
 
 @pytest.fixture
-def open_consumer(kafka: RunningKafka) -> Iterator[OpenConsumer]:
+def open_consumer(kafka: SharedKafka) -> Iterator[OpenConsumer]:
     opened: list[BytesConsumer] = []
 
     def make(*topics: str, **settings: Unpack[Settings]) -> BytesConsumer:

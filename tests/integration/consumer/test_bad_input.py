@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kwire.config import Settings
-    from tests.integration.conftest import MakeTopic, RunningKafka
+    from tests.integration.conftest import MakeTopic
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer
+    from tests.integration.kafkas import SharedKafka
 
 TP = TopicPartition("some-topic", 0)
 
@@ -143,13 +144,13 @@ def test_what_cannot_be_reached_is_named_with_the_reason(servers: str, reason: s
     assert time.monotonic() - started_s < 3  # closing waits for nothing that cannot come
 
 
-def test_one_bad_server_does_not_hide_a_good_one(kafka: RunningKafka, topic: MakeTopic) -> None:
+def test_one_bad_server_does_not_hide_a_good_one(kafka: SharedKafka, topic: MakeTopic) -> None:
     name = topic()
     with closing(unreachable(f"127.0.0.1:1,a..b:9,{kafka.bootstrap_servers}")) as consumer:
         assert len(consumer.partitions_for(name, timeout=20)) == 1
 
 
-def test_a_black_hole_does_not_hide_a_good_server(kafka: RunningKafka, topic: MakeTopic) -> None:
+def test_a_black_hole_does_not_hide_a_good_server(kafka: SharedKafka, topic: MakeTopic) -> None:
     name = topic()
     with server(say_nothing) as hole, closing(unreachable(f"{hole},{kafka.bootstrap_servers}")) as consumer:
         assert len(consumer.partitions_for(name, timeout=20)) == 1

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Unpack
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from kafka_cluster import KafkaCluster
 
 from kwire import Consumer, OffsetAndMetadata, TopicPartition
 from kwire.errors import CommitFailedError, ConcurrentModificationError, KafkaError, WakeupError
@@ -18,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from kwire.config import Settings
-    from tests.integration.conftest import MakeTopic, Produce, RunningKafka
+    from tests.integration.conftest import MakeTopic, Produce
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, PollUntil, Read
+    from tests.integration.kafkas import OwnKafka, SharedKafka, StartKafka
 
 pytestmark = pytest.mark.slow
 
@@ -77,14 +77,14 @@ def test_whether_its_place_is_free_at_once(
 
 
 @pytest.fixture
-def frozen_broker() -> Iterator[KafkaCluster]:
+def frozen_broker(start_kafka: StartKafka) -> Iterator[OwnKafka]:
     """Freezes when a test says so; nothing refuses a connection then, and nothing answers."""
-    with KafkaCluster() as cluster:
+    with start_kafka() as cluster:
         yield cluster
         cluster.resume_broker(0)
 
 
-def test_close_keeps_its_time_when_the_broker_is_a_black_hole(frozen_broker: KafkaCluster) -> None:
+def test_close_keeps_its_time_when_the_broker_is_a_black_hole(frozen_broker: OwnKafka) -> None:
     """With a commit to make and a group to leave, from the middle of a fetch, by members of both protocols."""
     admin = AdminClient({"bootstrap.servers": frozen_broker.bootstrap_servers})
     admin.create_topics([NewTopic("t", 1)])["t"].result(DEADLINE_S)
@@ -179,7 +179,7 @@ def test_a_wakeup_does_not_keep_close_from_committing(
 @both_protocols
 def test_a_consumer_that_nobody_holds_any_more_leaves_its_group(
     protocol: str,
-    kafka: RunningKafka,
+    kafka: SharedKafka,
     topic: MakeTopic,
     produce: Produce,
     group_id: str,

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kwire.config import Settings
-    from tests.integration.conftest import MakeTopic, Produce, RunningKafka
+    from tests.integration.conftest import MakeTopic, Produce
     from tests.integration.consumer.conftest import OpenConsumer, PollUntil, Read
+    from tests.integration.kafkas import SharedKafka
 
 pytestmark = pytest.mark.slow
 
@@ -141,7 +142,7 @@ def test_unsubscribing_does_not_commit(
 
 
 def test_committed_waits_for_an_offset_in_an_open_transaction(
-    kafka: RunningKafka, topic: MakeTopic, group_id: str, open_consumer: OpenConsumer
+    kafka: SharedKafka, topic: MakeTopic, group_id: str, open_consumer: OpenConsumer
 ) -> None:
     """KIP-447: another member must not begin in front of what a transaction is about to commit."""
     name = topic()
@@ -209,7 +210,7 @@ def test_a_fenced_member_hears_of_it_and_its_records_come_again(
     assert second.committed([tp]) == {tp: None}
 
 
-def ask_to_commit(kafka: RunningKafka, member: ConsumerGroupMetadata, epoch: int, tp: TopicPartition) -> ErrorCode:
+def ask_to_commit(kafka: SharedKafka, member: ConsumerGroupMetadata, epoch: int, tp: TopicPartition) -> ErrorCode:
     """As a member whose newest heartbeat has not been answered yet."""
     partition = OffsetCommitRequestPartition(partition_index=tp.partition, committed_offset=1)
     request = OffsetCommitRequest(
@@ -224,7 +225,7 @@ def ask_to_commit(kafka: RunningKafka, member: ConsumerGroupMetadata, epoch: int
 
 
 def test_an_older_epoch_is_good_enough_for_what_the_member_has_had_since(
-    kafka: RunningKafka, topic: MakeTopic, group_id: str, open_consumer: OpenConsumer, poll_until: PollUntil
+    kafka: SharedKafka, topic: MakeTopic, group_id: str, open_consumer: OpenConsumer, poll_until: PollUntil
 ) -> None:
     """KIP-1251: the broker compares with the epoch at which it gave the partition to the member, so that a commit and a
     heartbeat that cross each other are no error any more. For what the member has given back, the epoch is stale."""

@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING
 
 import confluent_kafka
 import pytest
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
-from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
-from kafka_cluster import KafkaCluster
 
 from kwire import Consumer, OffsetAndMetadata, RebalanceConsumer, RebalanceListener, SubscriptionPattern, TopicPartition
 from kwire.errors import (
@@ -37,8 +34,9 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from kwire.config import Settings
-    from tests.integration.conftest import MakeTopic, Produce, RunningKafka
+    from tests.integration.conftest import MakeTopic, Produce
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, PollUntil, Read
+    from tests.integration.kafkas import SharedKafka, StartKafka
 
 pytestmark = pytest.mark.slow
 
@@ -82,11 +80,9 @@ class Told(RebalanceListener):
         return [partitions for event, partitions in self.events if event == kind]
 
 
-def shorten_session(admin: AdminClient, group_id: str, timeout_ms: int) -> None:
+def shorten_session(kafka: SharedKafka, group_id: str, timeout_ms: int) -> None:
     """Sessions are the broker's business: it is told for each group."""
-    entry = ConfigEntry("consumer.session.timeout.ms", str(timeout_ms), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.GROUP, group_id, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(DEADLINE_S)
+    kafka.configure_group(group_id, {"consumer.session.timeout.ms": str(timeout_ms)})
 
 
 # --- consuming ---------------------------------------------------------------------------------------------------
@@ -148,7 +144,7 @@ def test_members_share_take_over_and_come_back(
 
 
 def test_a_group_with_librdkafka(
-    kafka: RunningKafka, topic: MakeTopic, produce: Produce, group_id: str, open_consumer: OpenConsumer
+    kafka: SharedKafka, topic: MakeTopic, produce: Produce, group_id: str, open_consumer: OpenConsumer
 ) -> None:
     """Two members of kwire and one of librdkafka read every record once; what one commits the other goes on from."""
     name = topic(PARTITIONS)
@@ -257,15 +253,14 @@ with Consumer(sys.argv[2], bootstrap_servers=sys.argv[1], group_id=sys.argv[3], 
 
 
 def test_the_partitions_of_a_killed_member_go_to_the_others(
-    kafka: RunningKafka,
-    admin: AdminClient,
+    kafka: SharedKafka,
     topic: MakeTopic,
     group_id: str,
     open_consumer: OpenConsumer,
     poll_until: PollUntil,
 ) -> None:
     name = topic(PARTITIONS)
-    shorten_session(admin, group_id, 2_000)
+    shorten_session(kafka, group_id, 2_000)
     arguments = [kafka.bootstrap_servers, name, group_id]
     with subprocess.Popen([sys.executable, "-c", MEMBER_PROGRAM, *arguments], stdout=subprocess.PIPE) as victim:
         try:
@@ -301,10 +296,10 @@ def test_a_static_member_comes_back_to_its_partitions(
 
 
 def test_a_dynamic_member_that_stays_behind_keeps_its_partitions_for_a_while(
-    admin: AdminClient, topic: MakeTopic, group_id: str, open_consumer: OpenConsumer, poll_until: PollUntil
+    kafka: SharedKafka, topic: MakeTopic, group_id: str, open_consumer: OpenConsumer, poll_until: PollUntil
 ) -> None:
     name = topic(PARTITIONS)
-    shorten_session(admin, group_id, 2_000)
+    shorten_session(kafka, group_id, 2_000)
     first = open_consumer(name, group_id=group_id, group_protocol="consumer")
     second = open_consumer(name, group_id=group_id, group_protocol="consumer")
     poll_until(lambda: shared_out(name, first, second), first, second)
@@ -315,7 +310,7 @@ def test_a_dynamic_member_that_stays_behind_keeps_its_partitions_for_a_while(
 
 
 def test_a_fenced_member_joins_again_and_goes_on(
-    kafka: RunningKafka,
+    kafka: SharedKafka,
     topic: MakeTopic,
     produce: Produce,
     group_id: str,
@@ -507,8 +502,8 @@ def test_a_running_group_goes_over_to_the_consumer_protocol_and_back(
 # --- the end -------------------------------------------------------------------------------------------------------
 
 
-def test_close_is_bounded_when_the_coordinator_is_gone() -> None:
-    with KafkaCluster() as cluster:
+def test_close_is_bounded_when_the_coordinator_is_gone(start_kafka: StartKafka) -> None:
+    with start_kafka() as cluster:
         servers = cluster.bootstrap_servers
         consumer: BytesConsumer = Consumer(
             "bounded", bootstrap_servers=servers, client_id="bounded", group_id="bounded", group_protocol="consumer"

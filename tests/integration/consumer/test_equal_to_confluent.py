@@ -20,10 +20,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs l
 from kwire import Record, TimestampType, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tests.integration.conftest import MakeTopic, Produce, RunningKafka
+    from tests.integration.conftest import MakeTopic, Produce
     from tests.integration.consumer.conftest import BytesRecord, OpenConsumer, Read
+    from tests.integration.kafkas import FakeKafka, SharedKafka
+else:
+    from kafkas import FakeKafka
 
 DEADLINE_S = 60.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -148,8 +151,9 @@ def partitions_of(topic: str) -> list[TopicPartition]:
 
 
 @pytest.mark.slow
+@pytest.mark.only("kafka", reason="for the other the fewer records of the tests below are enough")
 def test_100_000_records_in_every_codec_are_the_same(
-    kafka: RunningKafka, topic: MakeTopic, produce: Produce, open_consumer: OpenConsumer, read: Read
+    kafka: SharedKafka, topic: MakeTopic, produce: Produce, open_consumer: OpenConsumer, read: Read
 ) -> None:
     name = topic(PARTITIONS)
     for seed, codec in enumerate(CODECS):
@@ -171,7 +175,7 @@ def test_100_000_records_in_every_codec_are_the_same(
 
 @pytest.mark.slow
 def test_a_topic_with_log_append_time_is_the_same(
-    kafka: RunningKafka, topic: MakeTopic, produce: Produce, open_consumer: OpenConsumer, read: Read
+    kafka: SharedKafka, topic: MakeTopic, produce: Produce, open_consumer: OpenConsumer, read: Read
 ) -> None:
     name = topic(PARTITIONS, config={"message.timestamp.type": "LogAppendTime"})
     for seed, codec in enumerate(CODECS):
@@ -189,7 +193,7 @@ def test_a_topic_with_log_append_time_is_the_same(
 @pytest.mark.slow
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
 def test_transactions_are_the_same(
-    kafka: RunningKafka, transactions: str, open_consumer: OpenConsumer, isolation_level: str
+    kafka: SharedKafka, transactions: str, open_consumer: OpenConsumer, isolation_level: str
 ) -> None:
     """Committed, aborted, interleaved with records outside transactions; each end leaves a control batch behind."""
     partitions = partitions_of(transactions)
@@ -210,7 +214,7 @@ def test_transactions_are_the_same(
 
 
 @pytest.fixture
-def transactions(kafka: RunningKafka, topic: MakeTopic) -> Iterator[str]:
+def transactions(kafka: SharedKafka, topic: MakeTopic) -> Iterator[str]:
     """A topic whose two transactional producers commit, abort, and leave nothing open."""
     name = topic(PARTITIONS)
     producers = [
@@ -240,18 +244,27 @@ def transactions(kafka: RunningKafka, topic: MakeTopic) -> Iterator[str]:
 
 
 @pytest.fixture
-def quick_cleaner(admin: AdminClient) -> None:
-    """Makes the broker look for something to compact all the time, instead of every 15 s."""
+def clean(kafka: SharedKafka, admin: AdminClient, produce: Produce) -> Callable[[str], object]:
+    """Has a topic of one partition compacted, sooner or later."""
+    if isinstance(kafka, FakeKafka):
+        return kafka.compact
+    # Makes the broker look for something to compact all the time, instead of every 15 s.
     often = ConfigEntry("log.cleaner.backoff.ms", "50", incremental_operation=AlterConfigOpType.SET)
     brokers = admin.list_topics(timeout=DEADLINE_S).brokers
     settings = [ConfigResource(ResourceType.BROKER, str(number), incremental_configs=[often]) for number in brokers]
     for done in admin.incremental_alter_configs(settings).values():
         done.result(DEADLINE_S)
+    # Without a new segment the cleaner has nothing to do; this record is behind what is compared.
+    return lambda topic: produce(topic, [b"roll"], keys=[b"roll"])
 
 
 @pytest.mark.slow
 def test_a_compacted_topic_with_gaps_is_the_same(
-    kafka: RunningKafka, quick_cleaner: None, topic: MakeTopic, produce: Produce, open_consumer: OpenConsumer
+    kafka: SharedKafka,
+    clean: Callable[[str], object],
+    topic: MakeTopic,
+    produce: Produce,
+    open_consumer: OpenConsumer,
 ) -> None:
     """Compaction leaves holes in the offsets, within batches and instead of whole ones.
 
@@ -287,8 +300,7 @@ def test_a_compacted_topic_with_gaps_is_the_same(
 
     until_s = time.monotonic() + DEADLINE_S
     while len(mine := read_all()) == end or mine != read_all_with_confluent():
-        # Without a new segment the cleaner has nothing to do; this record is behind what is compared.
-        produce(name, [b"roll"], keys=[b"roll"])
+        clean(name)
         assert time.monotonic() < until_s, f"{len(mine)} of {end} records: not compacted, or not the same"
     assert len(mine) < end
 

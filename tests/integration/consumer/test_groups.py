@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     import kafka as kafka_python
 
-    from tests.integration.conftest import MakeTopic, Produce, RunningKafka
+    from tests.integration.conftest import MakeTopic, Produce
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, PollUntil, Read
+    from tests.integration.kafkas import SharedKafka
 
 PARTITIONS = 6
 # Others learn of a rebalance from their next heartbeat.
@@ -95,7 +96,7 @@ def test_members_share_and_take_over(
 @pytest.mark.slow
 @pytest.mark.parametrize("leader", ["kwire", "librdkafka"])
 def test_a_cooperative_member_gives_up_only_what_moves_whoever_leads(
-    kafka: RunningKafka, topic: MakeTopic, group_id: str, open_consumer: OpenConsumer, leader: str
+    kafka: SharedKafka, topic: MakeTopic, group_id: str, open_consumer: OpenConsumer, leader: str
 ) -> None:
     """KIP-429: what stays is never called back about, so that nothing has to be flushed and read again."""
     name = topic(PARTITIONS)
@@ -172,7 +173,7 @@ class PythonMember(threading.Thread):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*is deprecated. Use files:DeprecationWarning")  # kafka-python, on import
 def test_a_group_of_three_clients(
-    kafka: RunningKafka, topic: MakeTopic, produce: Produce, group_id: str, open_consumer: OpenConsumer
+    kafka: SharedKafka, topic: MakeTopic, produce: Produce, group_id: str, open_consumer: OpenConsumer
 ) -> None:
     """kwire, librdkafka and kafka-python understand each other's subscriptions and assignments, whoever leads."""
     import kafka as kafka_python

@@ -19,8 +19,9 @@ from kwire.errors import InternalError, InvalidGroupIdError, WakeupError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.integration.conftest import MakeTopic, Produce, RunningKafka
+    from tests.integration.conftest import MakeTopic, Produce
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, Read
+    from tests.integration.kafkas import SharedKafka
 
 HOLE = "127.0.0.1:1"  # tcpmux: nobody listens
 TP = TopicPartition("some-topic", 0)
@@ -30,17 +31,25 @@ def network_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name.startswith("kwire-network")}
 
 
-def open_sockets() -> set[str]:
-    """This process's, by inode."""
+def open_sockets(kafka: SharedKafka) -> set[str]:
+    """This process's, by inode, but for the other ends of its connections, which are here too if that Kafka is."""
+    served = sockets_served(kafka)
     found = set()
     for entry in Path("/proc/self/fd").iterdir():
         try:
             target = str(entry.readlink())
         except FileNotFoundError:
             continue  # the directory that is being listed, for one
-        if target.startswith("socket:"):
+        if target.startswith("socket:") and target not in served:
             found.add(target)
     return found
+
+
+def sockets_served(kafka: SharedKafka) -> set[str]:
+    """Those of the brokers, by inode; Linux writes ports in hexadecimal."""
+    ports = {f"{int(address.rpartition(':')[2]):04X}" for address in kafka.bootstrap_servers.split(",")}
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {f"socket:[{line[9]}]" for line in lines if line[1].rpartition(":")[2] in ports}
 
 
 @pytest.fixture
@@ -135,7 +144,7 @@ STATES = (with_nothing, subscribed, joining, consuming, paused, reading_by_hand)
 @pytest.mark.parametrize("leave_group", [True, False])
 @pytest.mark.parametrize("bring_to", STATES)
 def test_close_is_quick_in_every_state_and_leaves_nothing(
-    kafka: RunningKafka,
+    kafka: SharedKafka,
     topic: MakeTopic,
     produce: Produce,
     group_id: str,
@@ -145,7 +154,7 @@ def test_close_is_quick_in_every_state_and_leaves_nothing(
     """Once, `close(leave_group=False)` while joining sent a JoinGroup and waited for its answer."""
     name = topic()
     produce(name, [b"1"])
-    threads, sockets = network_threads(), open_sockets()
+    threads, sockets = network_threads(), open_sockets(kafka)
     consumer: BytesConsumer = Consumer(
         bootstrap_servers=kafka.bootstrap_servers, group_id=group_id, auto_offset_reset="earliest"
     )
@@ -155,7 +164,7 @@ def test_close_is_quick_in_every_state_and_leaves_nothing(
     took_s = time.monotonic() - started_s
     assert took_s < 5, f"close took {took_s} s"
     assert network_threads() == threads
-    assert open_sockets() <= sockets
+    assert open_sockets(kafka) <= sockets
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)
         del consumer
@@ -178,14 +187,14 @@ def test_a_constructor_that_fails_leaves_no_thread() -> None:
     assert network_threads() == threads
 
 
-def test_many_consumers_come_and_go(kafka: RunningKafka, topic: MakeTopic) -> None:
+def test_many_consumers_come_and_go(kafka: SharedKafka, topic: MakeTopic) -> None:
     name = topic()
-    threads, sockets = network_threads(), open_sockets()
+    threads, sockets = network_threads(), open_sockets(kafka)
     for _ in range(20):
         with Consumer[bytes, bytes](bootstrap_servers=kafka.bootstrap_servers) as consumer:
             assert consumer.partitions_for(name)
     assert network_threads() == threads
-    assert open_sockets() <= sockets
+    assert open_sockets(kafka) <= sockets
 
 
 def test_a_network_thread_that_dies_is_heard_of_by_the_next_call(lonely: BytesConsumer) -> None:

@@ -8,22 +8,23 @@ from itertools import count
 from typing import TYPE_CHECKING, Unpack
 
 import pytest
-from confluent_kafka import ElectionType, Producer
-from confluent_kafka import TopicPartition as AdminTopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from kafka_cluster import KafkaCluster, free_ports
-from kafka_node import HOST
 
 from kwire import Consumer, TopicPartition
 from kwire.cluster import ClusterSnapshot
 from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
+from kwire.testing.kafka.addresses import HOST, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from kwire.config import Settings
     from tests.integration.consumer.conftest import BytesConsumer
+    from tests.integration.kafkas import OwnKafka, RealKafka, StartKafka
+else:
+    from kafkas import RealKafka
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ def open_consumer(*topics: str, **settings: Unpack[Settings]) -> BytesConsumer:
     return consumer
 
 
-def make_topic(cluster: KafkaCluster, *replicas: int) -> TopicPartition:
+def make_topic(cluster: OwnKafka, *replicas: int) -> TopicPartition:
     """A partition on these brokers, led by the first."""
     name = next(NAMES)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
@@ -46,7 +47,7 @@ def make_topic(cluster: KafkaCluster, *replicas: int) -> TopicPartition:
     return TopicPartition(name, 0)
 
 
-def write(cluster: KafkaCluster, tp: TopicPartition, numbers: Iterable[int]) -> None:
+def write(cluster: OwnKafka, tp: TopicPartition, numbers: Iterable[int]) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
     for number in numbers:
         producer.produce(tp.topic, b"%d" % number, partition=tp.partition)
@@ -67,12 +68,13 @@ def read(consumer: BytesConsumer, number: int) -> list[int]:
 
 
 @pytest.fixture
-def lone_broker() -> Iterator[KafkaCluster]:
-    with KafkaCluster() as cluster:
+def lone_broker() -> Iterator[RealKafka]:
+    with RealKafka() as cluster:
         yield cluster
 
 
-def test_a_cluster_that_comes_back_elsewhere_is_found_through_the_bootstrap_servers(lone_broker: KafkaCluster) -> None:
+@pytest.mark.only("kafka", reason="brokers of the other keep their port")
+def test_a_cluster_that_comes_back_elsewhere_is_found_through_the_bootstrap_servers(lone_broker: RealKafka) -> None:
     """The second bootstrap address is dead at first, and the only one that is right afterwards. The members are still
     members, with the generation they had; whoever was told never to rebootstrap waits for the old address."""
     port = free_ports(1)[0]
@@ -107,12 +109,12 @@ def test_a_cluster_that_comes_back_elsewhere_is_found_through_the_bootstrap_serv
 
 
 @pytest.fixture
-def two_brokers() -> Iterator[KafkaCluster]:
-    with KafkaCluster(2) as cluster:
+def two_brokers(start_kafka: StartKafka) -> Iterator[OwnKafka]:
+    with start_kafka(2) as cluster:
         yield cluster
 
 
-def test_the_old_leader_names_the_new_one(two_brokers: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_old_leader_names_the_new_one(two_brokers: OwnKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both brokers are up, so no connection breaks: that the leader has moved, the old one says in its answer."""
     adopted: list[tuple[int, int]] = []
     with_leaders = ClusterSnapshot.with_leaders
@@ -132,19 +134,7 @@ def test_the_old_leader_names_the_new_one(two_brokers: KafkaCluster, monkeypatch
     with open_consumer(bootstrap_servers=two_brokers.bootstrap_servers) as consumer:
         consumer.assign([tp])
         assert read(consumer, 50) == list(range(50))
-        elect_preferred(two_brokers, tp)
+        two_brokers.let_lead(tp, 1)
         write(two_brokers, tp, range(50, 100))
         assert read(consumer, 50) == list(range(50, 100))
     assert adopted == [(0, 1)]
-
-
-def elect_preferred(cluster: KafkaCluster, tp: TopicPartition) -> None:
-    """Until the first replica leads: it has to have caught up before it may."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
-    until_s = time.monotonic() + DEADLINE_S
-    while True:
-        admin.elect_leaders(ElectionType.PREFERRED, [AdminTopicPartition(*tp)]).result(DEADLINE_S)
-        if admin.list_topics(tp.topic, timeout=DEADLINE_S).topics[tp.topic].partitions[tp.partition].leader == 1:
-            return
-        assert time.monotonic() < until_s, "the preferred replica does not lead"
-        time.sleep(0.1)

@@ -13,15 +13,18 @@ from prove_group import TIMEOUT_S, Group
 from prove_rebalances import prove_rebalances
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import RunningKafka
+    from tests.integration.kafkas import SharedKafka
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.only("kafka", reason="the other goes through this in simulated worlds, for hours of their time"),
+]
 
 REBALANCES = 5
 
 
 @pytest.mark.parametrize("group", Group)
-def test_rebalances_in_a_row_while_records_flow(kafka: RunningKafka, group: Group) -> None:
+def test_rebalances_in_a_row_while_records_flow(kafka: SharedKafka, group: Group) -> None:
     outcome = prove_rebalances(kafka.bootstrap_servers, group, REBALANCES, promised_s=TIMEOUT_S)
     assert outcome.broken == []
     assert len(outcome.silences_s) == REBALANCES

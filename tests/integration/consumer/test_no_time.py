@@ -17,16 +17,18 @@ if TYPE_CHECKING:
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, Read
 
 TP = TopicPartition("nobody-knows-it", 0)
+FAR_ENOUGH = pytest.mark.only("kafka", reason="the other, in this process, may have answered before the caller looks")
 
 ASKING: dict[str, Callable[[BytesConsumer, float], object]] = {
     "position": lambda consumer, timeout: consumer.position(TP, timeout=timeout),
     "commit_sync": lambda consumer, timeout: consumer.commit_sync({TP: OffsetAndMetadata(1)}, timeout=timeout),
     "committed": lambda consumer, timeout: consumer.committed([TP], timeout=timeout),
     "partitions_for": lambda consumer, timeout: consumer.partitions_for("other", timeout=timeout),
-    "list_topics": lambda consumer, timeout: consumer.list_topics(timeout=timeout),
 }
+"""Each waits for more than one answer: for a coordinator first, or for a topic that is not there."""
 
 
+@FAR_ENOUGH
 @pytest.mark.parametrize("timeout", [0, 0.001])
 @pytest.mark.parametrize("call", ASKING.values(), ids=ASKING)
 def test_what_a_broker_would_have_to_answer_times_out_and_says_what_it_waits_for(
@@ -39,6 +41,14 @@ def test_what_a_broker_would_have_to_answer_times_out_and_says_what_it_waits_for
         call(consumer, timeout)
     assert time.monotonic() - started_s < 0.5
     assert "the network thread" not in str(caught.value)
+
+
+@pytest.mark.parametrize("timeout", [0, 0.001])
+def test_a_list_of_topics_that_nobody_gives_times_out(open_consumer: OpenConsumer, timeout: float) -> None:
+    """One answer is enough for it, so with a broker to ask it may come in no time."""
+    nobody = open_consumer(bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(KafkaTimeoutError, match="still waiting for"):
+        nobody.list_topics(timeout=timeout)
 
 
 def test_offsets_that_nobody_can_know_in_no_time_are_left_out(open_consumer: OpenConsumer) -> None:
@@ -80,6 +90,7 @@ def test_polls_without_time_bring_the_records_in_the_end(
     assert [record.value for record in records] == [b"1"]
 
 
+@FAR_ENOUGH
 def test_a_commit_without_time_to_wait_is_made_all_the_same(
     topic: MakeTopic, open_consumer: OpenConsumer, group_id: str
 ) -> None:

@@ -12,8 +12,9 @@ from kwire import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tests.integration.conftest import MakeTopic, Produce, RunningKafka
+    from tests.integration.conftest import MakeTopic, Produce
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, PollUntil, Read
+    from tests.integration.kafkas import SharedKafka
 
 DEADLINE_S = 30.0
 
@@ -29,7 +30,7 @@ def tp(topic: MakeTopic) -> TopicPartition:
 
 
 @pytest.fixture
-def producer(kafka: RunningKafka, tp: TopicPartition) -> Producer:
+def producer(kafka: SharedKafka, tp: TopicPartition) -> Producer:
     """A transactional producer without a transaction."""
     made = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": tp.topic, "linger.ms": 1})
     made.init_transactions(DEADLINE_S)
@@ -118,7 +119,7 @@ def test_whoever_begins_inside_an_aborted_transaction_sees_nothing_of_it(
 
 
 def test_each_of_two_interleaved_transactions_has_its_own_end(
-    kafka: RunningKafka, tp: TopicPartition, producer: Producer, open_at: Callable[[int], BytesConsumer], read: Read
+    kafka: SharedKafka, tp: TopicPartition, producer: Producer, open_at: Callable[[int], BytesConsumer], read: Read
 ) -> None:
     other = Producer(
         {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"{tp.topic}-other", "linger.ms": 1}

@@ -12,7 +12,6 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from kafka_cluster import KafkaCluster
 
 from kwire import Consumer, TopicPartition
 from kwire.errors import KafkaTimeoutError
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from kwire import Record
     from tests.integration.consumer.conftest import BytesConsumer
+    from tests.integration.kafkas import OwnKafka, StartKafka
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ NAMES = (f"outage-{number}" for number in count())
 class Traffic:
     """Writes numbered records to one topic and knows which were acknowledged."""
 
-    def __init__(self, cluster: KafkaCluster, partitions: int, replication_factor: int) -> None:
+    def __init__(self, cluster: OwnKafka, partitions: int, replication_factor: int) -> None:
         self.topic = next(NAMES)
         self._partitions = partitions
         self._next = 0
@@ -69,7 +69,7 @@ def read_until(consumer: BytesConsumer, wanted: set[bytes]) -> list[Record[bytes
     return records
 
 
-def open_on(cluster: KafkaCluster, topic: str | None = None, group_id: str | None = None) -> BytesConsumer:
+def open_on(cluster: OwnKafka, topic: str | None = None, group_id: str | None = None) -> BytesConsumer:
     return Consumer(
         *([topic] if topic is not None else []),
         bootstrap_servers=cluster.bootstrap_servers,
@@ -83,19 +83,19 @@ def open_on(cluster: KafkaCluster, topic: str | None = None, group_id: str | Non
 
 
 @pytest.fixture(scope="module")
-def lone_broker() -> Iterator[KafkaCluster]:
-    with KafkaCluster() as cluster:
+def lone_broker(start_kafka: StartKafka) -> Iterator[OwnKafka]:
+    with start_kafka() as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
-def three_brokers() -> Iterator[KafkaCluster]:
-    with KafkaCluster(3) as cluster:
+def three_brokers(start_kafka: StartKafka) -> Iterator[OwnKafka]:
+    with start_kafka(3) as cluster:
         yield cluster
 
 
 @contextmanager
-def stopped(cluster: KafkaCluster) -> Iterator[None]:
+def stopped(cluster: OwnKafka) -> Iterator[None]:
     """Without the only broker, which comes back whatever happens meanwhile: other tests need it."""
     cluster.stop_broker(0)
     try:
@@ -105,7 +105,7 @@ def stopped(cluster: KafkaCluster) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("group_id", [None, "survives"])
-def test_the_only_broker_restarts(lone_broker: KafkaCluster, group_id: str | None) -> None:
+def test_the_only_broker_restarts(lone_broker: OwnKafka, group_id: str | None) -> None:
     """Nothing is lost and nothing comes twice; while it is away, polling is quiet and cheap."""
     traffic = Traffic(lone_broker, 2, 1)
     wanted = traffic.write(100)
@@ -132,7 +132,7 @@ def test_the_only_broker_restarts(lone_broker: KafkaCluster, group_id: str | Non
         assert consumer.assignment() == {TopicPartition(traffic.topic, number) for number in range(2)}
 
 
-def test_closing_while_the_only_broker_is_away(lone_broker: KafkaCluster) -> None:
+def test_closing_while_the_only_broker_is_away(lone_broker: OwnKafka) -> None:
     traffic = Traffic(lone_broker, 1, 1)
     wanted = traffic.write(10)
     consumer = open_on(lone_broker, traffic.topic, "closing")
@@ -145,7 +145,7 @@ def test_closing_while_the_only_broker_is_away(lone_broker: KafkaCluster) -> Non
 
 
 @pytest.mark.parametrize("fate", ["kill", "pause"])
-def test_one_of_three_brokers_dies_or_freezes(three_brokers: KafkaCluster, fate: str) -> None:
+def test_one_of_three_brokers_dies_or_freezes(three_brokers: OwnKafka, fate: str) -> None:
     """Leaders and the coordinator move; every record arrives once, in a group that keeps its member."""
     traffic = Traffic(three_brokers, 6, 3)
     wanted = traffic.write(300)
@@ -167,7 +167,7 @@ def test_one_of_three_brokers_dies_or_freezes(three_brokers: KafkaCluster, fate:
         consumer.commit_sync(timeout=30)
 
 
-HARM: dict[str, tuple[Callable[[KafkaCluster, int], None], Callable[[KafkaCluster, int], None]]] = {
-    "kill": (KafkaCluster.kill_broker, KafkaCluster.start_broker),
-    "pause": (KafkaCluster.pause_broker, KafkaCluster.resume_broker),
+HARM: dict[str, tuple[Callable[[OwnKafka, int], None], Callable[[OwnKafka, int], None]]] = {
+    "kill": (lambda kafka, broker: kafka.kill_broker(broker), lambda kafka, broker: kafka.start_broker(broker)),
+    "pause": (lambda kafka, broker: kafka.pause_broker(broker), lambda kafka, broker: kafka.resume_broker(broker)),
 }

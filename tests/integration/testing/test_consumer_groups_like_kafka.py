@@ -12,7 +12,6 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pytest
-from kafka_cluster import KafkaCluster
 
 from kwire.conformance.broker import Broker
 from kwire.conformance.client import Address
@@ -31,6 +30,7 @@ from kwire.protocol.messages.offset_commit import (
 )
 from kwire.protocol.messages.sync_group import SyncGroupRequest
 from kwire.testing import Cluster
+from kwire.testing.kafka import KafkaCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from kwire.protocol.schema import Message, Request
 
 R = TypeVar("R", bound="Message")
+pytestmark = pytest.mark.only("kafka", reason="both are compared")
+
 PARTITIONS = {"a": 5, "b": 3}
 MEMBERS = ("m1", "m2", "m3", "m4")
 INSTANCES = (None, None, "i1", "i2")

@@ -16,6 +16,7 @@ from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.testing.cluster.state import ClusterState
 
 if TYPE_CHECKING:
+    from kwire.protocol.schema import Message
     from kwire.testing.cluster.call import Call
     from tests.testing.cluster.in_memory import MemoryClient, in_trio
 else:
@@ -42,6 +43,16 @@ async def test_a_request_that_comes_byte_by_byte_is_answered(nursery: trio.Nurse
     client = MemoryClient(ClusterState(), nursery)
     for byte in client._framing.send(MetadataRequest(topics=[]), 9):
         await client.stream.send_all(bytes([byte]))
+    assert isinstance(await client.receive(), MetadataResponse)
+
+
+@in_trio
+async def test_bytes_behind_a_request_are_not_looked_at(nursery: trio.Nursery) -> None:
+    """librdkafka asks for all topics with three of them, and once lost its connection over that."""
+    client = MemoryClient(ClusterState(), nursery)
+    whole = client._framing.send(MetadataRequest(topics=None), 9)
+    length = int.from_bytes(whole[:4], "big") + 3
+    await client.stream.send_all(length.to_bytes(4, "big") + whole[4:] + bytes(3))
     assert isinstance(await client.receive(), MetadataResponse)
 
 
@@ -156,6 +167,21 @@ async def test_an_answer_may_be_made_up_or_spoilt(nursery: trio.Nursery) -> None
     cluster.control.on(MetadataRequest, times=1).corrupt(lambda payload: payload[:4] + b"spoilt")
     await client.send(MetadataRequest(topics=[]))
     assert (await client.stream.receive_some(100))[8:] == b"spoilt"
+
+
+@in_trio
+async def test_an_answer_may_be_edited_and_only_that_one(nursery: trio.Nursery) -> None:
+    cluster = ClusterState()
+
+    def forget(answer: Message) -> None:
+        assert isinstance(answer, MetadataResponse)
+        answer.brokers.clear()
+
+    rule = cluster.control.on(MetadataRequest, times=1).edit(forget)
+    client = MemoryClient(cluster, nursery)
+    assert (await client.ask(MetadataRequest(topics=[]))).brokers == []
+    assert len((await client.ask(MetadataRequest(topics=[]))).brokers) == len(cluster.brokers)
+    assert rule.fired == 1
 
 
 @in_trio

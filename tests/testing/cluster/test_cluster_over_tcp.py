@@ -55,6 +55,19 @@ def test_a_killed_broker_refuses_connections_and_comes_back_at_its_address() -> 
         assert brokers_seen(victim) == [0, 1]
 
 
+def test_a_broker_may_tell_clients_of_a_proxy_and_keeps_its_own_port() -> None:
+    with Cluster(brokers=2, advertised=[("proxy", 1), ("proxy", 2)]) as cluster:
+        assert cluster.bootstrap_servers == "proxy:1,proxy:2"
+        cluster.kill_broker(1)
+        cluster.start_broker(1)
+        for own in cluster.client_addresses:
+            with Connection(Address(*own), TIMEOUT_S) as connection:
+                brokers = connection.ask(MetadataRequest(topics=[]), 9).brokers
+            assert [(broker.host, broker.port) for broker in brokers] == [("proxy", 1), ("proxy", 2)]
+    with pytest.raises(InvalidArgumentError, match="2 addresses, not 1"):
+        Cluster(brokers=2, advertised=[("proxy", 1)])
+
+
 def test_records_and_topics_are_there_from_the_start() -> None:
     with Cluster(brokers=3, topics={"orders": 2}) as cluster:
         cluster.create_topic("payments", partitions=4)

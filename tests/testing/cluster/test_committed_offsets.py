@@ -131,6 +131,14 @@ def test_the_last_commit_counts_even_if_it_goes_back(store: OffsetStore) -> None
     assert store.of_group(GROUP) == {O0: CommittedOffset(4, 2, "why")}
 
 
+def test_whoever_wants_to_know_is_told_of_commits(store: OffsetStore) -> None:
+    told: list[tuple[str, TopicPartition, CommittedOffset]] = []
+    store.on_put = lambda *commit: told.append(commit)
+    store.put(GROUP, O0, CommittedOffset(9))
+    store.put_pending(PRODUCER, GROUP, O0, CommittedOffset(11))
+    assert told == [(GROUP, O0, CommittedOffset(9))]
+
+
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_a_transactions_positions_count_once_it_is_committed(store: OffsetStore, is_committed: bool) -> None:
     store.put(GROUP, O0, CommittedOffset(1))

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kwire.model import TopicPartition
 
 
@@ -26,12 +28,17 @@ Offsets = dict["TopicPartition", tuple[int, CommittedOffset]]
 
 
 class OffsetStore:
-    """Positions by group and partition, in the order in which they came."""
+    """Positions by group and partition, in the order in which they came.
+
+    Attributes:
+        on_put: Told of each commit, but not of those in transactions.
+    """
 
     def __init__(self) -> None:
         self._commits = 0
         self._committed: dict[str, Offsets] = {}
         self._pending: dict[int, dict[str, Offsets]] = {}
+        self.on_put: Callable[[str, TopicPartition, CommittedOffset], None] | None = None
 
     # --- writing ---------------------------------------------------------------------------------------------
 
@@ -39,6 +46,8 @@ class OffsetStore:
         """Commit."""
         self._commits += 1
         self._committed.setdefault(group_id, {})[partition] = (self._commits, position)
+        if self.on_put is not None:
+            self.on_put(group_id, partition, position)
 
     def put_pending(
         self, producer_id: int, group_id: str, partition: TopicPartition, position: CommittedOffset

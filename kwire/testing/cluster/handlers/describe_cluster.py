@@ -41,7 +41,7 @@ async def handle(request: DescribeClusterRequest, call: Call) -> DescribeCluster
                 host=broker.host,
                 port=broker.port,
                 rack=broker.rack,
-                is_fenced=not broker.is_up,
+                is_fenced=not broker.is_active,
             )
             for broker in shown
         ],

@@ -118,5 +118,5 @@ def _partition(cluster: ClusterState, partition: Partition) -> MetadataResponseP
 
 
 def offline_replicas(cluster: ClusterState, partition: Partition) -> list[int]:
-    """The replicas whose broker does not run."""
-    return [node_id for node_id in partition.replicas if not cluster.brokers[node_id].is_up]
+    """The replicas whose broker does not run, for all that the others know."""
+    return [node_id for node_id in partition.replicas if not cluster.brokers[node_id].is_active]
