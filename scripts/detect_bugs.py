@@ -136,8 +136,8 @@ BUGS: tuple[Bug, ...] = (
         name="error-taken-for-no-offset",
         story="a broker that does not lead a partition any more sends the reader to the end of it",
         file="managers/list_offsets.py",
-        old="            elif partition.error_code:\n",
-        new="            elif partition.error_code and partition.offset >= 0:\n",
+        old="        if code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:\n",
+        new="        if code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:\n",
     ),
     Bug(
         name="seek-clobbered-by-a-late-load",
@@ -263,8 +263,8 @@ BUGS: tuple[Bug, ...] = (
         name="session-never-forgets",
         story="brokers go on sending what was revoked",
         file="fetching/session.py",
-        old="            if tp not in specs or specs[tp].topic_id != self.sent[tp].topic_id\n",
-        new="            if tp in specs and specs[tp].topic_id != self.sent[tp].topic_id\n",
+        old="            if tp in self.sent and (tp not in specs or specs[tp].topic_id != self.sent[tp].topic_id)\n",
+        new="            if tp in self.sent and (tp in specs and specs[tp].topic_id != self.sent[tp].topic_id)\n",
     ),
     Bug(
         name="blocked-partition-forgotten",

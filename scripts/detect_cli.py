@@ -20,10 +20,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from detect_bugs import BUGS, Bug
 from detect_worker import WAITING_FACTOR
@@ -33,6 +35,8 @@ ROOT = Path(__file__).resolve().parent.parent
 WORKER = Path(__file__).with_name("detect_worker.py")
 WANTED_SHARE = 0.95
 NO_END = "the world does not end"
+NO_BUG = "(no bug)"
+HEADING = f"{'bug':36} {'worlds':>6} {'took':>9}  found by"
 STARTUP_SECONDS = 60.0
 
 
@@ -41,16 +45,18 @@ class Finding:
     """Args:
     rules: what was broken, in the order in which it was; none if nothing was found.
     seeds: how many were run.
+    trouble: why none was, which is no finding.
     """
 
     name: str
     rules: tuple[str, ...]
     seeds: int
     seconds: float
+    trouble: str = ""
 
     def __str__(self) -> str:
-        told = ", ".join(self.rules[:3]) or "NOT CAUGHT"
-        return f"{self.name:36} {self.seeds:5} {self.seconds:7.1f} s  {told}"
+        told = ", ".join(self.rules[:3]) or self.trouble or "NOT CAUGHT"
+        return f"{self.name:36} {self.seeds:6} {self.seconds:7.1f} s  {told}"
 
 
 def plant(bug: Bug, package: Path) -> None:
@@ -78,15 +84,15 @@ def look_for(bug: Bug | None, seeds: Sequence[int], limit_seconds: float) -> Fin
     lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     rules = tuple(str(rule) for line in lines for rule in line.get("rules", ()))
     tried = sorted({int(line["seed"]) for line in lines})
-    if not tried:
-        rules = (f"does not start: {(errors.splitlines() or [''])[-1]}",)
-    elif not rules and (len(tried) < len(seeds) or "Timeout (" in errors):
+    trouble = "" if tried else f"DOES NOT START: {(errors.splitlines() or [''])[-1]}"
+    if tried and not rules and (len(tried) < len(seeds) or "Timeout (" in errors):
         rules = (NO_END,)
     return Finding(
-        name="(no bug)" if bug is None else bug.name,
+        name=NO_BUG if bug is None else bug.name,
         rules=rules,
         seeds=len(tried),
         seconds=time.monotonic() - began,
+        trouble=trouble,
     )
 
 
@@ -117,17 +123,31 @@ def findings(
 def main(argv: Sequence[str]) -> int:
     arguments = parse(argv)
     bugs = [bug for bug in BUGS if arguments.only is None or bug.name in arguments.only]
-    caught = 0
+    found: list[Finding] = []
+    print(HEADING)
     for finding in findings([None, *bugs] if arguments.sound else bugs, arguments):
         print(finding, flush=True)
-        if finding.name == "(no bug)":
-            if finding.rules:
-                print("kwire as it is does not pass these worlds, so they say nothing of bugs")
-                return 1
-            continue
-        caught += bool(finding.rules)
-    print(f"caught {caught} of {len(bugs)}")
-    return 0 if caught >= WANTED_SHARE * len(bugs) else 1
+        if finding.name != NO_BUG:
+            found.append(finding)
+        elif finding.rules or finding.trouble:
+            print("kwire as it is does not pass these worlds, so they say nothing of bugs")
+            return 1
+    print("\n".join(summary(found)))
+    caught = sum(bool(finding.rules) for finding in found)
+    return 0 if caught >= WANTED_SHARE * len(found) else 1
+
+
+def summary(found: Sequence[Finding]) -> Iterator[str]:
+    """How many were caught, by what, after how many worlds, and which were not."""
+    caught = [finding for finding in found if finding.rules]
+    yield f"caught {len(caught)} of {len(found)}: {len(caught) / max(1, len(found)):.1%}"
+    if caught:
+        worlds = [finding.seeds for finding in caught]
+        yield f"after {median(worlds):.0f} worlds (median), {max(worlds)} at most"
+        first = Counter(finding.rules[0].split(":")[0] for finding in caught)
+        yield "by the check that came first: " + ", ".join(f"{rule} {count}" for rule, count in first.most_common())
+    if len(caught) < len(found):
+        yield "not caught: " + ", ".join(finding.name for finding in found if not finding.rules)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:

@@ -2,62 +2,51 @@
 
     scripts/simulate --seeds 1-1000 --seconds 60
     scripts/simulate --seeds 17 --story
+    scripts/simulate --seeds 7 --repeat 20 --hash
 
-Each seed is a world: a cluster in memory, members of a group that run kwire's own code, a producer, and one to five
-faults. The same seed is the same run everywhere; `--hash` prints a digest of each run's ledger, to compare. Worlds run
-in processes, one for each core.
+Each seed is a world: a cluster in memory, members of a group that run kwire's own code, a producer, and some faults.
+The same seed is the same run everywhere: `--hash` prints a digest of each run's events and of all bytes that went over
+its network, and `--repeat` runs each seed so often, in a new process each time. Worlds run in processes, one for each
+core; a process that dies, or a world that does not end, is told of like any other finding. Ctrl-C ends it, with the
+totals so far.
 
-Exit codes: 0 nothing found; 1 violations, each with a story and the command that replays it; 2 wrong usage.
+Exit codes: 0 nothing found; 1 violations, each with a story and the command that replays it, or runs of a seed that
+differ; 2 wrong usage; 130 interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
-import logging
+import json
 import os
 import sys
 import time
 import traceback
 from collections import Counter
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
-from multiprocessing import get_context
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+from simulate_totals import Report, Totals
+from simulate_workers import WORLDS_OF_A_PROCESS, Died, Workers
 
 from kwire.testing.simulation.run import Outcome, simulate
 from kwire.testing.simulation.story import story
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-MS_PER_HOUR = 3_600_000
 PROGRESS_SECONDS = 5.0
+INTERRUPTED = 130
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What a process tells of one run."""
-
-    seed: int
-    digest: str
-    simulated_ms: float
-    faults: Counter[str]
-    events: int
-    violations: tuple[str, ...]
-    story: str
-
-
-def report(seed: int, only: tuple[str, ...] | None, *, tell: bool) -> Report:
+def report(seed: int, only: tuple[str, ...] | None, *, tell: bool, digest: bool) -> Report:
     """Run one seed."""
     try:
         outcome = simulate(seed, only)
     except Exception as error:  # noqa: BLE001  a world that breaks is a finding too, and its seed has to be told
-        return broken(seed, error)
+        return broken(seed, f"the world broke: {error!r}", "".join(traceback.format_exception(error)))
     is_told = tell or bool(outcome.violations)
     return Report(
         seed=seed,
-        digest=outcome.ledger.digest(),
+        digest=outcome.digest if digest else "",
         simulated_ms=outcome.simulated_ms,
         faults=outcome.faults,
         events=len(outcome.ledger.events),
@@ -66,12 +55,10 @@ def report(seed: int, only: tuple[str, ...] | None, *, tell: bool) -> Report:
     )
 
 
-def broken(seed: int, error: Exception) -> Report:
+def broken(seed: int, what: str, trace: str = "") -> Report:
     """A world that did not come to its end."""
-    trace = "".join(traceback.format_exception(error))
-    violations = (f"the world broke: {error!r}",)
     return Report(
-        seed=seed, digest="", simulated_ms=0.0, faults=Counter(), events=0, violations=violations, story=trace
+        seed=seed, digest="", simulated_ms=0.0, faults=Counter(), events=0, violations=(what,), story=trace or what
     )
 
 
@@ -89,47 +76,53 @@ def shortened(outcome: Outcome) -> Outcome:
 
 def reports(arguments: argparse.Namespace) -> Iterator[Report]:
     """Run the seeds on all cores; reports as they come."""
-    seeds = iter(arguments.seeds)
+    is_repeated = arguments.repeat > 1
+    work = partial(report, only=arguments.only, tell=arguments.story, digest=arguments.hash or is_repeated)
+    worlds_each = 1 if is_repeated else WORLDS_OF_A_PROCESS  # strings hash differently in each process
+    with Workers(work, arguments.processes, worlds_each=worlds_each) as workers:
+        for done in workers.run(wanted(arguments)):
+            yield broken(done.seed, done.why) if isinstance(done, Died) else done
+
+
+def wanted(arguments: argparse.Namespace) -> Iterator[int]:
+    """The seeds, until time is up."""
     ends_at = time.monotonic() + arguments.seconds
-    running: set[Future[Report]] = set()
-    # What goes wrong in a world is the ledger's to tell, so the processes log nothing.
-    quietly = partial(logging.disable, logging.CRITICAL)
-    with ProcessPoolExecutor(arguments.processes, mp_context=get_context("spawn"), initializer=quietly) as pool:
-        while True:
-            while len(running) < arguments.processes and time.monotonic() < ends_at:
-                seed = next(seeds, None)
-                if seed is None:
-                    break
-                running.add(pool.submit(report, seed, arguments.only, tell=arguments.story))
-            if not running:
+    for seed in arguments.seeds:
+        for _ in range(arguments.repeat):
+            if time.monotonic() >= ends_at:
                 return
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            yield from sorted((future.result() for future in done), key=lambda each: each.seed)
+            yield seed
 
 
 def main(argv: Sequence[str]) -> int:
     arguments = parse(argv)
-    faults: Counter[str] = Counter()
-    count, failed, simulated_ms, events = 0, 0, 0.0, 0
-    began = shown = time.monotonic()
-    for each in reports(arguments):
-        count, failed = count + 1, failed + bool(each.violations)
-        simulated_ms, events = simulated_ms + each.simulated_ms, events + each.events
-        faults += each.faults
+    totals = Totals()
+    try:
+        take_all(reports(arguments), totals, arguments)
+    except KeyboardInterrupt:
+        totals.is_interrupted = True
+    print("\n".join(totals.lines()), flush=True)
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(totals.as_json(), indent=2) + "\n")
+    if totals.is_interrupted:
+        return INTERRUPTED
+    return 0 if totals.all_is_well else 1
+
+
+def take_all(found: Iterator[Report], totals: Totals, arguments: argparse.Namespace) -> None:
+    shown = time.monotonic()
+    for each in found:
+        totals.add(each)
+        if arguments.repeat > 1 and each.digest:
+            totals.note_digest(each)
         tell(each, arguments)
-        if time.monotonic() - shown > PROGRESS_SECONDS:
+        if sys.stderr.isatty() and time.monotonic() - shown > PROGRESS_SECONDS:
             shown = time.monotonic()
-            print(f"{count} worlds, {simulated_ms / MS_PER_HOUR:.1f} hours, {failed} failed", file=sys.stderr)
-    summary(faults)
-    rate = simulated_ms / 1000 / max(0.001, time.monotonic() - began)
-    hours = simulated_ms / MS_PER_HOUR
-    print(f"{count} worlds, {hours:.2f} simulated hours ({rate:.0f} times real time), {events} events")
-    print(f"{failed} failed" if failed else "nothing found")
-    return 1 if failed else 0
+            print(totals.progress(), file=sys.stderr)
 
 
 def tell(each: Report, arguments: argparse.Namespace) -> None:
-    if arguments.hash:
+    if arguments.hash and each.digest:
         print(f"seed {each.seed}: {each.digest}")
     if each.story:
         print(each.story)
@@ -140,19 +133,16 @@ def tell(each: Report, arguments: argparse.Namespace) -> None:
         sys.stdout.flush()
 
 
-def summary(faults: Counter[str]) -> None:
-    for name, times in sorted(faults.items()):
-        print(f"{times:7} {name}")
-
-
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/simulate", description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=seed_range, default=range(1, 101), metavar="A-B", help="which; 1-100")
+    parser.add_argument("--repeat", type=at_least_one, default=1, metavar="N", help="run each so often, and compare")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no new world after this long")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="one for each core")
+    parser.add_argument("--processes", type=at_least_one, default=os.cpu_count() or 1, help="one for each core")
     parser.add_argument("--only", type=lambda text: tuple(text.split(",")), help="the faults that may strike; all")
-    parser.add_argument("--hash", action="store_true", help="print a digest of each run's ledger")
+    parser.add_argument("--hash", action="store_true", help="print a digest of each run")
     parser.add_argument("--story", action="store_true", help="tell each run from beginning to end")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the totals there")
     return parser.parse_args(argv)
 
 
@@ -162,6 +152,12 @@ def seed_range(text: str) -> range:
         return range(int(first), int(last or first) + 1)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a seed nor a range such as 1-100") from None
+
+
+def at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
 
 
 if __name__ == "__main__":

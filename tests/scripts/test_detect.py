@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import detect_cli
@@ -55,7 +56,7 @@ def test_the_table_says_what_was_caught_by_what(
     assert detect_cli.main([]) == 0
     printed = capsys.readouterr().out
     assert "late" in printed
-    assert f"caught {len(BUGS)} of {len(BUGS)}" in printed
+    assert f"caught {len(BUGS)} of {len(BUGS)}: 100.0%" in printed
 
 
 def test_bugs_that_pass_make_it_fail(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,6 +65,23 @@ def test_bugs_that_pass_make_it_fail(monkeypatch: pytest.MonkeyPatch, capsys: py
     printed = capsys.readouterr().out
     assert "NOT CAUGHT" in printed
     assert "caught 0 of 1" in printed
+    assert "not caught: crc-unchecked" in printed
+
+
+def test_the_summary_says_what_the_checks_are_worth() -> None:
+    findings = [
+        replace(found("late", "lost-write", name="a"), seeds=2),
+        replace(found("late", name="b"), seeds=30),
+        replace(found("the world broke: KeyError(1)", name="c"), seeds=4),
+        found(name="d"),
+    ]
+    assert list(detect_cli.summary(findings)) == [
+        "caught 3 of 4: 75.0%",
+        "after 4 worlds (median), 30 at most",
+        "by the check that came first: late 2, the world broke 1",
+        "not caught: d",
+    ]
+    assert list(detect_cli.summary([found(name="d")])) == ["caught 0 of 1: 0.0%", "not caught: d"]
 
 
 def test_worlds_that_find_fault_with_kwire_itself_prove_nothing(
@@ -85,7 +103,7 @@ def test_a_bug_that_nobody_knows_is_refused() -> None:
         ('{"seed": 1}\n{"seed": 2}\n{"seed": 2, "rules": ["late"]}\n', "", ("late",)),
         ('{"seed": 1}\n{"seed": 2}\n', "", ()),
         ('{"seed": 1}\n', "Timeout (0:01:00)!", (detect_cli.NO_END,)),
-        ("", "Traceback\nSyntaxError: no", ("does not start: SyntaxError: no",)),
+        ("", "Traceback\nSyntaxError: no", ()),
     ],
     ids=["found", "nothing found", "no end", "no start"],
 )
@@ -98,7 +116,9 @@ def test_what_a_worker_says(
     (tmp_path / "kwire").mkdir()
     monkeypatch.setattr(detect_cli, "ROOT", tmp_path)
     monkeypatch.setattr(detect_cli, "_run", run)
-    assert detect_cli.look_for(None, (1, 2), 60.0).rules == rules
+    finding = detect_cli.look_for(None, (1, 2), 60.0)
+    assert finding.rules == rules
+    assert finding.trouble == ("" if output else "DOES NOT START: SyntaxError: no"), "which is no bug that was caught"
 
 
 @pytest.mark.slow

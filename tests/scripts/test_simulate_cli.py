@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import simulate_cli
-from simulate_cli import Report
+from simulate_totals import Report, Totals
 
 
-def a_report(seed: int, *violations: str, story: str = "") -> Report:
+def a_report(seed: int, *violations: str, story: str = "", digest: str | None = None) -> Report:
     return Report(
         seed=seed,
-        digest=f"digest{seed}",
+        digest=digest or f"digest{seed}",
         simulated_ms=3_600_000.0,
         faults=Counter({"storm": 2}),
         events=10,
@@ -59,15 +62,59 @@ def test_a_world_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> No
         raise ValueError("as it should")
 
     monkeypatch.setattr(simulate_cli, "simulate", simulate)
-    report = simulate_cli.report(7, None, tell=False)
+    report = simulate_cli.report(7, None, tell=False, digest=False)
     assert report.violations == ("the world broke: ValueError('as it should')",)
     assert "Traceback" in report.story
 
 
+def test_runs_of_a_seed_that_differ_are_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [a_report(7, digest=digest) for digest in ("a", "b", "a")]
+    monkeypatch.setattr(simulate_cli, "reports", lambda _arguments: iter(runs))
+    assert simulate_cli.main(["--seeds", "7", "--repeat", "3"]) == 1
+    assert "seed 7: not the same run each time: a (2 times), b (1 times)\n" in capsys.readouterr().out
+    monkeypatch.setattr(simulate_cli, "reports", lambda _arguments: iter(runs[:1] * 3))
+    assert simulate_cli.main(["--seeds", "7", "--repeat", "3"]) == 0
+
+
+def test_each_seed_comes_as_often_as_it_is_to_be_repeated() -> None:
+    assert list(simulate_cli.wanted(simulate_cli.parse(["--seeds", "7-8", "--repeat", "2"]))) == [7, 7, 8, 8]
+    assert list(simulate_cli.wanted(simulate_cli.parse(["--seeds", "7-8", "--seconds", "0"]))) == []
+    with pytest.raises(SystemExit):
+        simulate_cli.parse(["--repeat", "0"])
+
+
+def test_an_interrupted_run_tells_what_it_has_seen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def interrupted(_arguments: object) -> Iterator[Report]:
+        yield a_report(1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulate_cli, "reports", interrupted)
+    assert simulate_cli.main(["--json", str(tmp_path / "totals.json")]) == 130
+    assert "1 worlds, 1.00 simulated hours" in capsys.readouterr().out
+    told = json.loads((tmp_path / "totals.json").read_text())
+    assert (told["worlds"], told["is_interrupted"], told["faults"]) == (1, True, {"storm": 2})
+
+
+def test_totals_say_how_fast_it_went() -> None:
+    now = [100.0]
+    totals = Totals(now=lambda: now[0])
+    for seed in (1, 2, 3):
+        totals.add(a_report(seed))
+    now[0] += 6.0
+    assert totals.progress() == "3 worlds, 3.0 hours, 0.50 worlds/s, 0 failed"
+    assert "30 events, 6 faults, 6.0 s, 0.50 worlds a second" in list(totals.lines())
+    totals.add(a_report(4, "lost"))
+    assert totals.as_json()["failed_seeds"] == [4]
+
+
 @pytest.mark.slow
 def test_one_world_for_real() -> None:
-    report = simulate_cli.report(18, (), tell=True)
+    report = simulate_cli.report(18, (), tell=True, digest=True)
     assert report.violations == ()
     assert report.simulated_ms > 30_000
-    assert report.story.startswith("seed 18: 2 brokers")
-    assert report.digest == simulate_cli.report(18, (), tell=False).digest
+    assert report.story.startswith("seed 18: ")
+    assert report.digest == simulate_cli.report(18, (), tell=False, digest=True).digest

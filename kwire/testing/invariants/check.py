@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from kwire.testing.invariants.callbacks import callbacks_come_in_pairs
 from kwire.testing.invariants.calm import a_calm_group_is_at_rest, closing_is_quick, commits_keep_up
-from kwire.testing.invariants.commits import commits_follow_delivery
+from kwire.testing.invariants.commits import commits_are_kept, commits_follow_delivery
 from kwire.testing.invariants.delivery import nothing_is_lost, values_are_what_was_sent
 from kwire.testing.invariants.endings import calls_end_well, everybody_ends
 from kwire.testing.invariants.handover import partitions_change_hands_cleanly
@@ -25,6 +25,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     positions_are_contiguous,
     one_owner_at_a_time,
     commits_follow_delivery,
+    commits_are_kept,
     nothing_committed_comes_again,
     partitions_change_hands_cleanly,
     callbacks_come_in_pairs,

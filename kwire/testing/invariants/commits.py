@@ -1,4 +1,4 @@
-"""Commits never run ahead of what was handed out, and a member commits nothing that it never owned."""
+"""Commits never run ahead of what was handed out, a member commits nothing that it never owned, and "done" is done."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kwire.model import TopicPartition
 from kwire.testing.invariants.ledger import (
     Assigned,
     CommitArrived,
+    CommitTaken,
     Committed,
     Hidden,
     Ledger,
@@ -15,6 +16,7 @@ from kwire.testing.invariants.ledger import (
     Processed,
     Removed,
     Started,
+    Truncated,
 )
 from kwire.testing.invariants.violation import Violation
 
@@ -83,6 +85,29 @@ def commits_follow_delivery(ledger: Ledger) -> Iterator[Violation]:
             case CommitArrived() | Committed():
                 yield from _judge(event, delivered)
                 delivered.learn(event.partition, event.offset)
+            case _:
+                pass
+
+
+def commits_are_kept(ledger: Ledger) -> Iterator[Violation]:
+    """A member that is told of a commit can rely on it: the group has one of that partition that goes as far. Only
+    where the group's own view is in the ledger, and not of logs that were cut: positions in those go back."""
+    if next(ledger.of(CommitTaken), None) is None:
+        return
+    furthest: dict[TopicPartition, int] = {}
+    cut: set[TopicPartition] = set()
+    for event in ledger.events:
+        match event:
+            case CommitTaken():
+                furthest[event.partition] = max(furthest.get(event.partition, 0), event.offset)
+            case Removed():  # whoever stood in front of that is reset, and has nothing to commit meanwhile
+                furthest[event.partition] = max(furthest.get(event.partition, 0), event.before)
+            case Truncated():
+                cut.add(event.partition)
+            case Committed() if event.partition not in cut:
+                if event.offset > (kept := furthest.get(event.partition, 0)):
+                    what = f"{event.member} was told that {event.partition}@{event.offset} is committed; {kept} is"
+                    yield Violation(rule="commit-not-kept", at_ms=event.at_ms, what=what)
             case _:
                 pass
 

@@ -161,6 +161,15 @@ class CommitArrived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommitTaken:
+    """The group has a commit of one partition from now on."""
+
+    at_ms: float
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
     """What the group has committed of a partition: written before its `Assigned`, and when all is calm.
 
@@ -282,6 +291,7 @@ Event: TypeAlias = (
     | Resumed
     | Committed
     | CommitArrived
+    | CommitTaken
     | Stored
     | Raised
     | Died

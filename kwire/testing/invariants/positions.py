@@ -29,7 +29,7 @@ class _Positions:
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, Log] = {}
         self.owned: dict[tuple[str, TopicPartition], int | None] = {}
-        self.may_go_back_to: dict[tuple[str, TopicPartition], int] = {}
+        self.may_go_back_to: dict[tuple[str, TopicPartition], list[int]] = {}
         self.paused: set[tuple[str, TopicPartition]] = set()
 
     def apply(self, event: Polled) -> Iterator[Violation]:
@@ -42,9 +42,7 @@ class _Positions:
         log = self.logs.setdefault(event.partition, Log())
         position = self.owned[key]
         for offset in event.offsets:
-            if position is not None and self.may_go_back_to.get(key, position) <= offset < position:
-                del self.may_go_back_to[key]
-            elif position is not None and offset < position:
+            if position is not None and offset < position and not self.goes_back(key, offset):
                 yield _violation("nonmonotonic-poll", event, f"at {offset}, behind its position {position}")
             elif position is not None and (skipped := log.retained_between(position, offset)):
                 yield _violation("poll-skip", event, f"at {offset}, and skipped {skipped[:5]}")
@@ -69,7 +67,16 @@ class _Positions:
         old log may come before that."""
         for key in self.owned:
             if key[1] == event.partition:
-                self.may_go_back_to[key] = min(event.to, self.may_go_back_to.get(key, event.to))
+                self.may_go_back_to.setdefault(key, []).append(event.to)
+
+    def goes_back(self, key: tuple[str, TopicPartition], offset: int) -> bool:
+        """Whether a log that was cut explains that. Cuts further on do not matter any more."""
+        cuts = self.may_go_back_to.get(key, [])
+        explaining = max((cut for cut in cuts if cut <= offset), default=None)
+        if explaining is None:
+            return False
+        self.may_go_back_to[key] = [cut for cut in cuts if cut < explaining]
+        return True
 
 
 def positions_are_contiguous(ledger: Ledger) -> Iterator[Violation]:  # noqa: C901  one case for each kind of event

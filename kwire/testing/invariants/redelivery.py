@@ -40,6 +40,10 @@ class _Beginnings:
             if partition in self.stored:
                 self.exactly[key] = self.stored[partition]
 
+    def commit(self, event: Committed) -> None:
+        if event.partition not in self.truncated:
+            self.committed[event.partition] = event.offset
+
     def store(self, event: Stored) -> None:
         if event.partition not in self.truncated:
             self.stored[event.partition] = event.offset or 0
@@ -88,7 +92,7 @@ def nothing_committed_comes_again(ledger: Ledger) -> Iterator[Violation]:
     for event in ledger.events:
         match event:
             case Committed():
-                beginnings.committed[event.partition] = event.offset
+                beginnings.commit(event)
             case Stored():
                 beginnings.store(event)
             case Sent() | Removed() | Truncated():

@@ -14,6 +14,8 @@ from typing import TypeVar
 import trio
 from greenlet import getcurrent, greenlet
 
+from kwire.testing.simulation.virtual_clock import Sleeper
+
 T = TypeVar("T")
 
 
@@ -56,7 +58,7 @@ def wait_for(wait: Callable[[], Awaitable[T]]) -> T:
 
 def sleep(seconds: float) -> None:
     """What `time.sleep` is to a thread."""
-    wait_for(lambda: trio.sleep(seconds))
+    wait_for(lambda: Sleeper().sleep(trio.current_time() + seconds))
 
 
 def maybe_yield() -> None:
@@ -70,22 +72,18 @@ class GreenletWaiter:
 
     def __init__(self) -> None:
         self._is_held = False
-        self._released = trio.Event()
+        self._sleeper = Sleeper()
 
     def acquire(self, *, timeout: float = -1) -> bool:
         if not self._is_held:
             self._is_held = True
             return True
-        wait_for(lambda: self._sleep(math.inf if timeout < 0 else timeout))
+        wait_for(lambda: self._sleeper.sleep(math.inf if timeout < 0 else trio.current_time() + timeout))
         was_released, self._is_held = not self._is_held, True
         return was_released
-
-    async def _sleep(self, seconds: float) -> None:
-        with trio.move_on_after(seconds):
-            await self._released.wait()
 
     def release(self) -> None:
         if not self._is_held:
             raise RuntimeError("nobody sleeps here")
         self._is_held = False
-        self._released.set()
+        self._sleeper.wake()

@@ -6,32 +6,64 @@ A fault draws what it needs from the world's own chance, says in one line what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 import trio
 
-from kwire.model import TopicPartition
-from kwire.protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
+from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.protocol.messages.fetch import FetchRequest
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
+from kwire.protocol.messages.join_group import JoinGroupRequest
+from kwire.protocol.messages.leave_group import LeaveGroupRequest
+from kwire.protocol.messages.list_offsets import ListOffsetsRequest
+from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
+from kwire.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kwire.protocol.messages.sync_group import SyncGroupRequest
 from kwire.protocol.schema import Message, Request
-from kwire.testing.invariants.ledger import Removed, Truncated
-from kwire.testing.simulation.refusals import OFFSET_REFUSALS, REFUSALS
+from kwire.testing.invariants.ledger import Truncated
+from kwire.testing.simulation.damage import damaged
+from kwire.testing.simulation.fault_steps import (
+    again_and_again,
+    bad_weather,
+    come,
+    delete_records,
+    move_leader,
+    remove_all,
+    some_partition,
+)
+from kwire.testing.simulation.refusals import (
+    COMMITS_REFUSED,
+    FETCH_REFUSALS,
+    LOOKUPS_REFUSED,
+    POSITION_REFUSALS,
+    REFUSALS,
+)
 from kwire.testing.simulation.surroundings import Fault, Injected, Surroundings, nothing
 from kwire.testing.simulation.weather import Weather
 
 if TYPE_CHECKING:
-    from kwire.testing.cluster.call import Call
+    from kwire.protocol.messages.fetch import FetchResponse
     from kwire.testing.cluster.control import Rule
 
-# Answers that are longer have records at their end: the bit is to flip in those, which have a checksum.
-BYTES_WITH_RECORDS = 300
-MOST_MEMBERS = 8
+SHARE_DAMAGED = 0.3
+KINDS: tuple[type[Request[Message]], ...] = (
+    FetchRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    HeartbeatRequest,
+    ConsumerGroupHeartbeatRequest,
+    JoinGroupRequest,
+    SyncGroupRequest,
+    LeaveGroupRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    MetadataRequest,
+    FindCoordinatorRequest,
+)
 
 # --- brokers -------------------------------------------------------------------------------------------------
 
@@ -71,43 +103,31 @@ def rolling_bounce(world: Surroundings) -> Injected:
 
 def leader_moves(world: Surroundings) -> Injected:
     """Leaders move, again and again."""
-
-    def move() -> None:
-        partition = _partition(world)
-        found = world.cluster.partition(*partition)
-        assert found is not None
-        others = [node for node in found.isr if node != found.leader and world.cluster.brokers[node].is_up]
-        if others:
-            world.cluster.move_leader(*partition, world.rng.choice(others))
-
-    return Injected("every 0.2 to 2 s", _again_and_again(world, move))
+    return Injected("every 0.2 to 2 s", again_and_again(world, lambda: move_leader(world, some_partition(world))))
 
 
 def coordinator_moves(world: Surroundings) -> Injected:
     """The group gets another coordinator, again and again."""
-    return Injected("every 0.2 to 2 s", _again_and_again(world, lambda: world.cluster.move_coordinator(world.group)))
+    return Injected("every 0.2 to 2 s", again_and_again(world, lambda: world.cluster.move_coordinator(world.group)))
 
 
 def unclean_election(world: Surroundings) -> Injected:
-    """A replica that lacks the last records takes over."""
-    partition = _partition(world)
-    found = world.cluster.partition(*partition)
-    if found is None or len(found.replicas) < 2 or found.leader < 0:
-        return Injected("nobody to take over", nothing)
-    lose = world.rng.randint(1, 20)
-    world.cluster.elect_uncleanly(*partition, lose)
-    world.write(Truncated(at_ms=world.now_ms(), partition=partition, to=found.log.log_end_offset))
-    return Injected(f"{partition} ends at {found.log.log_end_offset}", nothing)
+    """Replicas that lack the last records take over, again and again; new records soon stand where those were."""
+
+    def cut() -> None:
+        partition = some_partition(world)
+        found = world.cluster.partition(*partition)
+        if found is not None and found.leader >= 0:
+            world.cluster.elect_uncleanly(*partition, world.rng.randint(1, 20))
+            world.write(Truncated(at_ms=world.now_ms(), partition=partition, to=found.log.log_end_offset))
+
+    return Injected("every 0.5 to 6 s", again_and_again(world, cut, pause_seconds=(0.5, 6.0)))
 
 
 def records_deleted(world: Surroundings) -> Injected:
-    """The first half of what is in a partition is deleted."""
-    partition = _partition(world)
-    found = world.cluster.partition(*partition)
-    assert found is not None
-    before = (found.log.log_start_offset + found.log.high_watermark) // 2
-    world.cluster.delete_records(*partition, before)
-    world.write(Removed(at_ms=world.now_ms(), partition=partition, before=before))
+    """Much of what is in a partition is deleted, or all of it."""
+    partition = some_partition(world)
+    before = delete_records(world, partition)
     return Injected(f"{partition} begins at {before}", nothing)
 
 
@@ -124,22 +144,22 @@ def topic_grows(world: Surroundings) -> Injected:
 
 def partition_from_one_broker(world: Surroundings) -> Injected:
     """Nothing passes between the clients and one broker; everything arrives when it is over."""
-    return _bad_weather(world, Weather(holds=True), one_broker=True)
+    return bad_weather(world, Weather(holds=True), one_broker=True)
 
 
 def partition_of_one_member(world: Surroundings) -> Injected:
     """Nothing passes between one client and any broker; everything arrives when it is over."""
-    return _bad_weather(world, Weather(holds=True), one_client=True)
+    return bad_weather(world, Weather(holds=True), one_client=True)
 
 
 def half_open(world: Surroundings) -> Injected:
     """One client's bytes to and from a broker vanish, and nobody is told."""
-    return _bad_weather(world, Weather(swallows=True), one_client=True, one_broker=True)
+    return bad_weather(world, Weather(swallows=True), one_client=True, one_broker=True)
 
 
 def refused(world: Surroundings) -> Injected:
     """All connections of a client are cut, and new ones refused."""
-    injected = _bad_weather(world, Weather(refuses=True), one_client=True)
+    injected = bad_weather(world, Weather(refuses=True), one_client=True)
     client = injected.detail.split()[0]
     world.network.cut(lambda name, _host: name == client)
     return injected
@@ -147,12 +167,12 @@ def refused(world: Surroundings) -> Injected:
 
 def slow_network(world: Surroundings) -> Injected:
     """Each chunk takes up to a second longer."""
-    return _bad_weather(world, Weather(extra_latency_ms=world.rng.choice((50.0, 300.0, 1_000.0))))
+    return bad_weather(world, Weather(extra_latency_ms=world.rng.choice((50.0, 300.0, 1_000.0))))
 
 
 def sliced_bytes(world: Surroundings) -> Injected:
     """At most seven bytes arrive at once."""
-    return _bad_weather(world, Weather(slice_bytes=world.rng.randint(1, 7)))
+    return bad_weather(world, Weather(slice_bytes=world.rng.randint(1, 7)))
 
 
 def short_lived_connections(world: Surroundings) -> Injected:
@@ -162,23 +182,22 @@ def short_lived_connections(world: Surroundings) -> Injected:
         member = world.rng.choice(world.members() or [None])
         world.network.cut(lambda client, _host: member is None or client == member.name)
 
-    return Injected("every 0.2 to 2 s", _again_and_again(world, cut))
+    return Injected("every 0.2 to 2 s", again_and_again(world, cut))
 
 
 # --- answers -------------------------------------------------------------------------------------------------
 
 
 def damaged_batches(world: Surroundings) -> Injected:
-    """A bit flips in the records of fetches: their checksum says so."""
+    """Batches are damaged in fetches: a bit flips, and the checksum says so; or the contents cannot be."""
 
-    def flip(payload: bytes) -> bytes:
-        if len(payload) < BYTES_WITH_RECORDS:
-            return payload
-        index = len(payload) - world.rng.randint(12, 40)
-        return payload[:index] + bytes([payload[index] ^ (1 << world.rng.randrange(8))]) + payload[index + 1 :]
+    def damage(answer: Message) -> None:
+        for topic in cast("FetchResponse", answer).responses:
+            for found in topic.partitions:
+                if found.records and world.rng.random() < SHARE_DAMAGED:
+                    found.records = damaged(bytes(found.records), world.rng)
 
-    rule = world.cluster.control.on(FetchRequest, where=lambda _request, _call: world.rng.random() < 0.3).corrupt(flip)
-    return Injected("fetches", rule.remove)
+    return Injected("fetches", world.cluster.control.on(FetchRequest).edit(damage).remove)
 
 
 def lost_answers(world: Surroundings) -> Injected:
@@ -203,30 +222,50 @@ def cut_answers(world: Surroundings) -> Injected:
 
 
 def refused_requests(world: Surroundings) -> Injected:
-    """Some requests of a kind are answered with an error that has nothing to do with them."""
-    kind, answer, codes = world.rng.choice(REFUSALS)
-    code = world.rng.choice(codes)
-    rule = world.cluster.control.on(kind, where=lambda _request, _call: world.rng.random() < 0.5).answer(answer(code))
-    return Injected(f"{kind.__name__}: {code.name}", rule.remove)
+    """Some requests of a few kinds, or parts of them, are answered with errors that have nothing to do with them."""
+    refusals = world.rng.sample(REFUSALS, 3)
+    rules = [refusal.begin(world.cluster.control, world.rng, share=0.5) for refusal in refusals]
+    return Injected(", ".join(refusal.request.__name__ for refusal in refusals), lambda: remove_all(rules))
+
+
+def refused_fetches(world: Surroundings) -> Injected:
+    """Many fetches are answered with errors of one sort: about sessions, about leaders, or about the records."""
+    rule = world.rng.choice(FETCH_REFUSALS).begin(world.cluster.control, world.rng, share=0.5)
+    return Injected("all brokers", rule.remove)
 
 
 def refused_offsets(world: Surroundings) -> Injected:
     """Many commits and look-ups of offsets are answered with an error that has nothing to do with them, while one
     member more comes, so that there is something to look up."""
-    drawn = [(kind, answer(world.rng.choice(codes))) for kind, answer, codes in OFFSET_REFUSALS]
+    lookups = LOOKUPS_REFUSED if world.rng.random() < 0.5 else POSITION_REFUSALS[0]
+    rules = [each.begin(world.cluster.control, world.rng, share=0.6) for each in (COMMITS_REFUSED, lookups)]
+    come(world)
+    return Injected("commits and look-ups", lambda: remove_all(rules))
 
-    def some(_request: Request[Message], _call: Call) -> bool:
-        return world.rng.random() < 0.6
 
-    rules = [world.cluster.control.on(kind, where=some).answer(answer) for kind, answer in drawn]
+def refused_positions(world: Surroundings) -> Injected:
+    """Brokers will not say where to go on, while members have reason to ask: leaders move, records are deleted in front
+    of readers, members come and leave."""
+    rules = [each.begin(world.cluster.control, world.rng, share=0.7) for each in POSITION_REFUSALS]
+
+    def stir() -> None:
+        partition, choice = some_partition(world), world.rng.random()
+        if choice < 0.4:
+            move_leader(world, partition)
+        elif choice < 0.7:
+            delete_records(world, partition)
+        elif choice < 0.9 or len(world.members()) < 2:
+            come(world)
+        else:
+            world.rng.choice(world.members()).leave()
+
+    stop = again_and_again(world, stir)
 
     def heal() -> None:
-        for rule in rules:
-            rule.remove()
+        stop()
+        remove_all(rules)
 
-    if len(world.members()) < MOST_MEMBERS:
-        world.start_member()
-    return Injected("commits and look-ups", heal)
+    return Injected("look-ups, listings and epochs", heal)
 
 
 def throttled(world: Surroundings) -> Injected:
@@ -246,7 +285,7 @@ def member_kill(world: Surroundings) -> Injected:
         return Injected("nobody", nothing)
     member = world.rng.choice(members)
     world.kill_member(member)
-    return Injected(member.name, lambda: _start(world))
+    return Injected(member.name, lambda: come(world))
 
 
 def member_freeze(world: Surroundings) -> Injected:
@@ -266,14 +305,13 @@ def storm(world: Surroundings) -> Injected:
         members = world.members()
         choice = world.rng.random()
         if choice < 0.5 or len(members) < 2:
-            if len(members) < MOST_MEMBERS:
-                world.start_member()
+            come(world)
         elif choice < 0.8:
             world.rng.choice(members).leave()
         else:
             world.kill_member(world.rng.choice(members))
 
-    return Injected("every 0.2 to 2 s", _again_and_again(world, change))
+    return Injected("every 0.2 to 2 s", again_and_again(world, change))
 
 
 def wall_clock_steps(world: Surroundings) -> Injected:
@@ -309,7 +347,9 @@ FAULTS: Mapping[str, Fault] = {
         late_answers,
         cut_answers,
         refused_requests,
+        refused_fetches,
         refused_offsets,
+        refused_positions,
         throttled,
         member_kill,
         member_freeze,
@@ -318,47 +358,6 @@ FAULTS: Mapping[str, Fault] = {
     )
 }
 
-# --- what they share -----------------------------------------------------------------------------------------
-
-
-def _partition(world: Surroundings) -> TopicPartition:
-    name = world.rng.choice(list(world.cluster.topics))
-    return TopicPartition(name, world.rng.randrange(len(world.cluster.topics[name].partitions)))
-
 
 def _kind(world: Surroundings) -> type[Request[Message]]:
-    return world.rng.choice(
-        (FetchRequest, OffsetCommitRequest, OffsetFetchRequest, HeartbeatRequest, ConsumerGroupHeartbeatRequest)
-    )
-
-
-def _start(world: Surroundings) -> None:
-    world.start_member()
-
-
-def _bad_weather(
-    world: Surroundings, weather: Weather, *, one_client: bool = False, one_broker: bool = False
-) -> Injected:
-    members = world.members()
-    client = world.rng.choice(members).name if one_client and members else None
-    broker = world.cluster.brokers[world.rng.choice(list(world.cluster.brokers))].host if one_broker else None
-
-    def between(a_client: str, a_host: str) -> bool:
-        return client in (None, a_client) and broker in (None, a_host)
-
-    clear_up = world.network.trouble(between, weather)
-    return Injected(f"{client or 'all clients'} and {broker or 'all brokers'}", clear_up)
-
-
-def _again_and_again(world: Surroundings, action: Callable[[], None]) -> Callable[[], None]:
-    """Do it every now and then, until the function that is answered is called."""
-    scope = trio.CancelScope()
-
-    async def repeat() -> None:
-        with scope:
-            while True:
-                action()
-                await trio.sleep(world.rng.uniform(0.2, 2.0))
-
-    world.start_soon(repeat)
-    return scope.cancel
+    return world.rng.choice(KINDS)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 # for again.
 CUTS_LOGS = "unclean-election"
 NEEDS_METADATA = "topic-grows"
+# What is damaged shall have something sound in front of it and behind it, in one answer.
+NEEDS_BATCHES = "damaged-batches"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,7 @@ class Habits:
     seeks: how often a member seeks after a poll, as a share.
     seeks_when_assigned: the same inside the callback, for each partition.
     pauses: how often a member pauses or resumes a partition after a poll.
+    bursts: the share of batches that come with several more behind them at once.
     """
 
     read_committed: bool = False
@@ -30,6 +33,7 @@ class Habits:
     seeks: float = 0.0
     seeks_when_assigned: float = 0.0
     pauses: float = 0.0
+    bursts: float = 0.0
     fetch_buffer_bytes: int = 64 * 1024 * 1024
     max_partition_fetch_bytes: int = 1024 * 1024
     metadata_max_age_ms: int = 10_000
@@ -52,6 +56,7 @@ def draw_habits(seed: int, faults: Collection[str]) -> Habits:
         seeks=rng.choice((0.0, 0.02)),
         seeks_when_assigned=rng.choice((0.0, 0.5)),
         pauses=rng.choice((0.0, 0.1)),
+        bursts=rng.choice((0.0, 0.2)),
         fetch_buffer_bytes=rng.choice((64 * 1024 * 1024, 3_000)),
         max_partition_fetch_bytes=rng.choice((1024 * 1024, 300)),
         metadata_max_age_ms=rng.choice((10_000, 300_000)),
@@ -62,4 +67,6 @@ def draw_habits(seed: int, faults: Collection[str]) -> Habits:
 def _fitting(habits: Habits, faults: Collection[str]) -> Habits:
     if CUTS_LOGS in faults:
         habits = replace(habits, transactions=0.0, seeks=0.0, seeks_when_assigned=0.0)
+    if NEEDS_BATCHES in faults:
+        habits = replace(habits, bursts=0.3, max_partition_fetch_bytes=1024 * 1024)
     return replace(habits, metadata_max_age_ms=10_000) if NEEDS_METADATA in faults else habits

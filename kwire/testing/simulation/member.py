@@ -38,6 +38,9 @@ from kwire.testing.simulation.whims import Whims
 
 CLOSE_TIMEOUT_MS = 5_000.0
 COMMIT_TIMEOUT_SECONDS = 5.0
+HURRIED_MS = 1.0
+# Records end a poll at once: in calm, shorter ones would only cost time.
+HURRIED_POLL_SECONDS = 0.5
 
 
 class Member(RebalanceListener):
@@ -60,7 +63,7 @@ class Member(RebalanceListener):
         self.process = process
         self.is_leaving = False
         self.is_hurried = False
-        """Process at once, whatever the scenario says: the run is to be drained."""
+        """Process fast, whatever the scenario says: the run is to be drained."""
         self._scenario = scenario
         self._to_ledger = write
         self._bootstrap = bootstrap
@@ -138,14 +141,16 @@ class Member(RebalanceListener):
 
     def _poll_once(self, consumer: Consumer[bytes, bytes]) -> None:
         try:
-            records = consumer.poll(self._scenario.poll_seconds)
+            records = consumer.poll(self._poll_seconds())
         except KafkaError as error:
             self._raised("poll", error)
             sleep(0.1)
             return
         self._note(records)
         if records:
-            sleep(self._rng.uniform(0.0, 1.0 if self.is_hurried else self._scenario.processing_ms) / 1000.0)
+            # Who is hurried needs some time for each record, too: else nothing would ever pile up in its buffer.
+            most_ms = len(records) * HURRIED_MS if self.is_hurried else self._scenario.processing_ms
+            sleep(self._rng.uniform(0.0, most_ms) / 1000.0)
             self._write(Processed(at_ms=self._now_ms(), member=self.name))
         if self._scenario.committing != "auto" and self._rng.random() < 0.3:
             self._commit(consumer)
@@ -153,6 +158,10 @@ class Member(RebalanceListener):
             self._whims.calm_down(consumer)
         else:
             self._whims.after_poll(consumer)
+
+    def _poll_seconds(self) -> float:
+        wanted = self._scenario.poll_seconds
+        return max(wanted, HURRIED_POLL_SECONDS) if self.is_hurried else wanted
 
     def _note(self, records: Records[bytes, bytes]) -> None:
         rows: dict[TopicPartition, tuple[list[int], list[str]]] = {}

@@ -20,7 +20,8 @@ from kwire.testing.simulation.scenario import Scenario
 
 # Far from the ids that the cluster gives out.
 FIRST_PRODUCER_ID = 1_000_000
-BACKLOG_BATCHES = 20
+BACKLOG_BATCHES = 60
+MOST_IN_BURST = 6
 # What a transaction takes between two of its batches, at most.
 PAUSE_SECONDS = 0.3
 
@@ -55,6 +56,8 @@ class Producer:
                     transactions.start_soon(self._transact, at, batch)
                 else:
                     self.send(at, batch)
+                    if self._rng.random() < self._habits.bursts:
+                        self._send_batches(at, self._rng.randint(2, MOST_IN_BURST), batch)
 
     def send_everywhere(self, count: int) -> None:
         """So many records to each partition there is."""
@@ -64,8 +67,11 @@ class Producer:
 
     def send_backlog(self, at: TopicPartition) -> None:
         """More than a small buffer holds, in small batches."""
-        for _ in range(BACKLOG_BATCHES):
-            self.send(at, 5)
+        self._send_batches(at, BACKLOG_BATCHES, 5)
+
+    def _send_batches(self, at: TopicPartition, batches: int, count: int) -> None:
+        for _ in range(batches):
+            self.send(at, count)
 
     def send(self, at: TopicPartition, count: int) -> None:
         """One batch, if the partition has a leader: if not, a producer's send would fail, and nothing is promised."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass
+from hashlib import sha256
 
 from kwire.testing.invariants.check import check
 from kwire.testing.invariants.ledger import FaultBegan, Ledger
@@ -16,16 +17,26 @@ from kwire.testing.simulation.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One run. Its ledger, and so the digest of that, is the same whenever and wherever the seed is run."""
+    """One run: the same whenever and wherever the seed is run.
+
+    Args:
+        checksum: over all bytes that went over the network, in order.
+    """
 
     scenario: Scenario
     ledger: Ledger
+    checksum: int
     violations: tuple[Violation, ...]
     took_seconds: float
 
     @property
     def simulated_ms(self) -> float:
         return self.ledger.events[-1].at_ms if self.ledger.events else 0.0
+
+    @property
+    def digest(self) -> str:
+        """Of the ledger, and of every byte on the wire: it tells runs apart that differ in anything but memory."""
+        return sha256(f"{self.ledger.digest()} {self.checksum:08x}".encode()).hexdigest()
 
     @property
     def faults(self) -> Counter[str]:
@@ -49,4 +60,10 @@ def simulate(seed: int, only: tuple[str, ...] | None = None) -> Outcome:
 
     ledger = run_deterministically(seed, live)
     violations = (*check(ledger), *world[0].own_violations())
-    return Outcome(scenario=scenario, ledger=ledger, violations=violations, took_seconds=time.perf_counter() - began)
+    return Outcome(
+        scenario=scenario,
+        ledger=ledger,
+        checksum=world[0].network.checksum,
+        violations=violations,
+        took_seconds=time.perf_counter() - began,
+    )

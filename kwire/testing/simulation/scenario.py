@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
+from kwire.testing.cluster.releases import LATEST, RELEASES
 from kwire.testing.simulation.faults import FAULTS
 from kwire.testing.simulation.habits import Habits, draw_habits
 
@@ -17,6 +18,11 @@ SESSION_TIMEOUT_MS = 10_000
 HEARTBEAT_INTERVAL_MS = 1_000
 # Shorter than the defaults, so that a world sees many of each in its few minutes.
 REQUEST_TIMEOUT_MS = 8_000
+SLOWLY_AGING_MS = 60_000
+# With one broker there is nothing to move, and nobody to take over.
+NEEDS_BROKERS = frozenset(
+    {"leader-moves", "coordinator-moves", "unclean-election", "refused-positions", "partition-from-one-broker"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +39,8 @@ class Scenario:
     """Args:
     topics: partitions of each topic; their names are made of their numbers.
     busy_ms: when sending ends and the last fault is healed.
+    release: the brokers' release of Apache Kafka.
+    grows_at_end: whether the last thing to happen is a topic that grows, and not a member that joins.
     """
 
     seed: int
@@ -48,6 +56,8 @@ class Scenario:
     records_per_second: float
     busy_ms: float
     strikes: tuple[Strike, ...]
+    release: str = LATEST.name
+    grows_at_end: bool = False
     habits: Habits = field(default_factory=Habits)
 
     @property
@@ -63,10 +73,11 @@ def draw(seed: int, only: tuple[str, ...] | None = None) -> Scenario:
     """
     rng = random.Random(f"scenario {seed}")
     busy_ms = rng.uniform(30_000.0, 90_000.0)
+    theme = tuple(FAULTS)[seed % len(FAULTS)]  # so each fault strikes in so many seeds in a row
     protocol: GroupProtocol = rng.choice(("classic", "consumer"))
     scenario = Scenario(
         seed=seed,
-        brokers=rng.choice((1, 2, 3, 3)),
+        brokers=max(rng.choice((1, 2, 3, 3)), 2 if theme in NEEDS_BROKERS else 1),
         topics=tuple(rng.randint(1, 4) for _ in range(rng.choice((1, 1, 2)))),
         members=rng.randint(1, 4),
         protocol=protocol,
@@ -77,22 +88,25 @@ def draw(seed: int, only: tuple[str, ...] | None = None) -> Scenario:
         max_poll_records=rng.choice((1, 10, 500)),
         records_per_second=rng.choice((5.0, 20.0, 60.0)),
         busy_ms=busy_ms,
-        strikes=_draw_strikes(rng, busy_ms),
+        release=rng.choice((LATEST.name, LATEST.name, *RELEASES)) if protocol == "classic" else LATEST.name,
+        strikes=_draw_strikes(rng, theme, busy_ms),
     )
     habits = draw_habits(seed, {strike.fault for strike in scenario.strikes})
-    scenario = replace(scenario, habits=habits)
+    grows = habits.metadata_max_age_ms < SLOWLY_AGING_MS and rng.random() < 0.3  # it shows when metadata is asked for
+    scenario = replace(scenario, habits=habits, grows_at_end=grows)
     return scenario if only is None else _with_only(scenario, only)
 
 
-def _draw_strikes(rng: random.Random, busy_ms: float) -> tuple[Strike, ...]:
-    strikes = []
+def _draw_strikes(rng: random.Random, theme: str, busy_ms: float) -> tuple[Strike, ...]:
+    """Twice what this world is about, and whatever else comes."""
     kinds = tuple(FAULTS)
     if rng.random() < 0.5:  # a few kinds, again and again: what goes wrong only together has to come together
-        kinds = tuple(rng.sample(kinds, 3))
-    for _ in range(rng.randint(1, 7)):
-        begins_ms = rng.uniform(2_000.0, busy_ms - 1_000.0)
+        kinds = (theme, *rng.sample(kinds, 2))
+    faults = [theme, theme, *rng.choices(kinds, k=rng.choice((0, 1, 3, 6, 10)))]
+    strikes = []
+    for fault in faults:
+        begins_ms = rng.uniform(1_000.0, busy_ms - 1_000.0)
         lasts_ms = rng.choice((500.0, 3_000.0, 12_000.0, 25_000.0)) * rng.uniform(0.5, 1.5)
-        fault = rng.choice(kinds)
         strikes.append(Strike(fault=fault, begins_ms=begins_ms, ends_ms=min(busy_ms, begins_ms + lasts_ms)))
     return tuple(sorted(strikes, key=lambda strike: strike.begins_ms))
 

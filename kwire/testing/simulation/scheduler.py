@@ -16,11 +16,11 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 import trio
-import trio.testing
 
 from kwire import clock
 from kwire.testing.cluster.state import EPOCH_MS
 from kwire.testing.simulation.blocking import maybe_yield
+from kwire.testing.simulation.virtual_clock import VirtualClock
 
 T = TypeVar("T")
 
@@ -28,8 +28,10 @@ T = TypeVar("T")
 BOOTED_SECONDS_AGO: Final = 10_000.0
 # So often may the clock be read before it moves: a loop that turns without waiting for anything reads it for ever.
 READS_WITHOUT_PROGRESS: Final = 50_000
-# How often an application thread that reads the clock is overtaken by the others, as the operating system might do.
+# How often an application thread that reads the clock is overtaken by the others, as the operating system might do:
+# when some of them are ready, and when none seems to be (whoever is to run in this turn of trio's is not counted).
 SHARE_PREEMPTED: Final = 0.2
+SHARE_PREEMPTED_FOR_NOTHING: Final = 0.03
 
 
 class StandstillError(Exception):
@@ -37,11 +39,10 @@ class StandstillError(Exception):
 
 
 class VirtualTime:
-    """A trio clock that jumps to the next deadline when all tasks are waiting, and the `clock.Source` of a world."""
+    """The clock of a trio run, which jumps when all tasks are waiting, and the `clock.Source` of a world."""
 
     def __init__(self, rng: random.Random) -> None:
-        self.trio_clock = trio.testing.MockClock(autojump_threshold=0)
-        self.trio_clock.jump(BOOTED_SECONDS_AGO)
+        self.trio_clock = VirtualClock(BOOTED_SECONDS_AGO)
         self.wall_clock_step_ms = 0
         self.allowed_reads = READS_WITHOUT_PROGRESS
         self._rng = rng
@@ -50,7 +51,7 @@ class VirtualTime:
 
     def now_ms(self) -> float:
         """Since the world began."""
-        return (self.trio_clock.current_time() - BOOTED_SECONDS_AGO) * 1000.0
+        return (self.trio_clock.now - BOOTED_SECONDS_AGO) * 1000.0
 
     def source(self) -> clock.Source:
         return clock.Source(
@@ -61,9 +62,10 @@ class VirtualTime:
         )
 
     def _monotonic_seconds(self) -> float:
-        if self._rng.random() < SHARE_PREEMPTED:
+        chance = self._rng.random()
+        if chance < SHARE_PREEMPTED and (chance < SHARE_PREEMPTED_FOR_NOTHING or _others_are_ready()):
             maybe_yield()
-        now = self.trio_clock.current_time()
+        now = self.trio_clock.now
         self._reads = self._reads + 1 if now == self._read_at else 0
         self._read_at = now
         if self._reads > self.allowed_reads:
@@ -73,6 +75,11 @@ class VirtualTime:
 
     def _wall_clock_ns(self) -> int:
         return (EPOCH_MS + int(self.now_ms()) + self.wall_clock_step_ms) * 1_000_000
+
+
+def _others_are_ready() -> bool:
+    context = trio._core._run.GLOBAL_RUN_CONTEXT  # `current_statistics` knows as well, and counts a lot beside
+    return bool(context.runner.runq)
 
 
 def run_deterministically(seed: int, main: Callable[[VirtualTime], Awaitable[T]]) -> T:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -26,10 +26,7 @@ import trio
 from kwire.consumer.host import host_with
 from kwire.consumer.sync import Consumer
 from kwire.model import Record
-from kwire.protocol.compiler import decode_message, decode_prefix, encode_message
-from kwire.protocol.messages.headers import ResponseHeader
 from kwire.protocol.schema import Message, Request
-from kwire.testing.cluster import connection
 from kwire.testing.cluster.batches import build_batch
 from kwire.testing.cluster.call import Call
 from kwire.testing.cluster.control import Rule
@@ -38,9 +35,10 @@ from kwire.testing.cluster.settings import BrokerSettings
 from kwire.testing.cluster.state import EPOCH_MS, ClusterState
 from kwire.testing.simulation.blocking import run_blocking, sleep, wait_for
 from kwire.testing.simulation.host import Process, Processes
+from kwire.testing.simulation.listening import Serve, listener_at
 from kwire.testing.simulation.scheduler import BOOTED_SECONDS_AGO, VirtualTime, run_deterministically
 from kwire.testing.simulation.tampering import DiallingTransport, TamperedStream
-from kwire.testing.simulation.transport import BrokerStream, ClientTransport, Network
+from kwire.testing.simulation.transport import ClientTransport, Network
 
 R = TypeVar("R", bound=Message)
 BytesConsumer: TypeAlias = Consumer[bytes, bytes]
@@ -228,20 +226,7 @@ class Script:
         where: Callable[[Request[R], Call], bool] | None = None,
     ) -> Rule:
         """Let brokers do what they are asked, and answer with what `change` makes of their answer."""
-        versions: list[int] = []
-
-        def matches(message: Request[R], call: Call) -> bool:
-            versions.append(call.version)
-            return where is None or where(message, call)
-
-        def edited(payload: bytes) -> bytes:
-            kind, version = request.response_type, versions[-1]
-            _, length = decode_prefix(ResponseHeader, kind.header_version(version), payload)
-            answer = decode_message(kind, version, payload[length:])
-            change(answer)  # type: ignore[arg-type]  # it is what such a request is answered with
-            return payload[:length] + encode_message(answer, version)
-
-        return self.cluster.control.on(request, times=times, where=matches).corrupt(edited)
+        return self.cluster.control.on(request, times=times, where=where).edit(change)  # type: ignore[arg-type]  # it is what such a request is answered with
 
     # --- the beginning and the end --------------------------------------------------------------------------
 
@@ -304,16 +289,8 @@ class Script:
     def _on_death(self, process: Process, error: BaseException) -> None:
         self._problems.append(f"the network side of {process.name} died: {_told(error)}")
 
-    def _accept(self, host: str, port: int) -> Callable[[BrokerStream, str], Awaitable[None]] | None:
-        address = self.aliases.get(host, host), port
-        found = [each for each in self.cluster.brokers.values() if (each.host, each.port) == address and each.is_up]
-        if not found:
-            return None
-
-        async def serve(stream: BrokerStream, client: str) -> None:
-            await connection.serve(TamperedStream(self, stream), found[0], self.cluster, client_host=client)
-
-        return serve
+    def _accept(self, host: str, port: int) -> Serve | None:
+        return listener_at(self.cluster, self.aliases.get(host, host), port, partial(TamperedStream, self))
 
 
 def play(

@@ -5,37 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kwire.model import TopicPartition
-from kwire.testing.invariants.ledger import (
-    Assigned,
-    Calm,
-    Closed,
-    Closing,
-    CommitArrived,
-    Committed,
-    Died,
-    Ended,
-    Event,
-    FaultBegan,
-    FaultEnded,
-    Frozen,
-    Hidden,
-    Killed,
-    Lost,
-    Paused,
-    Polled,
-    Processed,
-    Quiet,
-    Raised,
-    Removed,
-    Resumed,
-    Revoked,
-    Sent,
-    Sought,
-    Started,
-    Stored,
-    Thawed,
-    Truncated,
-)
+from kwire.testing.invariants.ledger import Event, Polled
+from kwire.testing.invariants.words import words
 from kwire.testing.simulation.run import Outcome
 
 LINES = 150
@@ -54,7 +25,7 @@ def _scenario(outcome: Outcome) -> list[str]:
     scenario = outcome.scenario
     how = f"classic protocol, {'/'.join(scenario.assignors)}" if scenario.protocol == "classic" else "consumer protocol"
     return [
-        f"seed {scenario.seed}: {scenario.brokers} brokers, topics of {scenario.topics} partitions",
+        f"seed {scenario.seed}: {scenario.brokers} brokers ({scenario.release}), {scenario.topics} partitions",
         f"  {scenario.members} members, {how}, commits {scenario.committing}, processing {scenario.processing_ms} ms",
         f"  {scenario.records_per_second:.0f} records/s for {scenario.busy_ms / 1000:.0f} s, {scenario.habits}",
     ]
@@ -81,47 +52,14 @@ def _told(events: list[Event]) -> Iterator[str]:
                 yield _poll(first, end)
                 first = event
             polls[key] = first, event.offsets[-1] + 1
-        elif (words := _words(event)) is not None:
+        elif (told := words(event)) is not None:
             yield from (_poll(first, end) for first, end in polls.values())
             polls.clear()
-            if words != last:
-                yield f"  {event.at_ms / 1000:9.3f}  {words}"
-            last = words
+            if told != last:
+                yield f"  {event.at_ms / 1000:9.3f}  {told}"
+            last = told
     yield from (_poll(first, end) for first, end in polls.values())
 
 
 def _poll(first: Polled, end: int) -> str:
     return f"  {first.at_ms / 1000:9.3f}  {first.member} polled {first.partition} {first.offsets[0]}-{end - 1}"
-
-
-def _words(event: Event) -> str | None:  # noqa: C901  one case for each kind of event
-    match event:
-        case Sent() | Hidden() | Polled() | Processed() | Committed() | CommitArrived() | Stored() | Ended():
-            return None
-        case Started():
-            return f"{event.member} starts"
-        case Assigned() | Revoked() | Lost():
-            what = type(event).__name__.lower()
-            return f"{event.member} {what} {', '.join(map(str, event.partitions)) or 'nothing'}"
-        case Raised():
-            return f"{event.member} {event.call} raised {event.error}: {event.message}"
-        case Died():
-            return f"{event.member} DIED of {event.error}"
-        case Closed():
-            return f"{event.member} closed in {event.took_ms:.0f} ms"
-        case Killed() | Frozen() | Thawed():
-            return f"{event.member} {type(event).__name__.lower()}"
-        case FaultBegan():
-            return f"FAULT {event.fault}: {event.detail}"
-        case FaultEnded():
-            return f"HEALED {event.fault}"
-        case Removed():
-            return f"{event.partition} begins at {event.before}"
-        case Truncated():
-            return f"{event.partition} truncated to {event.to}"
-        case Paused() | Resumed():
-            return f"{event.member} {type(event).__name__.lower()} {event.partition}"
-        case Sought():
-            return f"{event.member} sought {event.partition} to {event.offset}"
-        case Quiet() | Calm() | Closing():
-            return type(event).__name__.upper()

@@ -10,11 +10,13 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from typing import NamedTuple
+from zlib import crc32
 
 import trio
 
 from kwire.network.transport import ByteStream
+from kwire.testing.simulation.virtual_clock import Sleeper
 from kwire.testing.simulation.weather import CALM, Weather
 
 # What two machines of one rack take for a segment, in ms.
@@ -22,8 +24,7 @@ LATENCY_MS = (0.05, 0.5)
 SHARE_SENT_AT_ONCE = 0.9
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     arrives_at: float
     data: bytes
 
@@ -36,7 +37,7 @@ class Pipe:
         self._client = client
         self._host = host
         self._chunks: deque[Chunk] = deque()
-        self._changed = trio.Event()
+        self._reader = Sleeper()
         self._last_arrival = 0.0
         self.is_ended = False
         self.is_broken = False
@@ -49,28 +50,26 @@ class Pipe:
             self.has_swallowed = True
             return
         data = self._network.damaged(data, weather)
+        self._network.note(data)
         at = trio.current_time() + self._network.latency(weather)
         self._last_arrival = max(self._last_arrival, at)
         self._chunks.append(Chunk(self._last_arrival, data))
-        self._wake()
+        if len(self._chunks) == 1 and not weather.holds:
+            self._reader.call_at(self._last_arrival)
 
     def end(self) -> None:
         """No more will come; what is under way arrives."""
         self.is_ended = True
-        self._wake()
+        self._reader.wake()
 
     def reset(self) -> None:
         self.is_broken = True
         self._chunks.clear()
-        self._wake()
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()
+        self._reader.wake()
 
     def look_again(self) -> None:
         """The weather has changed."""
-        self._wake()
+        self._reader.wake()
 
     async def take(self, max_bytes: int) -> bytes:
         """Some bytes; none at the end.
@@ -83,20 +82,15 @@ class Pipe:
                 raise ConnectionResetError("connection reset by peer")
             weather = self._network.weather(self._client, self._host)
             if weather.holds:
-                await self._changed.wait()
+                await self._reader.sleep()
             elif self._chunks and self._chunks[0].arrives_at <= trio.current_time():
                 return self._pop(min(max_bytes, weather.slice_bytes or max_bytes))
             elif self._chunks:
-                await self._wait_until(self._chunks[0].arrives_at)
+                await self._reader.sleep(self._chunks[0].arrives_at)
             elif self.is_ended and not weather.swallows:
                 return b""
             else:
-                await self._changed.wait()
-
-    async def _wait_until(self, at: float) -> None:
-        changed = self._changed
-        with trio.move_on_at(at):
-            await changed.wait()
+                await self._reader.sleep()
 
     def _pop(self, max_bytes: int) -> bytes:
         chunk = self._chunks[0]
@@ -176,7 +170,7 @@ class BrokerStream(trio.abc.Stream):
             raise trio.BrokenResourceError from error
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        await trio.lowlevel.checkpoint()
+        """No checkpoint, as trio would have it: who sends reads next, and waits there."""
         if self._link.to_client.is_broken:
             raise trio.BrokenResourceError
         self._link.to_client.put(bytes(data))
@@ -209,6 +203,8 @@ class Network:
         self._links: list[Link] = []
         self._troubles: list[tuple[Callable[[str, str], bool], Weather]] = []
         self.connections_made = 0
+        self.checksum = 0
+        """Over all bytes that were ever sent, in order."""
         self.frames_sent: Counter[str] = Counter()
         """How often each client has sent something."""
 
@@ -248,6 +244,10 @@ class Network:
             return data
         index = self._rng.randrange(len(data))
         return data[:index] + bytes([data[index] ^ (1 << self._rng.randrange(8))]) + data[index + 1 :]
+
+    def note(self, data: bytes) -> None:
+        """Something is sent."""
+        self.checksum = crc32(data, self.checksum)
 
     def cut(self, between: Callable[[str, str], bool]) -> int:
         """Reset open connections; how many there were."""

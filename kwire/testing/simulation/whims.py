@@ -104,11 +104,11 @@ class Whims:
         consumer.resume((partition,))
 
     def _seek_back(self, consumer: RebalanceConsumer) -> None:
-        partitions = [tp for tp in sorted(consumer.assignment()) if tp in self._reached]
+        partitions = sorted(consumer.assignment())
         if not partitions:
             return
         partition = self._rng.choice(partitions)
-        reached = self._reached[partition]
+        reached = self._reached.get(partition, 0)  # 0 also while its committed offset is still being looked up
         if reached > SHORT or self._rng.random() < 0.5:
             self._seek(consumer, partition, self._some_way_back(reached))
         else:

@@ -16,8 +16,9 @@ import trio
 from kwire.consumer.host import host_with
 from kwire.model import TopicPartition
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
-from kwire.testing.cluster import connection
 from kwire.testing.cluster.call import Call
+from kwire.testing.cluster.groups.offsets import CommittedOffset
+from kwire.testing.cluster.releases import release_named
 from kwire.testing.cluster.settings import BrokerSettings
 from kwire.testing.cluster.state import EPOCH_MS, ClusterState
 from kwire.testing.invariants.ledger import (
@@ -25,6 +26,7 @@ from kwire.testing.invariants.ledger import (
     Calm,
     Closing,
     CommitArrived,
+    CommitTaken,
     Died,
     Ended,
     Event,
@@ -42,6 +44,7 @@ from kwire.testing.invariants.violation import Violation
 from kwire.testing.simulation.backlog import Backlog
 from kwire.testing.simulation.faults import FAULTS
 from kwire.testing.simulation.host import Process, Processes
+from kwire.testing.simulation.listening import listener_at
 from kwire.testing.simulation.member import CLOSE_TIMEOUT_MS, Member
 from kwire.testing.simulation.producer import Producer
 from kwire.testing.simulation.scenario import (
@@ -53,7 +56,7 @@ from kwire.testing.simulation.scenario import (
 )
 from kwire.testing.simulation.scheduler import BOOTED_SECONDS_AGO, VirtualTime
 from kwire.testing.simulation.surroundings import Injected
-from kwire.testing.simulation.transport import BrokerStream, ClientTransport, Network
+from kwire.testing.simulation.transport import ClientTransport, Network
 
 PORT = 9092
 # How much longer than it may take the world waits for the backlog, so that "late" can be told from "never".
@@ -104,7 +107,7 @@ class World:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                self.network = Network(self.rng, nursery, self._accept)
+                self.network = Network(self.rng, nursery, partial(listener_at, self.cluster))
                 nursery.start_soon(self.cluster.run)
                 nursery.start_soon(self._watch_rates)
                 self._watch_commits()
@@ -159,9 +162,13 @@ class World:
         await self._change_hands()
 
     async def _change_hands(self) -> None:
-        """Somebody joins while records flow, and all close as soon as the last one is read."""
+        """Somebody joins while records flow, or a topic grows, and all close as soon as the last one is read."""
         self.write(Closing(at_ms=self.now_ms()))
-        self.start_member().is_hurried = True
+        if self.scenario.grows_at_end:
+            name = self.rng.choice(list(self.cluster.topics))
+            self.cluster.grow_topic(name, len(self.cluster.topics[name].partitions) + 1)
+        else:
+            self.start_member().is_hurried = True
         await self._send_for(CHANGING_SECONDS, pause_seconds=0.3)
         self._closes_when_drained = True  # at once: who was handed the last records has had no time to poll again
         self._producer.send_everywhere(5)
@@ -231,7 +238,11 @@ class World:
                         )
                     )
 
+        def keep(_group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
+            self.write(CommitTaken(at_ms=self.now_ms(), partition=partition, offset=committed.offset))
+
         self.cluster.control.on(OffsetCommitRequest).observe(see)
+        self.cluster.groups.offsets.on_put = keep
 
     def _write_stored(self, partitions: Iterable[TopicPartition]) -> None:
         committed = self.cluster.committed(self.group)
@@ -330,17 +341,6 @@ class World:
     def _bootstrap(self) -> str:
         return ",".join(f"{broker.host}:{broker.port}" for broker in self.cluster.brokers.values())
 
-    def _accept(self, host: str, port: int) -> Callable[[BrokerStream, str], Awaitable[None]] | None:
-        found = [each for each in self.cluster.brokers.values() if (each.host, each.port) == (host, port)]
-        if not found or not found[0].is_up:
-            return None
-        broker = found[0]
-
-        async def serve(stream: BrokerStream, client: str) -> None:
-            await connection.serve(stream, broker, self.cluster, client_host=client)
-
-        return serve
-
 
 def _new_cluster(scenario: Scenario) -> ClusterState:
     rng = random.Random(f"cluster {scenario.seed}")
@@ -351,7 +351,13 @@ def _new_cluster(scenario: Scenario) -> ClusterState:
         load_ms=rng.choice((0, 0, 300, 3_000)),
     )
     epoch_ms = EPOCH_MS - BOOTED_SECONDS_AGO * 1000.0
-    cluster = ClusterState(scenario.brokers, settings=settings, seed=rng.getrandbits(32), epoch_ms=epoch_ms)
+    cluster = ClusterState(
+        scenario.brokers,
+        settings=settings,
+        release=release_named(scenario.release),
+        seed=rng.getrandbits(32),
+        epoch_ms=epoch_ms,
+    )
     for broker in cluster.brokers.values():
         broker.host, broker.port = f"broker{broker.node_id}", PORT
     return cluster

@@ -12,6 +12,7 @@ from kwire.testing.invariants.ledger import (
     Assigned,
     Closed,
     CommitArrived,
+    CommitTaken,
     Committed,
     Died,
     Ended,
@@ -116,6 +117,17 @@ def test_a_truncation_allows_one_way_back() -> None:
     assert rules(*BEGIN, *old, again, again) == ["nonmonotonic-poll"]
 
 
+def test_each_truncation_allows_a_way_of_its_own_back() -> None:
+    """The log is cut at 2, and then at 1: a member that has been to the first place may go on to the second one."""
+    cuts = Truncated(at_ms=110.0, partition=T0, to=2), Truncated(at_ms=130.0, partition=T0, to=1)
+    log = polled(0, 1, 2), cuts[0], sent(2, "two", at=120.0), cuts[1], sent(1, "one", at=140.0)
+    one, two = polled(1, values=("one",)), polled(2, values=("two",))
+    assert rules(*BEGIN, *log, two, one) == []
+    assert rules(*BEGIN, *log, one) == [], "both were found out at once"
+    assert rules(*BEGIN, *log, one, one) == ["nonmonotonic-poll"]
+    assert rules(*BEGIN, *log, two, two, two) == ["nonmonotonic-poll"]
+
+
 def test_a_poll_of_what_is_not_assigned() -> None:
     assert rules(started(), sent(0), polled(0)) == ["not-assigned"]
     assert rules(*BEGIN, revoked(at=60.0), polled(0)) == ["not-assigned"]
@@ -177,6 +189,27 @@ def test_what_was_committed_and_comes_again() -> None:
     assert rules(*before, polled(2, member="b", at=700.0)) == []
     cut = Truncated(at_ms=650.0, partition=T0, to=1)
     assert rules(*before, cut, sent(1, "new", at=660.0), polled(1, member="b", at=700.0, values=("new",))) == []
+
+
+def test_a_commit_of_what_a_log_had_in_front_of_a_cut_binds_nobody() -> None:
+    """The member does not know of the cut yet; whoever comes next is told by the leader, and begins where it was."""
+    cut = Truncated(at_ms=140.0, partition=T0, to=1)
+    told = Committed(at_ms=150.0, member="a", partition=T0, offset=2)
+    before = (*BEGIN, polled(0, 1), cut, sent(1, "new", at=145.0), told, revoked(), assigned("b", at=600.0))
+    assert rules(*before, polled(1, member="b", at=700.0, values=("new",))) == []
+
+
+def test_a_commit_that_was_told_as_done_and_that_the_group_does_not_have() -> None:
+    told = Committed(at_ms=150.0, member="a", partition=T0, offset=2)
+    taken = [CommitTaken(at_ms=140.0, partition=T0, offset=offset) for offset in (1, 2)]
+    assert rules(*BEGIN, polled(0, 1), told) == [], "the ledger does not say what the group has"
+    assert rules(*BEGIN, polled(0, 1), taken[0], told) == ["commit-not-kept"]
+    assert rules(*BEGIN, polled(0, 1), *taken, told) == []
+    assert rules(*BEGIN, polled(0, 1), taken[1], taken[0], told) == [], "it was overwritten since"
+    cut = Truncated(at_ms=130.0, partition=T0, to=1)
+    assert rules(*BEGIN, polled(0, 1), cut, taken[0], told) == []
+    removed = Removed(at_ms=130.0, partition=T0, before=2)
+    assert rules(*BEGIN, polled(0, 1), removed, taken[0], told) == []
 
 
 def test_a_partition_that_is_drained_too_late() -> None:

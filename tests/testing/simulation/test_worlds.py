@@ -16,6 +16,7 @@ from kwire.consumer.delivery import Delivery
 from kwire.events import Delivered
 from kwire.fetching.collector import FetchCollector
 from kwire.subscription.subscription import Subscription
+from kwire.testing.cluster.releases import LATEST, RELEASES
 from kwire.testing.invariants.ledger import (
     Calm,
     Closing,
@@ -31,14 +32,14 @@ from kwire.testing.simulation import run
 from kwire.testing.simulation.faults import FAULTS
 from kwire.testing.simulation.habits import Habits, draw_habits
 from kwire.testing.simulation.run import Outcome, simulate
-from kwire.testing.simulation.scenario import Scenario, Strike, draw
+from kwire.testing.simulation.scenario import NEEDS_BROKERS, Scenario, Strike, draw
 from kwire.testing.simulation.story import story
 
 DIGESTS = """
 import logging
 from kwire.testing.simulation import simulate
 logging.disable(logging.CRITICAL)
-print(*(simulate(seed).ledger.digest() for seed in (39, 38)))
+print(*(simulate(seed).digest for seed in (39, 38)))
 """
 
 
@@ -89,7 +90,7 @@ def digests(hash_seed: str) -> str:
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_a_seed_is_the_same_run_in_every_process(hash_seed: str) -> None:
     """Byte for byte, though strings hash differently in each."""
-    here = " ".join(simulate(seed).ledger.digest() for seed in (39, 38))
+    here = " ".join(simulate(seed).digest for seed in (39, 38))
     assert digests(hash_seed).strip() == here
 
 
@@ -120,7 +121,7 @@ def test_members_seek_and_pause_and_read_what_is_committed(protocol: str, monkey
     habits = Habits(
         read_committed=True,
         transactions=0.6,
-        seeks=0.1,
+        seeks=0.2,
         seeks_when_assigned=0.5,
         pauses=0.2,
         fetch_buffer_bytes=3_000,
@@ -150,6 +151,24 @@ def test_habits_go_with_the_faults_that_strike() -> None:
         assert draw_habits(seed, ("unclean-election",)).seeks == 0.0
         assert draw_habits(seed, ("unclean-election",)).transactions == 0.0
         assert draw_habits(seed, ("topic-grows",)).metadata_max_age_ms == 10_000
+        assert draw_habits(seed, ("damaged-batches",)).bursts > 0.0
+
+
+def test_each_fault_strikes_in_as_many_seeds_in_a_row_as_there_are_faults() -> None:
+    """And where that needs another broker, there is one."""
+    struck: set[str] = set()
+    for seed in range(7, 7 + len(FAULTS)):
+        scenario, theme = draw(seed), tuple(FAULTS)[seed % len(FAULTS)]
+        assert [strike.fault for strike in scenario.strikes].count(theme) >= 2
+        assert scenario.brokers > 1 or theme not in NEEDS_BROKERS
+        struck.add(theme)
+    assert struck == set(FAULTS)
+
+
+def test_brokers_are_of_any_release_that_knows_the_groups_protocol() -> None:
+    drawn = [draw(seed) for seed in range(200)]
+    assert {scenario.release for scenario in drawn if scenario.protocol == "classic"} == set(RELEASES)
+    assert {scenario.release for scenario in drawn if scenario.protocol == "consumer"} == {LATEST.name}
 
 
 def test_a_fault_that_nobody_asked_for_stays_away() -> None:

@@ -1,0 +1,80 @@
+"""Each event that matters to a story, in words. Whoever tells what led to a violation calls this."""
+
+from __future__ import annotations
+
+from kwire.testing.invariants.ledger import (
+    Assigned,
+    Calm,
+    Closed,
+    Closing,
+    CommitArrived,
+    CommitTaken,
+    Committed,
+    Died,
+    Ended,
+    Event,
+    FaultBegan,
+    FaultEnded,
+    Frozen,
+    Hidden,
+    Killed,
+    Lost,
+    Paused,
+    Polled,
+    Processed,
+    Quiet,
+    Raised,
+    Removed,
+    Resumed,
+    Revoked,
+    Sent,
+    Sought,
+    Started,
+    Stored,
+    Thawed,
+    Truncated,
+)
+
+
+def words(event: Event) -> str | None:  # noqa: C901  one case for each kind of event
+    """Without its time. None for what goes on all the time: sending, polling, committing."""
+    match event:
+        case (
+            Sent()
+            | Hidden()
+            | Polled()
+            | Processed()
+            | Committed()
+            | CommitArrived()
+            | CommitTaken()
+            | Stored()
+            | Ended()
+        ):
+            return None
+        case Started():
+            return f"{event.member} starts"
+        case Assigned() | Revoked() | Lost():
+            what = type(event).__name__.lower()
+            return f"{event.member} {what} {', '.join(map(str, event.partitions)) or 'nothing'}"
+        case Raised():
+            return f"{event.member} {event.call} raised {event.error}: {event.message}"
+        case Died():
+            return f"{event.member} DIED of {event.error}"
+        case Closed():
+            return f"{event.member} closed in {event.took_ms:.0f} ms"
+        case Killed() | Frozen() | Thawed():
+            return f"{event.member} {type(event).__name__.lower()}"
+        case FaultBegan():
+            return f"FAULT {event.fault}: {event.detail}"
+        case FaultEnded():
+            return f"HEALED {event.fault}"
+        case Removed():
+            return f"{event.partition} begins at {event.before}"
+        case Truncated():
+            return f"{event.partition} truncated to {event.to}"
+        case Paused() | Resumed():
+            return f"{event.member} {type(event).__name__.lower()} {event.partition}"
+        case Sought():
+            return f"{event.member} sought {event.partition} to {event.offset}"
+        case Quiet() | Calm() | Closing():
+            return type(event).__name__.upper()

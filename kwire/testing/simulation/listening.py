@@ -1,0 +1,36 @@
+"""Who answers at an address of a simulated network: a broker, if one listens there and runs. For worlds and scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from kwire.testing.cluster import connection
+from kwire.testing.simulation.transport import BrokerStream
+
+if TYPE_CHECKING:
+    import trio
+
+    from kwire.testing.cluster.state import ClusterState
+
+Serve: TypeAlias = Callable[[BrokerStream, str], Awaitable[None]]
+"""Serves one connection, given the broker's end of it and the client's host."""
+
+
+def listener_at(
+    cluster: ClusterState, host: str, port: int, through: Callable[[BrokerStream], trio.abc.Stream] | None = None
+) -> Serve | None:
+    """What serves connections to that address; None if nobody listens.
+
+    Args:
+        through: Put around the broker's end of each connection.
+    """
+    found = [each for each in cluster.brokers.values() if (each.host, each.port) == (host, port) and each.is_up]
+    if not found:
+        return None
+
+    async def serve(stream: BrokerStream, client: str) -> None:
+        at_broker = stream if through is None else through(stream)
+        await connection.serve(at_broker, found[0], cluster, client_host=client)
+
+    return serve
