@@ -1,0 +1,167 @@
+"""What is said of a kind of fault: its parameters, targets and duration, what it excludes, and how soon all is well.
+
+Values only. The modules beside this one list the kinds; schedules are checked against them, and reports quote them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from kwire.testing.faults.bounds import Bound
+from kwire.testing.faults.quantities import Quantity
+from kwire.testing.faults.targets import TargetKind
+
+Value: TypeAlias = int | str
+"""Of a parameter: a whole number of its unit, or one of its words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """A parameter that is a quantity.
+
+    Args:
+        name: as the program calls it, with its unit.
+        word: as a schedule calls it; empty for the one that needs no name.
+        least, most: the range, in the unit.
+    """
+
+    name: str
+    word: str = ""
+    quantity: Quantity
+    default: int
+    least: int = 0
+    most: int
+    doc: str
+
+    def parse(self, word: str) -> Value:
+        """Raises: ValueError, with what is allowed."""
+        value = self.quantity.parse(word)
+        if not self.allows(value):
+            raise ValueError(f"{self.allowed} is allowed")
+        return value
+
+    def allows(self, value: Value) -> bool:
+        return isinstance(value, int) and self.least <= value <= self.most
+
+    def render(self, value: Value) -> str:
+        return self.quantity.render(int(value))
+
+    @property
+    def allowed(self) -> str:
+        return f"{self.quantity.render(self.least)} to {self.quantity.render(self.most)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A parameter that is one of a few words, which say by themselves what they are about."""
+
+    name: str
+    default: str
+    words: tuple[str, ...]
+    doc: str
+
+    def parse(self, word: str) -> Value:
+        """Raises: ValueError, with what is allowed."""
+        if not self.allows(word):
+            raise ValueError(f"{self.allowed} is allowed")
+        return word
+
+    def allows(self, value: Value) -> bool:
+        return value in self.words
+
+    def render(self, value: Value) -> str:
+        return str(value)
+
+    @property
+    def allowed(self) -> str:
+        return " or ".join(self.words)
+
+
+Parameter: TypeAlias = Amount | Choice
+
+
+class Claim(Enum):
+    """What a fault has for itself while it strikes: another one that claims the same would make nonsense of both."""
+
+    BROKER_DOWN = "a broker's process"
+    LEADERSHIP = "who leads"
+    COORDINATION = "who coordinates"
+    REACH = "whether the broker can be reached"
+    BROKER_LATENCY = "the delay to the broker"
+    BROKER_BANDWIDTH = "the bandwidth to the broker"
+    BROKER_CHUNKS = "the size of chunks to the broker"
+    BROKER_CLOSING = "how connections to the broker end"
+    ANSWERS = "the broker's answers"
+    MEMBER = "the member"
+    MEMBERSHIP = "who is in the group"
+    TOPIC = "the topic"
+    TRAFFIC = "what is sent to the topic"
+    CLOCK = "the clock"
+    QUOTA = "the quotas"
+
+
+class Need(Enum):
+    """What there must be for a fault to make sense."""
+
+    THREE_BROKERS = "three brokers: with fewer nobody can take over, or the controllers have no majority"
+    STATIC_MEMBERS = "members with instance ids: write 'static' in their line"
+    OWN_RUNNER = "a client of the harness's own runner, kwire or confluent: others take no orders"
+    ONE_TOPIC_LEFT = "a second topic, so that somebody has something to read meanwhile"
+    LIBFAKETIME = "libfaketime on this machine, loaded into the members (LD_PRELOAD), of their wall clocks alone"
+
+
+class Since(Enum):
+    """When recovery begins to be counted."""
+
+    STRIKE = "from the strike: the others take over while it lasts"
+    HEAL = "from the heal: before it there is nothing that could be done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lasting:
+    """How long a fault lasts. One that has none is a moment."""
+
+    default_ms: int = 10_000
+    least_ms: int = 100
+    most_ms: int = 600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultKind:
+    """Args:
+    description: one sentence, as a report shows it.
+    heals: what ends it, or what becomes of it if it is a moment.
+    claims: what no other fault may claim at the same time, on a target that may be the same.
+    increasing: pairs of parameters of which the first has to be below the second.
+    settles_ms: so long after its end it still counts as under way: a broker that is back has to catch up.
+    rows: of the table of faults.
+    bound: until every partition with records has moved again, counted from `since`.
+    simulated_as: the same fault's name in `kwire.testing.simulation`, if there is one.
+    """
+
+    name: str
+    description: str
+    targets: tuple[TargetKind, ...]
+    parameters: tuple[Parameter, ...] = ()
+    lasting: Lasting | None = None
+    heals: str
+    claims: tuple[Claim, ...]
+    needs: tuple[Need, ...] = ()
+    increasing: tuple[tuple[str, str], ...] = ()
+    settles_ms: int = 0
+    rows: tuple[int, ...]
+    bound: Bound
+    since: Since = Since.HEAL
+    simulated_as: str | None = None
+
+    @property
+    def defaults(self) -> Mapping[str, Value]:
+        """Of each parameter, by its name."""
+        return {parameter.name: parameter.default for parameter in self.parameters}
+
+    def parameter(self, name: str) -> Parameter:
+        """The parameter of that name. Raises: KeyError."""
+        return {parameter.name: parameter for parameter in self.parameters}[name]

@@ -1,0 +1,92 @@
+"""One answer, struck: bits flipped, another length announced, cut short. Pure: bytes in, bytes out.
+
+A record batch is found by its checksum and not by decoding the answer, so this works for every version of every API.
+Called by `orders`, with whole frames.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import assert_never
+
+import google_crc32c
+
+from kwire.testing.faults.proxies.tamperings import AnnounceLength, CutAnswer, FlipBit, Place, Strike
+
+LENGTH_BYTES = 4
+ANSWER_HEADER = range(4, 8)  # the correlation id, behind the frame's length
+# A record batch of magic 2 (KIP-98): where its fields begin.
+BATCH_LENGTH_AT = 8
+LENGTH_COUNTS_FROM = 12
+MAGIC_AT = 16
+CRC_AT = 17
+CRC_COVERS_FROM = 21
+RECORDS_AT = 61
+MAGIC = b"\x02"
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """What is to be sent instead, and whether the connection ends behind it."""
+
+    data: bytes
+    is_last: bool = False
+
+
+def strike(tampering: Strike, frame: bytes) -> Struck | None:
+    """Carry it out on a whole frame; None if the frame lacks what is to be struck."""
+    match tampering:
+        case FlipBit():
+            places = bytes_of(tampering.place, frame)
+            return None if not places else Struck(flip_bit(frame, places, tampering.seed))
+        case AnnounceLength():
+            return Struck(tampering.length_bytes.to_bytes(LENGTH_BYTES, signed=True) + frame[LENGTH_BYTES:])
+        case CutAnswer():
+            return Struck(frame[: tampering.after_bytes], is_last=True)
+        case _:
+            assert_never(tampering)
+
+
+def bytes_of(place: Place, frame: bytes) -> range:
+    """Which bytes of a frame the place means; none if it has no record batch."""
+    if place is Place.HEADER:
+        return ANSWER_HEADER
+    batch = find_batch(frame)
+    if batch is None:
+        return range(0)
+    match place:
+        case Place.CRC:
+            return range(batch.start + CRC_AT, batch.start + CRC_COVERS_FROM)
+        case Place.BATCH_HEADER:
+            return range(batch.start + CRC_COVERS_FROM, batch.start + RECORDS_AT)
+        case Place.PAYLOAD:
+            return range(batch.start + RECORDS_AT, batch.stop)
+        case _:
+            assert_never(place)
+
+
+def flip_bit(frame: bytes, places: range, seed: int) -> bytes:
+    """The frame with one bit of these bytes flipped."""
+    chance = random.Random(seed)
+    flipped = bytearray(frame)
+    flipped[chance.choice(places)] ^= 1 << chance.randrange(8)
+    return bytes(flipped)
+
+
+def find_batch(frame: bytes) -> range | None:
+    """Where the first sound record batch lies. Its checksum makes sure that it is one, whatever is around it."""
+    at = frame.find(MAGIC, ANSWER_HEADER.stop + MAGIC_AT)
+    while at >= 0:
+        start = at - MAGIC_AT
+        length_at = start + BATCH_LENGTH_AT
+        stop = start + LENGTH_COUNTS_FROM + int.from_bytes(frame[length_at : length_at + LENGTH_BYTES], signed=True)
+        if start + RECORDS_AT <= stop <= len(frame) and _is_sound(frame, start, stop):
+            return range(start, stop)
+        at = frame.find(MAGIC, at + 1)
+    return None
+
+
+def _is_sound(frame: bytes, start: int, stop: int) -> bool:
+    crc: int = google_crc32c.value(frame[start + CRC_COVERS_FROM : stop])
+    return crc == int.from_bytes(frame[start + CRC_AT : start + CRC_COVERS_FROM])

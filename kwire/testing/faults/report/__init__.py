@@ -1,0 +1,15 @@
+"""What a run of faults was: figures, a verdict, a picture, one page. Pure: a ledger goes in, text comes out.
+
+`kwire faults` calls this; so can whoever has written such a ledger.
+"""
+
+from __future__ import annotations
+
+from kwire.testing.faults.report.compare import as_text
+from kwire.testing.faults.report.page import page
+from kwire.testing.faults.report.run import Expectation, MemorySample, Run
+from kwire.testing.faults.report.summary import Summary, summarize
+from kwire.testing.faults.report.timeline import timeline
+from kwire.testing.faults.report.verdict import verdict
+
+__all__ = ["Expectation", "MemorySample", "Run", "Summary", "as_text", "page", "summarize", "timeline", "verdict"]

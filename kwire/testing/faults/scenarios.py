@@ -1,0 +1,50 @@
+"""The table of faults, row by row, as schedules against a real Kafka: `scenarios()["row-01"]`.
+
+Each row that a real cluster and its proxies can show, and that is about something kwire has, is a schedule with how
+soon all must be well; the data is in `scenario_rows.py`. Called by the command line and the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kwire.testing.faults.scenario_rows import ROWS, Expectation, Row
+from kwire.testing.faults.schedule import Schedule
+from kwire.testing.faults.schedule_text import parse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One row as a schedule, whose title says what the row is about."""
+
+    row: Row
+    schedule: Schedule
+
+    @property
+    def name(self) -> str:
+        return f"row-{self.row.number:02}"
+
+    @property
+    def expects(self) -> tuple[Expectation, ...]:
+        """What has to hold beside the invariants."""
+        return self.row.expects
+
+    def bounds_ms(self) -> Mapping[str, int]:
+        """By fault, how long the recovery from it may take, from the step's `recovers_from_ms`."""
+        own = {fault: bound.in_ms(self.schedule.settings) for fault, bound in self.row.bounds.items()}
+        return {**self.schedule.bounds_ms(), **own}
+
+    @property
+    def within_ms(self) -> int:
+        """The longest of them."""
+        return max(self.bounds_ms().values())
+
+
+def scenarios() -> Mapping[str, Scenario]:
+    """Every row that is one, by its name."""
+    return {scenario.name: scenario for scenario in map(_scenario, ROWS)}
+
+
+def _scenario(row: Row) -> Scenario:
+    return Scenario(row=row, schedule=replace(parse(row.text), title=f"row {row.number}: {row.title}"))

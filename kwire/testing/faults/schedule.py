@@ -1,0 +1,205 @@
+"""A schedule: who reads what, and which faults strike when. Values only.
+
+`schedule_text.py` reads and writes them, `rules.py` says which make sense, `drawing.py` makes them from seeds, and
+`scenarios.py` has one for each row of the table of faults. Whoever carries one out takes it from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from kwire.errors import ConfigError
+from kwire.testing.faults.bounds import RunSettings
+from kwire.testing.faults.catalogue import KINDS
+from kwire.testing.faults.kinds.kind import FaultKind, Since, Value
+from kwire.testing.faults.targets import WORDS, Target
+
+GroupProtocol: TypeAlias = Literal["classic", "consumer"]
+Committing: TypeAlias = Literal["sync", "auto"]
+
+# Clients that the harness runs itself: they take orders, such as to be slow. Java's is its VerifiableConsumer.
+OWN_CLIENTS = ("kwire", "confluent")
+NAMED_CLIENTS = (*OWN_CLIENTS, "java")
+MOST_BROKERS = 9
+
+
+class ScheduleError(ConfigError):
+    """A schedule that cannot be read, or makes no sense. `problems` has a line for each thing that is wrong."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    """Members of the group that are alike.
+
+    Args:
+        client: one of `NAMED_CLIENTS`, or a command that speaks the lines of a verifiable consumer.
+        static: whether each has an instance id.
+        assignor: None for the client's or the broker's default.
+        committing: after each poll, or in the background.
+        read_committed: whether records of open and aborted transactions are held back.
+    """
+
+    count: int
+    client: str = "kwire"
+    protocol: GroupProtocol = "consumer"
+    static: bool = False
+    assignor: str | None = None
+    committing: Committing = "sync"
+    read_committed: bool = False
+
+    @property
+    def takes_orders(self) -> bool:
+        return self.client in OWN_CLIENTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """A topic that is there from the beginning. It has a replica on every broker, up to three."""
+
+    name: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One fault at one time; times are ms since the run began. `strike` makes it, with defaults for what is not given.
+
+    Args:
+        lasts_ms: None for a moment.
+        values: of every parameter of the fault, in the catalogue's order.
+
+    Raises:
+        ValueError: the catalogue has no such fault, or allows no such step; the message says what it allows.
+    """
+
+    at_ms: int
+    fault: str
+    target: Target
+    lasts_ms: int | None
+    values: tuple[tuple[str, Value], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.fault not in KINDS:
+            raise ValueError(f"{self.fault!r} is no fault; allowed: {', '.join(KINDS)}")
+        if self.at_ms < 0:
+            raise ValueError("a fault cannot strike before the run begins")
+        if type(self.target) not in self.kind.targets:
+            raise ValueError(f"{self.fault} cannot strike {self.target}; allowed: {allowed_targets(self.kind)}")
+        self._check_duration()
+        self._check_values()
+
+    @property
+    def kind(self) -> FaultKind:
+        return KINDS[self.fault]
+
+    @property
+    def ends_ms(self) -> int:
+        """When it is healed; for a moment, when it strikes."""
+        return self.at_ms + (self.lasts_ms or 0)
+
+    @property
+    def settled_ms(self) -> int:
+        """When nothing of it is under way any more."""
+        return self.ends_ms + self.kind.settles_ms
+
+    @property
+    def recovers_from_ms(self) -> int:
+        """When its recovery begins to be counted."""
+        return self.at_ms if self.kind.since is Since.STRIKE else self.ends_ms
+
+    def amount(self, name: str) -> int:
+        """The value of a parameter that is a quantity, in the unit that its name ends with."""
+        value = dict(self.values)[name]
+        assert isinstance(value, int), f"{name} is no quantity"
+        return value
+
+    def choice(self, name: str) -> str:
+        """The value of a parameter that is a word."""
+        value = dict(self.values)[name]
+        assert isinstance(value, str), f"{name} is a quantity"
+        return value
+
+    def _check_duration(self) -> None:
+        lasting = self.kind.lasting
+        if lasting is None:
+            if self.lasts_ms is not None:
+                raise ValueError(f"{self.fault} is a moment: it lasts for no time")
+        elif self.lasts_ms is None or not lasting.least_ms <= self.lasts_ms <= lasting.most_ms:
+            raise ValueError(f"{self.fault} lasts for {lasting.least_ms} ms to {lasting.most_ms} ms")
+
+    def _check_values(self) -> None:
+        kind = self.kind
+        if tuple(name for name, _value in self.values) != tuple(kind.defaults):
+            raise ValueError(f"{self.fault} has the parameters {', '.join(kind.defaults) or '(none)'}, in this order")
+        for name, value in self.values:
+            if not kind.parameter(name).allows(value):
+                raise ValueError(f"{name} is {value!r}; {kind.parameter(name).allowed} is allowed")
+        for less, more in kind.increasing:
+            if self.amount(less) >= self.amount(more):
+                raise ValueError(f"{less} has to be below {more}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """Args:
+    rate_per_second: records that are sent to all topics together.
+    steps: in order of time; others are put into it.
+    end_ms: when all is healed and nothing is sent any more; then the group drains what there is.
+    """
+
+    title: str = ""
+    brokers: int = 3
+    members: tuple[Members, ...] = (Members(count=3),)
+    topics: tuple[TopicPlan, ...] = (TopicPlan(name="orders", partitions=6),)
+    rate_per_second: int = 500
+    settings: RunSettings = field(default_factory=RunSettings)
+    steps: tuple[Step, ...] = ()
+    end_ms: int = 60_000
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", tuple(sorted(self.steps, key=lambda step: step.at_ms)))
+
+    @property
+    def member_count(self) -> int:
+        """How many there are when it begins."""
+        return sum(members.count for members in self.members)
+
+    def members_of(self, number: int) -> Members:
+        """What the member of that number is like. Those that join are like the first."""
+        for members in self.members:
+            if number < members.count:
+                return members
+            number -= members.count
+        return self.members[0]
+
+    def with_client(self, client: str) -> Schedule:
+        """The same with other consumers: what a comparison of clients is made of."""
+        return replace(self, members=tuple(replace(members, client=client) for members in self.members))
+
+    def bounds_ms(self) -> Mapping[str, int]:
+        """By fault, how long the recovery from it may take, from its `recovers_from_ms`."""
+        return {step.fault: step.kind.bound.in_ms(self.settings) for step in self.steps}
+
+
+def strike(at_ms: int, fault: str, target: Target, *, lasts_ms: int | None = None, **values: Value) -> Step:
+    """A step, with the catalogue's defaults for what is not given.
+
+    Raises:
+        ValueError: the catalogue has no such fault, parameter or target, or the value is out of its range.
+    """
+    kind = KINDS.get(fault)
+    defaults = {} if kind is None else dict(kind.defaults)
+    if kind is not None and kind.lasting is not None and lasts_ms is None:
+        lasts_ms = kind.lasting.default_ms
+    given = tuple((defaults | values).items())
+    return Step(at_ms=at_ms, fault=fault, target=target, lasts_ms=lasts_ms, values=given)
+
+
+def allowed_targets(kind: FaultKind) -> str:
+    return ", ".join(WORDS[target] for target in kind.targets)

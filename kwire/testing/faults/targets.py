@@ -1,0 +1,165 @@
+"""What a fault may strike, and the words for it: `broker 1`, `leader orders-0`, `coordinator`, `all`, `member 2`.
+
+Brokers are named by their node ids, which begin at 0 in a test cluster, and members are counted in the same way. Who
+leads and who coordinates is looked up when the fault strikes. Called by the catalogue, by schedules, and by whoever
+carries them out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kwire.model import TopicPartition
+
+# Kafka's own rule for names of topics.
+TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker, by its node id."""
+
+    number: int
+
+    def __str__(self) -> str:
+        return f"broker {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderOf:
+    """The broker that leads a partition when the fault strikes."""
+
+    partition: TopicPartition
+
+    def __str__(self) -> str:
+        return f"leader {self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """The broker that coordinates the group when the fault strikes."""
+
+    def __str__(self) -> str:
+        return "coordinator"
+
+
+@dataclass(frozen=True, slots=True)
+class AllBrokers:
+    def __str__(self) -> str:
+        return "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member, by its number: those of the `members` lines in order, then those that have joined."""
+
+    number: int
+
+    def __str__(self) -> str:
+        return f"member {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The group as a whole: any of its members, or all."""
+
+    def __str__(self) -> str:
+        return "group"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+
+    def __str__(self) -> str:
+        return f"topic {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOf:
+    partition: TopicPartition
+
+    def __str__(self) -> str:
+        return f"partition {self.partition}"
+
+
+Target: TypeAlias = Broker | LeaderOf | Coordinator | AllBrokers | Member | Group | Topic | PartitionOf
+TargetKind: TypeAlias = type[Target]
+
+# The words of a target; what stands behind the first is for `parse_target` to read.
+WORDS: Mapping[TargetKind, str] = {
+    Broker: "broker N",
+    LeaderOf: "leader TOPIC-N",
+    Coordinator: "coordinator",
+    AllBrokers: "all",
+    Member: "member N",
+    Group: "group",
+    Topic: "topic NAME",
+    PartitionOf: "partition TOPIC-N",
+}
+KINDS: Mapping[str, TargetKind] = {words.split()[0]: kind for kind, words in WORDS.items()}
+
+
+def parse_target(kind: TargetKind, argument: str) -> Target:
+    """The target of a kind; `argument` is the word behind its name, empty if there is none.
+
+    Raises:
+        ValueError: the argument is no such thing; the message says what is allowed.
+    """
+    return _MAKERS[kind](argument)
+
+
+def takes_argument(kind: TargetKind) -> bool:
+    return " " in WORDS[kind]
+
+
+def partition_of(target: Target) -> TopicPartition | None:
+    """The partition that is meant, if it is one."""
+    return target.partition if isinstance(target, (LeaderOf, PartitionOf)) else None
+
+
+def topic_of(target: Target) -> str | None:
+    """The topic that is struck, whole or in a part."""
+    if isinstance(target, Topic):
+        return target.name
+    partition = partition_of(target)
+    return None if partition is None else partition.topic
+
+
+def may_be_same_broker(one: Target, other: Target) -> bool:
+    """Whether two targets among brokers can be the same one. Who leads or coordinates then is not known before."""
+    return not (isinstance(one, Broker) and isinstance(other, Broker)) or one == other
+
+
+def _number(argument: str) -> int:
+    if not argument.isascii() or not argument.isdigit() or len(argument) > 6:
+        raise ValueError("a number from 0 up is wanted")
+    return int(argument)
+
+
+def _topic_name(argument: str) -> str:
+    if not TOPIC_NAME.fullmatch(argument):
+        raise ValueError("a topic's name is wanted: letters, digits, '.', '_' and '-', up to 249 of them")
+    return argument
+
+
+def _partition(argument: str) -> TopicPartition:
+    topic, _dash, number = argument.rpartition("-")
+    if not topic or not number.isascii() or not number.isdigit() or len(number) > 6:
+        raise ValueError("a partition is wanted, as in orders-0")
+    return TopicPartition(_topic_name(topic), int(number))
+
+
+_MAKERS: Mapping[TargetKind, Callable[[str], Target]] = {
+    Broker: lambda argument: Broker(_number(argument)),
+    LeaderOf: lambda argument: LeaderOf(_partition(argument)),
+    Coordinator: lambda _argument: Coordinator(),
+    AllBrokers: lambda _argument: AllBrokers(),
+    Member: lambda argument: Member(_number(argument)),
+    Group: lambda _argument: Group(),
+    Topic: lambda argument: Topic(_topic_name(argument)),
+    PartitionOf: lambda argument: PartitionOf(_partition(argument)),
+}

@@ -1,0 +1,106 @@
+"""The words of a schedule's lines, and errors that say which word is wrong and what is allowed in its place."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from kwire.testing.faults.quantities import Quantity
+
+PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)
+# Of more than this the nearest are named, and how many there are.
+MOST_NAMED = 12
+
+
+class WordError(ValueError):
+    """A word that means nothing where it stands."""
+
+
+@dataclass(slots=True)
+class Line:
+    """The words of one line, taken from left to right.
+
+    Args:
+        number: of the line, counted from 1.
+        taken: how many words have been taken; the last of them is the one that `wrong` is about.
+    """
+
+    number: int
+    words: Sequence[str]
+    taken: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.taken == len(self.words)
+
+    @property
+    def ahead(self) -> str:
+        """The next word, which is not taken; empty if there is none."""
+        return "" if self.is_over else self.words[self.taken]
+
+    def next(self, wanted: str) -> str:
+        """Take the next word. Raises: WordError, if there is none."""
+        if self.is_over:
+            raise WordError(f"line {self.number} ends too early: {wanted} is wanted behind '{self.words[-1]}'")
+        self.taken += 1
+        return self.words[self.taken - 1]
+
+    def one_of(self, allowed: Sequence[str], what: str) -> str:
+        """Take the next word, which has to be one of these. Raises: WordError."""
+        wanted = f"{what}: {_named(allowed, self.ahead)}"
+        word = self.next(wanted)
+        if word not in allowed:
+            raise self.wrong(f"allowed is {wanted}")
+        return word
+
+    def quantity(self, quantity: Quantity, least: int = 0) -> int:
+        """Take the next word, which has to be a quantity. Raises: WordError."""
+        word = self.next(f"{quantity.words}, as in {quantity.example},")
+        try:
+            value = quantity.parse(word)
+        except ValueError as error:
+            raise self.wrong(str(error)) from error
+        if value < least:
+            raise self.wrong(f"at least {quantity.render(least)} is wanted")
+        return value
+
+    def ends(self) -> None:
+        """Raises: WordError, if there is another word."""
+        if not self.is_over:
+            self.taken += 1
+            raise self.wrong("the line should be over by here")
+
+    def wrong(self, what: str) -> WordError:
+        """The error that the word taken last is."""
+        return WordError(f"line {self.number}, word {self.taken} {self.words[self.taken - 1]!r}: {what}")
+
+
+def lines_of(text: str) -> Iterator[Line]:
+    """The lines that have words. What stands behind a `#` is a comment.
+
+    Raises:
+        WordError: a quotation that does not end in its line.
+    """
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError as error:
+            raise WordError(f"line {number}: a quotation mark has no other") from error
+        if words:
+            yield Line(number, words)
+
+
+def quoted(text: str) -> str:
+    """A word that `lines_of` reads as this text."""
+    return text if PLAIN.fullmatch(text) else shlex.quote(text)
+
+
+def _named(allowed: Sequence[str], word: str) -> str:
+    """What is allowed; of many, what is nearest to the word."""
+    if len(allowed) <= MOST_NAMED:
+        return ", ".join(allowed)
+    near = get_close_matches(word, allowed, n=3, cutoff=0.5)
+    return f"{' or '.join(near)}?" if near else ", ".join(allowed)
