@@ -126,7 +126,7 @@ def kwire_consumer(bootstrap_servers: str) -> Consumer[bytes, bytes]:
         enable_auto_commit=False,
         max_poll_records=BATCH,
         max_partition_fetch_bytes=PARTITION_BYTES,
-        receive_buffer_bytes=SOCKET_BUFFER_BYTES,
+        receive_buffer_bytes=-1,  # the system chooses, as it does for librdkafka
     )
 
 

@@ -17,18 +17,24 @@ from kwire.protocol.framing import SMALL_BUFFER_BYTES
 
 KERNEL_DEFAULT = -1  # receive.buffer.bytes and send.buffer.bytes: leave the choice to the operating system
 
-# Each wake-up takes the interpreter from an application that is decoding, so a large answer wakes us only when so much
-# of it is there, or its rest, or a part of the socket's buffer. Linux alone wakes also when its buffer is full before.
-_MUCH_BYTES = 1024 * 1024
+# Each wake-up waits for an application that is decoding to let go of the interpreter, up to 5 ms, so a large answer
+# wakes us only when so much of it is there, or its rest. The system lets the socket's buffer grow for that, as far as it
+# may; one of fixed size wakes us when a part of it is full. Linux alone wakes also when no more fits in.
+_MUCH_BYTES = 16 * 1024 * 1024
 _PART_OF_BUFFER = 4
 _CAN_WAIT_FOR_MUCH = sys.platform == "linux"
 
 
 class TcpStream:
-    """A connected socket that does not block. Reads land where the framing wants them, without a copy in between."""
+    """A connected socket that does not block. Reads land where the framing wants them, without a copy in between.
 
-    def __init__(self, connected: socket.socket) -> None:
+    Args:
+        can_grow: whether the system chooses the size of the buffer for what comes in.
+    """
+
+    def __init__(self, connected: socket.socket, *, can_grow: bool = True) -> None:
         self._socket = connected
+        self._can_grow = can_grow
         self._wakes_at_bytes = 1
 
     def send_now(self, data: bytes) -> int:
@@ -53,8 +59,11 @@ class TcpStream:
                 return self._socket.recv_into(buffer)
 
     def _much_of(self, left_bytes: int) -> int:
-        room_bytes = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-        return max(1, min(left_bytes, _MUCH_BYTES, room_bytes // _PART_OF_BUFFER))
+        much_bytes = min(left_bytes, _MUCH_BYTES)
+        if not self._can_grow:
+            room_bytes = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            much_bytes = min(much_bytes, room_bytes // _PART_OF_BUFFER)
+        return max(1, much_bytes)
 
     def _wake_at(self, byte_count: int) -> None:
         """Be readable from so many bytes on, or when no more will come."""
@@ -82,7 +91,7 @@ class TcpTransport:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
         if self._send_buffer_bytes != KERNEL_DEFAULT:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
-        return TcpStream(connected)
+        return TcpStream(connected, can_grow=self._receive_buffer_bytes == KERNEL_DEFAULT)
 
 
 async def _dial(host: str, port: int) -> socket.socket:

@@ -31,6 +31,9 @@ what a broker takes at most (`socket.request.max.bytes`). Whoever fetches more p
 SMALL_BUFFER_BYTES = 64 * 1024
 """As much as one read usually brings, and more than any answer that is not a Fetch or a large Metadata."""
 
+NUMPY_FROM_BYTES = 1024 * 1024
+"""From here on clearing memory takes longer than a look at numpy's."""
+
 LENGTH_BYTES = 4
 CORRELATION_ID_BYTES = 4
 BEFORE_CORRELATION_ID = 4
@@ -180,7 +183,7 @@ class Framing:
             self._small[: self._small_filled] = self._small[start:filled]
 
     def _begin_large(self, size_bytes: int, head: memoryview) -> None:
-        self._large = memoryview(bytearray(size_bytes))
+        self._large = _room_for(size_bytes)
         self._large[: len(head)] = head
         self._large_filled = len(head)
 
@@ -209,6 +212,16 @@ class Framing:
         answer = Answer(waiting.request, version, decode_message(expected, version, body))
         self._in_flight.popleft()
         return answer
+
+
+def _room_for(size_bytes: int) -> memoryview:
+    """Memory for a large frame. What is not filled with zeros first costs its pages only when the bytes come in, and the
+    system does that without the interpreter."""
+    if size_bytes < NUMPY_FROM_BYTES:
+        return memoryview(bytearray(size_bytes))
+    import numpy as np  # such an answer holds records, and is decoded with it
+
+    return memoryview(np.empty(size_bytes, dtype=np.uint8))
 
 
 def _response_version(expected: type[Message], version: int, body: memoryview) -> int:
