@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -80,13 +81,15 @@ def look_for(bug: Bug | None, seeds: Sequence[int], limit_seconds: float) -> Fin
         shutil.copytree(ROOT / "kwire", package)  # with its compiled files, which stay good but for one
         if bug is not None:
             plant(bug, package)
-        output, errors = _run(Path(folder), seeds, limit_seconds)
+        output, errors, hangs = _run(Path(folder), seeds, limit_seconds)
     lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     rules = tuple(str(rule) for line in lines for rule in line.get("rules", ()))
     tried = sorted({int(line["seed"]) for line in lines})
     trouble = "" if tried else f"DOES NOT START: {(errors.splitlines() or [''])[-1]}"
-    if tried and not rules and (len(tried) < len(seeds) or "Timeout (" in errors):
+    if tried and not rules and hangs:
         rules = (NO_END,)
+    elif tried and not rules and len(tried) < len(seeds):
+        trouble = "KILLED: not by its own watch"
     return Finding(
         name=NO_BUG if bug is None else bug.name,
         rules=rules,
@@ -96,18 +99,19 @@ def look_for(bug: Bug | None, seeds: Sequence[int], limit_seconds: float) -> Fin
     )
 
 
-def _run(folder: Path, seeds: Sequence[int], limit_seconds: float) -> tuple[str, str]:
-    """What the worker printed, out and err."""
+def _run(folder: Path, seeds: Sequence[int], limit_seconds: float) -> tuple[str, str, bool]:
+    """What the worker printed, out and err, and whether a world took too long."""
     command = [sys.executable, str(WORKER), str(limit_seconds), *map(str, seeds)]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONHASHSEED": "0"}
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
-        return process.communicate(timeout=STARTUP_SECONDS + WAITING_FACTOR * limit_seconds * len(seeds))
+        output, errors = process.communicate(timeout=STARTUP_SECONDS + WAITING_FACTOR * limit_seconds * len(seeds))
     except subprocess.TimeoutExpired:
         process.kill()  # its own watch did not go off: it hangs where no Python code is run
-        return process.communicate()
+        return *process.communicate(), True
+    return output, errors, process.returncode == -signal.SIGPROF or "Timeout (" in errors
 
 
 def findings(

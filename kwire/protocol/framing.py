@@ -221,7 +221,7 @@ def _room_for(size_bytes: int) -> memoryview:
         return memoryview(bytearray(size_bytes))
     import numpy as np  # such an answer holds records, and is decoded with it
 
-    return memoryview(np.empty(size_bytes, dtype=np.uint8))
+    return np.empty(size_bytes, dtype=np.uint8).data
 
 
 def _response_version(expected: type[Message], version: int, body: memoryview) -> int:

@@ -98,27 +98,33 @@ def test_a_bug_that_nobody_knows_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "errors", "rules"),
+    ("output", "hangs", "rules", "trouble"),
     [
-        ('{"seed": 1}\n{"seed": 2}\n{"seed": 2, "rules": ["late"]}\n', "", ("late",)),
-        ('{"seed": 1}\n{"seed": 2}\n', "", ()),
-        ('{"seed": 1}\n', "Timeout (0:01:00)!", (detect_cli.NO_END,)),
-        ("", "Traceback\nSyntaxError: no", ()),
+        ('{"seed": 1}\n{"seed": 2}\n{"seed": 2, "rules": ["late"]}\n', False, ("late",), ""),
+        ('{"seed": 1}\n{"seed": 2}\n', False, (), ""),
+        ('{"seed": 1}\n', True, (detect_cli.NO_END,), ""),
+        ('{"seed": 1}\n', False, (), "KILLED: not by its own watch"),
+        ("", False, (), "DOES NOT START: SyntaxError: no"),
     ],
-    ids=["found", "nothing found", "no end", "no start"],
+    ids=["found", "nothing found", "no end", "killed", "no start"],
 )
 def test_what_a_worker_says(
-    output: str, errors: str, rules: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    output: str,
+    hangs: bool,
+    rules: tuple[str, ...],
+    trouble: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    def run(_folder: Path, _seeds: Sequence[int], _limit: float) -> tuple[str, str]:
-        return output, errors
+    def run(_folder: Path, _seeds: Sequence[int], _limit: float) -> tuple[str, str, bool]:
+        return output, "Traceback\nSyntaxError: no", hangs
 
     (tmp_path / "kwire").mkdir()
     monkeypatch.setattr(detect_cli, "ROOT", tmp_path)
     monkeypatch.setattr(detect_cli, "_run", run)
     finding = detect_cli.look_for(None, (1, 2), 60.0)
     assert finding.rules == rules
-    assert finding.trouble == ("" if output else "DOES NOT START: SyntaxError: no"), "which is no bug that was caught"
+    assert finding.trouble == trouble, "which is no bug that was caught"
 
 
 @pytest.mark.slow

@@ -1,17 +1,20 @@
-"""Callbacks come in pairs: what is assigned is revoked or lost once, before it is assigned again, and at the end."""
+"""Callbacks come in pairs: what is assigned is revoked or lost once, before it is assigned again, and at the end.
+
+Also before a member that was thrown out comes back: what it had is somebody else's by then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from kwire.model import TopicPartition
-from kwire.testing.invariants.ledger import Assigned, Closed, FaultBegan, Ledger, Lost, Revoked
+from kwire.testing.invariants.ledger import Assigned, Closed, FaultBegan, JoinedAnew, Ledger, Lost, Revoked
 from kwire.testing.invariants.violation import Violation
 
 
 def callbacks_come_in_pairs(ledger: Ledger) -> Iterator[Violation]:
-    """Nobody is given what it has, nor loses what it has not; who closes has nothing left. And as long as nothing goes
-    wrong, nothing is lost."""
+    """Nobody is given what it has, nor loses what it has not; who closes, or joins anew, has nothing left. And as long
+    as nothing goes wrong, nothing is lost."""
     held: dict[str, set[TopicPartition]] = {}
     has_been_calm = True
     for event in ledger.events:
@@ -28,13 +31,17 @@ def callbacks_come_in_pairs(ledger: Ledger) -> Iterator[Violation]:
                 has -= set(event.partitions)
                 if isinstance(event, Lost) and has_been_calm:
                     yield from _told("lost-for-nothing", event, set(event.partitions))
+            case JoinedAnew():
+                yield from _told("joins-holding", event, held.pop(event.member, set()))
             case Closed():
                 yield from _told("never-revoked", event, held.pop(event.member, set()))
             case _:
                 pass
 
 
-def _told(rule: str, event: Assigned | Revoked | Lost | Closed, wrong: set[TopicPartition]) -> Iterator[Violation]:
+def _told(
+    rule: str, event: Assigned | Revoked | Lost | JoinedAnew | Closed, wrong: set[TopicPartition]
+) -> Iterator[Violation]:
     if wrong:
         names = ", ".join(map(str, sorted(wrong)))
         what = f"{event.member} {type(event).__name__.lower()}: {names}"

@@ -53,6 +53,16 @@ class Truncated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Vanished:
+    """Records that were in the log and are not any more, with others before and behind them: compacted away, or lost by
+    the brokers. Nobody has to have read them."""
+
+    at_ms: float
+    partition: TopicPartition
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
     """Args:
     session_timeout_ms: after so much silence the group gives a member's partitions to others.
@@ -70,6 +80,14 @@ class Started:
     tells_processing: bool = False
     commits_on_revoke: bool = False
     commits_by_itself: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedAnew:
+    """A member asks to join as somebody the group does not know: for the first time, or after it was thrown out."""
+
+    at_ms: float
+    member: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +298,9 @@ Event: TypeAlias = (
     | Hidden
     | Removed
     | Truncated
+    | Vanished
     | Started
+    | JoinedAnew
     | Assigned
     | Revoked
     | Lost

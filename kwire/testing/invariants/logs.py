@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kwire.model import TopicPartition
-from kwire.testing.invariants.ledger import Ledger, Removed, Sent, Truncated
+from kwire.testing.invariants.ledger import Ledger, Removed, Sent, Truncated, Vanished
 
 
 @dataclass(slots=True)
@@ -16,7 +16,7 @@ class Log:
     values: dict[int, str] = field(default_factory=dict)
     truncated_values: set[str] = field(default_factory=set)
 
-    def apply(self, event: Sent | Removed | Truncated) -> None:
+    def apply(self, event: Sent | Removed | Truncated | Vanished) -> None:
         match event:
             case Sent():
                 self.values[event.offset] = event.value
@@ -25,6 +25,9 @@ class Log:
             case Truncated():
                 gone = [offset for offset in self.values if offset >= event.to]
                 self.truncated_values |= {self.values.pop(offset) for offset in gone}
+            case Vanished():
+                for offset in event.offsets:
+                    self.values.pop(offset, None)
 
     def retained_between(self, first: int, last: int) -> list[int]:
         """Offsets of records from `first` up to and without `last` that nobody has removed."""
@@ -34,6 +37,6 @@ class Log:
 def final_logs(ledger: Ledger) -> dict[TopicPartition, Log]:
     logs: dict[TopicPartition, Log] = {}
     for event in ledger.events:
-        if isinstance(event, (Sent, Removed, Truncated)):
+        if isinstance(event, (Sent, Removed, Truncated, Vanished)):
             logs.setdefault(event.partition, Log()).apply(event)
     return logs

@@ -18,6 +18,7 @@ from kwire.testing.invariants.ledger import (
     Sent,
     Sought,
     Truncated,
+    Vanished,
 )
 from kwire.testing.invariants.logs import Log
 from kwire.testing.invariants.violation import Violation
@@ -85,7 +86,7 @@ def positions_are_contiguous(ledger: Ledger) -> Iterator[Violation]:  # noqa: C9
     positions = _Positions()
     for event in ledger.events:
         match event:
-            case Sent() | Removed():
+            case Sent() | Removed() | Vanished():
                 positions.logs.setdefault(event.partition, Log()).apply(event)
             case Truncated():
                 positions.logs.setdefault(event.partition, Log()).apply(event)

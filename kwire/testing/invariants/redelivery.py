@@ -15,6 +15,7 @@ from kwire.testing.invariants.ledger import (
     Sought,
     Stored,
     Truncated,
+    Vanished,
 )
 from kwire.testing.invariants.logs import Log
 from kwire.testing.invariants.violation import Violation
@@ -57,7 +58,7 @@ class _Beginnings:
         self.forget((event.member, event.partition))
         self.committed.pop(event.partition, None)
 
-    def change_log(self, event: Sent | Removed | Truncated) -> None:
+    def change_log(self, event: Sent | Removed | Truncated | Vanished) -> None:
         self.logs.setdefault(event.partition, Log()).apply(event)
         if isinstance(event, Truncated):  # commits above are commits of records that are gone, now and later
             self.truncated.add(event.partition)
@@ -95,7 +96,7 @@ def nothing_committed_comes_again(ledger: Ledger) -> Iterator[Violation]:
                 beginnings.commit(event)
             case Stored():
                 beginnings.store(event)
-            case Sent() | Removed() | Truncated():
+            case Sent() | Removed() | Truncated() | Vanished():
                 beginnings.change_log(event)
             case Assigned():
                 beginnings.assign(event)

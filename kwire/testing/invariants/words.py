@@ -17,6 +17,7 @@ from kwire.testing.invariants.ledger import (
     FaultEnded,
     Frozen,
     Hidden,
+    JoinedAnew,
     Killed,
     Lost,
     Paused,
@@ -33,6 +34,7 @@ from kwire.testing.invariants.ledger import (
     Stored,
     Thawed,
     Truncated,
+    Vanished,
 )
 
 
@@ -53,6 +55,8 @@ def words(event: Event) -> str | None:  # noqa: C901  one case for each kind of 
             return None
         case Started():
             return f"{event.member} starts"
+        case JoinedAnew():
+            return f"{event.member} joins as nobody the group knows"
         case Assigned() | Revoked() | Lost():
             what = type(event).__name__.lower()
             return f"{event.member} {what} {', '.join(map(str, event.partitions)) or 'nothing'}"
@@ -72,6 +76,8 @@ def words(event: Event) -> str | None:  # noqa: C901  one case for each kind of 
             return f"{event.partition} begins at {event.before}"
         case Truncated():
             return f"{event.partition} truncated to {event.to}"
+        case Vanished():
+            return f"{event.partition} has lost {len(event.offsets)} records from {event.offsets[0]} on"
         case Paused() | Resumed():
             return f"{event.member} {type(event).__name__.lower()} {event.partition}"
         case Sought():

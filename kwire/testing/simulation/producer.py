@@ -69,6 +69,11 @@ class Producer:
         """More than a small buffer holds, in small batches."""
         self._send_batches(at, BACKLOG_BATCHES, 5)
 
+    async def send_last(self, at: TopicPartition) -> None:
+        """Behind its records the partition ends with a marker, where there are transactions."""
+        if self._habits.transactions:
+            await self._transact(at, 3)
+
     def _send_batches(self, at: TopicPartition, batches: int, count: int) -> None:
         for _ in range(batches):
             self.send(at, count)

@@ -132,7 +132,7 @@ class ClientStream:
     def send_now(self, data: bytes) -> int:
         if self._link.to_broker.is_broken:
             return 0  # `send_all` says so
-        self._network.frames_sent[self._link.client] += 1
+        self._network.note_frame(self._link.client, data)
         goes_out = self._network.room_for(len(data))
         if goes_out:
             self._link.to_broker.put(bytes(data[:goes_out]))
@@ -207,6 +207,8 @@ class Network:
         """Over all bytes that were ever sent, in order."""
         self.frames_sent: Counter[str] = Counter()
         """How often each client has sent something."""
+        self.on_frame: Callable[[str, bytes], None] | None = None
+        """Told of what each client sends, when it does: most of it whole frames."""
 
     # --- what befalls bytes ---------------------------------------------------------------------------------
 
@@ -248,6 +250,11 @@ class Network:
     def note(self, data: bytes) -> None:
         """Something is sent."""
         self.checksum = crc32(data, self.checksum)
+
+    def note_frame(self, client: str, data: bytes) -> None:
+        self.frames_sent[client] += 1
+        if self.on_frame is not None:
+            self.on_frame(client, data)
 
     def cut(self, between: Callable[[str, str], bool]) -> int:
         """Reset open connections; how many there were."""

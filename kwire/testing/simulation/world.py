@@ -33,6 +33,7 @@ from kwire.testing.invariants.ledger import (
     FaultBegan,
     FaultEnded,
     Frozen,
+    JoinedAnew,
     Killed,
     Ledger,
     Quiet,
@@ -44,6 +45,7 @@ from kwire.testing.invariants.violation import Violation
 from kwire.testing.simulation.backlog import Backlog
 from kwire.testing.simulation.faults import FAULTS
 from kwire.testing.simulation.host import Process, Processes
+from kwire.testing.simulation.joining import joins_anew
 from kwire.testing.simulation.listening import listener_at
 from kwire.testing.simulation.member import CLOSE_TIMEOUT_MS, Member
 from kwire.testing.simulation.producer import Producer
@@ -108,6 +110,7 @@ class World:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 self.network = Network(self.rng, nursery, partial(listener_at, self.cluster))
+                self.network.on_frame = self._watch_joins
                 nursery.start_soon(self.cluster.run)
                 nursery.start_soon(self._watch_rates)
                 self._watch_commits()
@@ -156,6 +159,7 @@ class World:
         sessions = self._fetch_sessions()
         self._producer.send_backlog(self.rng.choice(self._partitions()))
         await self._send_for(CALM_SECONDS, pause_seconds=3.0)
+        await self._producer.send_last(self.rng.choice(self._partitions()))
         await trio.sleep(COMMITTING_SECONDS)
         self._write_stored(self._partitions())
         self._new_sessions = len(self._fetch_sessions() - sessions)
@@ -221,6 +225,10 @@ class World:
     async def _produce(self, until: trio.CancelScope) -> None:
         with until:
             await self._producer.run()
+
+    def _watch_joins(self, client: str, data: bytes) -> None:
+        if joins_anew(data):
+            self.write(JoinedAnew(at_ms=self.now_ms(), member=client))
 
     def _watch_commits(self) -> None:
         def see(request: OffsetCommitRequest, call: Call) -> None:

@@ -16,6 +16,7 @@ from kwire.testing.invariants.ledger import (
     Closing,
     CommitArrived,
     FaultBegan,
+    JoinedAnew,
     Lost,
     Paused,
     Polled,
@@ -149,6 +150,14 @@ def test_callbacks_come_in_pairs() -> None:
     assert rules(*BEGIN, closed) == ["never-revoked"]
     assert rules(*BEGIN, LOST) == ["lost-for-nothing"]
     assert rules(FAULT, *BEGIN, LOST, closed) == []
+
+
+def test_who_joins_anew_holds_nothing() -> None:
+    anew = JoinedAnew(at_ms=700.0, member="a")
+    assert rules(started(), JoinedAnew(at_ms=1.0, member="a"), assigned()) == []
+    assert rules(*BEGIN, anew) == ["joins-holding"]
+    assert rules(*BEGIN, revoked(), anew) == []
+    assert rules(FAULT, *BEGIN, LOST, anew) == []
 
 
 # --- a group at rest ------------------------------------------------------------------------------------------------
