@@ -157,7 +157,7 @@ def summary(found: Sequence[Finding]) -> Iterator[str]:
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/detect", description=__doc__.splitlines()[0])
     parser.add_argument("--only", type=known_names, metavar="NAME,...", help="these bugs; all")
-    parser.add_argument("--seeds", type=seed_range, default=range(1, 61), metavar="A-B", help="worlds to try; 1-60")
+    parser.add_argument("--seeds", type=seed_range, default=range(1, 201), metavar="A-B", help="worlds to try; 1-200")
     parser.add_argument("--limit", type=float, default=30.0, metavar="SECONDS", help="of a processor for one world; 30")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="one for each core")
     parser.add_argument(

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from kwire.testing.cluster.releases import LATEST, RELEASES
 from kwire.testing.simulation.faults import FAULTS
-from kwire.testing.simulation.habits import Habits, draw_habits
+from kwire.testing.simulation.habits import HIDDEN_BY_METADATA, NEEDS_METADATA, Habits, draw_habits
 
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 Committing: TypeAlias = Literal["auto", "sync", "async"]
@@ -99,7 +99,7 @@ def draw(seed: int, only: tuple[str, ...] | None = None) -> Scenario:
 
 def _draw_strikes(rng: random.Random, theme: str, busy_ms: float) -> tuple[Strike, ...]:
     """Twice what this world is about, and whatever else comes."""
-    kinds = tuple(FAULTS)
+    kinds = tuple(fault for fault in FAULTS if theme != HIDDEN_BY_METADATA or fault != NEEDS_METADATA)
     if rng.random() < 0.5:  # a few kinds, again and again: what goes wrong only together has to come together
         kinds = (theme, *rng.sample(kinds, 2))
     faults = [theme, theme, *rng.choices(kinds, k=rng.choice((0, 1, 3, 6, 10)))]
