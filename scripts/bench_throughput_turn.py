@@ -20,9 +20,9 @@ from uuid import uuid4
 from bench_opponents import TOP, ensure
 from bench_throughput_reader import PARTITION_BYTES
 from bench_throughput_topics import Content
-from kafka_tools import tools_class_path
 
 from kwire.testing.kafka.jars import find_java, first_error
+from kwire.testing.kafka.tools import tools_class_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

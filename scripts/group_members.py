@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 
 from group_lines import BadLineError, read_line
 from group_member_rules import MemberRules, Rebalancing
-from kafka_tools import verifiable_consumer_command
 
+from kwire.testing.faults.member_plan import CONFLUENT_PROGRAM, JAVA_STRATEGIES
 from kwire.testing.kafka import ClusterError
 from kwire.testing.kafka.guard import Order, guarded
+from kwire.testing.kafka.tools import verifiable_consumer_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,15 +62,6 @@ class Group:
         return Rebalancing.COOPERATIVE if self.strategy == "cooperative-sticky" else Rebalancing.EAGER
 
 
-# The names are those of the wire, which kwire and librdkafka take; Java's client wants its classes.
-JAVA_STRATEGIES = {
-    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
-    "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
-    "sticky": "org.apache.kafka.clients.consumer.StickyAssignor",
-    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
-}
-
-
 def member_command(kind: Kind, group: Group, config: Path) -> list[str]:
     """How a member is started: Kafka's flags, whichever client it is."""
     flags = ["--bootstrap-server", group.bootstrap_servers, "--topic", group.topic, "--group-id", group.group_id]
@@ -82,7 +74,7 @@ def member_command(kind: Kind, group: Group, config: Path) -> list[str]:
     if kind is Kind.JAVA:
         return verifiable_consumer_command(*flags)
     if kind is Kind.CONFLUENT:
-        return [sys.executable, str(SCRIPTS / "confluent_member.py"), *flags]
+        return [sys.executable, str(CONFLUENT_PROGRAM), *flags]
     return [sys.executable, "-m", "kwire.verifiable_consumer", *flags]
 
 

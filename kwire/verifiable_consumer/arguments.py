@@ -27,13 +27,14 @@ DECIDED_HERE = frozenset({"key_deserializer", "value_deserializer"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What to do. `max_messages` is negative for no limit."""
+    """What to do. `max_messages` is negative for no limit; `orders` is a file for `Orders`, if any are taken."""
 
     topic: str
     max_messages: int
     auto_commit: bool
     verbose: bool
     settings: dict[str, object]
+    orders: Path | None = None
 
 
 class _Parser(ArgumentParser):
@@ -58,6 +59,7 @@ class _Flags:
     assignment_strategy: str
     bootstrap_server: str
     config: Path | None
+    orders: Path | None
 
 
 def parse(arguments: Sequence[str]) -> Options:
@@ -74,6 +76,7 @@ def parse(arguments: Sequence[str]) -> Options:
         auto_commit=flags.enable_autocommit,
         verbose=flags.verbose,
         settings=(settings_of_file(flags.config) if flags.config else {}) | settings_of_flags(flags),
+        orders=flags.orders,
     )
 
 
@@ -85,7 +88,7 @@ def argument_parser() -> ArgumentParser:
     )
     add = parser.add_argument
     add("--bootstrap-server", required=True, metavar="HOST:PORT[,HOST:PORT...]", help="brokers to begin with")
-    add("--topic", required=True, help="the topic to consume")
+    add("--topic", required=True, metavar="NAME[,NAME...]", help="the topic to consume, or several: kwire's own")
     add("--group-protocol", default="classic", help="classic or consumer (default: classic)")
     add("--group-remote-assignor", metavar="NAME", help="the broker's assignor, for --group-protocol consumer")
     add("--group-id", required=True, help="the group to join")
@@ -101,6 +104,7 @@ def argument_parser() -> ArgumentParser:
         metavar="NAME[,NAME...]",
         help="assignors by name or Java class, for --group-protocol classic (default: range)",
     )
+    add("--orders", type=Path, metavar="FILE", help="take orders, and go on after errors: for tests; kwire's own")
     files = parser.add_mutually_exclusive_group()
     for flag, note in (("--command-config", ""), ("--consumer.config", " (its older name)")):
         files.add_argument(flag, dest="config", type=Path, metavar="FILE", help=f"a file with further settings{note}")

@@ -17,6 +17,7 @@ from kwire.errors import KafkaError
 from kwire.verifiable_consumer.arguments import argument_parser, parse
 from kwire.verifiable_consumer.consumer import VerifiableConsumer
 from kwire.verifiable_consumer.events import EventLog
+from kwire.verifiable_consumer.orders import Orders
 
 DONE = 0
 FAILED = 1
@@ -35,7 +36,14 @@ def main(arguments: Sequence[str]) -> int:
     except KafkaError as error:
         sys.stderr.write(f"verifiable-consumer: {error}\n")
         return FAILED
-    with Shutdown(events, consumer.wakeup) as shutdown:
+    orders = None if options.orders is None else Orders(options.orders)
+
+    def wake_up() -> None:
+        if orders is not None:
+            orders.release()
+        consumer.wakeup()
+
+    with Shutdown(events, wake_up) as shutdown:
         VerifiableConsumer(
             consumer,
             events,
@@ -43,6 +51,7 @@ def main(arguments: Sequence[str]) -> int:
             max_messages=options.max_messages,
             auto_commit=options.auto_commit,
             verbose=options.verbose,
+            orders=orders,
         ).run()
     return DONE if shutdown.received is None else 128 + shutdown.received
 

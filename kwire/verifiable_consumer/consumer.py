@@ -12,6 +12,7 @@ from kwire.errors import FencedInstanceIdError, KafkaError, WakeupError
 from kwire.fetching.columns import Records
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.verifiable_consumer.events import EventLog
+from kwire.verifiable_consumer.orders import Orders
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +30,12 @@ class GroupConsumer(Protocol):
 
 
 class _Listener(RebalanceListener):
-    """Lost partitions are told as revoked ones: Java's program leaves `onPartitionsLost` as it is, too."""
+    """Lost partitions are told as revoked ones, unless `tells_losses`: Java's program leaves `onPartitionsLost` as it
+    is, too."""
 
-    def __init__(self, events: EventLog) -> None:
+    def __init__(self, events: EventLog, *, tells_losses: bool) -> None:
         self._events = events
+        self._tells_losses = tells_losses
 
     def on_partitions_assigned(self, _consumer: RebalanceConsumer, partitions: Partitions) -> None:
         self._events.partitions_assigned(partitions)
@@ -40,15 +43,23 @@ class _Listener(RebalanceListener):
     def on_partitions_revoked(self, _consumer: RebalanceConsumer, partitions: Partitions) -> None:
         self._events.partitions_revoked(partitions)
 
+    def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        if self._tells_losses:
+            self._events.partitions_lost(partitions)
+        else:
+            self.on_partitions_revoked(consumer, partitions)
+
 
 class VerifiableConsumer:
-    """Consumes one topic and tells of it.
+    """Consumes a topic and tells of it.
 
     Args:
         consumer: without deserializers; committing by itself, or not at all.
+        topic: or several, with commas in between.
         max_messages: how many records to tell of; negative for no limit.
         auto_commit: whether the consumer commits by itself. Otherwise what each poll returned is committed at once.
         verbose: whether to tell of each record.
+        orders: for a member of a test. It tells more, and goes on after an error that need not be the end.
     """
 
     def __init__(
@@ -60,21 +71,24 @@ class VerifiableConsumer:
         max_messages: int = -1,
         auto_commit: bool = False,
         verbose: bool = False,
+        orders: Orders | None = None,
     ) -> None:
         self._consumer = consumer
         self._events = events
-        self._topic = topic
+        self._topics = topic.split(",")
         self._left = max_messages if max_messages >= 0 else None
         self._auto_commit = auto_commit
         self._verbose = verbose
+        self._orders = orders
 
     def run(self) -> None:
         """Returns when there were enough records, after a wakeup, and, having logged it, after an error."""
         try:
             self._events.startup_complete()
-            self._consumer.subscribe([self._topic], listener=_Listener(self._events))
+            listener = _Listener(self._events, tells_losses=self._orders is not None)
+            self._consumer.subscribe(self._topics, listener=listener)
             while self._left != 0:
-                offsets = self._tell_records(self._consumer.poll(math.inf))
+                offsets = self._tell_records(self._poll())
                 if not self._auto_commit:
                     self._commit(offsets)
         except WakeupError:
@@ -82,8 +96,20 @@ class VerifiableConsumer:
         except Exception:
             log.exception("error during processing, closing")
         finally:
+            if self._orders is not None:
+                self._events.closing()
             self._consumer.close()
             self._events.shutdown_complete()
+
+    def _poll(self) -> Records[bytes, bytes]:
+        while True:
+            try:
+                return self._consumer.poll(math.inf)
+            except KafkaError as error:
+                if self._orders is None or error.fatal or isinstance(error, WakeupError):
+                    raise
+                self._events.poll_failed(error)
+                self._orders.pause()
 
     def _tell_records(self, records: Records[bytes, bytes]) -> dict[TopicPartition, OffsetAndMetadata]:
         """What to commit. Only `count` speaks of all that was polled, as Java's does; the rest ends at the limit."""
@@ -100,6 +126,8 @@ class VerifiableConsumer:
             if self._left is not None:
                 self._left -= len(found)
         self._events.records_consumed(len(records), summaries)
+        if self._orders is not None:
+            self._orders.work(len(records))
         return offsets
 
     def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:

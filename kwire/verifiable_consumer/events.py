@@ -47,6 +47,16 @@ class EventLog:
     def partitions_revoked(self, partitions: Iterable[TopicPartition]) -> None:
         self._emit("partitions_revoked", partitions=_partitions(partitions))
 
+    def partitions_lost(self, partitions: Iterable[TopicPartition]) -> None:
+        """kwire's own, as the next two."""
+        self._emit("partitions_lost", partitions=_partitions(partitions))
+
+    def poll_failed(self, error: Exception) -> None:
+        self._emit("poll_failed", error=type(error).__name__, message=str(error))
+
+    def closing(self) -> None:
+        self._emit("closing")
+
     def record_data(self, records: Iterable[Record[bytes, bytes]]) -> None:
         """A line for each record, in one write."""
         self._put("".join(map(_record_line, records)))

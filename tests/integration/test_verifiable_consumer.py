@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
 import pytest
-from kafka_tools import verifiable_consumer_command
+
+from kwire.testing.kafka.tools import verifiable_consumer_command
 
 if TYPE_CHECKING:
     from tests.integration.conftest import MakeTopic, Produce

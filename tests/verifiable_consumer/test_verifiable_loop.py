@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from kwire.consumer.listener import CallbackView, RebalanceConsumer, RebalanceListener
 from kwire.errors import (
     CommitFailedError,
+    CorruptRecordError,
     FencedInstanceIdError,
+    InternalError,
     KafkaError,
     NoOffsetForPartitionError,
     RebalanceInProgressError,
@@ -26,6 +29,7 @@ from kwire.fetching.deserializing import Deserializers
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.verifiable_consumer.consumer import VerifiableConsumer
 from kwire.verifiable_consumer.events import EventLog
+from kwire.verifiable_consumer.orders import Orders
 
 if TYPE_CHECKING:
     from tests.record_batches import batch
@@ -89,11 +93,23 @@ def view() -> RebalanceConsumer:
 
 
 def run(
-    consumer: FakeConsumer, *, max_messages: int = -1, auto_commit: bool = False, verbose: bool = False
+    consumer: FakeConsumer,
+    *,
+    topic: str = "t",
+    max_messages: int = -1,
+    auto_commit: bool = False,
+    verbose: bool = False,
+    orders: Orders | None = None,
 ) -> list[Event]:
     lines = LinesInMemory()
     VerifiableConsumer(
-        consumer, EventLog(lines), "t", max_messages=max_messages, auto_commit=auto_commit, verbose=verbose
+        consumer,
+        EventLog(lines),
+        topic,
+        max_messages=max_messages,
+        auto_commit=auto_commit,
+        verbose=verbose,
+        orders=orders,
     ).run()
     return lines.events()
 
@@ -250,3 +266,56 @@ def test_rebalances_are_told_and_lost_partitions_as_revoked_ones() -> None:
         {"name": "partitions_assigned", "partitions": []},
         {"name": "partitions_revoked", "partitions": both[1:]},
     ]
+
+
+# --- as a member of a test, with orders -------------------------------------------------------------------------
+
+
+class OrdersOfATest(Orders):
+    """Writes down what it was asked for, and takes no time."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("orders.json"))
+        self.asked: list[str] = []
+
+    def work(self, records: int) -> None:
+        self.asked.append(f"work {records}")
+
+    def pause(self) -> None:
+        self.asked.append("pause")
+
+
+def test_with_orders_an_error_is_told_and_polling_goes_on() -> None:
+    consumer, orders = FakeConsumer([CorruptRecordError("bad"), polled((T0, batch(5, 6)))]), OrdersOfATest()
+    events = run(consumer, orders=orders)
+    assert names(events) == [
+        "startup_complete",
+        "poll_failed",
+        "records_consumed",
+        "offsets_committed",
+        "closing",
+        "partitions_revoked",
+        "shutdown_complete",
+    ]
+    assert events[1]["error"] == "CorruptRecordError"
+    assert orders.asked == ["pause", "work 2"]
+
+
+@pytest.mark.parametrize("error", [FencedInstanceIdError("fenced"), InternalError("a bug"), ZeroDivisionError("a bug")])
+def test_with_orders_what_cannot_be_mended_ends_it_nevertheless(error: Exception) -> None:
+    consumer = FakeConsumer([error, polled((T0, batch(0)))])
+    assert "records_consumed" not in names(run(consumer, orders=OrdersOfATest()))
+    assert consumer.calls[-1] == "close"
+
+
+def test_with_orders_lost_partitions_are_told_as_such() -> None:
+    lines, consumer = LinesInMemory(), FakeConsumer()
+    VerifiableConsumer(consumer, EventLog(lines), "t", orders=OrdersOfATest()).run()
+    consumer.listener.on_partitions_lost(view(), frozenset((T1,)))
+    assert lines.events()[-1] == {"name": "partitions_lost", "partitions": [{"topic": "t", "partition": 1}]}
+
+
+def test_several_topics_have_commas_in_between() -> None:
+    consumer = FakeConsumer()
+    run(consumer, topic="t,u")
+    assert consumer.calls[0] == "subscribe t u"

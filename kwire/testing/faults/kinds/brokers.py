@@ -108,10 +108,10 @@ KINDS = (
     ),
     FaultKind(
         name="unclean-election",
-        description="A partition's followers are held back by a throttle, its leader is killed, and one of them leads.",
+        description="A partition's only follower stands still until the leader is alone; that is killed, and it leads.",
         targets=(PartitionOf,),
         lasting=Lasting(default_ms=30_000, least_ms=15_000),
-        heals="the throttle is lifted, the former leader is started again and cuts its log",
+        heals="the former leader is started again and cuts its log, and all replicas follow again",
         claims=(Claim.BROKER_DOWN, Claim.LEADERSHIP, Claim.TOPIC),
         needs=(Need.THREE_BROKERS,),
         settles_ms=CATCHING_UP_MS,

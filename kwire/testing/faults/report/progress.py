@@ -30,6 +30,7 @@ from kwire.testing.invariants.ledger import (
     Sent,
     Started,
     Truncated,
+    Vanished,
 )
 
 # As many as the picture's plot has pairs of pixels.
@@ -97,7 +98,7 @@ class Track:
                 del self.unread[offset]
             self._waits_since_ms = event.at_ms if self.unread else None
 
-    def drop(self, event: Removed | Truncated) -> None:
+    def drop(self, event: Removed | Truncated | Vanished) -> None:
         gone = [offset for offset in self.unread if _is_gone(offset, event)]
         self.gone_unread += len(gone)
         if len(gone) == len(self.unread):
@@ -142,8 +143,14 @@ class Track:
             self.standstills.append(Standstill(self._waits_since_ms, at_ms, len(self.unread)))
 
 
-def _is_gone(offset: int, event: Removed | Truncated) -> bool:
-    return offset < event.before if isinstance(event, Removed) else offset >= event.to
+def _is_gone(offset: int, event: Removed | Truncated | Vanished) -> bool:
+    match event:
+        case Removed():
+            return offset < event.before
+        case Truncated():
+            return offset >= event.to
+        case Vanished():
+            return offset in event.offsets
 
 
 def follow(ledger: Ledger, bins: int = BINS) -> Mapping[TopicPartition, Track]:
@@ -167,7 +174,7 @@ class _Followed:
 
     def take(self, event: Event) -> None:
         match event:
-            case Sent() | Polled() | Removed() | Truncated():
+            case Sent() | Polled() | Removed() | Truncated() | Vanished():
                 self.change(event)
             case Started() if not self.has_started:
                 self.has_started = True
@@ -186,7 +193,7 @@ class _Followed:
             case _:
                 pass
 
-    def change(self, event: Sent | Polled | Removed | Truncated) -> None:
+    def change(self, event: Sent | Polled | Removed | Truncated | Vanished) -> None:
         track = self.tracks.setdefault(event.partition, Track())
         if (position := min(self.bins - 1, int(event.at_ms / self.bin_ms))) > len(track.levels):
             track.fill(position)
@@ -195,5 +202,5 @@ class _Followed:
                 track.send(event)
             case Polled():
                 track.poll(event)
-            case Removed() | Truncated():
+            case Removed() | Truncated() | Vanished():
                 track.drop(event)

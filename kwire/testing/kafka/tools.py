@@ -1,7 +1,7 @@
 """How to start Kafka's own command line programs, which kwire is compared with and shares groups with.
 
-The integration tests call it. The jars come from `kwire.testing.kafka`; the programs run in a JVM of their own, which
-is told to start fast rather than to get fast.
+The fault harness, the benchmarks and the integration tests call it. The programs run in a JVM of their own, which is
+told to start fast rather than to get fast.
 """
 
 from __future__ import annotations

@@ -1,0 +1,237 @@
+"""`kwire faults`: put consumers through faults, against a real Kafka. The work is done by `kwire.testing.faults`; here
+are flags and exit codes.
+
+    kwire faults run --scenario row-01
+    kwire faults run --seed 7 --seconds 60 --client kwire --client confluent --report faults.html
+    kwire faults run my-schedule.txt --command "./my-consumer --verbose"
+
+0: all that must hold was kept; 1: something was not; 2: the command or the schedule was wrong, or the run could not be
+carried out here.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from kwire.cli.exits import FAILED, INTERRUPTED, WRONG_USAGE
+from kwire.cli.faults_output import ProgressLine, tell
+from kwire.errors import ConfigError, InvalidArgumentError, KafkaError
+from kwire.testing.kafka.jars import ClusterError
+
+if TYPE_CHECKING:
+    from kwire.testing.faults.order import Order, Outcome
+
+faults_commands = typer.Typer(no_args_is_help=True, help="Put consumers through faults, against a real Kafka.")
+
+NAMED = ("kwire", "confluent", "java")
+PROTOCOLS = ("classic", "consumer")
+
+File = Annotated[
+    Path | None, typer.Argument(metavar="SCHEDULE.txt", help="A schedule: who reads what, which faults strike when.")
+]
+Scenario = Annotated[
+    str | None, typer.Option("--scenario", metavar="row-01", help="A row of the table of faults; see 'scenarios'.")
+]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="A schedule drawn from this number.")]
+Seconds = Annotated[int, typer.Option("--seconds", metavar="N", min=20, help="How long a drawn schedule is.")]
+Clients = Annotated[
+    list[str] | None,
+    typer.Option("--client", "-c", metavar="NAME", help="kwire, confluent or java; several are compared."),
+]
+Commands = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--command",
+        metavar="COMMAND",
+        help="A consumer of your own: it takes the flags and prints the lines of Kafka's VerifiableConsumer.",
+    ),
+]
+Protocol = Annotated[
+    str | None, typer.Option("--group-protocol", metavar="NAME", help="classic or consumer, for all members.")
+]
+Report = Annotated[Path | None, typer.Option("--report", metavar="FILE", help="Write a page with pictures there.")]
+Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there, for machines.")]
+
+
+@faults_commands.command("list")
+def list_faults() -> None:
+    """Show every fault: what it does, its parameters, and how soon all must be well again."""
+    from kwire.testing.faults.catalogue import described
+
+    print(described())
+
+
+@faults_commands.command("scenarios")
+def list_scenarios() -> None:
+    """Show the table of faults, row by row, as far as a real cluster can show it."""
+    from kwire.testing.faults.scenarios import scenarios
+
+    for name, scenario in scenarios().items():
+        print(f"{name}  {scenario.schedule.end_ms / 1000:4.0f} s  {scenario.row.title}")
+
+
+@faults_commands.command("run")
+def run_faults(
+    file: File = None,
+    scenario: Scenario = None,
+    seed: Seed = None,
+    seconds: Seconds = 120,
+    client: Clients = None,
+    command: Commands = None,
+    group_protocol: Protocol = None,
+    report: Report = None,
+    json_file: Json = None,
+) -> None:
+    """Run a schedule of faults, and judge what the consumers made of it.
+
+    Kafka runs on this machine, three brokers behind proxies; Java, Maven and Go are needed. Exit codes: 0 all was kept,
+    1 something was not, 2 it could not be run.
+    """
+    with _errors_told():
+        _check_words(client or [], group_protocol)
+        orders = _orders(file, scenario, seed, seconds, clients=[*(client or []), *(command or [])])
+        orders = [_with_protocol(order, group_protocol) for order in orders]
+        outcomes = _run_all(orders)
+        _write(outcomes, report, json_file)
+        has_passed = tell(outcomes)
+    raise typer.Exit(0 if has_passed else FAILED)
+
+
+@contextmanager
+def _errors_told() -> Iterator[None]:
+    """Raises: typer.Exit, for whatever keeps a run from being one."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except ModuleNotFoundError as error:
+        print(f"kwire: {error.name} is missing: pip install 'kwire[faults]'", file=sys.stderr)
+        raise typer.Exit(WRONG_USAGE) from None
+    except (KafkaError, ClusterError, OSError) as error:
+        for line in str(error).splitlines():
+            print(f"kwire: {line}", file=sys.stderr)
+        raise typer.Exit(WRONG_USAGE) from None
+
+
+def _check_words(clients: Sequence[str], protocol: str | None) -> None:
+    unknown = [name for name in clients if name not in NAMED]
+    if unknown:
+        raise ConfigError(f"{', '.join(unknown)} is no client; {', '.join(NAMED)} are, and --command takes any other")
+    if protocol not in (None, *PROTOCOLS):
+        raise ConfigError(f"{protocol} is no group protocol; {' and '.join(PROTOCOLS)} are")
+
+
+# --- what to run ----------------------------------------------------------------------------------------------
+
+
+def _orders(
+    file: Path | None, scenario: str | None, seed: int | None, seconds: int, *, clients: Sequence[str]
+) -> list[Order]:
+    """One for each client; one for whatever clients the schedule names, if none is given."""
+    if sum(each is not None for each in (file, scenario, seed)) != 1:
+        raise InvalidArgumentError("say what to run: a schedule's file, --scenario or --seed")
+    if scenario is not None:
+        whole, words = _of_scenario(scenario), f"--scenario {scenario}"
+    elif seed is not None:
+        whole, words = _of_seed(seed, seconds), f"--seed {seed} --seconds {seconds}"
+    else:
+        assert file is not None
+        whole, words = _of_file(file), str(file)
+    return [_for_client(whole, client, words) for client in clients] or [_as_it_is(whole, words)]
+
+
+def _of_scenario(name: str) -> Order:
+    from kwire.testing.faults.order import Order
+    from kwire.testing.faults.scenarios import scenarios
+
+    known = scenarios()
+    if name not in known:
+        raise InvalidArgumentError(f"{name!r} is no scenario; there are {', '.join(known)}")
+    found = known[name]
+    return Order(schedule=found.schedule, name="", bounds=found.row.bounds, expects=found.expects)
+
+
+def _of_seed(seed: int, seconds: int) -> Order:
+    from kwire.testing.faults.drawing import draw
+    from kwire.testing.faults.order import Order
+
+    return Order(schedule=draw(seed, seconds=seconds), name="")
+
+
+def _of_file(file: Path) -> Order:
+    from kwire.testing.faults.order import Order
+    from kwire.testing.faults.schedule_text import parse
+
+    return Order(schedule=parse(file.read_text()), name="")
+
+
+def _for_client(order: Order, client: str, words: str) -> Order:
+    flag = f"--client {client}" if client in NAMED else f"--command {client!r}"
+    return replace(
+        order,
+        schedule=order.schedule.with_client(client),
+        name=client,
+        replay=f"kwire faults run {words} {flag}",
+    )
+
+
+def _as_it_is(order: Order, words: str) -> Order:
+    names = dict.fromkeys(members.client for members in order.schedule.members)
+    return replace(order, name=" and ".join(names), replay=f"kwire faults run {words}")
+
+
+def _with_protocol(order: Order, protocol: str | None) -> Order:
+    if protocol is None:
+        return order
+    chosen: Literal["classic", "consumer"] = "classic" if protocol == "classic" else "consumer"
+    members = tuple(
+        replace(each, protocol=chosen, assignor=each.assignor if each.protocol == chosen else None)
+        for each in order.schedule.members
+    )
+    replay = f"{order.replay} --group-protocol {chosen}"
+    return replace(order, schedule=replace(order.schedule, members=members), replay=replay)
+
+
+# --- running --------------------------------------------------------------------------------------------------
+
+
+def _run_all(orders: Sequence[Order]) -> list[Outcome]:
+    """One after the other, each with a Kafka of its own. A signal to end takes down what is running."""
+    from kwire.testing.faults import harness
+
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        outcomes: list[Outcome] = []
+        for order in orders:
+            with ProgressLine(order.name, end_ms=order.schedule.end_ms) as progress:
+                outcomes.append(harness.run(order, progress))
+        return outcomes
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _write(outcomes: Sequence[Outcome], page_file: Path | None, json_file: Path | None) -> None:
+    from kwire.testing.faults.report import page
+
+    if page_file is not None:
+        first, *others = (outcome.run for outcome in outcomes)
+        page_file.write_text(page(first, others))
+    if json_file is not None:
+        json_file.write_text(json.dumps({"runs": [_figures(outcome) for outcome in outcomes]}, indent=1) + "\n")
+
+
+def _figures(outcome: Outcome) -> dict[str, object]:
+    from kwire.testing.faults.report import summarize
+
+    run = outcome.run
+    told = {"replay": run.replay, "schedule": run.schedule, "notes": list(outcome.notes)}
+    return {**json.loads(summarize(run).to_json()), **told}

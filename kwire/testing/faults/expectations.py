@@ -1,0 +1,71 @@
+"""What a row of the table of faults demands beside the invariants, judged by the ledger. Pure; the harness calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kwire.model import TopicPartition
+from kwire.testing.faults.report.duplicates import duplicates
+from kwire.testing.faults.scenario_rows import Expectation
+from kwire.testing.invariants.ledger import (
+    Assigned,
+    Closed,
+    FaultBegan,
+    Killed,
+    Ledger,
+    Lost,
+    Quiet,
+    Revoked,
+    Started,
+)
+from kwire.testing.invariants.violation import Violation
+
+
+def unmet(ledger: Ledger, expects: Sequence[Expectation]) -> Iterator[Violation]:
+    """Violations of these expectations."""
+    if Expectation.NO_REBALANCE in expects:
+        yield from _rebalances(ledger)
+    if Expectation.NO_DUPLICATES in expects:
+        yield from _duplicates(ledger)
+
+
+def _rebalances(ledger: Ledger) -> Iterator[Violation]:
+    """From the first fault until all is quiet, who stays gives partitions to none but newcomers."""
+    given: list[Revoked | Lost] = []
+    goes = {event.member for event in ledger.events if isinstance(event, (Closed, Killed)) and _is_early(event, ledger)}
+    newcomers: set[str] = set()
+    to_newcomers: set[TopicPartition] = set()
+    has_begun = False
+    for event in ledger.events:
+        match event:
+            case FaultBegan():
+                has_begun = True
+            case Quiet():
+                break
+            case Started() if has_begun:
+                newcomers.add(event.member)
+            case Assigned() if event.member in newcomers:
+                to_newcomers |= set(event.partitions)
+            case Revoked() | Lost() if has_begun and event.member not in goes and event.partitions:
+                given.append(event)
+            case _:
+                pass
+    for event in given:
+        if kept := set(event.partitions) - to_newcomers:
+            names = ", ".join(map(str, sorted(kept)))
+            what = f"{event.member}, which stayed, {type(event).__name__.lower()}: {names}"
+            yield Violation(rule="rebalanced", at_ms=event.at_ms, what=what)
+
+
+def _is_early(event: Closed | Killed, ledger: Ledger) -> bool:
+    """Whether a member went before all was quiet; in the end they all do."""
+    quiet = next(ledger.of(Quiet), None)
+    return quiet is None or event.at_ms < quiet.at_ms
+
+
+def _duplicates(ledger: Ledger) -> Iterator[Violation]:
+    counts = duplicates(ledger)
+    if counts:
+        told = ", ".join(f"{number} {why}" for why, number in counts.items())
+        at_ms = ledger.events[-1].at_ms
+        yield Violation(rule="came-again", at_ms=at_ms, what=f"{sum(counts.values())} records came again: {told}")

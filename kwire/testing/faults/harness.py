@@ -1,0 +1,261 @@
+"""One run: a real Kafka behind proxies, a group of consumers, traffic, a schedule's faults; then it is healed, drained
+and judged.
+
+    outcome = run(Order(schedule=parse(text), name="kwire"))
+    print(verdict(summarize(outcome.run)))
+
+The only entry for whoever wants a run: the command line, and tests. Whatever was started is stopped when it returns or
+raises; should this process be killed, guards stop it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+
+from kwire.errors import KafkaError
+from kwire.model import TopicPartition
+from kwire.testing.faults import report
+from kwire.testing.faults.admin import Admin
+from kwire.testing.faults.arena import GROUP_ID, Arena
+from kwire.testing.faults.broker_log import read_logs
+from kwire.testing.faults.catalogue import KINDS
+from kwire.testing.faults.events import Recorder
+from kwire.testing.faults.expectations import unmet
+from kwire.testing.faults.kinds.kind import Need
+from kwire.testing.faults.member_plan import MemberPlan
+from kwire.testing.faults.members import Members
+from kwire.testing.faults.order import Order, Outcome, Progress, expected
+from kwire.testing.faults.proxies import toxiproxy_server
+from kwire.testing.faults.proxies.chain import ProxiedBrokers
+from kwire.testing.faults.reconciliation import reconcile
+from kwire.testing.faults.rules import check as check_schedule
+from kwire.testing.faults.schedule import Schedule
+from kwire.testing.faults.schedule_text import render
+from kwire.testing.faults.tally import Tally
+from kwire.testing.faults.timetable import Timetable
+from kwire.testing.faults.topic_settings import REPLICAS, TOPIC_SETTINGS, broker_settings
+from kwire.testing.faults.traffic import Traffic
+from kwire.testing.invariants import check
+from kwire.testing.invariants.ledger import Ended, Event, FaultBegan, FaultEnded, Quiet
+from kwire.testing.invariants.recovery import RECOVERY_MS
+from kwire.testing.kafka import KafkaCluster
+from kwire.testing.kafka.jars import KAFKA_VERSION, cache_dir
+from kwire.version import __version__
+
+TICK_S = 0.25
+# A group that has not come together by then is judged as it is.
+SETTLING_S = 30.0
+# Schedules give the group this long before their first fault; what it takes longer, the faults come later.
+ALLOWED_TO_SETTLE_MS = 5_000.0
+STARTING_AT_ONCE = 4
+DRAINING_MARGIN_S = 2.0
+RECORD_BYTES = 100
+
+
+class FaultsError(KafkaError):
+    """A run that could not be carried out: it says nothing about the consumers."""
+
+
+Watch = Callable[[Progress], None]
+
+
+def run(order: Order, watch: Watch = lambda _progress: None) -> Outcome:
+    """Carry it out and judge it. `watch` is told of its progress, a few times in a second.
+
+    Raises:
+        ScheduleError: the schedule makes no sense.
+        FaultsError: it cannot be carried out here, or a strike has failed.
+        ClusterError: Kafka, a proxy or a member cannot be started.
+    """
+    check_schedule(order.schedule)
+    logs = Path(tempfile.mkdtemp(prefix="kwire-faults-"))
+    try:
+        with ExitStack() as stack:
+            performance = _Performance(order, watch, stack.enter_context(_arena(order.schedule, logs, watch)))
+            return performance.give(logs)
+    except BaseException:
+        shutil.rmtree(logs, ignore_errors=True)
+        raise
+
+
+@contextmanager
+def _arena(schedule: Schedule, logs: Path, watch: Watch) -> Iterator[Arena]:
+    """Everything that a run needs, running, but for the members and the traffic."""
+    watch(Progress(phase="starting Kafka"))
+    with (
+        ProxiedBrokers(schedule.brokers, cache=cache_dir()) as proxies,
+        KafkaCluster(schedule.brokers, advertised=proxies.addresses, settings=broker_settings(schedule)) as cluster,
+    ):
+        proxies.lead_to(cluster.client_addresses)
+        admin = Admin(cluster.direct_servers, cluster.addresses, GROUP_ID)
+        topics = {topic.name: topic.partitions for topic in schedule.topics}
+        for name, partitions in topics.items():
+            admin.topics.create(name, partitions, replicas=min(REPLICAS, schedule.brokers), settings=TOPIC_SETTINGS)
+        admin.group.coordinator()  # makes __consumer_offsets, which the first member would wait for
+        recorder = Recorder()
+        with (
+            Members(recorder, logs, cluster.bootstrap_servers, group_id=GROUP_ID) as members,
+            Traffic(
+                recorder,
+                cluster.direct_servers,
+                topics,
+                rate_per_second=schedule.rate_per_second,
+                size_bytes=RECORD_BYTES,
+            ) as traffic,
+        ):
+            yield Arena(
+                schedule=schedule,
+                recorder=recorder,
+                cluster=cluster,
+                proxies=proxies,
+                admin=admin,
+                members=members,
+                traffic=traffic,
+                topics=topics,
+            )
+
+
+class _AtWork:
+    """Which faults are, without those that are but a moment; a listener of the recorder."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._faults: list[str] = []
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        with self._lock:
+            return tuple(self._faults)
+
+    def take(self, event: Event) -> None:
+        with self._lock:
+            if isinstance(event, FaultBegan) and KINDS[event.fault].lasting is not None:
+                self._faults.append(event.fault)
+            elif isinstance(event, FaultEnded) and event.fault in self._faults:
+                self._faults.remove(event.fault)
+
+
+class _Performance:
+    """One run on an arena, from the first member's start to the judgement."""
+
+    def __init__(self, order: Order, watch: Watch, arena: Arena) -> None:
+        self._order = order
+        self._watch = watch
+        self._arena = arena
+        self._tally = Tally()
+        self._at_work = _AtWork()
+        arena.recorder.listen(self._tally.take)
+        arena.recorder.listen(self._at_work.take)
+
+    def give(self, logs: Path) -> Outcome:
+        self._refuse_what_cannot_be()
+        self._gather()
+        self._strike()
+        notes = self._drain()
+        self._end()
+        return Outcome(run=self._judge(), notes=notes, logs=logs)
+
+    def _refuse_what_cannot_be(self) -> None:
+        needs = {need for step in self._order.schedule.steps for need in step.kind.needs}
+        if Need.LIBFAKETIME in needs and not self._arena.members.can_shift_clocks:
+            raise FaultsError(f"this schedule needs {Need.LIBFAKETIME.value}")
+
+    def _gather(self) -> None:
+        """The group comes together, and has something to read."""
+        arena = self._arena
+        plans = [MemberPlan.of(number, arena.schedule) for number in range(arena.schedule.member_count)]
+        self._tell("starting members")
+        with ThreadPoolExecutor(STARTING_AT_ONCE) as pool:
+            list(pool.map(arena.members.start, plans))
+        arena.traffic.start()
+        self._tell("joining")
+        partitions = [TopicPartition(topic, number) for topic, count in arena.topics.items() for number in range(count)]
+        arena.members.wait_settled(partitions, SETTLING_S)
+
+    def _strike(self) -> None:
+        """Until the schedule's end, when all of it is healed."""
+        late_ms = max(0.0, self._arena.recorder.now_ms() - ALLOWED_TO_SETTLE_MS)
+        timetable = Timetable(self._arena, late_ms=late_ms)
+        timetable.start()
+        try:
+            ends_ms = self._arena.schedule.end_ms + late_ms
+            while self._arena.recorder.now_ms() < ends_ms or not timetable.is_over:
+                self._tell("running")
+                time.sleep(TICK_S)
+                if timetable.failures:
+                    raise FaultsError("; ".join(timetable.failures))
+        finally:
+            timetable.stop()
+        if timetable.failures:
+            raise FaultsError("; ".join(timetable.failures))
+
+    def _drain(self) -> tuple[str, ...]:
+        """No fault is left, nothing is sent any more, and every record that is in a log has to come."""
+        arena, recorder = self._arena, self._arena.recorder
+        arena.proxies.heal()
+        unacknowledged = arena.traffic.stop()
+        recorder.note(lambda at_ms: Quiet(at_ms=at_ms))
+        quiet_ms = recorder.now_ms()
+        self._tell("reading the brokers' logs")
+        is_careful = any(members.read_committed for members in arena.schedule.members)
+        found = read_logs(arena.cluster.direct_servers, arena.topics, read_committed=is_careful)
+        reconciled = reconcile(recorder, found, compacted=arena.compacted, unplaced=arena.traffic.unplaced)
+        patience_ms = arena.schedule.settings.session_timeout_ms + RECOVERY_MS
+        while not self._tally.is_drained and recorder.now_ms() < quiet_ms + patience_ms:
+            self._tell("draining")
+            self._tally.wait_drained(TICK_S)
+        told = [f"{unacknowledged} records were never acknowledged"] if unacknowledged else []
+        return (*told, *reconciled.notes)
+
+    def _end(self) -> None:
+        self._tell("closing")
+        self._arena.members.close_all()
+        self._arena.recorder.note(lambda at_ms: Ended(at_ms=at_ms))
+
+    def _judge(self) -> report.Run:
+        order, recorder = self._order, self._arena.recorder
+        ledger = recorder.ledger
+        found = [*check(ledger), *recorder.violations, *unmet(ledger, order.expects)]
+        return report.Run(
+            name=order.name,
+            ledger=ledger,
+            violations=tuple(sorted(found, key=lambda violation: violation.at_ms)),
+            expected=expected(order),
+            memory=tuple(self._arena.members.memory()),
+            schedule=render(order.schedule),
+            replay=order.replay,
+            versions=versions(),
+        )
+
+    def _tell(self, phase: str) -> None:
+        self._watch(
+            Progress(
+                phase=phase,
+                at_ms=self._arena.recorder.now_ms(),
+                sent=self._tally.sent,
+                polled=self._tally.polled,
+                unread=sum(self._tally.unread().values()),
+                members=len(self._arena.members.names()),
+                faults=self._at_work.faults,
+            )
+        )
+
+
+def versions() -> Mapping[str, str]:
+    """Of everything that takes part."""
+    return {
+        "kwire": __version__,
+        "confluent-kafka": version("confluent-kafka"),
+        "Kafka": KAFKA_VERSION,
+        "toxiproxy": toxiproxy_server.VERSION,
+        "Python": python_version(),
+    }

@@ -1,0 +1,175 @@
+"""The lines that a verifiable consumer prints, as values: one JSON object a line, like Kafka's own VerifiableConsumer.
+
+`telling.py` turns them into events of the ledger. Three of them are those of the harness's own runners alone: that
+partitions were lost, that a poll failed, and that the call of `close` begins.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kwire.model import TopicPartition
+
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+JsonObject: TypeAlias = Mapping[str, JsonValue]
+
+MOST_QUOTED = 300
+
+
+class BadLineError(ValueError):
+    """Not an event of a verifiable consumer; the message quotes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened, and that needs no words but its name: "startup_complete", "closing"."""
+
+    at_ms: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """Partitions were assigned, revoked or lost: `name` says which."""
+
+    at_ms: int
+    name: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Datum:
+    """One record of the poll that the next `Batch` sums up."""
+
+    at_ms: int
+    partition: TopicPartition
+    offset: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What one poll returned of a partition: its first and its last offset, and how many records."""
+
+    partition: TopicPartition
+    count: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One poll."""
+
+    at_ms: int
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """How a commit ended; `error` is empty if well."""
+
+    at_ms: int
+    offsets: tuple[tuple[TopicPartition, int], ...]
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A poll raised, and the member goes on."""
+
+    at_ms: int
+    error: str
+    message: str
+
+
+Line: TypeAlias = Moment | Callback | Datum | Batch | Commit | Failure
+
+
+def read_line(text: str) -> Line:
+    """The event in a line.
+
+    Raises:
+        BadLineError: there is none in it.
+    """
+    try:
+        fields = json.loads(text)
+        name = fields["name"]
+        return _READERS[name](name, _number(fields["timestamp"]), fields)
+    except (ValueError, KeyError, TypeError) as error:
+        quoted = text.strip()
+        quoted = quoted if len(quoted) <= MOST_QUOTED else f"{quoted[:MOST_QUOTED]}..."
+        raise BadLineError(f"{quoted!r}: {error!r}") from error
+
+
+def _moment(name: str, at_ms: int, _fields: JsonObject) -> Line:
+    return Moment(at_ms, name)
+
+
+def _callback(name: str, at_ms: int, fields: JsonObject) -> Line:
+    return Callback(at_ms, name, tuple(_partition(row) for row in _rows(fields, "partitions")))
+
+
+def _datum(_name: str, at_ms: int, fields: JsonObject) -> Line:
+    return Datum(at_ms, _partition(fields), _number(fields["offset"]), _text(fields["value"]))
+
+
+def _batch(_name: str, at_ms: int, fields: JsonObject) -> Line:
+    return Batch(at_ms, tuple(_span(row) for row in _rows(fields, "partitions")))
+
+
+def _commit(_name: str, at_ms: int, fields: JsonObject) -> Line:
+    offsets = tuple((_partition(row), _number(row["offset"])) for row in _rows(fields, "offsets"))
+    return Commit(at_ms, offsets, "" if fields["success"] is True else str(fields.get("error") or "no reason"))
+
+
+def _failure(_name: str, at_ms: int, fields: JsonObject) -> Line:
+    return Failure(at_ms, _text(fields["error"]), _text(fields["message"]))
+
+
+_READERS: Mapping[str, Callable[[str, int, JsonObject], Line]] = {
+    "startup_complete": _moment,
+    "partitions_assigned": _callback,
+    "partitions_revoked": _callback,
+    "partitions_lost": _callback,
+    "record_data": _datum,
+    "records_consumed": _batch,
+    "offsets_committed": _commit,
+    "poll_failed": _failure,
+    "closing": _moment,
+    "shutdown_requested": _moment,
+    "shutdown_complete": _moment,
+}
+
+
+def _span(row: JsonObject) -> Span:
+    return Span(_partition(row), _number(row["count"]), _number(row["minOffset"]), _number(row["maxOffset"]))
+
+
+def _rows(fields: JsonObject, name: str) -> list[JsonObject]:
+    rows = fields[name]
+    if not isinstance(rows, list):
+        raise TypeError(f"{name} is no list")
+    objects = [row for row in rows if isinstance(row, dict)]
+    if len(objects) != len(rows):
+        raise TypeError(f"{name} holds what is no object")
+    return list(objects)
+
+
+def _partition(row: JsonObject) -> TopicPartition:
+    return TopicPartition(_text(row["topic"]), _number(row["partition"]))
+
+
+def _number(value: JsonValue) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is no whole number")
+    return value
+
+
+def _text(value: JsonValue) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value

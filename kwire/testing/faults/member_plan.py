@@ -1,0 +1,175 @@
+"""What a member is like, and how its process is started: Kafka's flags and a file of settings, whichever client it is.
+
+Made from a schedule by the strikes, which start members; `member_process.py` carries it out.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kwire.testing.faults.bounds import RunSettings
+from kwire.testing.faults.kinds.kind import Need
+from kwire.testing.faults.schedule import OWN_CLIENTS, Committing, GroupProtocol, Schedule
+from kwire.testing.kafka.jars import ClusterError
+from kwire.testing.kafka.tools import verifiable_consumer_command
+
+# Small, so that a member that takes its time over each record still polls within its interval.
+MAX_POLL_RECORDS = 50
+# How long others than kwire may take to close: their own limit, which they do not let anybody set, and a last commit.
+CLOSES_WITHIN_MS = 45_000.0
+
+# The names are those of the wire, which kwire and librdkafka take; Java's client wants its classes.
+JAVA_STRATEGIES: Mapping[str, str] = {
+    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+    "sticky": "org.apache.kafka.clients.consumer.StickyAssignor",
+    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+}
+CONFLUENT_PROGRAM = Path(__file__).with_name("confluent_member.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberPlan:
+    """Args:
+    number: which member it is or takes the place of; negative for one that is in the group on somebody else's ticket.
+    client: "kwire", "confluent", "java", or a command that takes Kafka's flags. The command has to become the client
+        itself (`exec`, in a shell script): signals go to it alone.
+    assignor: None for the client's or the broker's default.
+    clock_may_jump: whether its wall clock may be shifted. Then all its looks at the time take longer.
+    """
+
+    number: int
+    client: str
+    protocol: GroupProtocol
+    topics: tuple[str, ...]
+    assignor: str | None = None
+    instance_id: str | None = None
+    committing: Committing = "sync"
+    read_committed: bool = False
+    clock_may_jump: bool = False
+    settings: RunSettings
+
+    @classmethod
+    def of(cls, number: int, schedule: Schedule) -> MemberPlan:
+        """What a schedule says of the member of that number."""
+        members = schedule.members_of(number)
+        return cls(
+            number=number,
+            client=members.client,
+            protocol=members.protocol,
+            topics=tuple(topic.name for topic in schedule.topics),
+            assignor=members.assignor,
+            instance_id=f"member{number}" if members.static else None,
+            committing=members.committing,
+            read_committed=members.read_committed,
+            clock_may_jump=any(Need.LIBFAKETIME in step.kind.needs for step in schedule.steps),
+            settings=schedule.settings,
+        )
+
+    @property
+    def takes_orders(self) -> bool:
+        return self.client in OWN_CLIENTS
+
+    @property
+    def closes_within_ms(self) -> float:
+        return float(self.settings.close_timeout_ms) if self.client == "kwire" else CLOSES_WITHIN_MS
+
+    def file_settings(self, client_id: str) -> dict[str, str]:
+        """What stands in the file that the member is given, under its client's names."""
+        return _FILES.get(self.client, _java_settings)(self, client_id)
+
+    def command(self, *, bootstrap_servers: str, group_id: str, config: Path, orders: Path) -> list[str]:
+        """The program and its flags.
+
+        Raises:
+            ClusterError: the client cannot do what is planned.
+        """
+        if self.client == "java" and len(self.topics) > 1:
+            raise ClusterError(f"Java's VerifiableConsumer reads one topic, not {', '.join(self.topics)}")
+        flags = ["--bootstrap-server", bootstrap_servers, "--topic", ",".join(self.topics), "--group-id", group_id]
+        flags += ["--command-config", str(config), "--reset-policy", "earliest", "--verbose"]
+        flags += self._protocol_flags()
+        flags += ["--group-instance-id", self.instance_id] if self.instance_id else []
+        flags += ["--enable-autocommit"] if self.committing == "auto" else []
+        flags += ["--orders", str(orders)] if self.takes_orders else []
+        match self.client:
+            case "kwire":
+                return [sys.executable, "-m", "kwire.verifiable_consumer", *flags]
+            case "confluent":  # -P: nothing beside the program is to be imported by chance
+                return [sys.executable, "-P", str(CONFLUENT_PROGRAM), *flags]
+            case "java":
+                return verifiable_consumer_command(*flags)
+            case _:
+                return [*shlex.split(self.client), *flags]
+
+    def _protocol_flags(self) -> list[str]:
+        if self.protocol == "consumer":
+            assignor = ["--group-remote-assignor", self.assignor] if self.assignor else []
+            return ["--group-protocol", "consumer", *assignor]
+        flags = ["--group-protocol", "classic", "--session-timeout", str(self.settings.session_timeout_ms)]
+        if self.assignor is not None:
+            takes_wire_names = self.takes_orders
+            flags += ["--assignment-strategy", self.assignor if takes_wire_names else _java_strategy(self.assignor)]
+        return flags
+
+
+def _java_strategy(assignor: str) -> str:
+    return JAVA_STRATEGIES.get(assignor, assignor)
+
+
+def _shared_settings(plan: MemberPlan, client_id: str) -> dict[str, str]:
+    """Those that have the same name in all clients."""
+    settings = plan.settings
+    # In groups of the consumer protocol the broker decides about heartbeats.
+    beat = {"heartbeat.interval.ms": settings.heartbeat_interval_ms} if plan.protocol == "classic" else {}
+    values = {
+        "client.id": client_id,
+        **beat,
+        # librdkafka wants at least the session timeout; a member must not be expelled for another reason than planned.
+        "max.poll.interval.ms": max(settings.max_poll_interval_ms, settings.session_timeout_ms),
+        "max.poll.records": MAX_POLL_RECORDS,
+        "auto.commit.interval.ms": settings.auto_commit_interval_ms,
+        "retry.backoff.max.ms": settings.retry_backoff_max_ms,
+        "reconnect.backoff.max.ms": settings.reconnect_backoff_max_ms,
+        "socket.connection.setup.timeout.ms": settings.socket_connection_setup_timeout_ms,
+        # A deleted topic has to stay away until somebody makes it anew.
+        "allow.auto.create.topics": "false",
+        # Said in full: the defaults differ.
+        "isolation.level": "read_committed" if plan.read_committed else "read_uncommitted",
+        "check.crcs": "true",
+    }
+    return {name: str(value) for name, value in values.items()}
+
+
+def _java_settings(plan: MemberPlan, client_id: str) -> dict[str, str]:
+    settings = plan.settings
+    return {
+        **_shared_settings(plan, client_id),
+        "fetch.max.wait.ms": str(settings.fetch_max_wait_ms),
+        "metadata.max.age.ms": str(settings.metadata_max_age_ms),
+        "request.timeout.ms": str(settings.request_timeout_ms),
+        # Below the poll interval, as by default: who waits longer than that for a commit that cannot be, of a topic
+        # that was deleted, is taken for dead.
+        "default.api.timeout.ms": str(settings.request_timeout_ms),
+    }
+
+
+def _kwire_settings(plan: MemberPlan, client_id: str) -> dict[str, str]:
+    return {**_java_settings(plan, client_id), "close.timeout.ms": str(plan.settings.close_timeout_ms)}
+
+
+def _confluent_settings(plan: MemberPlan, client_id: str) -> dict[str, str]:
+    settings = plan.settings
+    return {
+        **_shared_settings(plan, client_id),
+        "fetch.wait.max.ms": str(settings.fetch_max_wait_ms),
+        "topic.metadata.refresh.interval.ms": str(settings.metadata_max_age_ms),
+        "socket.timeout.ms": str(settings.request_timeout_ms),
+    }
+
+
+_FILES = {"kwire": _kwire_settings, "confluent": _confluent_settings}

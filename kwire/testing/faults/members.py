@@ -1,0 +1,284 @@
+"""The members of the group under test, as processes: started, closed, killed, frozen, slowed down, and listened to.
+
+    with Members(recorder, directory, bootstrap_servers=proxied, group_id="faults") as members:
+        name = members.start(MemberPlan.of(0, schedule))
+        members.kill(name)
+
+Strikes call it, each from a thread of its own. What members say goes to the recorder; what they must not do beside that
+(printing nonsense, ending without having been asked) becomes a violation there. Each incarnation has a name of its own:
+`member2.3` is the third process of member 2.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection
+from pathlib import Path
+from types import TracebackType
+
+from kwire.model import TopicPartition
+from kwire.testing.faults.clock_shift import find_faketime, with_shifted_clock, write_shift
+from kwire.testing.faults.events import Recorder
+from kwire.testing.faults.member_plan import MemberPlan
+from kwire.testing.faults.member_process import CLOSE_GRACE_S, MemberProcess
+from kwire.testing.faults.process_state import MemorySampler
+from kwire.testing.faults.report.run import MemorySample
+from kwire.testing.faults.telling import Teller
+from kwire.testing.invariants.ledger import Started
+from kwire.testing.kafka.guard import Order
+from kwire.testing.kafka.jars import ClusterError
+
+START_LIMIT_S = 60.0  # a JVM on a machine that is busy with others takes seconds of it
+ENDS_WITHIN_S = CLOSE_GRACE_S + 10.0
+
+
+class Members:
+    """Those that are gone included. Lock: `_told`, under which the maps change; the processes have their own.
+
+    Args:
+        directory: where each incarnation gets a directory for its output.
+        bootstrap_servers: the proxies.
+    """
+
+    def __init__(self, recorder: Recorder, directory: Path, bootstrap_servers: str, group_id: str = "faults") -> None:
+        self._recorder = recorder
+        self._directory = directory
+        self._bootstrap_servers = bootstrap_servers
+        self._group_id = group_id
+        self._faketime = find_faketime()
+        self._told = threading.Condition()
+        self._processes: dict[str, MemberProcess] = {}
+        self._plans: dict[str, MemberPlan] = {}
+        self._incarnations: Counter[int] = Counter()
+        self._sampler = MemorySampler(recorder.now_ms, self._pids)
+
+    def __enter__(self) -> Members:
+        self._sampler.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in self.names():
+            self.kill(name)
+        for process in self._processes.values():
+            process.wait()
+        self._sampler.stop()
+
+    # --- lives -----------------------------------------------------------------------------------------------
+
+    def start(self, plan: MemberPlan) -> str:
+        """A new incarnation of member `plan.number`; its name. Returns when it runs, which is before it joins: a signal
+        that came earlier would meet no handler.
+
+        Raises:
+            ClusterError: it does not start, or cannot do what is planned.
+        """
+        name = self._new_name(plan)
+        command = self._command(name, plan)
+        teller = self._new_teller(name, plan)
+        with self._told:  # its reader waits until it is in the map
+            process = MemberProcess(name, command, self._directory / name, teller, lambda: self._hear(name))
+            process.may_end = plan.number < 0  # it may be fenced before anybody can say that it may
+            self._processes[name] = process
+        if not self.wait(lambda: process.teller.has_started or process.has_ended, START_LIMIT_S):
+            raise ClusterError(f"{name} said nothing for {START_LIMIT_S:.0f} s; {process.last_words()}")
+        if not process.teller.has_started:
+            raise ClusterError(f"{name} does not start: {process.last_words()}")
+        return name
+
+    def close(self, name: str) -> None:
+        """In order (SIGTERM). Returns when it has ended, whether it obeyed or had to be killed."""
+        process = self._processes[name]
+        self._ask_to_close(process)
+        process.wait(ENDS_WITHIN_S)
+
+    def close_all(self) -> None:
+        """All at once."""
+        asked = [self._processes[name] for name in self.names()]
+        for process in asked:
+            self._ask_to_close(process)
+        for process in asked:
+            process.wait(ENDS_WITHIN_S)
+
+    def kill(self, name: str) -> None:
+        """As a power failure would (SIGKILL). Returns when it is gone."""
+        process = self._processes[name]
+        if process.has_ended:
+            return
+        with self._told:
+            process.was_killed = True
+        killed_at_ms = self._recorder.now_ms()
+        process.order(Order.KILL)
+        process.wait(ENDS_WITHIN_S)
+        if process.teller.has_started and not process.teller.has_closed:  # the shot may come too late
+            process.teller.killed(killed_at_ms)
+
+    def expect_end(self, name: str) -> None:
+        """It may end by itself from now on: somebody else comes with its instance id. Twins may anyhow."""
+        self._processes[name].may_end = True
+
+    # --- what befalls them -----------------------------------------------------------------------------------
+
+    def freeze(self, name: str) -> None:
+        """SIGSTOP. Returns when it stands still."""
+        process = self._processes[name]
+        process.freeze()
+        process.teller.froze(self._recorder.now_ms())
+
+    def thaw(self, name: str) -> None:
+        """SIGCONT."""
+        process = self._processes[name]
+        if process.is_frozen:
+            process.teller.thawed(self._recorder.now_ms())
+            process.thaw()
+
+    def slow(self, name: str, each_ms: int) -> None:
+        """It takes so long over each record from now on; 0 for no time at all."""
+        self._order_work(name, each_ms=each_ms, is_stuck=False)
+
+    def stick(self, name: str) -> None:
+        """It does not come to an end with what its next poll returns, or its last one has returned."""
+        self._order_work(name, each_ms=0, is_stuck=True)
+
+    def unstick(self, name: str) -> None:
+        self._order_work(name, each_ms=0, is_stuck=False)
+
+    @property
+    def can_shift_clocks(self) -> bool:
+        """Whether libfaketime is there."""
+        return self._faketime is not None
+
+    def shift_clock(self, name: str, step_ms: int) -> None:
+        """Its wall clock is off by so much from now on; 0 for right again. For plans with `clock_may_jump`."""
+        self._processes[name].teller.trusts_its_clock = False
+        write_shift(self._directory / name / "clock", step_ms)
+
+    # --- what is known of them -------------------------------------------------------------------------------
+
+    def names(self) -> tuple[str, ...]:
+        """Of those that run, frozen ones too, in the order in which they started."""
+        with self._told:
+            return tuple(name for name, process in self._processes.items() if not process.has_ended)
+
+    def running(self, number: int) -> str | None:
+        """The youngest incarnation of a member, if it runs."""
+        of_number = (name for name in self.names() if self._plans[name].number == number)
+        return max(of_number, key=list(self._plans).index, default=None)
+
+    def has_ended(self, name: str) -> bool:
+        return self._processes[name].has_ended
+
+    def plan(self, name: str) -> MemberPlan:
+        return self._plans[name]
+
+    def pid(self, name: str) -> int | None:
+        """Of the process itself; None when it has ended."""
+        return self._processes[name].pid
+
+    def owned(self, name: str) -> frozenset[TopicPartition]:
+        """What it has told to have."""
+        return self._processes[name].teller.owned
+
+    def stderr(self, name: str) -> Path:
+        """The file with its log."""
+        return self._processes[name].stderr
+
+    def memory(self) -> tuple[MemorySample, ...]:
+        """How much each held, about every second."""
+        return self._sampler.samples
+
+    def wait_settled(self, partitions: Collection[TopicPartition], timeout_s: float) -> bool:
+        """Until each of these has exactly one owner among those that run and are not frozen; whether that came in
+        time."""
+        wanted = sorted(partitions)
+        return self.wait(lambda: self._owned_by_all() == wanted, timeout_s)
+
+    def wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Until the condition holds, which is asked anew after each line of any member; whether it did in time."""
+        with self._told:
+            return self._told.wait_for(condition, timeout_s)
+
+    # -----------------------------------------------------------------------------------------------------------
+
+    def _new_name(self, plan: MemberPlan) -> str:
+        kind, number = ("member", plan.number) if plan.number >= 0 else ("twin", -1 - plan.number)
+        with self._told:
+            self._incarnations[plan.number] += 1
+            name = f"{kind}{number}.{self._incarnations[plan.number]}"
+            self._plans[name] = plan
+        return name
+
+    def _command(self, name: str, plan: MemberPlan) -> list[str]:
+        """And the files that it names."""
+        directory = self._directory / name
+        directory.mkdir(parents=True)
+        config, clock = directory / "member.properties", directory / "clock"
+        config.write_text("".join(f"{key}={value}\n" for key, value in plan.file_settings(name).items()))
+        command = plan.command(
+            bootstrap_servers=self._bootstrap_servers,
+            group_id=self._group_id,
+            config=config,
+            orders=directory / "orders.json",
+        )
+        if not plan.clock_may_jump:
+            return command
+        if self._faketime is None:
+            raise ClusterError("shifting a member's clock needs libfaketime (Debian and Ubuntu: apt install faketime)")
+        write_shift(clock, 0)
+        return with_shifted_clock(command, self._faketime, clock)
+
+    def _new_teller(self, name: str, plan: MemberPlan) -> Teller:
+        def started(at_ms: float) -> Started:
+            return Started(
+                at_ms=at_ms,
+                member=name,
+                session_timeout_ms=float(plan.settings.session_timeout_ms),
+                knows_session=False,  # some clients do, but go on until they hear, as Java's
+                commits_by_itself=plan.committing == "auto",
+            )
+
+        return Teller(name, self._recorder, started, plan.closes_within_ms)
+
+    def _ask_to_close(self, process: MemberProcess) -> None:
+        with self._told:
+            process.was_asked_to_close = True
+        if process.is_frozen:  # the guard thaws what is to end
+            self.thaw(process.name)
+        process.order(Order.TERMINATE)
+
+    def _hear(self, name: str) -> None:
+        """A reader's thread: there is a line, or an end."""
+        with self._told:
+            process = self._processes[name]
+        if process.has_ended:
+            self._judge_end(process)
+        with self._told:
+            self._told.notify_all()
+
+    def _judge_end(self, process: MemberProcess) -> None:
+        """Who was not killed has to have closed, and has to have been asked to, unless it may end."""
+        if process.was_killed or not process.teller.has_started:
+            return
+        if not process.teller.has_closed:
+            process.teller.killed(self._recorder.now_ms())
+            what = "did not close when asked to" if process.was_asked_to_close else "ended without a word"
+            self._recorder.violate("ended", f"{process.name} {what}: {process.last_words()}")
+        elif not (process.was_asked_to_close or process.may_end):
+            self._recorder.violate("ended", f"{process.name} closed without being asked to: {process.last_words()}")
+
+    def _owned_by_all(self) -> list[TopicPartition]:
+        awake = (process for process in self._processes.values() if not (process.has_ended or process.is_frozen))
+        return sorted(partition for process in awake for partition in process.teller.owned)
+
+    def _order_work(self, name: str, *, each_ms: int, is_stuck: bool) -> None:
+        """A rename: the member never reads half of it."""
+        part = self._directory / name / "orders.part"
+        part.write_text(json.dumps({"each_ms": each_ms, "is_stuck": is_stuck}))
+        part.rename(part.with_suffix(".json"))
+
+    def _pids(self) -> dict[str, int]:
+        found = {name: self._processes[name].pid for name in self.names()}
+        return {name: pid for name, pid in found.items() if pid is not None}

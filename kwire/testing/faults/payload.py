@@ -1,0 +1,33 @@
+"""What a record's value looks like: a number that no other record has, and as many dots as its size asks for.
+
+    0000000042:100|..............
+
+The ledger keeps the part before the bar, the *identity*: a large record would fill it. Members' lines bring whole
+values, which are checked here, so that a damaged one is seen as a value that was never sent.
+"""
+
+from __future__ import annotations
+
+BAR = "|"
+DIGITS = 10
+MOST_TOLD = 60
+
+
+def value_of(number: int, size_bytes: int) -> str:
+    """A value of that size; or as short as its number allows, if that is longer."""
+    return _padded(f"{number:0{DIGITS}d}:{size_bytes}", size_bytes)
+
+
+def identity(value: str) -> str:
+    """What stands for a value in the ledger: its part before the bar; for one that no `value_of` has made, its
+    beginning and its length."""
+    head = value.partition(BAR)[0]
+    number, _colon, size = head.partition(":")
+    if len(number) == DIGITS and number.isdigit() and size.isdigit() and _padded(head, int(size)) == value:
+        return head
+    return f"{value[:MOST_TOLD]!r} ({len(value)} characters)"
+
+
+def _padded(head: str, size_bytes: int) -> str:
+    room = size_bytes - len(head) - len(BAR)
+    return head if room < 0 else f"{head}{BAR}{'.' * room}"

@@ -1,0 +1,121 @@
+"""Brokers as processes, and what the cluster does by itself: `kinds/brokers.py` carried out.
+
+Toxiproxy takes connections for a broker that is down, so its proxy refuses them as long as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from kwire.model import TopicPartition
+from kwire.testing.faults.admin.group import OFFSETS_TOPIC
+from kwire.testing.faults.admin.patience import CLIENT_ID, wait_for
+from kwire.testing.faults.arena import Arena
+from kwire.testing.faults.proxies.tamperings import Refuse
+from kwire.testing.faults.schedule import Step
+from kwire.testing.faults.strikes.strike import Begin, Heal, Strike, stays
+from kwire.testing.faults.strikes.unclean import unclean_election
+from kwire.testing.faults.traffic import CLIENT_ID as TRAFFIC_CLIENT_ID
+
+# Of those who are not to be struck: more than they could ever use.
+SPARED = {"consumer_byte_rate": 1e12, "request_percentage": 1e6}
+
+
+def kill(arena: Arena, step: Step, begin: Begin) -> Heal:
+    broker = arena.broker(step.target)
+    begin(f"broker {broker}")
+    refuse(arena, broker)
+    arena.cluster.kill_broker(broker)
+    return partial(start_again, arena, broker)
+
+
+def stop(arena: Arena, step: Step, begin: Begin) -> Heal:
+    broker = arena.broker(step.target)
+    begin(f"broker {broker}")
+    stop_in_order(arena, broker)
+    return partial(start_again, arena, broker)
+
+
+def freeze(arena: Arena, step: Step, begin: Begin) -> Heal:
+    broker = arena.broker(step.target)
+    begin(f"broker {broker}")
+    arena.cluster.pause_broker(broker)
+    return partial(arena.cluster.resume_broker, broker)
+
+
+def roll(arena: Arena, step: Step, begin: Begin) -> Heal:
+    """One restart after the other; each waits for its time, and until the one before has caught up."""
+    assert step.lasts_ms is not None
+    order = list(arena.brokers(step.target)) * step.amount("rounds")
+    begin(f"{len(order)} restarts")
+    began_ms = arena.recorder.now_ms()
+    for turn, broker in enumerate(order):
+        arena.sleep_until(began_ms + turn * step.lasts_ms / len(order))
+        wait_until_whole(arena)
+        stop_in_order(arena, broker)
+        start_again(arena, broker)
+    return stays
+
+
+def stop_in_order(arena: Arena, broker: int) -> None:
+    """It serves until the end of its shutdown, so it is refused only then."""
+    arena.cluster.stop_broker(broker)
+    refuse(arena, broker)
+
+
+def refuse(arena: Arena, broker: int) -> None:
+    with arena.proxies_of((broker,)) as proxies:
+        proxies[0].tamper(Refuse())
+
+
+def start_again(arena: Arena, broker: int) -> None:
+    """With its data; comes back when it serves and clients can reach it."""
+    arena.cluster.start_broker(broker)
+    with arena.proxies_of((broker,)) as proxies:
+        proxies[0].lift(Refuse())
+
+
+def wait_until_whole(arena: Arena) -> None:
+    """Until each partition has a leader, and all its replicas are in sync."""
+    topics = (*arena.topics, OFFSETS_TOPIC)
+    wait_for(lambda: arena.admin.topics.are_whole(topics), "all replicas are in sync")
+
+
+def move_leaders(arena: Arena, step: Step, begin: Begin) -> Heal:
+    return _move(arena, arena.partitions(step.target), begin)
+
+
+def move_coordinator(arena: Arena, _step: Step, begin: Begin) -> Heal:
+    return _move(arena, (arena.admin.group.kept_in(),), begin)
+
+
+def _move(arena: Arena, partitions: tuple[TopicPartition, ...], begin: Begin) -> Heal:
+    moves = arena.admin.leaders.prepare_move(partitions)
+    begin("to broker " + ", ".join(str(number) for number in sorted(set(moves.values()))))
+    arena.admin.leaders.elect(moves)
+    return stays
+
+
+def throttle(arena: Arena, step: Step, begin: Begin) -> Heal:
+    """All clients but the harness's own, whose records have to come."""
+    percent = step.amount("request_percent")
+    quotas: dict[str, float | None] = {"consumer_byte_rate": float(step.amount("fetch_rate_bytes_per_second"))}
+    if percent < 100:
+        quotas["request_percentage"] = float(percent)
+    begin("all clients")
+    arena.admin.quotas.change({CLIENT_ID: SPARED, TRAFFIC_CLIENT_ID: SPARED, None: quotas})
+    gone = dict.fromkeys(SPARED)
+    return lambda: arena.admin.quotas.change({None: dict.fromkeys(quotas), CLIENT_ID: gone, TRAFFIC_CLIENT_ID: gone})
+
+
+STRIKES: Mapping[str, Strike] = {
+    "broker-kill": kill,
+    "broker-stop": stop,
+    "broker-freeze": freeze,
+    "rolling-restart": roll,
+    "leader-move": move_leaders,
+    "coordinator-move": move_coordinator,
+    "unclean-election": unclean_election,
+    "quota": throttle,
+}

@@ -1,0 +1,89 @@
+"""What has been sent and what has come so far, while a run goes on: for its progress line, and until it is drained.
+
+A listener of the `Recorder`, which calls it in the order of writing: a quick member's poll may come before the
+producer's word that the record is in the log. What is right in the end is the ledger's to say.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from kwire.model import TopicPartition
+from kwire.testing.invariants.ledger import Event, Polled, Removed, Sent, Truncated, Vanished
+
+
+class Tally:
+    """Counts records by value. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._unread: dict[TopicPartition, dict[int, str]] = {}
+        self._starts: dict[TopicPartition, int] = {}
+        self._early: set[str] = set()
+        self._sent = self._polled = 0
+
+    @property
+    def sent(self) -> int:
+        """Records that are acknowledged."""
+        return self._sent
+
+    @property
+    def polled(self) -> int:
+        """Records that came, those that came again included."""
+        return self._polled
+
+    @property
+    def is_drained(self) -> bool:
+        with self._changed:
+            return not any(self._unread.values())
+
+    def unread(self) -> dict[TopicPartition, int]:
+        """Of each partition that has any, how many records are in the log and were polled by nobody."""
+        with self._changed:
+            return {partition: len(left) for partition, left in self._unread.items() if left}
+
+    def wait_drained(self, timeout_s: float) -> bool:
+        """Whether everything was polled in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not any(self._unread.values()), timeout_s)
+
+    def take(self, event: Event) -> None:
+        with self._changed:
+            match event:
+                case Sent():
+                    self._send(event)
+                case Polled():
+                    self._poll(event)
+                case Removed():
+                    self._starts[event.partition] = event.before
+                    self._drop(event.partition, lambda offset: offset < event.before)
+                case Truncated():
+                    self._starts[event.partition] = min(event.to, self._starts.get(event.partition, 0))
+                    self._drop(event.partition, lambda offset: offset >= event.to)
+                case Vanished():
+                    self._drop(event.partition, set(event.offsets).__contains__)
+                case _:
+                    return
+            self._changed.notify_all()
+
+    def _send(self, event: Sent) -> None:
+        self._sent += 1
+        if event.value in self._early:
+            self._early.discard(event.value)
+        elif event.offset >= self._starts.get(event.partition, 0):  # or the word of it is late, and it is gone already
+            self._unread.setdefault(event.partition, {})[event.offset] = event.value
+
+    def _poll(self, event: Polled) -> None:
+        self._polled += len(event.values)
+        unread = self._unread.get(event.partition, {})
+        for offset, value in zip(event.offsets, event.values, strict=True):
+            if unread.get(offset) == value:
+                del unread[offset]
+            else:  # not acknowledged yet, or polled before
+                self._early.add(value)
+
+    def _drop(self, partition: TopicPartition, is_gone: Callable[[int], bool]) -> None:
+        unread = self._unread.get(partition, {})
+        for offset in [offset for offset in unread if is_gone(offset)]:
+            del unread[offset]

@@ -1,0 +1,162 @@
+"""One member's lines, told to the ledger: which events they are, at which time, and whether they fit each other.
+
+Each member's reader (`member_process.py`) has one, and is the only one to feed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kwire.model import TopicPartition
+from kwire.testing.faults.events import Recorder
+from kwire.testing.faults.lines import BadLineError, Batch, Callback, Commit, Datum, Failure, Line, Moment, read_line
+from kwire.testing.faults.payload import identity
+from kwire.testing.invariants.ledger import (
+    Assigned,
+    Closed,
+    Committed,
+    Event,
+    Frozen,
+    Killed,
+    Lost,
+    Polled,
+    Raised,
+    Revoked,
+    Started,
+    Thawed,
+)
+
+# Of one member: a program that prints nothing else would fill the report.
+MOST_BAD_LINES = 20
+
+
+class Teller:
+    """What a member has said, as far as others need it: whether it is up, what it owns, whether it has closed.
+
+    Args:
+        started: what is to be known of it at its start, made by whoever knows its settings.
+        closes_within_ms: how long its close may take.
+    """
+
+    def __init__(
+        self, member: str, recorder: Recorder, started: Callable[[float], Started], closes_within_ms: float
+    ) -> None:
+        self.owned: frozenset[TopicPartition] = frozenset()
+        self.has_started = self.has_closed = False
+        self.trusts_its_clock = True
+        self.last_ms = 0.0
+        self._member = member
+        self._recorder = recorder
+        self._started = started
+        self._closes_within_ms = closes_within_ms
+        self._closing_since_ms: float | None = None
+        self._pending: dict[TopicPartition, list[Datum]] = {}
+        self._bad_lines = 0
+
+    def take(self, text: str) -> Line | None:
+        """Tell of a line; None for a bad one."""
+        try:
+            line = read_line(text)
+            self._tell(line)
+        except BadLineError as error:
+            self._refuse(str(error))
+            return None
+        return line
+
+    def killed(self, at_ms: float) -> None:
+        """Its process ended without a word. What it printed last may be younger than the decision to kill it."""
+        self.owned = frozenset()
+        self._recorder.write(Killed(at_ms=max(at_ms, self.last_ms), member=self._member))
+
+    def froze(self, at_ms: float) -> None:
+        self._recorder.write(Frozen(at_ms=max(at_ms, self.last_ms), member=self._member))
+
+    def thawed(self, at_ms: float) -> None:
+        """Told before it happens. What the member prints next is stamped in whole milliseconds: a little earlier."""
+        self.last_ms = max(at_ms, self.last_ms)
+        self._recorder.write(Thawed(at_ms=self.last_ms, member=self._member))
+
+    def _tell(self, line: Line) -> None:
+        match line:
+            case Datum():
+                self._pending.setdefault(line.partition, []).append(line)
+            case Batch():
+                self._poll(line)
+            case Moment():
+                self._pass(line.name, self._at_ms(line.at_ms))
+            case Callback():
+                self._call_back(line, self._at_ms(line.at_ms))
+            case Commit():
+                self._commit(line, self._at_ms(line.at_ms))
+            case Failure():
+                at_ms = self._at_ms(line.at_ms)
+                self._write(
+                    Raised(at_ms=at_ms, member=self._member, call="poll", error=line.error, message=line.message)
+                )
+
+    def _pass(self, name: str, at_ms: float) -> None:
+        match name:
+            case "startup_complete":
+                self.has_started = True
+                self._write(self._started(at_ms))
+            case "shutdown_requested" | "closing":
+                # An own runner tells when it calls `close`; what comes before that, others have to be allowed, too.
+                if not self.has_closed:
+                    self._closing_since_ms = at_ms
+            case _:
+                took_ms = 0.0 if self._closing_since_ms is None else at_ms - self._closing_since_ms
+                self.has_closed = True
+                self._write(
+                    Closed(at_ms=at_ms, member=self._member, took_ms=took_ms, timeout_ms=self._closes_within_ms)
+                )
+
+    def _call_back(self, line: Callback, at_ms: float) -> None:
+        event: Event
+        match line.name:
+            case "partitions_assigned":
+                self.owned |= set(line.partitions)
+                event = Assigned(at_ms=at_ms, member=self._member, partitions=line.partitions)
+            case "partitions_revoked":
+                self.owned -= set(line.partitions)
+                event = Revoked(at_ms=at_ms, member=self._member, partitions=line.partitions)
+            case _:
+                self.owned -= set(line.partitions)
+                event = Lost(at_ms=at_ms, member=self._member, partitions=line.partitions)
+        self._write(event)
+
+    def _poll(self, line: Batch) -> None:
+        """The records came first, one a line; what sums them up has to agree with them."""
+        pending, self._pending = self._pending, {}
+        told = {span.partition: (span.count, span.first, span.last) for span in line.spans}
+        found = {partition: (len(data), data[0].offset, data[-1].offset) for partition, data in pending.items()}
+        if told != found:
+            self._refuse(f"records_consumed says {told}, its record_data say {found}")
+        at_ms = self._at_ms(line.at_ms)
+        for partition, data in pending.items():
+            offsets = tuple(datum.offset for datum in data)
+            values = tuple(identity(datum.value) for datum in data)
+            self._write(Polled(at_ms=at_ms, member=self._member, partition=partition, offsets=offsets, values=values))
+
+    def _commit(self, line: Commit, at_ms: float) -> None:
+        if line.error:
+            self._write(
+                Raised(at_ms=at_ms, member=self._member, call="commit_sync", error="KafkaError", message=line.error)
+            )
+            return
+        for partition, offset in line.offsets:
+            self._write(Committed(at_ms=at_ms, member=self._member, partition=partition, offset=offset))
+
+    def _at_ms(self, wall_clock_ms: int) -> float:
+        """When it was, on the run's clock: not after now, and not before the member's last word."""
+        now_ms = self._recorder.now_ms()
+        at_ms = self._recorder.at_ms(wall_clock_ms) if self.trusts_its_clock else now_ms
+        self.last_ms = max(self.last_ms, min(at_ms, now_ms))
+        return self.last_ms
+
+    def _write(self, event: Event) -> None:
+        self._recorder.write(event)
+
+    def _refuse(self, what: str) -> None:
+        self._bad_lines += 1
+        if self._bad_lines <= MOST_BAD_LINES:
+            self._recorder.violate("bad-line", f"{self._member} printed {what}")

@@ -1,0 +1,90 @@
+"""Carries out a schedule's steps at their times, each on a thread of its own: they overlap, and some take their time.
+
+Made by the harness, which asks whether it is over and what has gone wrong. A step that cannot be carried out is nothing
+that the consumers have done: it fails the run as a whole.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from kwire.testing.faults.arena import Arena, StoppedError
+from kwire.testing.faults.schedule import Step
+from kwire.testing.faults.step_text import render_step
+from kwire.testing.faults.strikes.strike import Strike
+from kwire.testing.faults.strikes.table import STRIKES
+from kwire.testing.invariants.ledger import FaultBegan, FaultEnded
+
+JOIN_S = 10.0
+
+
+def carry_out(arena: Arena, step: Step, strike: Strike, late_ms: float) -> None:
+    """One step: wait for its time, strike, wait for its end, heal. The ledger is told when that really happens.
+
+    Args:
+        late_ms: how much later than the schedule says.
+
+    Raises:
+        StoppedError: the run is given up. Nothing is healed then: all of it is taken down.
+    """
+
+    def begin(what: str) -> None:
+        said = render_step(step).removeprefix(f"{step.fault} ")
+        detail = f"{said}: {what}" if what else said
+        arena.recorder.note(lambda at_ms: FaultBegan(at_ms=at_ms, fault=step.fault, detail=detail))
+
+    arena.sleep_until(step.at_ms + late_ms)
+    heal = strike(arena, step, begin)
+    if step.lasts_ms is None:
+        return
+    arena.sleep_until(step.ends_ms + late_ms)
+    heal()
+    arena.recorder.note(lambda at_ms: FaultEnded(at_ms=at_ms, fault=step.fault))
+
+
+class Timetable:
+    """The steps of the arena's schedule.
+
+    Args:
+        late_ms: how much later than the schedule says they strike.
+    """
+
+    def __init__(self, arena: Arena, *, late_ms: float = 0.0) -> None:
+        self._arena = arena
+        self._late_ms = late_ms
+        self._failures: list[str] = []
+        self._threads = [
+            threading.Thread(target=self._run, args=(step,), name=f"strike {step.fault}", daemon=True)
+            for step in arena.schedule.steps
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Give up what is under way. Who waits for an answer of Kafka's is not waited for much longer."""
+        self._arena.stopping.set()
+        deadline_s = time.monotonic() + JOIN_S
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, deadline_s - time.monotonic()))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every step has struck and is healed."""
+        return not any(thread.is_alive() for thread in self._threads)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Steps that could not be carried out, and why."""
+        return tuple(self._failures)
+
+    def _run(self, step: Step) -> None:
+        try:
+            carry_out(self._arena, step, STRIKES[step.fault], self._late_ms)
+        except StoppedError:
+            return
+        except Exception as error:  # noqa: BLE001  whatever it is: told by the harness, which gives the run up
+            self._failures.append(f"{render_step(step)}: {type(error).__name__}: {error}")

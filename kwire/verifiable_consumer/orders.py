@@ -1,0 +1,56 @@
+"""Orders to a consumer that takes part in a test: how long to be at work with records. kwire's own; Java has none.
+
+    {"each_ms": 100, "is_stuck": false}
+
+They stand in a file that whoever started the program replaces as it likes; it is read anew between steps of the work.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+LOOK_EVERY_S = 0.05
+# Between a poll that failed and the next one: an error that stays true would be told thousands of times.
+PAUSE_S = 0.1
+
+
+class Orders:
+    """Args:
+    path: need not be there; then there is nothing to do for a record.
+    """
+
+    def __init__(self, path: Path, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._path = path
+        self._sleep = sleep
+        self._is_released = False
+
+    def release(self) -> None:
+        """No more work: the consumer is to close. May be called by a signal handler."""
+        self._is_released = True
+
+    def work(self, records: int) -> None:
+        """What the application does with so many records of one poll."""
+        worked_s = 0.0
+        while not self._is_released:
+            each_ms, is_stuck = self._read()
+            left_s = each_ms / 1000 * records - worked_s
+            if not records or (left_s <= 0 and not is_stuck):
+                return
+            slice_s = LOOK_EVERY_S if is_stuck else min(LOOK_EVERY_S, left_s)
+            self._sleep(slice_s)
+            worked_s += slice_s
+
+    def pause(self) -> None:
+        """After a poll that failed."""
+        if not self._is_released:
+            self._sleep(PAUSE_S)
+
+    def _read(self) -> tuple[float, bool]:
+        try:
+            orders = json.loads(self._path.read_text())
+        except FileNotFoundError:
+            return 0.0, False
+        return float(orders["each_ms"]), bool(orders["is_stuck"])

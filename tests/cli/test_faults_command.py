@@ -1,0 +1,214 @@
+"""`kwire faults`: what it is asked to run, its exit codes, and what it prints and writes."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kwire.cli import app
+from kwire.cli.faults_output import ProgressLine
+from kwire.testing.faults import harness
+from kwire.testing.faults.order import Order, Outcome, Progress
+from kwire.testing.faults.report.run import Run
+from kwire.testing.faults.schedule import Schedule
+from kwire.testing.faults.schedule_text import render
+from kwire.testing.invariants import Ledger, Violation
+from kwire.testing.invariants.ledger import FaultBegan, FaultEnded
+from kwire.testing.kafka import ClusterError
+
+WRONG = Violation(rule="lost-write", at_ms=4_200.0, what="orders-0: nobody polled 7")
+LEDGER = Ledger(
+    [FaultBegan(at_ms=2_000, fault="broker-kill", detail="broker 1"), FaultEnded(at_ms=4_000, fault="broker-kill")]
+)
+
+
+class FakeHarness:
+    """Runs nothing; answers with the violations that are given for a client."""
+
+    def __init__(self, logs: Path) -> None:
+        self.orders: list[Order] = []
+        self.violations: dict[str, tuple[Violation, ...]] = {}
+        self._logs = logs
+
+    def run(self, order: Order, watch: harness.Watch) -> Outcome:
+        self.orders.append(order)
+        watch(Progress(phase="running", at_ms=1_000, sent=5, faults=("broker-kill",)))
+        run = Run(name=order.name, ledger=LEDGER, violations=self.violations.get(order.name, ()), replay=order.replay)
+        return Outcome(run=run, notes=("2 records were never acknowledged",), logs=self._logs)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeHarness:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    made = FakeHarness(logs)
+    monkeypatch.setattr(harness, "run", made.run)
+    return made
+
+
+def test_a_scenario_is_run_and_passes(fake: FakeHarness, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["faults", "run", "--scenario", "row-01"])
+    assert done.exit_code == 0
+    assert "kwire passed" in done.stdout
+    assert "note: 2 records were never acknowledged" in done.stdout
+    assert "again: kwire faults run --scenario row-01" in done.stdout
+    assert fake.orders[0].bounds
+    assert not (tmp_path / "logs").exists()  # nobody needs what the members printed
+
+
+def test_a_violation_is_exit_1_and_told_and_the_logs_stay(fake: FakeHarness, tmp_path: Path) -> None:
+    fake.violations["kwire"] = (WRONG,) * 12
+    done = CliRunner().invoke(app, ["faults", "run", "--scenario", "row-01", "--client", "kwire"])
+    assert done.exit_code == 1
+    assert done.stdout.count("VIOLATION lost-write at 4.200 s: orders-0: nobody polled 7") == 10
+    assert "and 2 more" in done.stdout
+    assert str(tmp_path / "logs") in done.stdout
+    assert (tmp_path / "logs").exists()
+
+
+def test_clients_are_compared_on_the_same_schedule(fake: FakeHarness) -> None:
+    fake.violations["java"] = (WRONG,)
+    done = CliRunner().invoke(app, ["faults", "run", "--seed", "7", "--seconds", "60", "-c", "kwire", "-c", "java"])
+    assert done.exit_code == 1
+    assert [order.name for order in fake.orders] == ["kwire", "java"]
+    first, second = (order.schedule for order in fake.orders)
+    assert first.steps == second.steps
+    assert {members.client for members in second.members} == {"java"}
+    assert fake.orders[1].replay == "kwire faults run --seed 7 --seconds 60 --client java"
+
+
+def test_a_file_names_its_own_clients(fake: FakeHarness, tmp_path: Path) -> None:
+    file = tmp_path / "schedule.txt"
+    file.write_text("members 1 kwire\nmembers 2 java\nend 10s\n")
+    assert CliRunner().invoke(app, ["faults", "run", str(file)]).exit_code == 0
+    assert fake.orders[0].name == "kwire and java"
+    assert [members.count for members in fake.orders[0].schedule.members] == [1, 2]
+
+
+def test_any_command_is_a_client(fake: FakeHarness) -> None:
+    CliRunner().invoke(app, ["faults", "run", "--scenario", "row-01", "--command", "./mine --fast"])
+    assert fake.orders[0].schedule.members[0].client == "./mine --fast"
+    assert fake.orders[0].replay.endswith("--command './mine --fast'")
+
+
+def test_the_group_protocol_is_that_of_all_members(fake: FakeHarness) -> None:
+    CliRunner().invoke(app, ["faults", "run", "--scenario", "row-38", "--group-protocol", "consumer"])
+    (members,) = fake.orders[0].schedule.members
+    assert (members.protocol, members.assignor) == ("consumer", None)  # its assignor was one of the other protocol
+
+
+def test_page_and_figures_are_written(fake: FakeHarness, tmp_path: Path) -> None:
+    page, figures = tmp_path / "faults.html", tmp_path / "faults.json"
+    fake.violations["confluent"] = (WRONG,)
+    arguments = [
+        "--scenario",
+        "row-01",
+        "-c",
+        "kwire",
+        "-c",
+        "confluent",
+        "--report",
+        str(page),
+        "--json",
+        str(figures),
+    ]
+    assert CliRunner().invoke(app, ["faults", "run", *arguments]).exit_code == 1
+    assert page.read_text().startswith("<!")
+    runs = json.loads(figures.read_text())["runs"]
+    assert [(run["name"], run["passed"]) for run in runs] == [("kwire", True), ("confluent", False)]
+    assert runs[1]["replay"] == "kwire faults run --scenario row-01 --client confluent"
+    assert runs[1]["notes"] == ["2 records were never acknowledged"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "say what to run"),
+        (["--seed", "1", "--scenario", "row-01"], "say what to run"),
+        (["--scenario", "row-99"], "'row-99' is no scenario"),
+        (["--scenario", "row-01", "--client", "sarama"], "sarama is no client"),
+        (["--scenario", "row-01", "--group-protocol", "eager"], "eager is no group protocol"),
+        (["nowhere.txt"], "nowhere.txt"),
+    ],
+)
+def test_what_cannot_be_meant_is_exit_2(fake: FakeHarness, arguments: list[str], said: str) -> None:
+    done = CliRunner().invoke(app, ["faults", "run", *arguments])
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert fake.orders == []
+
+
+def test_a_schedule_that_makes_no_sense_is_exit_2_with_a_line_for_each_problem(
+    fake: FakeHarness, tmp_path: Path
+) -> None:
+    file = tmp_path / "schedule.txt"
+    file.write_text("at 5s broker-kill broker 9 for 10s\nat 5s consumer-kill member 9\nend 20s\n")
+    done = CliRunner().invoke(app, ["faults", "run", str(file)])
+    assert done.exit_code == 2
+    assert "there is no broker 9" in done.stderr
+    assert "there is no member 9" in done.stderr
+    assert fake.orders == []
+
+
+def test_what_cannot_be_run_here_is_exit_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_order: Order, _watch: harness.Watch) -> Outcome:
+        raise ClusterError("no Java here")
+
+    monkeypatch.setattr(harness, "run", run)
+    done = CliRunner().invoke(app, ["faults", "run", "--scenario", "row-01"])
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, "kwire: no Java here")
+
+
+def test_ctrl_c_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_order: Order, _watch: harness.Watch) -> Outcome:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(harness, "run", run)
+    assert CliRunner().invoke(app, ["faults", "run", "--scenario", "row-01"]).exit_code == 130
+
+
+def test_faults_and_scenarios_are_listed() -> None:
+    faults = CliRunner().invoke(app, ["faults", "list"]).stdout
+    assert "broker-kill: A broker's process is killed" in faults
+    rows = CliRunner().invoke(app, ["faults", "scenarios"]).stdout.splitlines()
+    assert "row-01    45 s  the process of a leader is killed" in rows
+    assert len(rows) > 30
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def told(stream: io.StringIO, *steps: Progress) -> str:
+    with ProgressLine("kwire", end_ms=45_000, stream=stream) as line:
+        for step in steps:
+            line(step)
+    return stream.getvalue()
+
+
+def test_progress_is_a_line_for_each_change_where_nobody_watches() -> None:
+    running = Progress(phase="running", at_ms=12_000, sent=500, unread=3, members=3)
+    later = Progress(phase="running", at_ms=12_500, sent=700, unread=3, members=3)
+    struck = Progress(phase="running", at_ms=13_000, sent=900, unread=9, members=3, faults=("broker-kill",))
+    assert told(io.StringIO(), running, later, struck).splitlines() == [
+        "kwire  12 of 45 s  running  500 sent, 3 unread, 3 members",
+        "kwire  13 of 45 s  running  900 sent, 9 unread, 3 members  broker-kill",
+    ]
+
+
+def test_progress_is_one_line_on_a_terminal_and_gone_in_the_end() -> None:
+    text = told(Terminal(), Progress(phase="running"), Progress(phase="draining"))
+    assert "\n" not in text
+    assert text.endswith("\r\x1b[K")
+    assert text.count("\r\x1b[K") == 3
+
+
+def test_the_schedules_of_orders_can_be_written_and_read_again(fake: FakeHarness) -> None:
+    CliRunner().invoke(app, ["faults", "run", "--seed", "3", "--seconds", "60", "-c", "confluent"])
+    assert isinstance(fake.orders[0].schedule, Schedule)
+    assert "confluent" in render(fake.orders[0].schedule)

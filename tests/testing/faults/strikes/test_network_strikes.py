@@ -1,0 +1,140 @@
+"""Strikes on connections: what the proxies are told, and that healing takes back exactly that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.model import TopicPartition
+from kwire.testing.faults.catalogue import KINDS
+from kwire.testing.faults.kinds import network
+from kwire.testing.faults.proxies.stream import Stream
+from kwire.testing.faults.proxies.tamperings import (
+    AnnounceLength,
+    BlackHole,
+    ChaosDialer,
+    FlipBit,
+    HalfOpen,
+    Hold,
+    Place,
+    Refuse,
+    Tampering,
+)
+from kwire.testing.faults.proxies.toxics import Bandwidth, Latency, LimitData, ResetPeer, Slicer, SlowClose, Toxic
+from kwire.testing.faults.strikes.table import STRIKES
+from kwire.testing.faults.targets import AllBrokers, Broker, Coordinator, LeaderOf
+
+if TYPE_CHECKING:
+    from tests.testing.faults.strikes.struck_arena import Struck
+else:
+    from struck_arena import Struck
+
+UP, DOWN = Stream.UPSTREAM, Stream.DOWNSTREAM
+
+
+def test_every_fault_of_the_catalogue_can_be_carried_out_and_no_other() -> None:
+    assert set(STRIKES) == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("fault", "toxics"),
+    [
+        ("latency", [Latency(latency_ms=100, stream=UP), Latency(latency_ms=100, stream=DOWN)]),
+        ("bandwidth", [Bandwidth(rate_kb_per_s=375, stream=UP), Bandwidth(rate_kb_per_s=375, stream=DOWN)]),
+        (
+            "slicer",
+            [
+                Slicer(average_size_bytes=4, size_variation_bytes=3, delay_us=10, stream=UP),
+                Slicer(average_size_bytes=4, size_variation_bytes=3, delay_us=10, stream=DOWN),
+            ],
+        ),
+        ("slow-close", [SlowClose(delay_ms=5_000, stream=UP), SlowClose(delay_ms=5_000, stream=DOWN)]),
+        ("reset", [ResetPeer(timeout_ms=0, stream=DOWN)]),
+        ("limit-data", [LimitData(limit_bytes=5_000, stream=DOWN)]),
+    ],
+)
+def test_toxics_come_and_go(fault: str, toxics: list[Toxic]) -> None:
+    struck = Struck()
+    heal = struck.strike(fault, AllBrokers())
+    assert [list(proxy.toxic.values()) for proxy in struck.proxies] == [toxics] * 3
+    assert struck.began == ["broker 0, 1, 2"]
+    heal()
+    assert not any(proxy.toxic for proxy in struck.proxies)
+
+
+def test_latency_may_concern_one_way_alone() -> None:
+    struck = Struck()
+    struck.strike("latency", Broker(1), latency_ms=40, jitter_ms=7, direction="answers")
+    assert list(struck.proxies[1].toxic.values()) == [Latency(latency_ms=40, jitter_ms=7, stream=DOWN)]
+
+
+@pytest.mark.parametrize(
+    ("fault", "tamperings", "hung_up"),
+    [
+        ("chaos-dialer", [ChaosDialer(shortest_ms=500, longest_ms=1_500, seed=0)], 0),
+        ("refused", [Refuse()], 1),
+        ("black-hole", [BlackHole()], 1),
+        ("half-open", [HalfOpen()], 0),
+        ("partition-broker", [Hold(), BlackHole()], 0),
+    ],
+)
+def test_conditions_come_and_go(fault: str, tamperings: list[Tampering], hung_up: int) -> None:
+    struck = Struck()
+    heal = struck.strike(fault, Broker(2))
+    assert [proxy.tampered for proxy in struck.proxies] == [[], [], tamperings]
+    assert struck.proxies[2].hung_up == hung_up
+    heal()
+    assert struck.proxies[2].tampered == []
+
+
+def test_healing_leaves_what_another_fault_has_done() -> None:
+    """A broker that is down is refused by its proxy, whatever else ends meanwhile."""
+    struck = Struck()
+    struck.proxies[0].tamper(Refuse())
+    struck.strike("refused", Broker(0))()
+    assert struck.proxies[0].tampered == [Refuse()]
+
+
+def test_a_partition_from_all_is_one_from_each() -> None:
+    struck = Struck()
+    struck.strike("partition-all", AllBrokers())
+    assert [proxy.tampered for proxy in struck.proxies] == [[Hold(), BlackHole()]] * 3
+
+
+def test_leaders_and_coordinators_are_looked_up_when_it_strikes() -> None:
+    struck = Struck()
+    struck.strike("half-open", LeaderOf(TopicPartition("orders", 0)))
+    struck.strike("half-open", Coordinator())
+    assert [bool(proxy.tampered) for proxy in struck.proxies] == [False, True, True]
+    assert struck.began == ["broker 2", "broker 1"]
+
+
+def test_bits_flip_again_and_again_until_the_time_is_over() -> None:
+    struck = Struck()
+    heal = struck.strike("bit-flip", Broker(0), lasts_ms=1_000, where="crc", every=3)
+    flips = struck.proxies[0].all_tampered
+    assert len(flips) > 10
+    assert all(
+        isinstance(flip, FlipBit) and (flip.place, flip.nth, flip.api_key) == (Place.CRC, 3, 1) for flip in flips
+    )
+    assert len(set(flips)) == len(flips)  # another bit each time
+    assert struck.recorder.now_ms() == pytest.approx(1_000, abs=60)
+    struck.proxies[0].tampered = [flips[-1]]  # the others have hit, and are over
+    heal()
+    assert struck.proxies[0].tampered == []
+
+
+@pytest.mark.parametrize(("length", "length_bytes"), [("oversized", 2**31 - 1), ("zero", 0), ("negative", -1)])
+def test_lengths_that_cannot_be_are_announced(length: str, length_bytes: int) -> None:
+    struck = Struck()
+    struck.strike("oversized-frame", Broker(0), lasts_ms=200, length=length)
+    assert set(struck.proxies[0].all_tampered) == {AnnounceLength(api_key=1, nth=5, length_bytes=length_bytes)}
+
+
+def test_this_file_has_every_fault_of_the_network() -> None:
+    tested = {
+        "latency", "bandwidth", "slicer", "slow-close", "reset", "limit-data", "chaos-dialer", "refused", "black-hole",
+        "half-open", "partition-broker", "partition-all", "bit-flip", "oversized-frame",
+    }  # fmt: skip
+    assert tested == {kind.name for kind in network.KINDS}

@@ -1,0 +1,78 @@
+"""The harness's own runners in a group of a cluster in this process: what they tell, and the orders that they take.
+
+Whether kwire keeps its promises is for other tests; here it has to be seen that a whole run comes out of its parts.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.testing import Cluster
+from kwire.testing.faults.member_plan import MAX_POLL_RECORDS
+from kwire.testing.invariants.ledger import Committed, Killed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.testing.faults.group_run import ALL, DEADLINE_S, PARTITIONS, SESSION_TIMEOUT_MS, TOPIC, Run, plan, until
+else:
+    from group_run import ALL, DEADLINE_S, PARTITIONS, SESSION_TIMEOUT_MS, TOPIC, Run, plan, until
+
+pytestmark = pytest.mark.slow
+
+OWN_RUNNERS = [("kwire", "classic"), ("kwire", "consumer"), ("confluent", "classic"), ("confluent", "consumer")]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    settings = {
+        "auto.create.topics.enable": False,
+        "group.consumer.heartbeat.interval.ms": 100,
+        "group.consumer.session.timeout.ms": SESSION_TIMEOUT_MS,
+        "group.min.session.timeout.ms": 1_000,
+    }
+    with Cluster(brokers=1, settings=settings) as cluster:
+        cluster.create_topic(TOPIC, PARTITIONS, config={"message.timestamp.type": "LogAppendTime"})
+        yield cluster
+
+
+@pytest.fixture
+def run(cluster: Cluster, tmp_path: Path) -> Iterator[Run]:
+    run = Run(cluster.bootstrap_servers, tmp_path)
+    with run.members, run.traffic:
+        yield run
+
+
+@pytest.mark.parametrize(("client", "protocol"), OWN_RUNNERS)
+def test_a_group_loses_a_member_and_nothing_else(run: Run, client: str, protocol: str) -> None:
+    run.traffic.start()
+    first, second = (run.members.start(plan(client, protocol, number)) for number in range(2))
+    assert run.members.wait_settled(ALL, DEADLINE_S)
+    until(lambda: min(run.polled_by(first), run.polled_by(second)) > 50)
+    run.kill(second)
+    assert run.members.wait_settled(ALL, DEADLINE_S)
+    assert run.members.owned(first) == frozenset(ALL)
+    run.members.start(plan(client, protocol, 1))
+    assert run.members.wait_settled(ALL, DEADLINE_S)
+    assert run.end() == []
+    assert [event.member for event in run.recorder.ledger.of(Killed)] == [second]
+    assert {event.partition for event in run.recorder.ledger.of(Committed)} == set(ALL)
+
+
+@pytest.mark.parametrize("client", ["kwire", "confluent"])
+def test_an_own_runner_is_as_slow_and_as_stuck_as_it_is_told(run: Run, client: str) -> None:
+    run.traffic.start()
+    name = run.members.start(plan(client, "classic"))
+    until(lambda: run.polled_by(name) > 100)
+    run.members.stick(name)
+    until(lambda: run.tally.sent > run.tally.polled + 200)
+    stuck_at, began_s = run.tally.polled, time.monotonic()
+    run.members.slow(name, 5)
+    until(lambda: run.tally.polled > stuck_at + 3 * MAX_POLL_RECORDS)
+    assert time.monotonic() - began_s > 2 * MAX_POLL_RECORDS * 0.005
+    run.members.slow(name, 0)
+    assert run.end() == []
