@@ -18,8 +18,8 @@ from kwire.protocol.framing import SMALL_BUFFER_BYTES
 KERNEL_DEFAULT = -1  # receive.buffer.bytes and send.buffer.bytes: leave the choice to the operating system
 
 # Each wake-up waits for an application that is decoding to let go of the interpreter, up to 5 ms, so a large answer
-# wakes us only when so much of it is there, or its rest. The system lets the socket's buffer grow for that, as far as it
-# may; one of fixed size wakes us when a part of it is full. Linux alone wakes also when no more fits in.
+# wakes us only when so much of it is there, or its rest. The system lets the socket's buffer grow for that, as far as
+# it may; one of fixed size wakes us when a part of it is full. Linux alone wakes also when no more fits in.
 _MUCH_BYTES = 16 * 1024 * 1024
 _PART_OF_BUFFER = 4
 _CAN_WAIT_FOR_MUCH = sys.platform == "linux"

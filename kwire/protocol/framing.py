@@ -215,8 +215,8 @@ class Framing:
 
 
 def _room_for(size_bytes: int) -> memoryview:
-    """Memory for a large frame. What is not filled with zeros first costs its pages only when the bytes come in, and the
-    system does that without the interpreter."""
+    """Memory for a large frame. What is not filled with zeros first costs its pages only when the bytes come in, and
+    the system does that without the interpreter."""
     if size_bytes < NUMPY_FROM_BYTES:
         return memoryview(bytearray(size_bytes))
     import numpy as np  # such an answer holds records, and is decoded with it
