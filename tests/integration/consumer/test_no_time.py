@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
@@ -23,7 +24,8 @@ ASKING: dict[str, Callable[[BytesConsumer, float], object]] = {
     "position": lambda consumer, timeout: consumer.position(TP, timeout=timeout),
     "commit_sync": lambda consumer, timeout: consumer.commit_sync({TP: OffsetAndMetadata(1)}, timeout=timeout),
     "committed": lambda consumer, timeout: consumer.committed([TP], timeout=timeout),
-    "partitions_for": lambda consumer, timeout: consumer.partitions_for("other", timeout=timeout),
+    # One that is not there: of a topic that is, the first answer says all.
+    "partitions_for": lambda consumer, timeout: consumer.partitions_for(f"other-{uuid4()}", timeout=timeout),
 }
 """Each waits for more than one answer: for a coordinator first, or for a topic that is not there."""
 
