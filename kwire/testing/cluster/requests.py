@@ -1,4 +1,5 @@
-"""From a frame's bytes to a request, with Kafka's rules about what is not even answered. Used by `connection`."""
+"""From a frame's bytes to a request, with Kafka's rules about what is not even answered. Used by `connection`,
+and by simulated worlds to see what clients send."""
 
 from __future__ import annotations
 
@@ -47,14 +48,19 @@ def read_request(frame: bytes, offered: Mapping[int, ApiRange]) -> Incoming:
     api_key, version = _int16(frame, 0), _int16(frame, 2)
     versions = offered.get(api_key)
     if versions is not None and versions.min_version <= version <= versions.max_version:
-        return _decode(frame, request_classes()[api_key], version)
+        return decode_request(frame, request_classes()[api_key], version)
     if api_key == ApiVersionsRequest.api_key:
         correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
         return Incoming(request=None, version=0, correlation_id=correlation_id, client_id="")
     raise UnanswerableError(f"API key {api_key} is not offered in version {version}")
 
 
-def _decode(frame: bytes, kind: type[Request[Message]], version: int) -> Incoming:
+def decode_request(frame: bytes, kind: type[Request[Message]], version: int) -> Incoming:
+    """The request in a frame that is known to be of this kind and version.
+
+    Raises:
+        UnanswerableError: It is not.
+    """
     view = memoryview(frame)
     try:
         header, length = decode_prefix(RequestHeader, kind.header_version(version), view)

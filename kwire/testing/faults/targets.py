@@ -134,8 +134,12 @@ def may_be_same_broker(one: Target, other: Target) -> bool:
     return not (isinstance(one, Broker) and isinstance(other, Broker)) or one == other
 
 
+def _is_number(argument: str) -> bool:
+    return argument.isascii() and argument.isdigit() and len(argument) <= 6
+
+
 def _number(argument: str) -> int:
-    if not argument.isascii() or not argument.isdigit() or len(argument) > 6:
+    if not _is_number(argument):
         raise ValueError("a number from 0 up is wanted")
     return int(argument)
 
@@ -148,7 +152,7 @@ def _topic_name(argument: str) -> str:
 
 def _partition(argument: str) -> TopicPartition:
     topic, _dash, number = argument.rpartition("-")
-    if not topic or not number.isascii() or not number.isdigit() or len(number) > 6:
+    if not topic or not _is_number(number):
         raise ValueError("a partition is wanted, as in orders-0")
     return TopicPartition(_topic_name(topic), int(number))
 
