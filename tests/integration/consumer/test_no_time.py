@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -12,13 +13,13 @@ from kwire import OffsetAndMetadata, TopicPartition
 from kwire.errors import KafkaTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.integration.conftest import MakeTopic, Produce
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, Read
+    from tests.integration.kafkas import OwnKafka, StartKafka
 
 TP = TopicPartition("nobody-knows-it", 0)
-FAR_ENOUGH = pytest.mark.only("kafka", reason="the other, in this process, may have answered before the caller looks")
 
 ASKING: dict[str, Callable[[BytesConsumer, float], object]] = {
     "position": lambda consumer, timeout: consumer.position(TP, timeout=timeout),
@@ -30,18 +31,40 @@ ASKING: dict[str, Callable[[BytesConsumer, float], object]] = {
 """Each waits for more than one answer: for a coordinator first, or for a topic that is not there."""
 
 
-@FAR_ENOUGH
+@pytest.fixture(scope="module")
+def own_kafka(start_kafka: StartKafka) -> Iterator[OwnKafka]:
+    """Of these tests alone, for its broker is paused: who counts on a broker being slower than the caller loses that
+    race one day, on a busy machine."""
+    with start_kafka() as cluster:
+        yield cluster
+
+
+@contextmanager
+def paused(cluster: OwnKafka) -> Iterator[None]:
+    """Its only broker takes connections and requests and answers none."""
+    cluster.pause_broker(0)
+    try:
+        yield
+    finally:
+        cluster.resume_broker(0)
+
+
 @pytest.mark.parametrize("timeout", [0, 0.001])
 @pytest.mark.parametrize("call", ASKING.values(), ids=ASKING)
 def test_what_a_broker_would_have_to_answer_times_out_and_says_what_it_waits_for(
-    open_consumer: OpenConsumer, group_id: str, call: Callable[[BytesConsumer, float], object], timeout: float
+    own_kafka: OwnKafka,
+    open_consumer: OpenConsumer,
+    group_id: str,
+    call: Callable[[BytesConsumer, float], object],
+    timeout: float,
 ) -> None:
-    consumer = open_consumer(group_id=group_id, enable_auto_commit=False)
+    consumer = open_consumer(bootstrap_servers=own_kafka.bootstrap_servers, group_id=group_id, enable_auto_commit=False)
     consumer.assign([TP])
-    started_s = time.monotonic()
-    with pytest.raises(KafkaTimeoutError, match="still waiting for") as caught:
-        call(consumer, timeout)
-    assert time.monotonic() - started_s < 0.5
+    with paused(own_kafka):
+        started_s = time.monotonic()
+        with pytest.raises(KafkaTimeoutError, match="still waiting for") as caught:
+            call(consumer, timeout)
+        assert time.monotonic() - started_s < 0.5
     assert "the network thread" not in str(caught.value)
 
 
@@ -92,14 +115,12 @@ def test_polls_without_time_bring_the_records_in_the_end(
     assert [record.value for record in records] == [b"1"]
 
 
-@FAR_ENOUGH
 def test_a_commit_without_time_to_wait_is_made_all_the_same(
-    topic: MakeTopic, open_consumer: OpenConsumer, group_id: str
+    own_kafka: OwnKafka, open_consumer: OpenConsumer, group_id: str
 ) -> None:
-    tp = TopicPartition(topic(), 0)
-    consumer = open_consumer(group_id=group_id, enable_auto_commit=False)
-    consumer.assign([tp])
-    consumer.commit_sync({tp: OffsetAndMetadata(1)})
-    with pytest.raises(KafkaTimeoutError, match="it may have been carried out"):
-        consumer.commit_sync({tp: OffsetAndMetadata(2)}, timeout=0)
-    assert consumer.committed([tp]) == {tp: OffsetAndMetadata(2)}
+    consumer = open_consumer(bootstrap_servers=own_kafka.bootstrap_servers, group_id=group_id, enable_auto_commit=False)
+    consumer.assign([TP])
+    consumer.commit_sync({TP: OffsetAndMetadata(1)})
+    with paused(own_kafka), pytest.raises(KafkaTimeoutError, match="it may have been carried out"):
+        consumer.commit_sync({TP: OffsetAndMetadata(2)}, timeout=0)
+    assert consumer.committed([TP]) == {TP: OffsetAndMetadata(2)}
