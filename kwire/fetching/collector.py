@@ -79,7 +79,7 @@ class FetchCollector(Generic[K, V]):
             if len(chunk):
                 chunks.append(chunk)
                 left -= len(chunk)
-            else:
+            if current.is_finished:
                 self._close(current)
         return chunks, delivered
 

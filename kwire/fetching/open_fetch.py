@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # A well compressed fetch is inflated in portions of about this size, so that it does not multiply in memory.
 PORTION_BYTES = 4 * 1024 * 1024
+_NOTHING_DECODED = empty_columns()
 
 
 class OpenFetch:
@@ -42,7 +43,7 @@ class OpenFetch:
                 self._batches.append(batch)
         except CorruptRecordError as error:
             self._error = error
-        self._columns = empty_columns()
+        self._columns = _NOTHING_DECODED
         self._row = 0
 
     def _scan(self) -> Iterator[Batch]:
@@ -52,6 +53,11 @@ class OpenFetch:
                 epoch = epoch_or_none(batch.partition_leader_epoch)
                 self._end = OffsetAndMetadata(batch.next_offset, leader_epoch=epoch)
                 yield batch
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all has been handed out, and there is no damage left to tell of."""
+        return self._row >= len(self._columns) and not self._batches and self._error is None
 
     def next_rows(self, max_records: int) -> tuple[RecordColumns, OffsetAndMetadata]:
         """Up to so many records, and the position behind them. No rows: the fetch is finished.

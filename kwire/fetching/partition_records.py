@@ -70,6 +70,8 @@ _TIMESTAMP_TYPES = {member.value: member for member in TimestampType}
 _BLOCK_ROWS = 2048
 _BLOCK_BYTES = 512 * 1024
 _LEAST_BLOCK_ROWS = 8
+# Comparing takes numpy as long as so many calls.
+_FEW_ROWS = 16
 
 
 def iter_records(chunk: PartitionRecords[K, V]) -> Iterator[Record[K, V]]:
@@ -119,6 +121,6 @@ def epoch_or_none(epoch: int) -> int | None:
 def _meanings(
     numbers: NDArray[np.int8] | NDArray[np.int32] | NDArray[np.int64], meaning: Callable[[int], T]
 ) -> Iterable[T]:
-    if (numbers == numbers[0]).all():
+    if len(numbers) > _FEW_ROWS and (numbers == numbers[0]).all():
         return repeat(meaning(int(numbers[0])))
     return map(meaning, numbers.tolist())

@@ -30,6 +30,8 @@ _BULK_BELOW_BYTES = 4096
 _BULK_BYTES = 128 * 1024
 # From this size of a record on, its bytes take longer to copy than a call does.
 _STRETCH_BELOW_BYTES = 1536
+# So few are sliced one by one: asking numpy how they lie takes longer than that.
+_FEW_ROWS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,6 +58,8 @@ class RecordColumns:
 
     def slice(self, start: int, stop: int) -> RecordColumns:
         """Rows `start` to `stop`, as views. The bounds work as in `list[start:stop]`."""
+        if start == 0 and stop >= len(self):
+            return self
         start, stop, _ = slice(start, stop).indices(len(self))
         stop = max(start, stop)
         return RecordColumns(
@@ -120,8 +124,8 @@ def _text(name: bytes | None) -> str:
 
 def copy_spans(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None]:
     """The bytes at each start, or None where the length is negative."""
-    if not len(starts):
-        return []
+    if len(starts) <= _FEW_ROWS:
+        return _copy_each(buffer, starts, lengths)
     length = int(lengths[0])
     if (lengths == length).all():
         if length < 0:
@@ -145,9 +149,9 @@ def copy_spans(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None
     return [buffer[first:end] if end >= first else None for first, end in zip(firsts, behind, strict=True)]
 
 
-def _copy_each(buffer: memoryview, starts: Ints, lengths: Ints) -> list[bytes | None]:
-    spans = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
-    return [buffer[start:end].tobytes() if end >= start else None for start, end in spans]
+def _copy_each(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None]:
+    spans = zip(starts.tolist(), lengths.tolist(), strict=True)
+    return [bytes(buffer[start : start + length]) if length >= 0 else None for start, length in spans]
 
 
 def _copy_equal_spans(buffer: Buffer, starts: Ints, length: int) -> list[bytes | None]:

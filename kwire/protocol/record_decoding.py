@@ -118,38 +118,43 @@ def _decode_legacy(batch: Batch, index: int, limits: _Limits) -> RecordColumns:
 def _decode_run(batches: Sequence[Batch], start: int, limits: _Limits) -> tuple[RecordColumns, int]:
     """The batches of magic 2 from `start` on; answers the index behind the last as well."""
     run = list(takewhile(lambda batch: batch.magic == 2, batches[start:]))
-    counts = _column([batch.record_count for batch in run])
     try:
         payloads = _payloads(run, limits)
-        run, counts = run[: len(payloads.starts)], counts[: len(payloads.starts)]
-        if (few := _few(run, payloads)) is not None:
-            return few, start + len(run)
-        data = np.frombuffer(payloads.buffer, dtype=np.uint8)
-        bodies, record_ends = find_records(payloads.buffer, data, payloads.starts, payloads.ends, counts)
-        fields = read_fields(payloads.buffer, data, bodies, record_ends)
+        run = run[: len(payloads.starts)]
+        few = _few(run, payloads)
+        columns = _many(run, payloads) if few is None else few
     except DamagedBatchError as error:
         raise DamagedBatchError(start + error.index, error.problem) from error
     except DamagedRecordError as error:
+        counts = [batch.record_count for batch in run]
         index = int(np.searchsorted(np.cumsum(counts), error.row, side="right"))
-        nth = error.row - int(counts[:index].sum())
+        nth = error.row - sum(counts[:index])
         raise DamagedBatchError(start + index, f"record {nth} of the batch: {error.problem}") from error
-    return _columns(run, payloads.buffer, counts, fields), start + len(run)
+    return columns, start + len(run)
+
+
+def _many(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns:
+    """The long way, which pays where there is much, and knows everything."""
+    counts = _column([batch.record_count for batch in batches])
+    data = np.frombuffer(payloads.buffer, dtype=np.uint8)
+    starts, ends = _column(payloads.starts), _column(payloads.ends)
+    bodies, record_ends = find_records(payloads.buffer, data, starts, ends, counts)
+    return _columns(batches, payloads.buffer, counts, read_fields(payloads.buffer, data, bodies, record_ends))
 
 
 def _few(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns | None:
     """The short way, if it is the right one here."""
     if not 0 < sum(batch.record_count for batch in batches) <= MOST_RECORDS:
         return None
-    places = zip(batches, payloads.starts.tolist(), payloads.ends.tolist(), strict=True)
-    return few_columns(payloads.buffer, places)
+    return few_columns(payloads.buffer, zip(batches, payloads.starts, payloads.ends, strict=True))
 
 
 class _Payloads(NamedTuple):
     """One buffer with the payloads of some batches, and where each starts and ends."""
 
     buffer: Buffer
-    starts: Ints
-    ends: Ints
+    starts: Sequence[int]
+    ends: Sequence[int]
 
 
 def _payloads(batches: Sequence[Batch], limits: _Limits) -> _Payloads:
@@ -159,8 +164,8 @@ def _payloads(batches: Sequence[Batch], limits: _Limits) -> _Payloads:
     """
     data = batches[0].data
     if all(batch.codec == Codec.NONE and batch.data is data for batch in batches):
-        starts = _column([batch.payload_start for batch in batches])
-        ends = _column([batch.end if batch.record_count else batch.payload_start for batch in batches])
+        starts = [batch.payload_start for batch in batches]
+        ends = [batch.end if batch.record_count else batch.payload_start for batch in batches]
         return _Payloads(data, starts, ends)
     buffer = InflationBuffer()
     behind: list[int] = []
@@ -174,8 +179,7 @@ def _payloads(batches: Sequence[Batch], limits: _Limits) -> _Payloads:
         behind.append(len(buffer))
         if limits.budget_bytes is not None and len(buffer) >= limits.budget_bytes:
             break
-    ends = _column(behind)
-    return _Payloads(buffer.finish(), np.concatenate((_column([0]), ends[:-1])), ends)
+    return _Payloads(buffer.finish(), [0, *behind[:-1]], behind)
 
 
 def inflate_payload(batch: Batch, limit_bytes: int) -> Buffer:
@@ -210,5 +214,5 @@ def _columns(batches: Sequence[Batch], buffer: Buffer, counts: Ints, fields: Fie
     )
 
 
-def _column(numbers: list[int]) -> Ints:
+def _column(numbers: Sequence[int]) -> Ints:
     return np.array(numbers, dtype=np.int64)

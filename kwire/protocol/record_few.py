@@ -24,7 +24,6 @@ MOST_RECORDS = 16
 
 # Longer varints are for the other way: padded ones, and values of 28 bits or more, where 32 and 64 bits differ.
 _MOST_VARINT_BYTES = 4
-_TYPES = (np.int64, np.int64, np.int8, np.int32, np.int64, np.int64, np.int64, np.int64)
 
 
 def few_columns(buffer: Buffer, payloads: Iterable[tuple[Batch, int, int]]) -> RecordColumns | None:
@@ -36,7 +35,8 @@ def few_columns(buffer: Buffer, payloads: Iterable[tuple[Batch, int, int]]) -> R
     """
     try:
         rows = [row for batch, start, end in payloads for row in _rows(buffer, batch, start, end)]
-        columns = [np.array(column, dtype=kind) for column, kind in zip(zip(*rows, strict=True), _TYPES, strict=True)]
+        # One array with a column of the records in each row: numpy is called once, not eight times.
+        columns = np.array(list(zip(*rows, strict=True)), dtype=np.int64)
     except (IndexError, ValueError, OverflowError):
         return None
     offsets, timestamps, timestamp_types, leader_epochs, key_starts, key_lengths, value_starts, value_lengths = columns
@@ -44,8 +44,8 @@ def few_columns(buffer: Buffer, payloads: Iterable[tuple[Batch, int, int]]) -> R
         buffer=buffer,
         offsets=offsets,
         timestamps=timestamps,
-        timestamp_types=timestamp_types,
-        leader_epochs=leader_epochs,
+        timestamp_types=timestamp_types.astype(np.int8),
+        leader_epochs=leader_epochs.astype(np.int32),
         key_starts=key_starts,
         key_lengths=key_lengths,
         value_starts=value_starts,

@@ -96,6 +96,13 @@ def test_max_poll_records_counts_across_fetches_and_a_fetch_is_gone_on_with() ->
     assert harness.buffer.size_bytes == 0
 
 
+def test_a_fetch_is_let_go_with_its_last_record_though_the_poll_is_full() -> None:
+    harness = Harness(max_poll_records=3)
+    harness.put(A, 0, batch(0, 1, 2))
+    assert harness.collect() == ([("a-0", [b"0", b"1", b"2"])], {A: 3})
+    assert harness.buffer.size_bytes == 0
+
+
 def test_no_record_is_lost_or_repeated_whatever_the_portions() -> None:
     for size in (1, 2, 3, 5, 7, 100):
         harness = Harness(max_poll_records=size)
