@@ -135,11 +135,13 @@ def _of_key(record: Record[K, V]) -> Hashable:
     key = record.key
     if key is None:
         return object()
-    if not isinstance(key, Hashable):
+    try:
+        hash(key)
+    except TypeError as error:
         raise InvalidArgumentError(
             f"{record.topic_partition} offset {record.offset}: ordering by key needs keys that can be looked up, and a "
-            f"{type(key).__name__} cannot; let the key deserializer make something immutable of it, such as a tuple"
-        )
+            f"{type(key).__name__} like this cannot; let the key deserializer make something immutable of it"
+        ) from error
     return record.topic, record.partition, key
 
 

@@ -94,10 +94,11 @@ def test_work_is_done_once() -> None:
         lanes.done(work)
 
 
-def test_a_key_that_cannot_be_looked_up_is_refused() -> None:
-    lanes: Lanes[list[int], bytes] = Lanes(Ordering.KEY)
-    bad: Record[list[int], bytes] = Record(*A, 7, -1, TimestampType.CREATE_TIME, [1], b"", (), None, -1, 0)
-    with pytest.raises(InvalidArgumentError, match=r"a-0 offset 7: .* a list cannot"):
+@pytest.mark.parametrize("key", [[1], (1, [2])])
+def test_a_key_that_cannot_be_looked_up_is_refused(key: object) -> None:
+    lanes: Lanes[object, bytes] = Lanes(Ordering.KEY)
+    bad: Record[object, bytes] = Record(*A, 7, -1, TimestampType.CREATE_TIME, key, b"", (), None, -1, 0)
+    with pytest.raises(InvalidArgumentError, match=r"a-0 offset 7: .* cannot"):
         lanes.add([bad])
 
 
