@@ -83,6 +83,7 @@ class ClusterSnapshot:
             replicas=partition.replicas,
             in_sync_replicas=partition.in_sync_replicas,
             offline_replicas=partition.offline_replicas,
+            topic_id=self.topic_id(topic),
         )
 
     def updated(self, answer: MetadataResponse) -> ClusterSnapshot:

@@ -237,6 +237,19 @@ class RebalanceListenerError(KafkaError):
     """A method of the rebalance listener raised what is not a `KafkaError`; `__cause__` has it."""
 
 
+class ProcessingError(KafkaError):
+    """A `Processor`'s handler failed for good, and its policy is to stop; `__cause__` has what it raised.
+
+    The record was not committed: whoever comes next gets it again.
+    """
+
+    def __init__(self, topic_partition: TopicPartition, offset: int, attempts: int, reason: str) -> None:
+        self.topic_partition = topic_partition
+        self.offset = offset
+        self.attempts = attempts
+        super().__init__(f"{topic_partition} offset {offset}: the handler failed after {attempts} attempts: {reason}")
+
+
 class NoOffsetForPartitionError(KafkaError):
     """No committed offset and `auto_offset_reset="none"`."""
 

@@ -102,7 +102,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionInfo:
-    """What metadata says of one partition. Replica lists hold broker ids; `leader` is None while there is none."""
+    """What metadata says of one partition. Replica lists hold broker ids; `leader` is None while there is none.
+
+    `topic_id` tells a topic from another one that had its name before; all zeros from brokers before 2.8 (KIP-516).
+    """
 
     topic: str
     partition: int
@@ -111,6 +114,7 @@ class PartitionInfo:
     replicas: tuple[int, ...]
     in_sync_replicas: tuple[int, ...]
     offline_replicas: tuple[int, ...] = ()
+    topic_id: UUID = ZERO_UUID
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,22 @@ class Consumer(Generic[K, V]):
                 self.close()  # a member of no group yet: this waits for nothing
                 raise
 
+    @property
+    def config(self) -> ConsumerConfig:
+        """The settings it was made with."""
+        return self._core.config
+
     # --- what to consume ------------------------------------------------------------------------------------
+
+    @property
+    def rebalance_listener(self) -> RebalanceListener:
+        """What `subscribe` was given; another one can take its place, from the next callback on."""
+        return self._callbacks.listener
+
+    @rebalance_listener.setter
+    def rebalance_listener(self, listener: RebalanceListener) -> None:
+        with self._guard:
+            self._callbacks.listener = listener
 
     def subscribe(self, topics: Topics, *, listener: RebalanceListener | None = None) -> None:
         """Join the group for these topics, or for all topics a pattern finds; replaces what was subscribed before.

@@ -1,9 +1,31 @@
-"""Many records in work at once: what is finished, and what a commit may say of it."""
+"""Many records in work at once, in order where order is wanted, committed when they are done.
+
+`Processor` does all of it. Its parts can be had alone: `Lanes` say which record may go next, a `Tracker` what may be
+committed, `encode` and `decode` put what is finished behind a commit into its metadata.
+"""
 
 from __future__ import annotations
 
 from kwire.processing.lanes import Lanes, Ordering, Work
 from kwire.processing.offset_map import OffsetMap, decode, encode, is_offset_map
+from kwire.processing.policies import DeadLetter, OnFailure, Retry
+from kwire.processing.processor import Processor
+from kwire.processing.status import Status
 from kwire.processing.tracker import Offer, Tracker
 
-__all__ = ["Lanes", "Offer", "OffsetMap", "Ordering", "Tracker", "Work", "decode", "encode", "is_offset_map"]
+__all__ = [
+    "DeadLetter",
+    "Lanes",
+    "Offer",
+    "OffsetMap",
+    "OnFailure",
+    "Ordering",
+    "Processor",
+    "Retry",
+    "Status",
+    "Tracker",
+    "Work",
+    "decode",
+    "encode",
+    "is_offset_map",
+]

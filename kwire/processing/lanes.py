@@ -14,7 +14,7 @@ That goes on when a partition is taken away and comes back: what was in work kee
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic
@@ -54,7 +54,7 @@ class Lanes(Generic[K, V]):
     """
 
     def __init__(self, ordering: Ordering) -> None:
-        self._lane_of: Callable[[Record[K, V]], Hashable] = _LANE_OF[ordering]
+        self._ordering = ordering
         self._lanes: dict[Hashable, _Lane[K, V]] = {}
         # Lanes that are open and have something waiting, the one that has waited longest first. One that was emptied
         # by `drop` is met here once more, and passed by.
@@ -64,21 +64,29 @@ class Lanes(Generic[K, V]):
         self.in_work = 0
         """How many records are in work."""
 
-    def add(self, records: Iterable[Record[K, V]]) -> None:
+    def add(self, records: Sequence[Record[K, V]]) -> None:
         """They wait from now on, each behind those of its lane.
+
+        Args:
+            records: Of one partition, in order.
 
         Raises:
             InvalidArgumentError: A key that no lane can be looked up by, under `Ordering.KEY`.
         """
-        for record in records:
-            key = self._lane_of(record)
-            lane = self._lanes.get(key)
-            if lane is None:
-                lane = self._lanes[key] = _Lane()
-            if not lane.waiting and lane.work is None:
-                self._ready.append(key)
-            lane.waiting.append(record)
-            self.waiting += 1
+        if self._ordering is Ordering.PARTITION and records:
+            self._line_up(_partition_of(records[0]), records)
+        else:
+            for record in records:
+                self._line_up(_key_of(record) if self._ordering is Ordering.KEY else object(), (record,))
+
+    def _line_up(self, key: Hashable, records: Sequence[Record[K, V]]) -> None:
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane()
+        if not lane.waiting and lane.work is None:
+            self._ready.append(key)
+        lane.waiting.extend(records)
+        self.waiting += len(records)
 
     def take(self, most: int = 1) -> Work[K, V] | None:
         """The next records of one lane, up to `most`, which is closed until they are done. None: all that wait have
@@ -110,16 +118,17 @@ class Lanes(Generic[K, V]):
         else:
             del self._lanes[work.lane]
 
-    def drop(self, partitions: Collection[TopicPartition]) -> int:
-        """Forget what waits of these partitions; how many there were. What is in work stays so until it is done."""
-        gone = 0
+    def drop(self, partitions: Collection[TopicPartition], first: int = 0) -> list[Record[K, V]]:
+        """Forget what waits of these partitions, from the offset `first` on; what that was. What is in work stays so
+        until it is done."""
+        gone: list[Record[K, V]] = []
         for key, lane in list(self._lanes.items()):
-            if lane.waiting and (lane.waiting[0].topic, lane.waiting[0].partition) in partitions:
-                gone += len(lane.waiting)
-                lane.waiting.clear()
-                if lane.work is None:
+            if lane.waiting and _partition_of(lane.waiting[0]) in partitions:
+                gone += (record for record in lane.waiting if record.offset >= first)
+                lane.waiting = deque(record for record in lane.waiting if record.offset < first)
+                if lane.work is None and not lane.waiting:
                     del self._lanes[key]
-        self.waiting -= gone
+        self.waiting -= len(gone)
         return gone
 
     def in_work_of(self, partitions: Collection[TopicPartition]) -> int:
@@ -127,11 +136,17 @@ class Lanes(Generic[K, V]):
         return sum(
             len(lane.work.records)
             for lane in self._lanes.values()
-            if lane.work is not None and (lane.work.records[0].topic, lane.work.records[0].partition) in partitions
+            if lane.work is not None and _partition_of(lane.work.records[0]) in partitions
         )
 
 
-def _of_key(record: Record[K, V]) -> Hashable:
+def _partition_of(record: Record[K, V]) -> TopicPartition:
+    return TopicPartition(record.topic, record.partition)
+
+
+def _key_of(record: Record[K, V]) -> Hashable:
+    """What its lane is looked up by. A record without a key, as without order, is a lane of its own; not its offset:
+    when a log was cut, another record may have that, and they are strangers."""
     key = record.key
     if key is None:
         return object()
@@ -143,11 +158,3 @@ def _of_key(record: Record[K, V]) -> Hashable:
             f"{type(key).__name__} like this cannot; let the key deserializer make something immutable of it"
         ) from error
     return record.topic, record.partition, key
-
-
-_LANE_OF: dict[Ordering, Callable[..., Hashable]] = {
-    Ordering.PARTITION: lambda record: (record.topic, record.partition),
-    Ordering.KEY: _of_key,
-    # An object of its own, not the offset: after a log was cut, another record may have that, and they are strangers.
-    Ordering.NONE: lambda _record: object(),
-}

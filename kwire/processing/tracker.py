@@ -98,6 +98,15 @@ class Tracker:
         self._advance()
         return True
 
+    def finish_all(self, offsets: Iterable[int]) -> None:
+        """Records are done with; as `finish`, of many."""
+        self._unfinished.difference_update(offsets)
+        self._advance()
+
+    def disbelieve(self, offset: int) -> None:
+        """From there on an earlier life has finished nothing: the log has been written anew."""
+        self._restored = tuple(_cut(self._restored, offset))
+
     def offer(self) -> Offer | None:
         """What to commit. None: the broker has acknowledged all that."""
         offer = self._offer()
@@ -127,7 +136,7 @@ class Tracker:
         these offsets later is another record. Completions of the old ones must not be told any more."""
         while self._order and self._order[-1] >= offset:
             self._unfinished.discard(self._order.pop())
-        self._restored = tuple(_cut(self._restored, offset))
+        self.disbelieve(offset)
         self._position = min(self._position, offset)
         self._acknowledged = None  # whatever the group knows, it may speak of what is void
 

@@ -1,0 +1,61 @@
+"""What becomes of a record whose handler fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from kwire.clock import Backoff
+from kwire.errors import InvalidArgumentError
+from kwire.model import K, Record, V
+
+
+class OnFailure(Enum):
+    """When no attempt is left."""
+
+    STOP = "stop"
+    """End with a `ProcessingError`; the record is not committed, and comes again."""
+    SKIP = "skip"
+    """Log it, and go on as if it were done."""
+
+
+DeadLetter: TypeAlias = Callable[[Record[K, V], Exception], object]
+"""Called on a worker with a record that failed for good and its last error. When it returns, the record counts as done;
+when it raises, the processor stops."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often a record is tried, and how long is waited in between: exponential, with 20 % jitter.
+
+    Args:
+        max_attempts: None for as often as it takes: the partition, or the key, waits; all others go on.
+        backoff: Seconds after the first failure; doubles with each.
+        backoff_max: Seconds at most.
+        terminal: Exceptions that no further attempt can help against.
+    """
+
+    max_attempts: int | None = None
+    backoff: float = 0.1
+    backoff_max: float = 30.0
+    terminal: tuple[type[Exception], ...] = ()
+    _delays: Backoff = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.max_attempts is not None and self.max_attempts < 1:
+            raise InvalidArgumentError(f"max_attempts is {self.max_attempts}: each record is tried once at least")
+        if self.backoff < 0 or self.backoff_max < self.backoff:
+            raise InvalidArgumentError(
+                f"backoff is {self.backoff} s, backoff_max {self.backoff_max} s: 0 <= first <= last"
+            )
+        object.__setattr__(self, "_delays", Backoff(self.backoff * 1000.0, self.backoff_max * 1000.0))
+
+    def delay_ms(self, attempts: int, error: BaseException) -> float | None:
+        """How long to wait after so many failed attempts. None: the record has failed for good."""
+        if not isinstance(error, Exception) or isinstance(error, self.terminal):
+            return None
+        if self.max_attempts is not None and attempts >= self.max_attempts:
+            return None
+        return self._delays.delay_ms(attempts)

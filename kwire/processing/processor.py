@@ -1,0 +1,416 @@
+"""`Processor`: many records in work at once, in order where order is wanted, committed when they are done.
+
+    with Consumer("orders", group_id="billing", enable_auto_commit=False) as consumer:
+        Processor(consumer, bill, ordering="key", workers=32).run()
+
+The thread that runs it is the one owner of everything: it polls, hands out, takes back, commits. Workers only call the
+handler and post what came of it. While all workers are busy it goes on polling, with what it has enough of paused, so
+the group never waits for a handler. When partitions are taken away, it lets the records in work end, commits, and only
+then gives them up.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from concurrent.futures import Executor
+from functools import partial
+from types import TracebackType
+from typing import Generic, Literal, TypeVar
+from uuid import UUID
+
+from kwire.clock import NEVER_MS, Deadline, monotonic_ms
+from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
+from kwire.consumer.sync import Consumer
+from kwire.errors import IllegalStateError, InvalidArgumentError, KafkaError, WakeupError
+from kwire.model import ZERO_UUID, K, OffsetAndMetadata, TopicPartition, V
+from kwire.processing.books import Book, Books, Offers
+from kwire.processing.desk import Desk, DeskPlan
+from kwire.processing.lanes import Ordering
+from kwire.processing.policies import DeadLetter, OnFailure, Retry
+from kwire.processing.status import Status
+from kwire.processing.workers import ExecutorWorkers, Handler, Run, ThreadWorkers, Workers
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+LONGEST_POLL_S = 1.0
+# A handler that is still at it when a partition is taken away has this share of the poll interval to end.
+DRAIN_SHARE = 0.8
+
+
+class Processor(Generic[K, V]):
+    """Args:
+    consumer: Subscribed, with `enable_auto_commit=False`. Until the processor has ended nobody else may use it.
+    handler: Called with each record, on a worker. What it returns does not matter; when it raises, it has failed.
+    ordering: What keeps its order: "partition", "key" or "none"; see `Ordering`.
+    workers: How many records may be in a handler's hands at once.
+    executor: Who calls the handler, instead of threads of the processor's own. With a pool of processes, handler and
+        records have to be picklable.
+    commit_interval: Seconds between commits; besides, it commits before partitions go and when it ends.
+    retry: How often a failing record is tried.
+    on_failure: What becomes of a record that has failed for good: "stop", "skip", or a function to call with it.
+    offset_map: Whether commits say, in their metadata, what is finished behind them.
+    max_buffered_records: So many records wait or are in work at most, but for those of one poll.
+    max_buffered_bytes: The same of their keys and values.
+    watchdog: Seconds after which it is logged that nothing gets done although there is something to do.
+
+    Raises:
+        InvalidArgumentError: A bad argument.
+        IllegalStateError: The consumer commits by itself.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer[K, V],
+        handler: Handler[K, V],
+        *,
+        ordering: Ordering | Literal["partition", "key", "none"] = Ordering.PARTITION,
+        workers: int = 16,
+        executor: Executor | None = None,
+        commit_interval: float = 5.0,
+        retry: Retry | None = None,
+        on_failure: OnFailure | Literal["stop", "skip"] | DeadLetter[K, V] = OnFailure.STOP,
+        offset_map: bool = True,
+        max_buffered_records: int = 10_000,
+        max_buffered_bytes: int = 64 * 1024 * 1024,
+        watchdog: float = 60.0,
+    ) -> None:
+        for name, number in {
+            "workers": workers,
+            "commit_interval": commit_interval,
+            "max_buffered_records": max_buffered_records,
+            "max_buffered_bytes": max_buffered_bytes,
+            "watchdog": watchdog,
+        }.items():
+            if number <= 0:
+                raise InvalidArgumentError(f"{name} is {number}: it has to be more than 0")
+        if consumer.config.enable_auto_commit:
+            raise IllegalStateError(
+                "the consumer commits whatever it has returned, done or not: make it with enable_auto_commit=False"
+            )
+        self._consumer = consumer
+        self._commit_interval_ms = commit_interval * 1000.0
+        self._watchdog_ms = watchdog * 1000.0
+        self._most_records, self._most_bytes = max_buffered_records, max_buffered_bytes
+        self._workers: Workers[K, V] = (
+            ThreadWorkers(workers, self._on_ended) if executor is None else ExecutorWorkers(executor, self._on_ended)
+        )
+        self._books = Books(self._topic_id, with_map=offset_map)
+        plan = DeskPlan(
+            handler=handler,
+            ordering=Ordering(ordering),
+            most_runs=workers,
+            one_by_one=executor is not None,
+            retry=retry or Retry(),
+            on_failure=OnFailure(on_failure) if isinstance(on_failure, str) else on_failure,
+        )
+        self._desk: Desk[K, V] = Desk(plan, self._workers.start, self._books)
+        self._listener = _Listener(self, consumer.rebalance_listener)
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._is_running = False
+        self._is_draining = False
+        self._stopping = threading.Event()
+        self._drains = True
+        self._deadline = Deadline(NEVER_MS)
+        self._is_polling = False  # the owner sleeps in poll(), where only a wake-up reaches it
+        self._nudged = False
+        self._next_commit_ms = 0.0
+        self._commit_under_way = False
+        self._commits = 0
+        self._paused: frozenset[TopicPartition] = frozenset()
+        self._progress_ms = monotonic_ms()
+
+    # --- what users call ------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Until `stop()`, or an error. What is in work ends, and is committed, before this returns.
+
+        Raises:
+            ProcessingError: A record failed for good, and `on_failure` is "stop".
+            KafkaError: What `poll()` raised.
+        """
+        if self._is_running or self._stopping.is_set():
+            raise IllegalStateError("a processor runs once; make another one")
+        self._is_running = True
+        self._consumer.rebalance_listener = self._listener
+        try:
+            self._open(self._consumer.assignment(), self._consumer)
+            self._next_commit_ms = monotonic_ms() + self._commit_interval_ms
+            while not self._stopping.is_set() and self._desk.error is None:
+                self._turn()
+            self._drain()
+        finally:
+            self._end()
+        if self._desk.error is not None:
+            raise self._desk.error
+
+    def stop(self, *, drain: bool = True, timeout: float | None = None) -> None:
+        """End: from any thread, or from a handler. Does not wait for it.
+
+        Args:
+            drain: Whether what was polled is worked on to the end; else only what is in work.
+            timeout: Seconds after which even what is in work is left alone: it is not committed, and comes again.
+        """
+        self._drains = self._drains and drain  # who wants it sooner has it
+        if timeout is not None:
+            self._deadline = Deadline.after(timeout * 1000.0)
+        self._stopping.set()
+        self._nudge()
+
+    def close(self, *, drain: bool = True, timeout: float | None = None) -> None:
+        """`stop()`, and wait for the thread that `with` has started. Raises what ended it."""
+        self.stop(drain=drain, timeout=timeout)
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join()
+            if self._error is not None:
+                raise self._error
+
+    def status(self) -> Status:
+        """What it is doing now; from any thread."""
+        desk = self._desk
+        return Status(
+            is_running=self._is_running,
+            waiting=desk.waiting,
+            in_work=desk.in_work,
+            retrying=desk.retrying,
+            handled=desk.tally.handled,
+            failed_attempts=desk.tally.failed_attempts,
+            skipped=desk.tally.skipped,
+            dead_lettered=desk.tally.dead_lettered,
+            commits=self._commits,
+            paused=self._paused,
+            seconds_since_progress=(monotonic_ms() - self._progress_ms) / 1000.0,
+        )
+
+    def __enter__(self) -> Processor[K, V]:
+        """Run in a thread of its own; the end of the `with` block drains and waits."""
+        self._thread = threading.Thread(target=self._run_in_background, name="kwire-processor", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(drain=kind is None)
+
+    def _run_in_background(self) -> None:
+        try:
+            self.run()
+        except BaseException as error:  # noqa: BLE001  raised by close()
+            self._error = error
+
+    # --- one turn -------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        now_ms = monotonic_ms()
+        if self._desk.take_back(now_ms) or self._desk.is_idle:
+            self._progress_ms = now_ms
+        self._desk.hand_out(now_ms)
+        self._commit_if_due(now_ms)
+        self._regulate()
+        self._watch(now_ms)
+        self._poll(now_ms)
+
+    def _poll(self, now_ms: float) -> None:
+        wake_at_ms = min(self._desk.next_retry_ms, self._next_commit_ms, self._deadline.at_ms)
+        timeout_s = min(LONGEST_POLL_S, max(0.0, (wake_at_ms - now_ms) / 1000.0))
+        self._is_polling = True
+        try:
+            # Who ended before he could see that we sleep has woken nobody.
+            has_news = self._desk.has_ended or (self._stopping.is_set() and not self._is_draining)
+            records = self._consumer.poll(0.0 if has_news else timeout_s)
+        except WakeupError:
+            if not self._was_nudged():
+                raise
+            return
+        finally:
+            self._is_polling = False
+        if self._is_draining:
+            return  # a partition that came just now: whoever goes on with the consumer gets them again
+        for chunk in records.chunks():
+            self._desk.deliver(chunk)
+
+    def _on_ended(self, run: Run[K, V]) -> None:
+        """A worker is through with a run; on its thread."""
+        self._desk.ended.put(run)
+        self._nudge()
+
+    def _nudge(self) -> None:
+        if self._is_polling and not self._nudged:
+            self._nudged = True
+            self._consumer.wakeup()
+
+    def _was_nudged(self) -> bool:
+        """Whether it was us who woke the consumer; says so once."""
+        nudged, self._nudged = self._nudged, False
+        return nudged
+
+    def _insist(self, call: Callable[[], T]) -> T:
+        """A call that a nudge, meant for a poll that was just over, must not interrupt."""
+        while True:
+            try:
+                return call()
+            except WakeupError:
+                if not self._was_nudged():
+                    raise
+
+    def _regulate(self) -> None:
+        """Pause what there is enough of, each partition for itself, so that a slow one does not stop the others."""
+        assigned = self._consumer.assignment()
+        self._paused &= assigned
+        wanted = assigned if self._is_draining else self._plenty(len(assigned))
+        if begin := wanted - self._paused:
+            self._consumer.pause(begin)
+        if end := self._paused - wanted:
+            self._consumer.resume(end)
+        self._paused = wanted
+
+    def _plenty(self, assigned: int) -> frozenset[TopicPartition]:
+        """Partitions with more than their share of what may be buffered; once paused, with more than half of it."""
+        return frozenset(
+            tp
+            for tp, load in self._desk.loads.items()
+            if max(load.records / self._most_records, load.size_bytes / self._most_bytes) * assigned
+            > (0.5 if tp in self._paused else 1.0)
+        )
+
+    def _watch(self, now_ms: float) -> None:
+        quiet_ms = now_ms - self._progress_ms
+        if quiet_ms < self._watchdog_ms:
+            return
+        oldest = self._desk.oldest()
+        where = "nothing" if oldest is None else f"{oldest.topic_partition} offset {oldest.offset}"
+        log.warning(
+            "no record was done for %.1f s: in work for longest is %s; %d runs wait for their next attempt, %d records "
+            "for a worker",
+            quiet_ms / 1000.0,
+            where,
+            self._desk.retrying,
+            self._desk.waiting,
+        )
+        self._progress_ms = now_ms
+
+    # --- commits --------------------------------------------------------------------------------------------
+
+    def _commit_if_due(self, now_ms: float) -> None:
+        if now_ms < self._next_commit_ms or self._commit_under_way:
+            return
+        self._next_commit_ms = now_ms + self._commit_interval_ms
+        self._desk.look()
+        offers = self._books.offers()
+        if offers:
+            self._commit_under_way = True
+            books = self._books.books_of(offers)
+            self._consumer.commit_async(_offsets(offers), callback=partial(self._on_committed, offers, books))
+
+    def _on_committed(
+        self, offers: Offers, books: dict[TopicPartition, Book], _offsets: object, error: BaseException | None
+    ) -> None:
+        self._commit_under_way = False
+        if error is None:
+            self._commits += 1
+            self._books.acknowledged(offers, books)
+        else:
+            log.warning("a commit failed, and is made again in %.0f s: %s", self._commit_interval_ms / 1000.0, error)
+
+    def _commit_now(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+        """Wait for it: the partitions go, or we do. A failure costs that their records come again, and is logged."""
+        self._desk.look()
+        offers = self._books.offers(partitions)
+        if not offers:
+            return
+        try:
+            self._insist(lambda: consumer.commit_sync(_offsets(offers)))
+        except WakeupError:
+            raise
+        except KafkaError as error:
+            log.warning("the last commit of %s failed: %s", ", ".join(map(str, sorted(offers))), error)
+        else:
+            self._commits += 1
+            self._books.acknowledged(offers, self._books.books_of(offers))
+
+    # --- partitions come and go -----------------------------------------------------------------------------
+
+    def _open(self, partitions: Collection[TopicPartition], consumer: RebalanceConsumer) -> None:
+        if partitions:
+            self._books.open(self._insist(lambda: consumer.committed(partitions)))
+
+    def _give_up(self, partitions: Partitions, consumer: RebalanceConsumer) -> None:
+        """Let what is in work end, commit, and forget them."""
+        self._desk.drop(partitions)
+        deadline = Deadline.after(DRAIN_SHARE * self._consumer.config.max_poll_interval_ms)
+        self._wait_for(partitions, min(deadline, self._deadline, key=lambda either: either.at_ms))
+        self._commit_now(consumer, partitions)
+        self._books.close(partitions)
+
+    def _lose(self, partitions: Partitions) -> None:
+        """They are somebody else's already."""
+        self._desk.drop(partitions)
+        self._books.close(partitions)
+
+    def _wait_for(self, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
+        while (busy := self._desk.busy_with(partitions)) and not deadline.expired:
+            self._desk.take_one(min(LONGEST_POLL_S, deadline.remaining_ms() / 1000.0))
+        if busy:
+            log.warning("%d records are given up in the middle of their work, and will come again", busy)
+
+    def _topic_id(self, topic: str) -> UUID:
+        infos = self._insist(lambda: self._consumer.partitions_for(topic))
+        return infos[0].topic_id if infos else ZERO_UUID
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        """Work to the end, polling on: the group must not wait for us either."""
+        self._is_draining = True
+        if not self._drains or self._desk.error is not None:
+            self._desk.drop_all()
+        while not self._desk.is_idle and not self._deadline.expired:
+            self._turn()
+            if self._desk.error is not None:
+                self._desk.drop_all()
+
+    def _end(self) -> None:
+        consumer = self._consumer
+        self._workers.close()
+        try:
+            assigned = consumer.assignment()
+            self._commit_now(consumer, assigned)
+            for tp in assigned:
+                book = self._books.book(tp)
+                if book is not None and book.tracker is not None:
+                    consumer.seek(tp, book.tracker.base)  # whoever goes on with the consumer begins with what is undone
+            if back := self._paused & assigned:
+                consumer.resume(back)
+        finally:
+            consumer.rebalance_listener = self._listener.users
+            self._is_running = False
+
+
+class _Listener(RebalanceListener):
+    """Between the consumer and the listener that the user has given it: records first, then the user's things."""
+
+    def __init__(self, processor: Processor[K, V], users: RebalanceListener) -> None:
+        self._processor = processor
+        self.users = users
+
+    def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        self._processor._open(partitions, consumer)
+        self.users.on_partitions_assigned(consumer, partitions)
+
+    def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        self._processor._give_up(partitions, consumer)
+        self.users.on_partitions_revoked(consumer, partitions)
+
+    def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        self._processor._lose(partitions)
+        self.users.on_partitions_lost(consumer, partitions)
+
+
+def _offsets(offers: Offers) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {tp: offset for tp, (_, offset) in offers.items()}

@@ -1,0 +1,500 @@
+"""`Processor` on a cluster in the process: order, commits, failures, rebalances, and what a killed one leaves."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, defaultdict
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire import Consumer, OffsetAndMetadata, RebalanceConsumer, RebalanceListener, Record, TopicPartition
+from kwire.errors import IllegalStateError, InvalidArgumentError, ProcessingError
+from kwire.processing import Processor, Retry, decode
+from kwire.testing import Cluster
+from kwire.testing.cluster.batches import NewRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.slow
+
+DEADLINE_S = 30.0
+TP = TopicPartition("orders", 0)
+BytesRecord = Record[bytes, bytes]
+BytesConsumer = Consumer[bytes, bytes]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=1) as made:
+        yield made
+
+
+@pytest.fixture
+def new_consumer(cluster: Cluster) -> Iterator[Callable[..., BytesConsumer]]:
+    opened: list[BytesConsumer] = []
+
+    def make(**settings: object) -> BytesConsumer:
+        defaults: dict[str, object] = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "group_id": "billing",
+            "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",
+        }
+        consumer: BytesConsumer = Consumer("orders", config={**defaults, **settings})
+        opened.append(consumer)
+        return consumer
+
+    yield make
+    for consumer in opened:
+        consumer.close(timeout=5.0)
+
+
+def fill(cluster: Cluster, count: int, *, partitions: int = 1, keys: int = 0) -> None:
+    cluster.create_topic("orders", partitions=partitions)
+    for number in range(count):
+        key = b"%d" % (number % keys) if keys else None
+        cluster.produce("orders", NewRecord(b"%d" % number, key=key), partition=number % partitions)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < until_s, "still not so"
+        time.sleep(0.005)
+
+
+class Seen:
+    """A handler that notes what it is given, and can be held up."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.values: list[int] = []
+        self.at_once: Counter[object] = Counter()
+        self.overlaps = 0
+        self.held: set[int] = set()
+        self.go = threading.Event()
+        self.begun: set[int] = set()
+
+    def __call__(self, record: BytesRecord) -> None:
+        number, lane = int(record.value or b"-1"), (record.partition, record.key)
+        with self.lock:
+            self.begun.add(number)
+            self.at_once[lane] += 1
+            self.overlaps += self.at_once[lane] > 1
+        if number in self.held:
+            assert self.go.wait(DEADLINE_S)
+        with self.lock:
+            self.at_once[lane] -= 1
+            self.values.append(number)
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+def test_everything_is_handled_and_committed_once(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
+    fill(cluster, 500, partitions=4)
+    seen = Seen()
+    with Processor(new_consumer(), seen):
+        wait_until(lambda: len(seen.values) == 500)
+    assert sorted(seen.values) == list(range(500))
+    assert {tp.partition: at.offset for tp, at in cluster.committed("billing").items()} == dict.fromkeys(range(4), 125)
+
+
+@pytest.mark.parametrize("ordering", ["partition", "key", "none"])
+def test_what_keeps_its_order(cluster: Cluster, new_consumer: Callable[..., BytesConsumer], ordering: str) -> None:
+    fill(cluster, 300, partitions=3, keys=7)
+    seen: defaultdict[object, list[int]] = defaultdict(list)
+    lock, at_once, overlaps = threading.Lock(), Counter[object](), 0
+
+    def handle(record: BytesRecord) -> None:
+        nonlocal overlaps
+        lane = record.partition if ordering == "partition" else (record.partition, record.key)
+        with lock:
+            at_once[lane] += 1
+            overlaps += at_once[lane] > 1
+            seen[lane].append(record.offset)
+        time.sleep(0.001 * (record.offset % 3))
+        with lock:
+            at_once[lane] -= 1
+
+    with Processor(new_consumer(), handle, ordering=ordering, workers=8):  # type: ignore[arg-type]
+        wait_until(lambda: sum(map(len, list(seen.values()))) == 300)
+    if ordering != "none":
+        assert overlaps == 0
+        assert all(offsets == sorted(offsets) for offsets in seen.values())
+
+
+def test_a_slow_key_holds_up_nobody_else(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
+    fill(cluster, 40, keys=4)
+    seen = Seen()
+    seen.held = {0}
+    with Processor(new_consumer(), seen, ordering="key", workers=2, commit_interval=0.05):
+        wait_until(lambda: len(seen.values) == 30)
+        assert all(number % 4 for number in seen.values)
+        wait_until(lambda: TP in cluster.committed("billing"))
+        assert cluster.committed("billing")[TP].offset == 0
+        seen.go.set()
+    assert len(seen.values) == 40
+    assert cluster.committed("billing")[TP].offset == 40
+
+
+def test_a_slow_partition_is_paused_and_the_others_go_on(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    fill(cluster, 400, partitions=2)
+    seen = Seen()
+    seen.held = {0}
+    consumer = new_consumer(**{"max.poll.records": 20})
+    with Processor(consumer, seen, workers=2, max_buffered_records=60) as processor:
+        wait_until(lambda: len(seen.values) == 200)
+        assert all(number % 2 for number in seen.values)
+        assert processor.status().paused == {TP}
+        assert processor.status().waiting < 60
+        seen.go.set()
+        wait_until(lambda: len(seen.values) == 400)
+    assert sorted(seen.values) == list(range(400))
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_failing_record_is_tried_again_and_its_lane_waits(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    fill(cluster, 5)
+    attempts: list[int] = []
+
+    def handle(record: BytesRecord) -> None:
+        attempts.append(record.offset)
+        if record.offset == 2 and attempts.count(2) < 3:
+            raise OSError("not now")
+
+    with Processor(new_consumer(), handle, retry=Retry(backoff=0.01)) as processor:
+        wait_until(lambda: 4 in attempts)
+    assert attempts == [0, 1, 2, 2, 2, 3, 4]
+    assert processor.status().failed_attempts == 2
+    assert cluster.committed("billing")[TP].offset == 5
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_record_that_fails_for_good_ends_it_and_comes_again(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer], terminal: bool
+) -> None:
+    fill(cluster, 5)
+    attempts = Counter[int]()
+
+    def handle(record: BytesRecord) -> None:
+        attempts[record.offset] += 1
+        if record.offset == 2:
+            raise ValueError("never")
+
+    retry = Retry(terminal=(ValueError,)) if terminal else Retry(max_attempts=3, backoff=0.001)
+    consumer = new_consumer()
+    with pytest.raises(ProcessingError, match=r"orders-0 offset 2: .* ValueError\('never'\)") as caught:
+        Processor(consumer, handle, retry=retry).run()
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert attempts == {0: 1, 1: 1, 2: 1 if terminal else 3}
+    assert cluster.committed("billing")[TP].offset == 2
+    assert [record.offset for record in consumer.poll(5.0)] == [2, 3, 4]
+
+
+def test_a_skipped_record_is_passed_by(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
+    fill(cluster, 5)
+    done: list[int] = []
+
+    def handle(record: BytesRecord) -> None:
+        if record.offset == 2:
+            raise ValueError
+        done.append(record.offset)
+
+    with Processor(new_consumer(), handle, retry=Retry(max_attempts=1), on_failure="skip") as processor:
+        wait_until(lambda: 4 in done)
+    assert done == [0, 1, 3, 4]
+    assert processor.status().skipped == 1
+    assert cluster.committed("billing")[TP].offset == 5
+
+
+def test_a_dead_letter_takes_the_record_and_its_error(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    fill(cluster, 5)
+    done: list[int] = []
+    dead: list[tuple[int, str]] = []
+
+    def handle(record: BytesRecord) -> None:
+        if record.offset == 2:
+            raise ValueError("bad order")
+        done.append(record.offset)
+
+    def bury(record: BytesRecord, error: Exception) -> None:
+        dead.append((record.offset, str(error)))
+
+    with Processor(new_consumer(), handle, retry=Retry(max_attempts=1), on_failure=bury) as processor:
+        wait_until(lambda: 4 in done)
+    assert done == [0, 1, 3, 4]
+    assert dead == [(2, "bad order")]
+    assert processor.status().dead_lettered == 1
+
+
+def test_a_dead_letter_that_fails_ends_it(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
+    fill(cluster, 2)
+
+    def fail(_record: BytesRecord, _error: Exception | None = None) -> None:
+        raise OSError("the dead letter topic is full")
+
+    with pytest.raises(ProcessingError, match="the dead letter topic is full"):
+        Processor(new_consumer(), fail, retry=Retry(max_attempts=1), on_failure=fail).run()
+    assert TP not in cluster.committed("billing")
+
+
+def test_a_handler_that_ends_its_thread_ends_the_processor(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    fill(cluster, 1)
+
+    def handle(_record: BytesRecord) -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(ProcessingError, match="SystemExit"):
+        Processor(new_consumer(), handle, on_failure="skip").run()
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+def test_stopping_without_draining_leaves_what_waits(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    fill(cluster, 50)
+    seen = Seen()
+    seen.held = {3}
+    consumer = new_consumer()
+    processor = Processor(consumer, seen)
+    with processor:
+        wait_until(lambda: 3 in seen.begun)
+        processor.stop(drain=False)
+        seen.go.set()
+    assert seen.values == [0, 1, 2, 3]
+    assert cluster.committed("billing")[TP].offset == 4
+    assert consumer.paused() == frozenset()
+    assert next(iter(consumer.poll(5.0))).offset == 4
+
+
+def test_a_handler_that_does_not_end_is_left_alone_in_time(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    fill(cluster, 5)
+    seen = Seen()
+    seen.held = {1}
+    processor = Processor(new_consumer(), seen)
+    processor.__enter__()
+    wait_until(lambda: 1 in seen.begun)
+    began_s = time.monotonic()
+    processor.close(timeout=0.2)
+    assert time.monotonic() - began_s < 5
+    assert cluster.committed("billing")[TP].offset == 1
+    seen.go.set()
+
+
+def test_a_handler_may_stop_it(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
+    fill(cluster, 50)
+    handled: list[int] = []
+
+    def handle(record: BytesRecord) -> None:
+        handled.append(record.offset)
+        if record.offset == 10:
+            processor.stop(drain=False)
+
+    processor = Processor(new_consumer(), handle)
+    processor.run()
+    assert handled[:11] == list(range(11))
+    assert cluster.committed("billing")[TP].offset == len(handled)
+    with pytest.raises(IllegalStateError, match="runs once"):
+        processor.run()
+
+
+@pytest.mark.parametrize("argument", ["workers", "commit_interval", "max_buffered_records", "watchdog"])
+def test_bad_arguments_are_refused(new_consumer: Callable[..., BytesConsumer], argument: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"{argument} is 0"):
+        Processor(new_consumer(), print, **{argument: 0})  # type: ignore[arg-type]
+
+
+def test_a_consumer_that_commits_by_itself_is_refused(new_consumer: Callable[..., BytesConsumer]) -> None:
+    with pytest.raises(IllegalStateError, match="enable_auto_commit=False"):
+        Processor(new_consumer(enable_auto_commit=True), print)
+
+
+def test_it_says_when_nothing_gets_done(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer], caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(cluster, 3)
+    seen = Seen()
+    seen.held = {1}
+    with caplog.at_level(logging.WARNING), Processor(new_consumer(), seen, watchdog=0.1, commit_interval=0.05):
+        wait_until(lambda: "no record was done" in caplog.text)
+        seen.go.set()
+    assert "in work for longest is orders-0 offset 1" in caplog.text
+
+
+# --- executors --------------------------------------------------------------------------------------------------------
+
+
+def test_any_executor_will_do(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
+    fill(cluster, 60, keys=5)
+    seen = Seen()
+    with ThreadPoolExecutor(4) as pool, Processor(new_consumer(), seen, ordering="key", workers=4, executor=pool):
+        wait_until(lambda: len(seen.values) == 60)
+    assert seen.overlaps == 0
+    assert cluster.committed("billing")[TP].offset == 60
+
+
+def square(record: BytesRecord) -> None:
+    if int(record.value or b"") == 7:
+        raise ValueError("seven")
+
+
+def test_processes_too(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
+    fill(cluster, 10)
+    context = get_context("spawn")
+    with (
+        ProcessPoolExecutor(1, mp_context=context) as pool,
+        Processor(new_consumer(), square, executor=pool, retry=Retry(max_attempts=1), on_failure="skip") as processor,
+    ):
+        wait_until(lambda: processor.status().handled == 10)
+    assert processor.status().skipped == 1
+    assert cluster.committed("billing")[TP].offset == 10
+
+
+# --- rebalances and second lives --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_partition_is_given_up_when_its_record_in_work_is_done_and_committed(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer], protocol: str
+) -> None:
+    fill(cluster, 200, partitions=2)
+    settings: dict[str, object] = {"group_protocol": protocol}
+    if protocol == "classic":
+        settings["heartbeat_interval_ms"] = 100
+        settings["session_timeout_ms"] = 6_000
+    else:
+        cluster.configure_group("billing", {"consumer.heartbeat.interval.ms": "100"})
+    first, second, assigned = Seen(), Seen(), threading.Event()
+    first.held = {50, 51}
+    newcomer = new_consumer(**settings)
+    newcomer.rebalance_listener = Announcing(assigned)
+    with Processor(new_consumer(**settings), first):
+        wait_until(lambda: {50, 51} <= first.begun)
+        with Processor(newcomer, second):
+            assert not assigned.wait(0.3)
+            first.go.set()
+            assert assigned.wait(DEADLINE_S)
+            for number in range(200, 300):
+                cluster.produce("orders", b"%d" % number, partition=number % 2)
+            wait_until(lambda: len(first.values) + len(second.values) >= 300)
+    counted = Counter(first.values + second.values)
+    assert sorted(counted) == list(range(300))
+    assert set(counted.values()) == {1}, "a clean rebalance repeats nothing"
+    assert len(second.values) >= 50
+
+
+class Announcing(RebalanceListener):
+    """Says when it got something."""
+
+    def __init__(self, assigned: threading.Event) -> None:
+        self.assigned = assigned
+
+    def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: frozenset[TopicPartition]) -> None:
+        if partitions:
+            self.assigned.set()
+
+
+def test_what_a_killed_one_has_finished_out_of_order_does_not_run_again(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    fill(cluster, 100, keys=10)
+    first, second = Seen(), Seen()
+    first.held = {0, 45}
+    killed = new_consumer(session_timeout_ms=6_000)
+    processor = Processor(killed, first, ordering="key", workers=10, commit_interval=0.05)
+    processor.__enter__()
+    held_back = {number for number in range(100) if number % 10 == 0 or (number % 10 == 5 and number >= 45)}
+    wait_until(lambda: len(first.values) == 100 - len(held_back))
+
+    def is_told() -> bool:
+        at = cluster.committed("billing").get(TP)
+        found = None if at is None else decode(at.offset, at.metadata or "")
+        return found is not None and sum(map(len, found.finished)) == 100 - len(held_back)
+
+    wait_until(is_told)
+    with Processor(new_consumer(group_id="audit"), Seen()):
+        pass  # another group has nothing to do with it
+    successor: BytesConsumer = Consumer(
+        bootstrap_servers=cluster.bootstrap_servers, group_id="billing", enable_auto_commit=False
+    )
+    successor.assign([TP])  # takes over without waiting for the session to end
+    with successor:
+        with Processor(successor, second, ordering="key"):
+            wait_until(lambda: len(second.values) == len(held_back))
+        assert set(second.values) == held_back
+    first.go.set()
+    processor.close(timeout=1.0)
+
+
+def test_without_the_map_everything_behind_the_commit_runs_again(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    fill(cluster, 20, keys=2)
+    seen = Seen()
+    seen.held = {0}
+    with Processor(new_consumer(), seen, ordering="key", commit_interval=0.05, offset_map=False) as processor:
+        wait_until(lambda: len(seen.values) == 10 and processor.status().commits >= 0)
+        seen.held.clear()
+        seen.go.set()
+    at = cluster.committed("billing")[TP]
+    assert (at.offset, at.metadata or "") == (20, "")
+
+
+def test_somebody_elses_metadata_is_kept(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
+    fill(cluster, 20, keys=2)
+    consumer = new_consumer()
+    consumer.poll(1.0)
+    consumer.commit_sync({TP: OffsetAndMetadata(4, "by hand")})
+    consumer.close()
+    seen = Seen()
+    with Processor(new_consumer(), seen, ordering="key"):
+        wait_until(lambda: len(seen.values) == 16)
+    at = cluster.committed("billing")[TP]
+    assert (at.offset, at.metadata) == (20, "by hand")
+
+
+def test_a_map_of_a_topic_that_was_made_anew_is_not_believed(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    fill(cluster, 10, keys=2)
+    first = Seen()
+    first.held = {0}
+    processor = Processor(new_consumer(), first, ordering="key", commit_interval=0.05)
+    processor.__enter__()
+    wait_until(lambda: len(first.values) == 5)
+    wait_until(lambda: TP in cluster.committed("billing") and bool(cluster.committed("billing")[TP].metadata))
+    at = cluster.committed("billing")[TP]
+    processor.stop(drain=False, timeout=0.0)
+    cluster.delete_topic("orders")
+    fill(cluster, 10, keys=2)
+    second = Seen()
+    writer: BytesConsumer = Consumer(
+        bootstrap_servers=cluster.bootstrap_servers, group_id="later", enable_auto_commit=False
+    )
+    with writer:
+        writer.assign([TP])
+        writer.commit_sync({TP: OffsetAndMetadata(at.offset, at.metadata or "")})
+        with Processor(writer, second, ordering="key"):
+            wait_until(lambda: len(second.values) == 10)
+    first.go.set()
