@@ -118,6 +118,7 @@ class Processor(Generic[K, V]):
         self._deadline = Deadline(NEVER_MS)
         self._is_polling = False  # the owner sleeps in poll(), where only a wake-up reaches it
         self._nudged = False
+        self._nudging = threading.Lock()
         self._next_commit_ms = 0.0
         self._commit_under_way = False
         self._commits = 0
@@ -241,14 +242,17 @@ class Processor(Generic[K, V]):
         self._nudge()
 
     def _nudge(self) -> None:
-        if self._is_polling and not self._nudged:
-            self._nudged = True
-            self._consumer.wakeup()
+        # Both under the lock: a wake-up that came when its note had been taken already would look like the user's.
+        with self._nudging:
+            if self._is_polling and not self._nudged:
+                self._nudged = True
+                self._consumer.wakeup()
 
     def _was_nudged(self) -> bool:
         """Whether it was us who woke the consumer; says so once."""
-        nudged, self._nudged = self._nudged, False
-        return nudged
+        with self._nudging:
+            nudged, self._nudged = self._nudged, False
+            return nudged
 
     def _insist(self, call: Callable[[], T]) -> T:
         """A call that a nudge, meant for a poll that was just over, must not interrupt."""
@@ -346,12 +350,16 @@ class Processor(Generic[K, V]):
         deadline = Deadline.after(DRAIN_SHARE * self._consumer.config.max_poll_interval_ms)
         self._wait_for(partitions, min(deadline, self._deadline, key=lambda either: either.at_ms))
         self._commit_now(consumer, partitions)
-        self._books.close(partitions)
+        self._forget(partitions)
 
     def _lose(self, partitions: Partitions) -> None:
         """They are somebody else's already."""
         self._desk.drop(partitions)
+        self._forget(partitions)
+
+    def _forget(self, partitions: Partitions) -> None:
         self._books.close(partitions)
+        self._paused -= partitions  # should they come back, they come back unpaused
 
     def _wait_for(self, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
         while (busy := self._desk.busy_with(partitions)) and not deadline.expired:
