@@ -67,6 +67,8 @@ class PositionsManager:
         self._waiters: list[GetPosition] = []
         # Partitions that auto_offset_reset="none" leaves without a position, with the offset that was out of range.
         self._stranded: dict[TopicPartition, int | None] = {}
+        # Partitions that are out of range ahead of what the application was given: assignment epoch, start of the log.
+        self._ahead: dict[TopicPartition, tuple[int, int]] = {}
         # Partitions whose question was refused for good: asked again by the next poll, so that it raises again.
         self._refused: dict[TopicPartition, KafkaError] = {}
 
@@ -74,8 +76,8 @@ class PositionsManager:
 
     @property
     def awaits_poll(self) -> bool:
-        """Whether something is refused, or only the user can say where to go on."""
-        return bool(self._refused or self._stranded)
+        """Whether something is refused, only the user can say where to go on, or it matters how far they got."""
+        return bool(self._refused or self._stranded or self._ahead)
 
     def on_poll(self) -> None:
         """Raise again what an earlier poll raised, until the user has sought to an offset or has the permission."""
@@ -114,7 +116,19 @@ class PositionsManager:
     # --- what fetching finds out ----------------------------------------------------------------------------
 
     def out_of_range(self, partition: AssignedPartition, log_start_offset: int) -> None:
-        """The broker has no record at the fetch position: reset by the policy, or tell the user."""
+        """The broker has no record at the fetch position: reset by the policy, or tell the user.
+
+        While the application has not taken all that lies in front of it, that waits, as with Java's consumer. Those
+        records are good, though the log may have lost them since. Or they are damaged: the position was taken from a
+        batch's header before anybody had checked the batch, and a bit flipped in it must not become a reset.
+        """
+        if partition.is_ahead:
+            partition.blocked_until_ms = NEVER_MS
+            self._ahead[partition.topic_partition] = partition.epoch, log_start_offset
+        else:
+            self._reset(partition, log_start_offset)
+
+    def _reset(self, partition: AssignedPartition, log_start_offset: int) -> None:
         tp, offset, reset = partition.topic_partition, partition.fetch_offset, self._config.auto_offset_reset
         log.warning("offset %d of %s is out of range; the log starts at %d", offset, tp, log_start_offset)
         if reset.kind is ResetKind.NONE:
@@ -123,11 +137,23 @@ class PositionsManager:
         self._subscription.publish()
         self._raise_stranded()
 
+    def _settle_ahead(self) -> None:
+        """Those that the application has caught up with are reset. Another epoch has another position: damage was found
+        and sought back to, or the partition was taken away."""
+        for tp, (epoch, log_start_offset) in list(self._ahead.items()):
+            partition = self._subscription.partitions.get(tp)
+            if partition is None or partition.epoch != epoch:
+                del self._ahead[tp]
+            elif partition.has_valid_position and not partition.is_ahead:
+                del self._ahead[tp]
+                self._reset(partition, log_start_offset)
+
     # --- the loop -------------------------------------------------------------------------------------------
 
     def poll(self, now_ms: float) -> PollResult:
         """Asks through the other managers, so it has no requests of its own."""
         self._forget_unassigned()
+        self._settle_ahead()
         if self._subscription.initializing:
             self._load_committed()
         if self._subscription.awaiting_reset:

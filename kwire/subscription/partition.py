@@ -78,6 +78,11 @@ class AssignedPartition:
     def has_valid_position(self) -> bool:
         return self.machine.state is PartitionState.FETCHING
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether something in front of the fetch position is not known to be in the application's hands."""
+        return self.consumed is not None and self.consumed.offset != self.fetch_offset
+
     def fetchable(self, now_ms: float) -> bool:
         """Whether a fetch may ask for this partition now."""
         return self.has_valid_position and not self.paused and not self.withheld and now_ms >= self.blocked_until_ms

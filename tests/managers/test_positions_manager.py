@@ -26,6 +26,9 @@ from kwire.states.partition import PartitionState
 
 if TYPE_CHECKING:
     from tests.managers.scenario import Scenario
+    from tests.record_batches import batch
+else:
+    from record_batches import batch
 
 O0 = TopicPartition("orders", 0)
 O1 = TopicPartition("orders", 1)
@@ -317,6 +320,58 @@ def test_an_offset_out_of_range_without_a_policy_is_raised_with_the_offset_until
     scenario.poll()
     assert not scenario.errors
     assert scenario.request(FetchRequest).topics[0].partitions[0].fetch_offset == 100
+
+
+def fetched_ahead(scenario: Scenario) -> None:
+    """Records 5 to 7 are in the buffer; behind them, says the broker, there is nothing."""
+    scenario.start_fetching(O0, offset=5)
+    data = PartitionData(partition_index=0, records=batch(5, 6, 7), high_watermark=100)
+    scenario.answer(FetchRequest, FetchResponse(responses=[FetchableTopicResponse(topic="orders", partitions=[data])]))
+    assert scenario.request(FetchRequest).topics[0].partitions[0].fetch_offset == 8
+    out_of_range(scenario)
+
+
+def test_what_was_fetched_in_front_of_an_offset_out_of_range_is_handed_out_before_the_reset(
+    make_scenario: MakeScenario,
+) -> None:
+    scenario = make_scenario(auto_offset_reset="earliest")
+    fetched_ahead(scenario)
+    epoch = scenario.partition(O0).epoch
+    scenario.advance(60_000)
+    assert timestamps(scenario) == []
+    assert scenario.views[-1].epochs[O0] == epoch, "the buffer is still good"
+    assert not scenario.pending(FetchRequest), "the broker has said what it had to say"
+    assert scenario.managers.positions.awaits_poll
+    scenario.delivered(O0, 7)
+    scenario.turn()
+    assert timestamps(scenario) == []
+    scenario.delivered(O0, 8)
+    scenario.turn()
+    assert timestamps(scenario) == [EARLIEST]
+    assert not scenario.managers.positions.awaits_poll
+
+
+def test_an_offset_out_of_range_that_came_from_a_damaged_header_is_no_reset(make_scenario: MakeScenario) -> None:
+    """A bit was flipped in the last offset of a batch: the next fetch went far behind the end of the log, the broker
+    refused it, and the partition was read again from its start. The collector had found the damage meanwhile."""
+    scenario = make_scenario(auto_offset_reset="earliest")
+    fetched_ahead(scenario)
+    scenario.seek(O0, 5)  # the collector's, to the front of the damage
+    scenario.poll()
+    assert timestamps(scenario) == []
+    assert scenario.request(FetchRequest).topics[0].partitions[0].fetch_offset == 5
+    scenario.delivered(O0, 5)
+    scenario.turn()
+    assert timestamps(scenario) == []
+    assert not scenario.managers.positions.awaits_poll
+
+
+def test_a_partition_that_is_taken_away_meanwhile_is_not_reset(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(auto_offset_reset="earliest")
+    fetched_ahead(scenario)
+    scenario.assign(O1)
+    scenario.turn()
+    assert not scenario.managers.positions.awaits_poll
 
 
 # --- refused ----------------------------------------------------------------------------------------------------
