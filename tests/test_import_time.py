@@ -92,3 +92,11 @@ def test_arrow_columns_are_made_without_pandas() -> None:
     )
     assert "pyarrow" in imported
     assert "pandas" not in imported
+
+
+@pytest.mark.slow
+def test_a_verifiable_consumer_starts_without_the_commands_of_kwire() -> None:
+    """Half of its start would be theirs, and system tests start many."""
+    imported = loaded_by("import kwire.verifiable_consumer.command")
+    assert "kwire.cli.output" in imported
+    assert imported.isdisjoint({"typer", "kwire.cli.commands", "kwire.cli.consume", "kwire.testing"})

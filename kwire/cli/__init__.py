@@ -1,58 +1,21 @@
-"""The `kwire` command: this file has the entry point, each command lives in a file of its own.
+"""The `kwire` command: this file has the entry point alone, `commands.py` what it runs.
 
-What the engine needs is imported by the command that runs it, so that `kwire --help` answers at once.
+Other programs read settings and write records with modules of this package, and start without the commands.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from typing import Annotated
-
-import typer
-
-from kwire.cli.conformance import judge_broker
-from kwire.cli.consume import consume_topic
-from kwire.cli.exits import INTERRUPTED
-from kwire.cli.fake import run_fake_cluster
-from kwire.cli.faults import faults_commands
-from kwire.cli.show_config import print_settings
-from kwire.cli.wire import wire_commands
-from kwire.version import __version__
-
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("consume")(consume_topic)
-app.command("config")(print_settings)
-app.command("conformance")(judge_broker)
-app.command("fake")(run_fake_cluster)
-app.add_typer(faults_commands, name="faults")
-app.add_typer(wire_commands, name="wire")
 
 
 def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
+    from kwire.cli.commands import app
+    from kwire.cli.exits import INTERRUPTED
+
     logging.basicConfig(format="kwire: %(message)s", level=logging.WARNING)  # to stderr
     try:
         app(prog_name="kwire")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"kwire {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def kwire(
-    _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """A Kafka consumer that speaks the protocol itself."""

@@ -6,7 +6,7 @@ import socket
 
 from typer.testing import CliRunner
 
-from kwire.cli import app
+from kwire.cli.commands import app
 
 
 def test_nobody_there_is_exit_2_and_one_line() -> None:

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kwire.cli import app
+from kwire.cli.commands import app
 from kwire.cli.faults_output import ProgressLine
+from kwire.model import TopicPartition
 from kwire.testing.faults import harness
-from kwire.testing.faults.order import Order, Outcome, Progress
+from kwire.testing.faults.order import Order, Outcome, Progress, expected
 from kwire.testing.faults.report.run import Run
 from kwire.testing.faults.schedule import Schedule
 from kwire.testing.faults.schedule_text import render
 from kwire.testing.invariants import Ledger, Violation
-from kwire.testing.invariants.ledger import FaultBegan, FaultEnded
+from kwire.testing.invariants.ledger import Event, FaultBegan, FaultEnded, Polled, Sent
 from kwire.testing.kafka import ClusterError
 
 WRONG = Violation(rule="lost-write", at_ms=4_200.0, what="orders-0: nobody polled 7")
@@ -32,12 +33,19 @@ class FakeHarness:
     def __init__(self, logs: Path) -> None:
         self.orders: list[Order] = []
         self.violations: dict[str, tuple[Violation, ...]] = {}
+        self.events: list[Event] = LEDGER.events
         self._logs = logs
 
     def run(self, order: Order, watch: harness.Watch) -> Outcome:
         self.orders.append(order)
         watch(Progress(phase="running", at_ms=1_000, sent=5, faults=("broker-kill",)))
-        run = Run(name=order.name, ledger=LEDGER, violations=self.violations.get(order.name, ()), replay=order.replay)
+        run = Run(
+            name=order.name,
+            ledger=Ledger(self.events),
+            violations=self.violations.get(order.name, ()),
+            expected=expected(order),
+            replay=order.replay,
+        )
         return Outcome(run=run, notes=("2 records were never acknowledged",), logs=self._logs)
 
 
@@ -77,8 +85,23 @@ def test_clients_are_compared_on_the_same_schedule(fake: FakeHarness) -> None:
     assert [order.name for order in fake.orders] == ["kwire", "java"]
     first, second = (order.schedule for order in fake.orders)
     assert first.steps == second.steps
+    assert "0:02.0  broker-kill broker 1" in done.stdout  # how long each took over it, once for all
     assert {members.client for members in second.members} == {"java"}
     assert fake.orders[1].replay == "kwire faults run --seed 7 --seconds 60 --client java"
+
+
+def test_a_late_recovery_tells_whether_the_brokers_were(fake: FakeHarness) -> None:
+    partition = TopicPartition("orders", 0)
+    fake.events = [
+        FaultBegan(at_ms=1_000, fault="leader-move", detail="topic orders: to broker 1"),
+        Sent(at_ms=1_100, partition=partition, offset=0, value="0"),
+        Sent(at_ms=2_500, partition=partition, offset=1, value="1"),
+        Polled(at_ms=2_600, member="member0.1", partition=partition, offsets=(0, 1), values=("0", "1")),
+    ]
+    for clients in (["-c", "kwire"], ["-c", "kwire", "-c", "java"]):
+        done = CliRunner().invoke(app, ["faults", "run", "--scenario", "row-03", *clients])
+        assert done.exit_code == 1
+        assert "late: for 1.40 s of it nothing could be written to orders-0 either" in done.stdout
 
 
 def test_a_file_names_its_own_clients(fake: FakeHarness, tmp_path: Path) -> None:
@@ -161,6 +184,38 @@ def test_what_cannot_be_run_here_is_exit_2(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(harness, "run", run)
     done = CliRunner().invoke(app, ["faults", "run", "--scenario", "row-01"])
     assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, "kwire: no Java here")
+
+
+def test_a_client_that_cannot_be_run_does_not_take_the_others_figures_with_it(
+    fake: FakeHarness, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run(order: Order, watch: harness.Watch) -> Outcome:
+        if order.name == "java":
+            raise ClusterError("no Java here")
+        return fake.run(order, watch)
+
+    monkeypatch.setattr(harness, "run", run)
+    figures = tmp_path / "faults.json"
+    clients = ["-c", "kwire", "-c", "java", "-c", "confluent"]
+    done = CliRunner().invoke(app, ["faults", "run", "--scenario", "row-01", *clients, "--json", str(figures)])
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, "kwire: no Java here")
+    assert [run["name"] for run in json.loads(figures.read_text())["runs"]] == ["kwire", "confluent"]
+    assert "confluent passed" in done.stdout
+
+
+def test_figures_of_a_client_are_written_before_the_next_one_runs(
+    fake: FakeHarness, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run(order: Order, watch: harness.Watch) -> Outcome:
+        if order.name == "java":
+            raise KeyboardInterrupt
+        return fake.run(order, watch)
+
+    monkeypatch.setattr(harness, "run", run)
+    figures = tmp_path / "faults.json"
+    arguments = ["--scenario", "row-01", "-c", "kwire", "-c", "java", "--json", str(figures)]
+    assert CliRunner().invoke(app, ["faults", "run", *arguments]).exit_code == 130
+    assert [run["name"] for run in json.loads(figures.read_text())["runs"]] == ["kwire"]
 
 
 def test_ctrl_c_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
