@@ -100,9 +100,14 @@ def run_faults(
         _check_words(client or [], group_protocol)
         orders = _orders(file, scenario, seed, seconds, clients=[*(client or []), *(command or [])])
         orders = [_with_protocol(order, group_protocol) for order in orders]
-        outcomes = _run_all(orders)
-        _write(outcomes, report, json_file)
-        has_passed = tell(outcomes)
+        outcomes: list[Outcome] = []
+        failures: list[Exception] = []
+        for outcome in _run_each(orders, failures):
+            outcomes.append(outcome)
+            _write(outcomes, report, json_file)  # at once: the next client may take as long again
+        has_passed = tell(outcomes) if outcomes else False
+        if failures:
+            raise failures[0]
     raise typer.Exit(0 if has_passed else FAILED)
 
 
@@ -204,17 +209,21 @@ def _with_protocol(order: Order, protocol: str | None) -> Order:
 # --- running --------------------------------------------------------------------------------------------------
 
 
-def _run_all(orders: Sequence[Order]) -> list[Outcome]:
-    """One after the other, each with a Kafka of its own. A signal to end takes down what is running."""
+def _run_each(orders: Sequence[Order], failures: list[Exception]) -> Iterator[Outcome]:
+    """One after the other, each with a Kafka of its own; one that cannot be run keeps none of the others from it. A
+    signal to end takes down what is running."""
     from kwire.testing.faults import harness
 
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        outcomes: list[Outcome] = []
         for order in orders:
             with ProgressLine(order.name, end_ms=order.schedule.end_ms) as progress:
-                outcomes.append(harness.run(order, progress))
-        return outcomes
+                try:
+                    outcome = harness.run(order, progress)
+                except (KafkaError, ClusterError, OSError) as error:
+                    failures.append(error)
+                    continue
+            yield outcome
     finally:
         signal.signal(signal.SIGTERM, before)
 

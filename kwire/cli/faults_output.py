@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from kwire.testing.faults.order import Outcome, Progress
+    from kwire.testing.faults.report import Summary
     from kwire.testing.faults.report.recovery import Recovery
 
 SECONDS_BETWEEN = 1.0
@@ -65,29 +66,32 @@ def described(progress: Progress, name: str, end_ms: int) -> str:
 
 def tell(outcomes: Sequence[Outcome]) -> bool:
     """Print what came of it, keep or delete the members' logs; whether everything was kept."""
-    from kwire.testing.faults.report import as_text, summarize
+    from kwire.testing.faults.report import as_text, recoveries_as_text, summarize
 
     summaries = [summarize(outcome.run) for outcome in outcomes]
     print(as_text(summaries))
+    is_comparison = len(outcomes) > 1
+    if is_comparison:
+        print(recoveries_as_text(summaries))
+        print("in brackets: past the bound, and not judged, as other faults were at work\n")
     for outcome, summary in zip(outcomes, summaries, strict=True):
-        for line in _story(outcome, has_passed=summary.has_passed):
+        for line in _story(outcome, summary, summary.late if is_comparison else summary.recoveries):
             print(line)
         if summary.has_passed:
             shutil.rmtree(outcome.logs, ignore_errors=True)
     return all(summary.has_passed for summary in summaries)
 
 
-def _story(outcome: Outcome, *, has_passed: bool) -> Iterator[str]:
-    from kwire.testing.faults.report import summarize, verdict
+def _story(outcome: Outcome, summary: Summary, recoveries: Sequence[Recovery]) -> Iterator[str]:
+    from kwire.testing.faults.report import verdict
 
-    summary = summarize(outcome.run)
     yield verdict(summary)
-    yield from map(_recovered, summary.recoveries)
+    yield from map(_recovered, recoveries)
     yield from (f"  note: {note}" for note in outcome.notes)
     yield from (f"  VIOLATION {violation}" for violation in outcome.run.violations[:MOST_VIOLATIONS])
     if len(outcome.run.violations) > MOST_VIOLATIONS:
         yield f"  and {len(outcome.run.violations) - MOST_VIOLATIONS} more"
-    if not has_passed:
+    if not summary.has_passed:
         yield f"  what the members printed is in {outcome.logs}"
     if outcome.run.replay:
         yield f"  again: {outcome.run.replay}"
@@ -99,4 +103,11 @@ def _recovered(recovery: Recovery) -> str:
     took = "for ever" if recovery.took_ms is None else f"{recovery.took_ms / 1000:.2f} s"
     bound = "" if recovery.bound_ms is None else f" of {recovery.bound_ms / 1000:.2f} s"
     what = f"{fault.began_ms / 1000:7.1f} s  {fault.fault} {fault.detail}"
-    return f"{what}  took {took}{bound}  {recovery.judgement.value}"
+    return f"{what}  took {took}{bound}  {recovery.judgement.value}{_unwritten(recovery)}"
+
+
+def _unwritten(recovery: Recovery) -> str:
+    """Whoever is late may have waited for brokers that were."""
+    if recovery.judgement.value != "late" or recovery.unwritten_ms is None:
+        return ""
+    return f": for {recovery.unwritten_ms / 1000:.2f} s of it nothing could be written to {recovery.slowest} either"

@@ -1,7 +1,7 @@
 """Wall clocks that jump: libfaketime, loaded into a member, reads from a file how far its clock is to be off.
 
-The monotonic clock goes on as it is. Linux with libfaketime installed (Debian and Ubuntu: apt install faketime) can do
-this; `find_faketime` says whether it is there.
+The monotonic clock goes on as it is. Linux with libfaketime installed can do this; `find_faketime` says whether it is
+there. Called by the harness, which refuses what needs it without it, and where members start.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 LIBRARY = "libfaketimeMT.so.1"  # the one for programs with threads
 PLACES = ("/usr/lib", "/usr/local/lib", "/lib")
+HOW_TO_INSTALL = "Debian and Ubuntu have it: apt-get install libfaketime"
 
 
 def find_faketime(places: Sequence[str] = PLACES) -> Path | None:
@@ -27,6 +28,8 @@ def with_shifted_clock(command: Sequence[str], library: Path, shift: Path) -> li
         "FAKETIME_TIMESTAMP_FILE": str(shift),
         "FAKETIME_NO_CACHE": "1",  # or a jump would come up to 10 s late
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        # Or it sees to waits by the monotonic clock, too: then each change of threads in Python takes milliseconds.
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
     }
     return ["env", *(f"{name}={value}" for name, value in environment.items()), *command]
 

@@ -28,9 +28,11 @@ from kwire.testing.faults.admin import Admin
 from kwire.testing.faults.arena import GROUP_ID, Arena
 from kwire.testing.faults.broker_log import read_logs
 from kwire.testing.faults.catalogue import KINDS
+from kwire.testing.faults.clock_shift import HOW_TO_INSTALL, find_faketime
 from kwire.testing.faults.events import Recorder
 from kwire.testing.faults.expectations import unmet
 from kwire.testing.faults.kinds.kind import Need
+from kwire.testing.faults.machine import Load
 from kwire.testing.faults.member_plan import MemberPlan
 from kwire.testing.faults.members import Members
 from kwire.testing.faults.order import Order, Outcome, Progress, expected
@@ -54,6 +56,8 @@ from kwire.version import __version__
 TICK_S = 0.25
 # A group that has not come together by then is judged as it is.
 SETTLING_S = 30.0
+# And one that has not read by then what was sent while it came together.
+CATCHING_UP_S = 15.0
 # Schedules give the group this long before their first fault; what it takes longer, the faults come later.
 ALLOWED_TO_SETTLE_MS = 5_000.0
 STARTING_AT_ONCE = 4
@@ -77,6 +81,7 @@ def run(order: Order, watch: Watch = lambda _progress: None) -> Outcome:
         ClusterError: Kafka, a proxy or a member cannot be started.
     """
     check_schedule(order.schedule)
+    _refuse_what_cannot_be(order.schedule)
     logs = Path(tempfile.mkdtemp(prefix="kwire-faults-"))
     try:
         with ExitStack() as stack:
@@ -85,6 +90,13 @@ def run(order: Order, watch: Watch = lambda _progress: None) -> Outcome:
     except BaseException:
         shutil.rmtree(logs, ignore_errors=True)
         raise
+
+
+def _refuse_what_cannot_be(schedule: Schedule) -> None:
+    """On this machine. Raises: FaultsError."""
+    needs = {need for step in schedule.steps for need in step.kind.needs}
+    if Need.LIBFAKETIME in needs and find_faketime() is None:
+        raise FaultsError(f"this schedule needs {Need.LIBFAKETIME.value}; {HOW_TO_INSTALL}")
 
 
 @contextmanager
@@ -151,26 +163,21 @@ class _Performance:
         self._order = order
         self._watch = watch
         self._arena = arena
+        self._load = Load()
         self._tally = Tally()
         self._at_work = _AtWork()
         arena.recorder.listen(self._tally.take)
         arena.recorder.listen(self._at_work.take)
 
     def give(self, logs: Path) -> Outcome:
-        self._refuse_what_cannot_be()
         self._gather()
         self._strike()
         notes = self._drain()
         self._end()
         return Outcome(run=self._judge(), notes=notes, logs=logs)
 
-    def _refuse_what_cannot_be(self) -> None:
-        needs = {need for step in self._order.schedule.steps for need in step.kind.needs}
-        if Need.LIBFAKETIME in needs and not self._arena.members.can_shift_clocks:
-            raise FaultsError(f"this schedule needs {Need.LIBFAKETIME.value}")
-
     def _gather(self) -> None:
-        """The group comes together, and has something to read."""
+        """The group comes together and reads: whether it is well again can be said of one that was."""
         arena = self._arena
         plans = [MemberPlan.of(number, arena.schedule) for number in range(arena.schedule.member_count)]
         self._tell("starting members")
@@ -179,7 +186,9 @@ class _Performance:
         arena.traffic.start()
         self._tell("joining")
         partitions = [TopicPartition(topic, number) for topic, count in arena.topics.items() for number in range(count)]
-        arena.members.wait_settled(partitions, SETTLING_S)
+        if arena.members.wait_settled(partitions, SETTLING_S):
+            self._tell("catching up")
+            self._tally.wait_reached(self._tally.marks(), CATCHING_UP_S)
 
     def _strike(self) -> None:
         """Until the schedule's end, when all of it is healed."""
@@ -190,6 +199,7 @@ class _Performance:
             ends_ms = self._arena.schedule.end_ms + late_ms
             while self._arena.recorder.now_ms() < ends_ms or not timetable.is_over:
                 self._tell("running")
+                self._load.look()
                 time.sleep(TICK_S)
                 if timetable.failures:
                     raise FaultsError("; ".join(timetable.failures))
@@ -214,7 +224,7 @@ class _Performance:
             self._tell("draining")
             self._tally.wait_drained(TICK_S)
         told = [f"{unacknowledged} records were never acknowledged"] if unacknowledged else []
-        return (*told, *reconciled.notes)
+        return (*self._load.notes, *told, *reconciled.notes)
 
     def _end(self) -> None:
         self._tell("closing")
@@ -227,6 +237,7 @@ class _Performance:
         found = [*check(ledger), *recorder.violations, *unmet(ledger, order.expects)]
         return report.Run(
             name=order.name,
+            title=order.schedule.title,
             ledger=ledger,
             violations=tuple(sorted(found, key=lambda violation: violation.at_ms)),
             expected=expected(order),

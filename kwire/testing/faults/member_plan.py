@@ -17,8 +17,11 @@ from kwire.testing.faults.schedule import OWN_CLIENTS, Committing, GroupProtocol
 from kwire.testing.kafka.jars import ClusterError
 from kwire.testing.kafka.tools import verifiable_consumer_command
 
-# Small, so that a member that takes its time over each record still polls within its interval.
-MAX_POLL_RECORDS = 50
+# As by default. Each poll is committed before the next: with few records in each, a machine that is busy with others
+# would not keep up with what is sent.
+MAX_POLL_RECORDS = 500
+# A member that takes its time over each record still has to poll within its interval.
+MAX_POLL_RECORDS_IF_SLOW = 50
 # How long others than kwire may take to close: their own limit, which they do not let anybody set, and a last commit.
 CLOSES_WITHIN_MS = 45_000.0
 
@@ -40,6 +43,9 @@ class MemberPlan:
         itself (`exec`, in a shell script): signals go to it alone.
     assignor: None for the client's or the broker's default.
     clock_may_jump: whether its wall clock may be shifted. Then all its looks at the time take longer.
+    may_be_slow: whether it may be told to take its time over each record.
+    comes_back: whether its process ends by errors that others go on after, and another one is started then, as whoever
+        runs such a program would do.
     """
 
     number: int
@@ -51,6 +57,8 @@ class MemberPlan:
     committing: Committing = "sync"
     read_committed: bool = False
     clock_may_jump: bool = False
+    may_be_slow: bool = False
+    comes_back: bool = False
     settings: RunSettings
 
     @classmethod
@@ -67,6 +75,8 @@ class MemberPlan:
             committing=members.committing,
             read_committed=members.read_committed,
             clock_may_jump=any(Need.LIBFAKETIME in step.kind.needs for step in schedule.steps),
+            may_be_slow=any(Need.OWN_RUNNER in step.kind.needs for step in schedule.steps),
+            comes_back=members.client == "java",  # its VerifiableConsumer closes when a poll raises anything
             settings=schedule.settings,
         )
 
@@ -131,7 +141,7 @@ def _shared_settings(plan: MemberPlan, client_id: str) -> dict[str, str]:
         **beat,
         # librdkafka wants at least the session timeout; a member must not be expelled for another reason than planned.
         "max.poll.interval.ms": max(settings.max_poll_interval_ms, settings.session_timeout_ms),
-        "max.poll.records": MAX_POLL_RECORDS,
+        "max.poll.records": MAX_POLL_RECORDS_IF_SLOW if plan.may_be_slow else MAX_POLL_RECORDS,
         "auto.commit.interval.ms": settings.auto_commit_interval_ms,
         "retry.backoff.max.ms": settings.retry_backoff_max_ms,
         "reconnect.backoff.max.ms": settings.reconnect_backoff_max_ms,

@@ -5,7 +5,8 @@
         members.kill(name)
 
 Strikes call it, each from a thread of its own. What members say goes to the recorder; what they must not do beside that
-(printing nonsense, ending without having been asked) becomes a violation there. Each incarnation has a name of its own:
+(printing nonsense, ending without having been asked) becomes a violation there; programs that end by errors, as Java's
+does, are started again instead. Each incarnation has a name of its own:
 `member2.3` is the third process of member 2.
 """
 
@@ -19,19 +20,21 @@ from pathlib import Path
 from types import TracebackType
 
 from kwire.model import TopicPartition
-from kwire.testing.faults.clock_shift import find_faketime, with_shifted_clock, write_shift
+from kwire.testing.faults.clock_shift import HOW_TO_INSTALL, find_faketime, with_shifted_clock, write_shift
 from kwire.testing.faults.events import Recorder
 from kwire.testing.faults.member_plan import MemberPlan
 from kwire.testing.faults.member_process import CLOSE_GRACE_S, MemberProcess
 from kwire.testing.faults.process_state import MemorySampler
 from kwire.testing.faults.report.run import MemorySample
 from kwire.testing.faults.telling import Teller
-from kwire.testing.invariants.ledger import Started
+from kwire.testing.invariants.ledger import Raised, Started
 from kwire.testing.kafka.guard import Order
 from kwire.testing.kafka.jars import ClusterError
 
 START_LIMIT_S = 60.0  # a JVM on a machine that is busy with others takes seconds of it
 ENDS_WITHIN_S = CLOSE_GRACE_S + 10.0
+# Before a process that has ended by an error is started again: a supervisor's usual second.
+RESTART_PAUSE_S = 1.0
 
 
 class Members:
@@ -52,6 +55,8 @@ class Members:
         self._processes: dict[str, MemberProcess] = {}
         self._plans: dict[str, MemberPlan] = {}
         self._incarnations: Counter[int] = Counter()
+        self._restarts: list[threading.Thread] = []
+        self._is_closing = False
         self._sampler = MemorySampler(recorder.now_ms, self._pids)
 
     def __enter__(self) -> Members:
@@ -61,6 +66,7 @@ class Members:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end_restarts()
         for name in self.names():
             self.kill(name)
         for process in self._processes.values():
@@ -96,7 +102,8 @@ class Members:
         process.wait(ENDS_WITHIN_S)
 
     def close_all(self) -> None:
-        """All at once."""
+        """All at once, and nobody comes back."""
+        self._end_restarts()
         asked = [self._processes[name] for name in self.names()]
         for process in asked:
             self._ask_to_close(process)
@@ -145,11 +152,6 @@ class Members:
 
     def unstick(self, name: str) -> None:
         self._order_work(name, each_ms=0, is_stuck=False)
-
-    @property
-    def can_shift_clocks(self) -> bool:
-        """Whether libfaketime is there."""
-        return self._faketime is not None
 
     def shift_clock(self, name: str, step_ms: int) -> None:
         """Its wall clock is off by so much from now on; 0 for right again. For plans with `clock_may_jump`."""
@@ -226,7 +228,7 @@ class Members:
         if not plan.clock_may_jump:
             return command
         if self._faketime is None:
-            raise ClusterError("shifting a member's clock needs libfaketime (Debian and Ubuntu: apt install faketime)")
+            raise ClusterError(f"shifting a member's clock needs libfaketime; {HOW_TO_INSTALL}")
         write_shift(clock, 0)
         return with_shifted_clock(command, self._faketime, clock)
 
@@ -259,15 +261,48 @@ class Members:
             self._told.notify_all()
 
     def _judge_end(self, process: MemberProcess) -> None:
-        """Who was not killed has to have closed, and has to have been asked to, unless it may end."""
+        """Who was not killed has to have closed, and has to have been asked to, unless it may end, or comes back."""
         if process.was_killed or not process.teller.has_started:
             return
         if not process.teller.has_closed:
             process.teller.killed(self._recorder.now_ms())
             what = "did not close when asked to" if process.was_asked_to_close else "ended without a word"
             self._recorder.violate("ended", f"{process.name} {what}: {process.last_words()}")
-        elif not (process.was_asked_to_close or process.may_end):
+        elif process.was_asked_to_close or process.may_end:
+            return
+        elif self._plans[process.name].comes_back:
+            self._restart(process)
+        else:
             self._recorder.violate("ended", f"{process.name} closed without being asked to: {process.last_words()}")
+
+    def _restart(self, process: MemberProcess) -> None:
+        """It has closed by an error: said as one, and another one takes its place after a while."""
+        words, plan = process.last_words(), self._plans[process.name]
+        self._recorder.note(
+            lambda at_ms: Raised(at_ms=at_ms, member=process.name, call="run", error="ended", message=words)
+        )
+        with self._told:
+            if not self._is_closing:
+                thread = threading.Thread(target=self._start_again, args=(plan,), name=f"restart of {process.name}")
+                self._restarts.append(thread)
+                thread.start()
+
+    def _start_again(self, plan: MemberPlan) -> None:
+        """Thread: unless a strike has put somebody in its place meanwhile."""
+        if self.wait(lambda: self._is_closing, RESTART_PAUSE_S) or self.running(plan.number):
+            return
+        try:
+            self.start(plan)
+        except ClusterError as error:
+            self._recorder.violate("ended", str(error))
+
+    def _end_restarts(self) -> None:
+        """Whoever is being started has started then, and can be ended."""
+        with self._told:
+            self._is_closing = True
+            self._told.notify_all()
+        for thread in self._restarts:
+            thread.join()
 
     def _owned_by_all(self) -> list[TopicPartition]:
         awake = (process for process in self._processes.values() if not (process.has_ended or process.is_frozen))

@@ -175,8 +175,25 @@ def _is_met(schedule: Schedule, step: Step, need: Need) -> bool:
             return True  # known where the members start
 
 
+def _is_the_same_to_all(schedule: Schedule, step: Step) -> Iterator[str]:
+    """Aborted records are there for some members and not for others: read or passed over, neither would be wrong."""
+    is_aborted = ("ending", "aborted") in step.values
+    if is_aborted and len({members.read_committed for members in schedule.members}) > 1:
+        yield (
+            "nobody can judge its aborted records, which are there for some members and not for others; "
+            "write 'read-committed' in every line of members, or in none"
+        )
+
+
 Rule: TypeAlias = Callable[[Schedule, Step], Iterator[str]]
-_RULES: tuple[Rule, ...] = (_is_in_time, _broker_is_there, _member_is_there, _topic_is_there, _has_what_it_needs)
+_RULES: tuple[Rule, ...] = (
+    _is_in_time,
+    _broker_is_there,
+    _member_is_there,
+    _topic_is_there,
+    _has_what_it_needs,
+    _is_the_same_to_all,
+)
 
 
 # --- steps beside each other ---------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""What has been sent and what has come so far, while a run goes on: for its progress line, and until it is drained.
+"""What has been sent and what has come so far, while a run goes on: for its progress line, until the group has caught
+up in the beginning, and until all is drained in the end.
 
 A listener of the `Recorder`, which calls it in the order of writing: a quick member's poll may come before the
 producer's word that the record is in the log. What is right in the end is the ledger's to say.
@@ -7,7 +8,7 @@ producer's word that the record is in the log. What is right in the end is the l
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kwire.model import TopicPartition
 from kwire.testing.invariants.ledger import Event, Polled, Removed, Sent, Truncated, Vanished
@@ -20,6 +21,7 @@ class Tally:
         self._changed = threading.Condition()
         self._unread: dict[TopicPartition, dict[int, str]] = {}
         self._starts: dict[TopicPartition, int] = {}
+        self._reached: dict[TopicPartition, int] = {}
         self._early: set[str] = set()
         self._sent = self._polled = 0
 
@@ -47,6 +49,18 @@ class Tally:
         """Whether everything was polled in time."""
         with self._changed:
             return self._changed.wait_for(lambda: not any(self._unread.values()), timeout_s)
+
+    def marks(self) -> dict[TopicPartition, int]:
+        """Of each partition that has any, the last record that is unread now."""
+        with self._changed:
+            return {partition: max(left) for partition, left in self._unread.items() if left}
+
+    def wait_reached(self, marks: Mapping[TopicPartition, int], timeout_s: float) -> bool:
+        """Whether as much was polled in time. What a consumer has left out on its way is not waited for."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: all(self._reached.get(partition, -1) >= mark for partition, mark in marks.items()), timeout_s
+            )
 
     def take(self, event: Event) -> None:
         with self._changed:
@@ -76,6 +90,7 @@ class Tally:
 
     def _poll(self, event: Polled) -> None:
         self._polled += len(event.values)
+        self._reached[event.partition] = max(self._reached.get(event.partition, -1), *event.offsets)
         unread = self._unread.get(event.partition, {})
         for offset, value in zip(event.offsets, event.values, strict=True):
             if unread.get(offset) == value:

@@ -73,5 +73,6 @@ def plan(client: str, protocol: str, number: int = 0) -> MemberPlan:
         client=client,
         protocol="classic" if protocol == "classic" else "consumer",
         topics=(TOPIC,),
+        may_be_slow=True,
         settings=SETTINGS,
     )

@@ -2,8 +2,9 @@
 
     talking_member.py MANNER ...    with Kafka's flags behind the manner, of which it looks at none
 
-Manners: `plain` talks until it is told to end; `leaving` closes by itself; `crashing` ends without a word; `mute` never
-says anything; `babbling` says what is no line; `stubborn` does not end when it is told to.
+Manners: `plain` talks until it is told to end; `leaving` closes by itself; `failing-once` does so the first time;
+`crashing` ends without a word; `mute` never says anything; `babbling` says what is no line; `stubborn` does not end
+when it is told to.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ def say(name: str, **fields: object) -> None:
 class Talk:
     """What it says, in its manner."""
 
-    def __init__(self, manner: str) -> None:
+    def __init__(self, manner: str, *, is_first: bool) -> None:
         self.manner = manner
         self.has_to_end = False
+        self.leaves = manner == "leaving" or (manner == "failing-once" and is_first)
 
     def end(self, _signal: int, _frame: FrameType | None) -> None:
         self.has_to_end = self.manner != "stubborn"
@@ -43,7 +45,10 @@ class Talk:
             sys.stdout.write("something happened\n")
         if self.manner == "crashing":
             sys.exit("a bug")
-        while not (self.has_to_end or self.manner == "leaving"):
+        if self.manner == "failing-once" and self.leaves:
+            sys.stderr.write("a bad batch\n")
+            sys.stderr.flush()
+        while not (self.has_to_end or self.leaves):
             say("poll_failed", error="Nothing", message="there is no Kafka")
             time.sleep(TALK_EVERY_S)
         say("shutdown_requested")
@@ -52,6 +57,6 @@ class Talk:
 
 
 if __name__ == "__main__":
-    talk = Talk(sys.argv[1])
+    talk = Talk(sys.argv[1], is_first=any(".1/member.properties" in flag for flag in sys.argv))
     signal.signal(signal.SIGTERM, talk.end)
     talk.run()

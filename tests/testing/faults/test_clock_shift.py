@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kwire.testing.faults import harness
 from kwire.testing.faults.clock_shift import find_faketime, with_shifted_clock, write_shift
+from kwire.testing.faults.order import Order, Progress
+from kwire.testing.faults.schedule_text import parse
 
 CLOCKS = "import time; print(time.time(), time.monotonic())"
 
@@ -39,6 +42,7 @@ def test_the_program_runs_with_the_library_and_its_own_process_id(tmp_path: Path
     assert command[0] == "env"
     assert "LD_PRELOAD=/lib/libfaketime.so.1" in command
     assert f"FAKETIME_TIMESTAMP_FILE={tmp_path / 'clock'}" in command
+    assert "FAKETIME_FORCE_MONOTONIC_FIX=0" in command, "a group could not read as fast as records come"
     assert command[-2:] == ["member", "--flag"]
 
 
@@ -51,3 +55,12 @@ def test_only_the_wall_clock_is_shifted(tmp_path: Path) -> None:
     wall_s, monotonic_s = map(float, subprocess.run(command, capture_output=True, check=True).stdout.split())
     assert wall_s - time.time() == pytest.approx(3_600, abs=30)
     assert monotonic_s == pytest.approx(time.monotonic(), abs=30)
+
+
+def test_a_run_that_needs_it_says_how_to_get_it_before_anything_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "find_faketime", lambda: None)
+    order = Order(schedule=parse("at 10s clock-jump group 1h for 5s\nend 20s"), name="kwire")
+    watched: list[Progress] = []
+    with pytest.raises(harness.FaultsError, match=r"needs libfaketime .*: apt-get install libfaketime"):
+        harness.run(order, watched.append)
+    assert watched == []

@@ -1,79 +1,73 @@
-"""Whole runs of faults against a real Kafka of their own: a sound consumer passes, a broken one does not."""
+"""A whole run of faults of every family against a real Kafka: a sound consumer comes through it.
+
+Judged are the invariants, that all is drained, and that nothing is missing: they hold on any machine. How soon a group
+recovers from each fault depends on how busy the machine is; that is judged where one fault strikes at a time, in the
+scenarios of `kwire faults`.
+"""
 
 from __future__ import annotations
 
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
 
+from kwire.model import TopicPartition
 from kwire.testing.faults.harness import run
-from kwire.testing.faults.order import Order, Outcome, Progress
+from kwire.testing.faults.order import Order, Progress
 from kwire.testing.faults.report import summarize
 from kwire.testing.faults.schedule_text import parse
-from kwire.testing.invariants.ledger import Closed, Killed, Sent
+from kwire.testing.invariants.ledger import Closed, FaultBegan, Frozen, Killed, Raised, Sent
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.faults, pytest.mark.slow]
 
-BROKEN = f"{sys.executable} {Path(__file__).with_name('skipping_member.py')}"
-# Of all sorts: a broker, a network, a member, a topic.
+# Faults overlap wherever two may: the time goes into sessions that have to end, of a member and of a broker.
 STORY = """
-members 2 kwire consumer
+members 3 kwire consumer
 topic orders partitions 4
-rate 200/s
-set broker_session_timeout_ms 3s
+topic events partitions 2
+rate 300/s
+set broker_session_timeout_ms 4s
 set session_timeout_ms 6s
-at 6s    latency all 20ms for 3s
-at 7s    partition-growth topic orders 2
-at 8s    leader-move partition orders-1
-at 9s    consumer-kill member 1 for 3s
-at 15s   broker-kill leader orders-0 for 5s
-end 22s
-"""
-CALM = """
-members 1 "COMMAND" consumer
-topic orders partitions 2
-rate 100/s
-set session_timeout_ms 2s
-set heartbeat_interval_ms 500ms
-end 5s
+set request_timeout_ms 4s
+# bytes that are tampered with
+at 6s    bit-flip broker 0 payload every 2 for 4s
+at 6s    oversized-frame broker 1 every 2 for 4s
+# the network
+at 6s    latency broker 2 20ms jitter 10ms for 10s
+at 11s   reset all for 1s
+at 13s   half-open broker 0 for 6s
+# topics
+at 6s    partition-growth topic orders 2
+at 7s    large-record partition events-0 2MiB
+at 14s   delete-records topic events 50%
+# the cluster, and a broker's process
+at 10s   coordinator-move group
+at 13s   leader-move topic orders
+at 21s   broker-kill leader orders-0 for 5s
+# members
+at 14s   consumer-kill member 1 for 3s
+at 14s   consumer-freeze member 2 for 9s  # a session ends before the broker does, which may be the coordinator
+end 32s
 """
 
 
-def carried_out(text: str, watched: list[Progress]) -> Outcome:
-    outcome = run(Order(schedule=parse(text), name="client"), watched.append)
+def test_kwire_goes_through_faults_of_every_family() -> None:
+    schedule, watched = parse(STORY), list[Progress]()
+    outcome = run(Order(schedule=schedule, name="kwire"), watched.append)
     shutil.rmtree(outcome.logs)
-    return outcome
-
-
-def test_kwire_goes_through_faults_of_all_sorts() -> None:
-    watched: list[Progress] = []
-    outcome = carried_out(STORY, watched)
-    summary = summarize(outcome.run)
+    summary, ledger = summarize(outcome.run), outcome.run.ledger
     assert [str(violation) for violation in outcome.run.violations] == []
     assert summary.stuck == ()
-    assert [each.fault.fault for each in summary.recoveries] == [
-        "latency",
-        "partition-growth",
-        "leader-move",
-        "consumer-kill",
-        "broker-kill",
-    ]
-    assert all(each.took_ms is not None for each in summary.recoveries)
-    assert summary.records.sent > 2_000
-    assert summary.records.lost == summary.records.unread == 0
-    assert {sent.partition.partition for sent in outcome.run.ledger.of(Sent)} == set(range(6))  # the new ones too
-    assert len(list(outcome.run.ledger.of(Killed))) == 1
-    assert len(list(outcome.run.ledger.of(Closed))) == 2
+    assert summary.records.lost == summary.records.unread == summary.records.unexplained == 0
+    assert summary.records.sent > 5_000
+    assert {sent.partition for sent in ledger.of(Sent)} == {
+        *(TopicPartition("orders", number) for number in range(6)),  # the new ones too
+        *(TopicPartition("events", number) for number in range(2)),
+    }
+    # Those of one moment strike in any order.
+    assert sorted(each.fault for each in ledger.of(FaultBegan)) == sorted(step.fault for step in schedule.steps)
+    assert {"CorruptRecordError", "ProtocolError"} <= {each.error for each in ledger.of(Raised)}  # as they came to poll
+    assert [len(list(ledger.of(kind))) for kind in (Killed, Frozen, Closed)] == [1, 1, 3]
     phases = list(dict.fromkeys(progress.phase for progress in watched))
-    assert phases[0] == "starting Kafka"
-    assert phases[-1] == "closing"
-    assert any(progress.faults == ("broker-kill",) for progress in watched)
-
-
-def test_a_consumer_that_skips_records_is_found_out() -> None:
-    outcome = carried_out(CALM.replace("COMMAND", BROKEN), [])
-    rules = {violation.rule for violation in outcome.run.violations}
-    assert {"poll-skip", "lost-write"} <= rules
-    assert not summarize(outcome.run).has_passed
+    assert (phases[0], phases[-1]) == ("starting Kafka", "closing")
+    assert any("broker-kill" in progress.faults for progress in watched)

@@ -11,7 +11,8 @@ import pytest
 from kwire.config import ConsumerConfig, IsolationLevel
 from kwire.testing.faults.bounds import RunSettings
 from kwire.testing.faults.member_plan import JAVA_STRATEGIES, MemberPlan
-from kwire.testing.faults.schedule import Members, Schedule, TopicPlan
+from kwire.testing.faults.schedule import Members, Schedule, TopicPlan, strike
+from kwire.testing.faults.targets import Member
 from kwire.testing.kafka import ClusterError
 from kwire.verifiable_consumer.arguments import parse
 
@@ -48,6 +49,13 @@ def test_members_are_what_their_lines_say() -> None:
         settings=RunSettings(session_timeout_ms=7_000),
     )
     assert (last.client, last.instance_id, last.committing, last.read_committed) == ("java", None, "auto", True)
+    assert (first.comes_back, last.comes_back) == (False, True)  # Java's program ends by what others go on after
+
+
+def test_polls_are_small_where_members_may_be_told_to_be_slow() -> None:
+    slow = strike(5_000, "slow-consumer", Member(0), lasts_ms=1_000)
+    found = [MemberPlan.of(0, Schedule(steps=steps)).file_settings("m") for steps in ((), (slow,))]
+    assert [settings["max.poll.records"] for settings in found] == ["500", "50"]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

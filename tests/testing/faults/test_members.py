@@ -27,9 +27,16 @@ ORDERS_0 = TopicPartition("orders", 0)
 DEADLINE_S = 30.0
 
 
-def plan(manner: str = "plain", number: int = 0) -> MemberPlan:
+def plan(manner: str = "plain", number: int = 0, *, comes_back: bool = False) -> MemberPlan:
     client = shlex.join([sys.executable, "-S", str(TALKING_MEMBER), manner])
-    return MemberPlan(number=number, client=client, protocol="consumer", topics=("orders",), settings=RunSettings())
+    return MemberPlan(
+        number=number,
+        client=client,
+        protocol="consumer",
+        topics=("orders",),
+        comes_back=comes_back,
+        settings=RunSettings(),
+    )
 
 
 @pytest.fixture
@@ -118,6 +125,30 @@ def test_whoever_ends_without_being_asked_to_is_told(members: Members, recorder:
     ]
     assert [event.member for event in recorder.ledger.of(Closed)] == [leaving]
     assert [event.member for event in recorder.ledger.of(Killed)] == [crashing]
+
+
+@pytest.mark.slow
+def test_who_ends_by_errors_comes_back_until_the_group_is_closed(
+    members: Members, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kwire.testing.faults.members.RESTART_PAUSE_S", 0.0)
+    name = members.start(plan("failing-once", comes_back=True))
+    assert members.wait(lambda: members.running(0) == "member0.2", DEADLINE_S)
+    assert members.wait_settled([ORDERS_0], DEADLINE_S)
+    members.close_all()
+    (ended,) = [event for event in recorder.ledger.of(Raised) if event.call == "run"]
+    assert (ended.member, ended.message) == (name, "a bad batch")
+    assert [event.member for event in recorder.ledger.of(Closed)] == [name, "member0.2"]
+    assert violations(recorder) == []
+
+
+def test_nobody_comes_back_once_the_group_is_closed(members: Members, recorder: Recorder) -> None:
+    members.close_all()
+    name = members.start(plan("leaving", comes_back=True))
+    assert members.wait(lambda: members.has_ended(name), DEADLINE_S)
+    assert members.wait(lambda: any(event.call == "run" for event in recorder.ledger.of(Raised)), DEADLINE_S)
+    assert members.names() == ()
+    assert violations(recorder) == []
 
 
 def test_who_may_end_by_itself_may(members: Members, recorder: Recorder) -> None:

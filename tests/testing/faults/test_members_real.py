@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
     from group_run import ALL, DEADLINE_S, PARTITIONS, SESSION_TIMEOUT_MS, TOPIC, Run, plan, until
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.faults, pytest.mark.slow]
 
 CLIENTS = ("kwire", "java", "confluent")
 

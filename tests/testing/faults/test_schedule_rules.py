@@ -198,6 +198,17 @@ def test_partitions_of_a_topic_are_apart_and_the_topic_is_all_of_them() -> None:
     assert "both claim who leads" in said(text.format("topic orders", "partition orders-1"))
 
 
+def test_aborted_records_are_the_same_to_all_members_or_nobody_could_judge() -> None:
+    text = "members 1{}\nmembers 2 kwire consumer{}\nat 10s open-transaction partition orders-0 {}"
+    careful = " kwire consumer read-committed"
+    refused = said(text.format(careful, "", "aborted"))
+    assert "line 3: nobody can judge its aborted records" in refused
+    assert "write 'read-committed' in every line of members, or in none" in refused
+    allowed(text.format(careful, " read-committed", "aborted"))
+    allowed(text.format("", "", "aborted"))
+    allowed(text.format(careful, "", "committed"))
+
+
 # --- the whole -----------------------------------------------------------------------------------------------
 
 

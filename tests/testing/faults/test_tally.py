@@ -78,3 +78,25 @@ def test_whoever_waits_is_told_when_it_is_drained() -> None:
     reader.start()
     assert tally.wait_drained(10.0)
     reader.join()
+
+
+def test_who_catches_up_need_not_read_what_is_sent_meanwhile() -> None:
+    tally = after(sent(0), sent(1), sent(0, partition=T1), polled(0))
+    marks = tally.marks()
+    assert marks == {T0: 1, T1: 0}
+    for event in (sent(2), polled(1)):
+        tally.take(event)
+        assert not tally.wait_reached(marks, 0.0)
+    reader = threading.Timer(0.0, lambda: tally.take(polled(0, partition=T1)))
+    reader.start()
+    assert tally.wait_reached(marks, 10.0)
+    reader.join()
+    assert tally.unread() == {T0: 1}
+
+
+def test_who_has_left_something_out_has_caught_up_all_the_same() -> None:
+    tally = after(sent(0), sent(1))
+    marks = tally.marks()
+    tally.take(polled(1))
+    assert tally.wait_reached(marks, 0.0)
+    assert not tally.is_drained

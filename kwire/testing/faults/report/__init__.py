@@ -5,11 +5,22 @@
 
 from __future__ import annotations
 
-from kwire.testing.faults.report.compare import as_text
+from kwire.testing.faults.report.compare import as_text, recoveries_as_text
 from kwire.testing.faults.report.page import page
 from kwire.testing.faults.report.run import Expectation, MemorySample, Run
 from kwire.testing.faults.report.summary import Summary, summarize
 from kwire.testing.faults.report.timeline import timeline
 from kwire.testing.faults.report.verdict import verdict
 
-__all__ = ["Expectation", "MemorySample", "Run", "Summary", "as_text", "page", "summarize", "timeline", "verdict"]
+__all__ = [
+    "Expectation",
+    "MemorySample",
+    "Run",
+    "Summary",
+    "as_text",
+    "page",
+    "recoveries_as_text",
+    "summarize",
+    "timeline",
+    "verdict",
+]

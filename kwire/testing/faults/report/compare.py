@@ -1,13 +1,16 @@
-"""Several clients after the same schedule, side by side: as rows, as text for the terminal, as a table for the page."""
+"""Several clients after the same schedule, side by side: figures, and how long each took over each fault; as rows, as
+text for the terminal, as tables for the page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kwire.testing.faults.report.figures import NONE, count, duration, size
+from kwire.testing.faults.report.figures import NONE, count, duration, moment, size
 from kwire.testing.faults.report.html import table
-from kwire.testing.faults.report.recovery import Judgement
+from kwire.testing.faults.report.recovery import Judgement, Recovery
 from kwire.testing.faults.report.summary import Summary
 
 
@@ -48,6 +51,9 @@ FIGURES: tuple[tuple[str, Callable[[Summary], str], Callable[[Summary], bool] | 
     ("rebalances", lambda each: count(each.handovers.rebalances), None),
     ("partitions moved", lambda each: count(each.handovers.moves), None),
     ("partitions lost (callbacks)", lambda each: count(each.handovers.lost), None),
+    ("errors that poll told", lambda each: count(each.errors.get("poll", 0)), None),
+    ("commits that failed", lambda each: count(each.errors.get("commit_sync", 0)), None),
+    ("programs that ended by an error", lambda each: count(each.errors.get("run", 0)), None),
     ("recoveries in time", _recoveries_in_time, lambda each: bool(each.late)),
     ("recovery, median (faults alone)", lambda each: duration(each.recovery_p50_ms), None),
     ("recovery, slowest (faults alone)", lambda each: duration(each.recovery_max_ms), None),
@@ -71,31 +77,71 @@ def _row(
     return Row(label, tuple(map(told, summaries)), marked)
 
 
+def recovery_rows(summaries: Sequence[Summary]) -> list[Row]:
+    """One for each fault of the first, in its order: its bound, and how long each took. What is in brackets is not
+    judged: it is past the bound, and other faults were at work."""
+    found = [_by_step(each.recoveries) for each in summaries]
+    return [_recovery_row(step, [each.get(step) for each in found]) for step in found[0]]
+
+
+def _by_step(recoveries: Sequence[Recovery]) -> Mapping[tuple[str, int], Recovery]:
+    """By what the schedule says, and the how manieth of its kind it is: times and brokers differ from run to run."""
+    found: dict[tuple[str, int], Recovery] = {}
+    before = Counter[str]()
+    for each in recoveries:
+        words = f"{each.fault.fault} {each.fault.detail.partition(': ')[0]}"
+        found[words, before[words]] = each
+        before[words] += 1
+    return found
+
+
+def _recovery_row(step: tuple[str, int], recoveries: Sequence[Recovery | None]) -> Row:
+    first = recoveries[0]
+    assert first is not None
+    is_bad = (each is not None and each.judgement in (Judgement.LATE, Judgement.NEVER) for each in recoveries)
+    label = f"{moment(first.fault.began_ms)}  {step[0]}"
+    return Row(label, (duration(first.bound_ms), *map(_took, recoveries)), (False, *is_bad))
+
+
+def _took(recovery: Recovery | None) -> str:
+    if recovery is None:
+        return NONE
+    told = "never" if recovery.took_ms is None else duration(recovery.took_ms)
+    return f"({told})" if recovery.judgement is Judgement.CROWDED else told
+
+
 def as_text(summaries: Sequence[Summary]) -> str:
     """Columns for a terminal; what should not be has an exclamation mark behind it."""
-    cells = [("", *(each.name for each in summaries))]
-    for row in rows(summaries):
+    names = [each.name for each in summaries]
+    return _columns(["", *names], rows(summaries))
+
+
+def recoveries_as_text(summaries: Sequence[Summary]) -> str:
+    return _columns(["", "bound", *(each.name for each in summaries)], recovery_rows(summaries))
+
+
+def _columns(head: Sequence[str], found: Sequence[Row]) -> str:
+    cells = [tuple(head)]
+    for row in found:
         told = (f"{value} !" if bad else value for value, bad in zip(row.values, row.is_bad, strict=True))
         cells.append((row.label, *told))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = (_line(line, widths) for line in cells)
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{_line(line, widths)}\n" for line in cells)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    first, *others = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-    return "  ".join([first, *others]).rstrip()
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
 def as_table(summaries: Sequence[Summary]) -> str:
     """The same for the page."""
-    return table(
-        ["", *(each.name for each in summaries)],
-        [[row.label, *row.values] for row in rows(summaries)],
-        bad={
-            (line, column + 1)
-            for line, row in enumerate(rows(summaries))
-            for column, is_bad in enumerate(row.is_bad)
-            if is_bad
-        },
-    )
+    return _table(["", *(each.name for each in summaries)], rows(summaries))
+
+
+def recoveries_as_table(summaries: Sequence[Summary]) -> str:
+    return _table(["", "bound", *(each.name for each in summaries)], recovery_rows(summaries))
+
+
+def _table(head: Sequence[str], found: Sequence[Row]) -> str:
+    bad = {(line, column + 1) for line, row in enumerate(found) for column, is_bad in enumerate(row.is_bad) if is_bad}
+    return table(head, [[row.label, *row.values] for row in found], bad)

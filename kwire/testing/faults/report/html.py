@@ -19,7 +19,7 @@ h1{font-size:22px;margin:0 0 4px}h2{font-size:16px;margin:32px 0 8px}
 .dim{color:var(--dim)}.bad{color:var(--bad);font-weight:600}
 table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}
 th,td{padding:3px 18px 3px 0;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}
-th{color:var(--dim);font-weight:600}
+th{color:var(--dim);font-weight:600}th,td:first-child{white-space:nowrap}
 pre{font:12px/1.45 ui-monospace,"DejaVu Sans Mono",Menlo,monospace;background:var(--soft);padding:10px;margin:6px 0;
 overflow-x:auto;white-space:pre-wrap}
 .picture{overflow-x:auto}.picture svg{display:block;max-width:100%;height:auto}

@@ -31,6 +31,7 @@ class Lane:
 class Placed:
     """Where a bar and its words go. The words are beside the bar unless there is room inside."""
 
+    words: str
     row: int
     x: float
     width: float
@@ -38,23 +39,25 @@ class Placed:
     is_inside: bool
 
 
-def place(spans: Sequence[tuple[float, float, str]], scale: Scale) -> list[Placed]:
+def place(spans: Sequence[tuple[float, float, str]], scale: Scale, reaches_ms: Sequence[float] = ()) -> list[Placed]:
     """A row for each bar: the first in which it and its words are free of others.
 
     Args:
         spans: from, to, words; by when they begin.
+        reaches_ms: of each, until when nothing else may be in its row, if that is later than it ends.
     """
     ends: list[float] = []
     placed: list[Placed] = []
-    for from_ms, to_ms, words in spans:
+    for (from_ms, to_ms, words), reach_ms in zip(spans, reaches_ms or [0.0] * len(spans), strict=True):
         x, width, needs = scale.x(from_ms), scale.width(from_ms, to_ms), len(words) * LETTER_WIDTH + 2 * GAP
         is_inside = needs <= width
         is_before = not is_inside and x + width + needs > WIDTH
         first = x - needs if is_before else x
         row = next((number for number, end in enumerate(ends) if end <= first), len(ends))
-        ends[row : row + 1] = [x + width if is_inside or is_before else x + width + needs]
+        end = x + width if is_inside or is_before else x + width + needs
+        ends[row : row + 1] = [max(end, scale.x(reach_ms))]
         text_x = x + GAP if is_inside else first + GAP if is_before else x + width + GAP
-        placed.append(Placed(row=row, x=x, width=width, text_x=text_x, is_inside=is_inside))
+        placed.append(Placed(words=words, row=row, x=x, width=width, text_x=text_x, is_inside=is_inside))
     return placed
 
 

@@ -1,7 +1,8 @@
-"""The lanes of the timeline: faults, violations, members, partitions. Called by `timeline`."""
+"""The lanes of the timeline below that of the faults: violations, members, partitions. Called by `timeline`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ from kwire.model import TopicPartition
 from kwire.testing.faults.report.figures import count, counted, duration, moment, size
 from kwire.testing.faults.report.lane import Lane, Placed, concerning, listed, marks, place
 from kwire.testing.faults.report.progress import BINS, Level, Track
-from kwire.testing.faults.report.spans import FaultSpan, MemberSpan, OwnerSpan
+from kwire.testing.faults.report.spans import MemberSpan, OwnerSpan
 from kwire.testing.faults.report.svg import COLOURS, LEFT, PLOT, Scale, element, number, rect, text
 from kwire.testing.invariants.ledger import Assigned, Ledger, Lost, Revoked
 from kwire.testing.invariants.violation import Violation
@@ -17,32 +18,6 @@ from kwire.testing.invariants.violation import Violation
 ROW = 16.0
 BAR = 13.0
 BAND = 5.0
-
-
-# --- faults ----------------------------------------------------------------------------------------------------
-
-
-def fault_lane(faults: Sequence[FaultSpan], scale: Scale) -> Lane:
-    """Bars with names, momentary ones as diamonds."""
-    placed = place([(fault.began_ms, fault.over_ms, fault.fault) for fault in faults], scale)
-    parts = [each for fault, at in zip(faults, placed, strict=True) for each in _fault(fault, at)]
-    rows = 1 + max((at.row for at in placed), default=0)
-    return Lane(label="faults", height=rows * ROW + 4, parts=tuple(parts), note=str(len(faults)))
-
-
-def _fault(fault: FaultSpan, at: Placed) -> Iterator[str]:
-    y = at.row * ROW + 2
-    if fault.ended_ms is None:
-        when = moment(fault.began_ms)
-        yield element("path", "fault", title=_told(fault, when), d=f"M{number(at.x)} {y:g}l5 6.5l-5 6.5l-5 -6.5z")
-    else:
-        when = f"{moment(fault.began_ms)} to {moment(fault.ended_ms)}"
-        yield rect("fault", x=at.x, y=y, width=at.width, height=BAR, title=_told(fault, when))
-    yield text(fault.fault, "in" if at.is_inside else "", x=at.text_x, y=y + 10, title=_told(fault, when))
-
-
-def _told(fault: FaultSpan, when: str) -> str:
-    return f"{fault.fault}, {when}\n{fault.detail}".rstrip()
 
 
 def violation_lane(violations: Sequence[Violation], scale: Scale) -> Lane:
@@ -58,13 +33,20 @@ def violation_lane(violations: Sequence[Violation], scale: Scale) -> Lane:
 
 
 def member_colours(members: Sequence[MemberSpan]) -> dict[str, str]:
-    """Those that run at the same time differ, as long as there are enough colours."""
+    """Those that run at the same time differ, as long as there are enough colours. A member that comes back, such as
+    "member2.2" after "member2.1", has its own again if that is free."""
     colours: dict[str, str] = {}
     for position, member in enumerate(members):
-        beside = [other.member for other in members[:position] if other.ended_ms > member.began_ms]
-        taken = [colours[other] for other in beside]
-        colours[member.member] = min(COLOURS, key=lambda colour: (taken.count(colour), COLOURS.index(colour)))
+        beside = [colours[other.member] for other in members[:position] if other.ended_ms > member.began_ms]
+        colours[member.member] = _free_colour(member.member, beside)
     return colours
+
+
+def _free_colour(name: str, taken: Sequence[str]) -> str:
+    """That of the first number in the name, if it is."""
+    digits = re.search(r"\d+", name)
+    own = COLOURS[int(digits.group()) % len(COLOURS) if digits else 0]
+    return min(COLOURS, key=lambda colour: (taken.count(colour), colour != own, COLOURS.index(colour)))
 
 
 def member_lanes(
@@ -82,18 +64,25 @@ def member_lanes(
     parts: list[list[str]] = [[] for _ in lanes]
     for member, at in zip(members, placed, strict=True):
         lanes[at.row].append(member)
-        parts[at.row] += _member(member, at, colours[member.member], scale)
+        parts[at.row] += _life(member, at, colours[member.member], scale)
         parts[at.row] += ticks.get(member.member, [])
+        parts[at.row] += [text(at.words, "on" if at.is_inside else "", x=at.text_x, y=12, title=_story(member))]
         parts[at.row] += marks(concerning(member.member, violations), scale, 5)
+    order = sorted(range(len(lanes)), key=lambda row: _in_order(lanes[row][0].member))
     return [
         Lane(
-            label="members" if row == 0 else "",
+            label="members" if position == 0 else "",
             height=ROW + 1,
             parts=tuple(parts[row]),
-            note=_most(peaks[member.member] for member in lane if member.member in peaks),
+            note=_most(peaks[member.member] for member in lanes[row] if member.member in peaks),
         )
-        for row, lane in enumerate(lanes)
+        for position, row in enumerate(order)
     ]
+
+
+def _in_order(name: str) -> list[tuple[int, str]]:
+    """As one counts: member2 before member10."""
+    return [(int(part or 0), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
 def _most(peaks: Iterable[int]) -> str:
@@ -101,9 +90,13 @@ def _most(peaks: Iterable[int]) -> str:
     return size(most) if most else ""
 
 
-def _member(member: MemberSpan, at: Placed, colour: str, scale: Scale) -> Iterator[str]:
-    title = f"{member.member}: started {moment(member.began_ms)}, "
-    title += f"{member.ending} {moment(member.ended_ms)}" if member.ending else "still running at the end"
+def _story(member: MemberSpan) -> str:
+    ending = f"{member.ending} {moment(member.ended_ms)}" if member.ending else "still running at the end"
+    return f"{member.member}: started {moment(member.began_ms)}, {ending}"
+
+
+def _life(member: MemberSpan, at: Placed, colour: str, scale: Scale) -> Iterator[str]:
+    title = _story(member)
     yield rect("", x=at.x, y=2, width=at.width, height=BAR, fill=colour, title=title)
     for from_ms, to_ms in member.frozen:
         told = f"{member.member} frozen for {duration(to_ms - from_ms)} from {moment(from_ms)}"
@@ -111,7 +104,6 @@ def _member(member: MemberSpan, at: Placed, colour: str, scale: Scale) -> Iterat
     if member.ending in ("killed", "died"):
         end = number(at.x + at.width)
         yield element("path", "gone", title=title, d=f"M{end} 8.5m-5 -5l10 10m0 -10l-10 10")
-    yield text(member.member, "on" if at.is_inside else "", x=at.text_x, y=12, title=title)
 
 
 def _ticks(ledger: Ledger, scale: Scale) -> dict[str, list[str]]:

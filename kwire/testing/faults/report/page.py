@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kwire.testing.faults.report.compare import as_table
+from kwire.testing.faults.report.compare import as_table, recoveries_as_table
 from kwire.testing.faults.report.figures import NONE, count, counted, duration, moment, size
 from kwire.testing.faults.report.html import document, folded, heading, paragraph, section, table, verbatim
 from kwire.testing.faults.report.progress import follow
@@ -29,33 +29,44 @@ def page(run: Run, others: Sequence[Run] = ()) -> str:
     summary = summarize(run, tracks)
     compared = [summarize(other) for other in others]
     kind = "verdict" if summary.has_passed else "verdict failed"
+    figures = [section("Figures", [as_table([summary, *compared])])]
+    beside = [section("Recovery from each fault", _beside([summary, *compared]))]
     return document(
         f"{run.name}: {'passed' if summary.has_passed else 'failed'}",
         [
-            heading("Fault injection"),
+            heading(f"Fault injection: {run.title}" if run.title else "Fault injection"),
             paragraph(verdict(summary), kind),
             *(paragraph(verdict(other), "dim") for other in compared),
-            section("Figures", [as_table([summary, *compared])]),
+            *([*figures, *beside] if others else []),
             section("What happened", [f'<div class="picture">{timeline(run, tracks)}</div>']),
             section("Recovery", [_recoveries(summary)]),
+            *([] if others else figures),
             section("What these faults are", [_kinds(run, summary)]),
             section("Violations", _violations(run)),
             section("Records that came again", [_again(summary)]),
             section("Longest silence of each partition", [_silences(summary)]),
             section("Memory", [_memory(summary)]),
-            *(section(other.name, [f'<div class="picture">{timeline(other)}</div>']) for other in others),
+            *(
+                section(other.name, [f'<div class="picture">{timeline(other)}</div>', *_violations(other)])
+                for other in others
+            ),
             section("Again", _again_with(run)),
         ],
     )
 
 
+def _beside(summaries: Sequence[Summary]) -> Iterator[str]:
+    yield recoveries_as_table(summaries)
+    yield paragraph("In brackets: past the bound, and not judged, as other faults were at work.", "dim")
+
+
 def _recoveries(summary: Summary) -> str:
-    head = ["fault", "what", "began", "ended", "recovered in", "since", "bound", "", "slowest", "meanwhile at work"]
+    head = ["fault", "what", "began", "ended", "recovered", "bound", "", "slowest", "no write for", "beside"]
     bad = {
         (line, column)
         for line, each in enumerate(summary.recoveries)
         if each.judgement in (Judgement.LATE, Judgement.NEVER)
-        for column in (4, 7)
+        for column in (4, 6)
     }
     return table(head, [_recovery(each) for each in summary.recoveries], bad)
 
@@ -67,13 +78,19 @@ def _recovery(each: Recovery) -> list[str]:
         fault.detail,
         moment(fault.began_ms),
         "at once" if fault.ended_ms is None else moment(fault.ended_ms),
-        "never" if each.took_ms is None else duration(each.took_ms),
-        "the strike" if each.from_ms == fault.began_ms else "the heal",
+        _took(each),
         duration(each.bound_ms),
         each.judgement.value,
         NONE if each.slowest is None else str(each.slowest),
+        duration(each.unwritten_ms),
         ", ".join(each.beside) or NONE,
     ]
+
+
+def _took(each: Recovery) -> str:
+    if each.took_ms is None:
+        return "never"
+    return f"{duration(each.took_ms)} after the {'strike' if each.from_ms == each.fault.began_ms else 'heal'}"
 
 
 def _kinds(run: Run, summary: Summary) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from math import inf
 
 from kwire.model import TopicPartition
@@ -72,14 +72,25 @@ class Track:
     last_delivered: int = -1
     sent_records: int = 0
     delivered_records: int = 0
-    gone_unread: int = 0
+    sent_at_ms: list[float] = field(default_factory=list)
+    _start: int = 0
+    _gone: set[str] = field(default_factory=set)
     _waits_since_ms: float | None = None
     _most_unread: int = 0
     _paused_by: set[str] = field(default_factory=set)
 
+    @property
+    def gone_unread(self) -> int:
+        """Records that the log lost before anybody had them."""
+        return len(self._gone)
+
     def send(self, event: Sent) -> None:
         self.sent_records += 1
+        self.sent_at_ms.append(event.at_ms)
         if event.value in self.delivered:  # a quick consumer, and a producer that learnt late that it was written
+            return
+        if event.offset < self._start:  # its removal is written as of the last look at the log before
+            self._gone.add(event.value)
             return
         if not (self.unread or self._paused_by):
             self._waits_since_ms = event.at_ms
@@ -89,6 +100,7 @@ class Track:
     def poll(self, event: Polled) -> None:
         before = len(self.delivered)
         self.delivered.update(event.values)
+        self._gone.difference_update(event.values)  # it was in a consumer's buffer when the log lost it
         self.delivered_records += len(self.delivered) - before
         self.last_delivered = max(self.last_delivered, event.offsets[-1])
         new = [each for each in zip(event.offsets, event.values, strict=True) if self.unread.get(each[0]) == each[1]]
@@ -99,8 +111,15 @@ class Track:
             self._waits_since_ms = event.at_ms if self.unread else None
 
     def drop(self, event: Removed | Truncated | Vanished) -> None:
+        match event:
+            case Removed():
+                self._start = max(self._start, event.before)
+            case Truncated():
+                self._start = min(self._start, event.to)
+            case Vanished():
+                pass
         gone = [offset for offset in self.unread if _is_gone(offset, event)]
-        self.gone_unread += len(gone)
+        self._gone.update(self.unread[offset] for offset in gone)
         if len(gone) == len(self.unread):
             self._move(event.at_ms)
             self._waits_since_ms = None
@@ -137,6 +156,12 @@ class Track:
         first = bisect_right(self.standstills, at_ms, key=lambda each: inf if each.to_ms is None else each.to_ms)
         later = islice(self.standstills, first, None)
         return list(takewhile(lambda each: each.from_ms <= at_ms + within_ms, later))
+
+    def unwritten_ms(self, from_ms: float, to_ms: float) -> float:
+        """The longest time in between in which nothing was appended: nobody could have read anything new."""
+        first, behind = bisect_right(self.sent_at_ms, from_ms), bisect_right(self.sent_at_ms, to_ms)
+        times_ms = [from_ms, *self.sent_at_ms[first:behind], to_ms]
+        return max(later - earlier for earlier, later in pairwise(times_ms))
 
     def _move(self, at_ms: float) -> None:
         if self._waits_since_ms is not None:

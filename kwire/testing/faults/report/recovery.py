@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 
 from kwire.model import TopicPartition
 from kwire.testing.faults.report.progress import Track
@@ -34,6 +35,8 @@ class Recovery:
         from_ms: what it counts from: the heal, or the strike if the fault is but a moment, or if that is expected.
         took_ms: until each partition that stood still has brought something new; None if one never did.
         slowest: the partition that took longest; None if none had anything to read.
+    unwritten_ms: the longest time meanwhile in which nobody could write to it either: then it was the brokers who took
+        so long, and it is for the reader to see. None if it never recovered, or there was nothing to recover from.
         beside: faults that were at work meanwhile. Past its bound such a recovery is not judged.
     """
 
@@ -42,6 +45,7 @@ class Recovery:
     took_ms: float | None
     bound_ms: float | None
     slowest: TopicPartition | None
+    unwritten_ms: float | None = None
     beside: tuple[str, ...]
 
     @property
@@ -74,9 +78,10 @@ def _recovery(
     return Recovery(
         fault=fault,
         from_ms=from_ms,
-        took_ms=None if longest_ms == float("inf") else longest_ms,
+        took_ms=None if longest_ms == inf else longest_ms,
         bound_ms=expected.bound_ms,
         slowest=slowest,
+        unwritten_ms=None if slowest is None or until_ms == inf else tracks[slowest].unwritten_ms(from_ms, until_ms),
         beside=tuple(sorted(beside)),
     )
 
@@ -84,7 +89,7 @@ def _recovery(
 def _took_ms(track: Track, from_ms: float) -> float:
     """How long a partition stands still from a moment on; 0 for one that does not."""
     ends = (
-        (float("inf") if each.to_ms is None else each.to_ms) - max(from_ms, each.from_ms)
+        (inf if each.to_ms is None else each.to_ms) - max(from_ms, each.from_ms)
         for each in track.stood_still_at(from_ms, HIDDEN_MS)
     )
     return max(ends, default=0.0)

@@ -43,6 +43,7 @@ class Expectation:
 class Run:
     """Args:
     name: which client it was: "kwire", "confluent-kafka 2.5". Runs that are compared have different ones.
+    title: what the schedule is about; "" if nobody says.
     expected: of each kind of fault, by its name in the ledger.
     schedule: its text, as it was read or drawn.
     replay: the command that does it again.
@@ -54,6 +55,7 @@ class Run:
     violations: tuple[Violation, ...] = ()
     expected: Mapping[str, Expectation] = field(default_factory=dict)
     memory: tuple[MemorySample, ...] = ()
+    title: str = ""
     schedule: str = ""
     replay: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)

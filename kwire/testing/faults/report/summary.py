@@ -20,7 +20,7 @@ from kwire.testing.faults.report.progress import Track, follow
 from kwire.testing.faults.report.recovery import Judgement, Recovery, recoveries
 from kwire.testing.faults.report.run import MemorySample, Run
 from kwire.testing.faults.report.spans import ends_ms, fault_spans, owner_spans
-from kwire.testing.invariants.ledger import Assigned, Ledger, Lost, Quiet, Revoked
+from kwire.testing.invariants.ledger import Assigned, Ledger, Lost, Quiet, Raised, Revoked
 from kwire.testing.invariants.logs import final_logs
 from kwire.testing.invariants.violation import Violation
 
@@ -94,6 +94,7 @@ class Handovers:
 class Summary:
     """Args:
     stuck: partitions that had unread records when the run ended.
+    errors: how often calls raised, by their names: "poll", "commit_sync"; "run" where a whole program ended by one.
     drained_ms: from the moment when all was quiet until the last unread record came; None if it did not, or nothing
         was ever quiet.
     """
@@ -104,6 +105,7 @@ class Summary:
     handovers: Handovers
     recoveries: tuple[Recovery, ...]
     stuck: tuple[TopicPartition, ...]
+    errors: Mapping[str, int]
     drained_ms: float | None
     silences: tuple[Silence, ...]
     memory: tuple[PeakMemory, ...]
@@ -160,6 +162,7 @@ def summarize(run: Run, tracks: Mapping[TopicPartition, Track] | None = None) ->
         handovers=_handovers(run.ledger),
         recoveries=recoveries(fault_spans(run.ledger), tracks, run.expected),
         stuck=tuple(partition for partition, track in tracks.items() if track.unread),
+        errors=Counter(event.call for event in run.ledger.of(Raised)),
         drained_ms=_drained_ms(run.ledger, tracks),
         silences=_silences(tracks, end_ms),
         memory=_peaks(run.memory),

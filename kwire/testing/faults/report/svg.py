@@ -23,11 +23,13 @@ COLOURS = ("#6f9bd1", "#e8833a", "#5aa469", "#a07cc5", "#3fa7a3", "#d277a8", "#8
 STYLE = """
 .tl{font:11px system-ui,-apple-system,"Segoe UI",sans-serif;fill:#333c46}
 .tl .dim{fill:#6c7681}.tl .head{font-weight:600}.tl .end{text-anchor:end}.tl .mid{text-anchor:middle}
-.tl .on{fill:#14181d;font-weight:600}.tl .in{fill:#fff;font-weight:600}
+.tl .on{fill:#14181d;font-weight:600;stroke:#fff;stroke-opacity:.5;stroke-width:3px;paint-order:stroke}
+.tl .in{fill:#fff;font-weight:600}
 .tl .grid{stroke:#8a939d;stroke-opacity:.22}.tl .rule{stroke:#8a939d;stroke-opacity:.5}
 .tl .phase{stroke:#6c7681;stroke-dasharray:3 3}
 .tl .fault{fill:#7d6b91}.tl .shade{fill:#7d6b91;fill-opacity:.08}
 .tl .strike{stroke:#7d6b91;stroke-opacity:.45;stroke-dasharray:2 3}
+.tl .bound{fill:#7b848f;fill-opacity:.3}.tl .well{fill:#2f9e55}.tl .late{fill:#d42a2a}.tl .unjudged{fill:#7b848f}
 .tl .lag{fill:#2b323a;fill-opacity:.62}.tl .read{fill:none;stroke:#2b323a;stroke-opacity:.5}
 .tl .own{fill-opacity:.17}.tl .frozen{fill:#fff;fill-opacity:.68}
 .tl .key{stroke:#7b848f;stroke-width:1.5}.tl .tick{stroke:#14181d;stroke-width:1.5}

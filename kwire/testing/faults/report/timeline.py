@@ -10,16 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xml.sax.saxutils import escape
 
 from kwire.model import TopicPartition
+from kwire.testing.faults.report.fault_lane import fault_lane
 from kwire.testing.faults.report.figures import counted, duration
 from kwire.testing.faults.report.lane import Lane
 from kwire.testing.faults.report.lanes import (
-    fault_lane,
     member_colours,
     member_lanes,
     partition_lanes,
     violation_lane,
 )
 from kwire.testing.faults.report.progress import Track, follow
+from kwire.testing.faults.report.recovery import recoveries
 from kwire.testing.faults.report.run import Run
 from kwire.testing.faults.report.spans import FaultSpan, ends_ms, fault_spans, member_spans, owner_spans
 from kwire.testing.faults.report.svg import (
@@ -39,7 +40,8 @@ from kwire.testing.invariants.ledger import Calm, Closing, Ledger, Quiet
 
 AXIS = 24.0
 BETWEEN = 8.0
-LEGEND = 26.0
+LEGEND_LINE = 17.0
+LEGEND = 9 + 2 * LEGEND_LINE
 # Between two figures on the axis there have to be so many pixels.
 TICK_ROOM = 56.0
 TICKS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600)
@@ -52,7 +54,7 @@ def timeline(run: Run, tracks: Mapping[TopicPartition, Track] | None = None) -> 
     tracks = follow(run.ledger) if tracks is None else tracks
     scale = Scale(ends_ms(run.ledger))
     faults = fault_spans(run.ledger)
-    above = [fault_lane(faults, scale), *_violations(run, scale)]
+    above = [fault_lane(recoveries(faults, tracks, run.expected), scale), *_violations(run, scale)]
     members, partitions = _below(run, tracks, scale)
     top = AXIS + _height(above) + BETWEEN
     middle = top + _height(members) + BETWEEN
@@ -157,20 +159,26 @@ def _phases(ledger: Ledger, scale: Scale, foot: float) -> Iterator[str]:
 
 
 LEGEND_WORDS = (
+    ("well", "M-6 -3h8v3h-8z", "until all moved again"),
+    ("bound", "M-6 -3h12v3h-12z", "allowed"),
     ("key", "M0 -9v11", "assigned"),
     ("key", "M0 -4v6", "revoked"),
     ("gone", "M0 -4v6", "lost"),
     ("gone", "M-4 -7l8 8m0 -8l-8 8", "killed, died"),
-    ("lag", "M-6 1v-3h4v-4h4v7z", "unread records (one scale; the figure is the most)"),
+    ("lag", "M-6 1v-3h4v-4h4v7z", "unread records (and their most)"),
     ("read", "M-6 1l12 -8", "delivered"),
-    ("silence", "M-6 -3h12v4h-12z", "unread, and nothing came"),
+    ("silence", "M-6 -3h12v4h-12z", "unread, nothing came"),
     ("bad", "M-5 1l5 -9l5 9z", "violation"),
 )
 
 
 def _legend(y: float) -> Iterator[str]:
-    x = LEFT + 6.0
+    """In lines, as far as the picture goes to the right."""
+    x = begin = LEFT + 6.0
     for kind, path, words in LEGEND_WORDS:
+        width = 34 + len(words) * LETTER_WIDTH
+        if x + width > WIDTH:
+            x, y = begin, y + LEGEND_LINE
         yield element("path", kind, transform=f"translate({number(x)} {number(y + 16)})", d=path)
         yield text(words, "dim", x=x + 10, y=y + 16)
-        x += 34 + len(words) * LETTER_WIDTH
+        x += width

@@ -21,7 +21,7 @@ from kwire.testing.kafka.jars import cache_dir
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.faults, pytest.mark.slow]
 
 TIMEOUT_S = 30.0
 BROKERS = 3

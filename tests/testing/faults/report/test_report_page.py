@@ -70,6 +70,7 @@ def test_a_page_holds_all_of_it_and_asks_for_nothing_from_outside() -> None:
     one = replace(
         run(BEGIN, fault, END),
         expected={"latency": Expectation(bound_ms=2_000.0, formula="2 x a_setting", about="Answers come late.")},
+        title="the network is slow",
         schedule="at 1s latency all 100ms for 8s",
         replay="kwire faults --seed 7",
         versions={"kafka": "4.3.1"},
@@ -80,7 +81,14 @@ def test_a_page_holds_all_of_it_and_asks_for_nothing_from_outside() -> None:
     assert reader.links == []
     assert not reader.names & {"script", "link", "img", "iframe", "object"}
     assert "kwire passed: 2 records sent, none lost, none twice; 1 fault in 1:40 min, slowest recovery 400 ms." in words
-    shown = ("all brokers", "in time", "the heal", "2 x a_setting", "Answers come late.")
+    shown = (
+        "Fault injection: the network is slow",
+        "all brokers",
+        "in time",
+        "the heal",
+        "2 x a_setting",
+        "Answers come late.",
+    )
     for told in (*shown, one.schedule, one.replay, "4.3.1"):
         assert told in words
 
@@ -90,7 +98,13 @@ def test_everything_is_escaped() -> None:
     violation = Violation(rule="r", at_ms=5, what=evil)
     events = [started(0, evil), assigned(1, evil), *sent(2, 0), began(3, evil, evil), polled(4, 0, member=evil)]
     one = replace(
-        run(events, END), name=evil, violations=(violation,), schedule=evil, replay=evil, versions={evil: evil}
+        run(events, END),
+        name=evil,
+        title=evil,
+        violations=(violation,),
+        schedule=evil,
+        replay=evil,
+        versions={evil: evil},
     )
     text = page(one, [replace(one, name=evil + "2")])
     reader = Reader(text)
@@ -112,10 +126,19 @@ def test_a_run_that_failed_says_so_at_the_top() -> None:
 
 
 def test_runs_that_are_compared_have_their_verdicts_columns_and_pictures() -> None:
-    text = page(run(BEGIN, END), [replace(run(BEGIN, sent(200, 1), END), name="another")])
+    other = replace(run(BEGIN, sent(200, 1), END), name="another", violations=(VIOLATION,))
+    text = page(run(BEGIN, END), [other])
     assert text.count("<svg") == 2
+    assert text.rindex(str(VIOLATION)) > text.index("<h2>another</h2>")
     assert "<th>another</th>" in text
-    assert "another failed: 1 partition stuck" in text
+    assert "another failed: 1 violation: poll-skip (1); 1 partition stuck" in text
+
+
+def test_the_picture_is_on_top_unless_runs_are_compared() -> None:
+    one = run(BEGIN, END)
+    alone, compared = page(one), page(one, [replace(one, name="another")])
+    assert alone.index("<h2>What happened</h2>") < alone.index("<h2>Figures</h2>")
+    assert compared.index("<h2>Figures</h2>") < compared.index("<h2>What happened</h2>")
 
 
 def test_a_story_tells_of_the_partition_its_members_and_the_faults() -> None:

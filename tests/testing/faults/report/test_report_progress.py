@@ -64,6 +64,27 @@ def test_what_retention_has_taken_is_not_unread_any_more() -> None:
     assert (found.gone_unread, found.unread) == (2, {})
 
 
+def test_a_record_that_was_sent_and_removed_between_two_looks_at_the_log_is_not_waited_for() -> None:
+    """Its removal is written as of the look before, and so stands in front of it."""
+    removed = Removed(at_ms=300, partition=T0, before=3)
+    found = track(sent(100, 0), polled(150, 0), removed, sent(350, 1, 2, 3), polled(400, 3))
+    assert (found.gone_unread, found.unread) == (2, {})
+    assert found.standstills == [Standstill(100, 150, 1), Standstill(350, 400, 1)]
+
+
+def test_what_was_handed_out_after_all_is_not_gone_unread() -> None:
+    """It was in a consumer's buffer when the log lost it."""
+    found = track(sent(100, 0, 1), Removed(at_ms=200, partition=T0, before=2), polled(250, 0, 1))
+    assert (found.gone_unread, found.sent_records, found.delivered_records) == (0, 2, 2)
+
+
+def test_a_topic_that_was_made_anew_begins_at_the_start() -> None:
+    removed, cut = Removed(at_ms=200, partition=T0, before=2), Truncated(at_ms=300, partition=T0, to=0)
+    anew = Sent(at_ms=400, partition=T0, offset=0, value="another")
+    found = track(sent(100, 0, 1), polled(150, 0, 1), removed, cut, anew)
+    assert found.unread == {0: "another"}
+
+
 def test_offsets_of_a_truncated_log_are_given_out_anew() -> None:
     cut = Truncated(at_ms=200, partition=T0, to=1)
     anew = Sent(at_ms=300, partition=T0, offset=1, value="another")

@@ -48,6 +48,15 @@ def test_past_its_bound_it_is_late() -> None:
     assert found.judgement is Judgement.IN_TIME
 
 
+def test_of_a_recovery_it_is_known_for_how_long_nobody_could_write_either() -> None:
+    """A cluster that takes its time over an election keeps producers waiting, too; a consumer that does keeps none."""
+    strike: list[Event] = [*sent(990, 0), began(1_000, "leader-move"), *sent(1_050, 1)]
+    (brokers_were_late,) = recovered(strike, sent(2_000, 2), polled(2_100, 0, 1, 2))
+    assert (brokers_were_late.took_ms, brokers_were_late.unwritten_ms) == (1_100, 950)
+    (consumer_was_late,) = recovered(strike, *(sent(at, at) for at in range(1_100, 2_100, 100)), polled(2_100, 0, 1))
+    assert (consumer_was_late.took_ms, consumer_was_late.unwritten_ms) == (1_100, 100)
+
+
 def test_a_momentary_fault_counts_from_its_strike_and_a_last_poll_hides_nothing() -> None:
     """The poll 20 ms after the strike had been under way; what came then waited for long."""
     (found,) = recovered(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kwire.testing.faults.report import Expectation, MemorySample, as_text, summarize, verdict
+from kwire.testing.faults.report import Expectation, MemorySample, as_text, recoveries_as_text, summarize, verdict
 from kwire.testing.invariants import Violation
-from kwire.testing.invariants.ledger import Ended, Quiet, Removed
+from kwire.testing.invariants.ledger import Ended, Quiet, Raised, Removed
 
 if TYPE_CHECKING:
     from kwire.testing.invariants.ledger import Event
@@ -100,6 +101,17 @@ def test_each_partition_has_its_longest_silence() -> None:
     assert summary.longest_silence == second
 
 
+def test_errors_are_counted_by_the_call_that_raised() -> None:
+    raised = [
+        Raised(at_ms=at, member="a", call=call, error="KafkaError", message="")
+        for at, call in ((200, "poll"), (300, "commit_sync"), (400, "poll"), (500, "run"))
+    ]
+    summary = summarize(run(BEGIN, raised, END))
+    assert summary.errors == {"poll": 2, "commit_sync": 1, "run": 1}
+    assert summary.has_passed
+    assert "programs that ended by an error     1\n" in as_text([summary])
+
+
 def test_memory_is_told_by_its_peaks() -> None:
     samples = [("a", 1, 5), ("b", 1, 7), ("a", 2, 9), ("a", 3, 8)]
     memory = tuple(MemorySample(member=name, at_ms=at, resident_bytes=size) for name, at, size in samples)
@@ -132,6 +144,27 @@ def test_runs_stand_side_by_side_and_what_should_not_be_is_marked() -> None:
     assert cells["lost"] == ["0", "1", "!"]
     assert cells["records sent"] == ["3", "5"]
     assert len({line.index(second) for line, second in ((lines[0], "another"), (lines[1], "failed"))}) == 1
+
+
+def test_recoveries_stand_side_by_side_by_what_the_schedule_says() -> None:
+    def lasting(fault: str, at: float, took: float, offset: int, where: str) -> list[Event]:
+        come = polled(at + 1_000 + took, offset)
+        return [began(at, fault, f"all for 1s: {where}"), *sent(at + 100, offset), healed(at + 1_000, fault), come]
+
+    kwire = [*lasting("latency", 5_000, 400, 3, "broker 0"), *lasting("reset", 9_000, 700, 4, "broker 1")]
+    other = [*lasting("latency", 5_100, 2_500, 3, "broker 2"), *lasting("reset", 9_050, 900, 4, "broker 0")]
+    *strike, come = lasting("latency", 20_000, 3_000, 5, "broker 0")
+    crowd = [*strike, began(21_500, "slicer", "broker 1: broker 1"), come]
+    bounds = {"latency": Expectation(bound_ms=2_000.0), "reset": Expectation(bound_ms=2_000.0)}
+    runs = (run(BEGIN, kwire, crowd, END), replace(run(BEGIN, other, END), name="another"))
+    text = recoveries_as_text([summarize(replace(each, expected=bounds)) for each in runs])
+    assert [re.split(r" {2,}", line) for line in text.splitlines()] == [
+        ["", "bound", "kwire", "another"],
+        ["0:05.0", "latency all for 1s", "2.0 s", "400 ms", "2.5 s !"],
+        ["0:09.0", "reset all for 1s", "2.0 s", "700 ms", "900 ms"],
+        ["0:20.0", "latency all for 1s", "2.0 s", "(3.0 s)", "\N{EN DASH}"],
+        ["0:21.5", "slicer broker 1", "\N{EN DASH}", "2.5 s", "\N{EN DASH}"],
+    ]
 
 
 def test_an_empty_run_has_a_summary_too() -> None:

@@ -11,11 +11,12 @@ from xml.etree import ElementTree
 import pytest
 
 from kwire.model import TopicPartition
-from kwire.testing.faults.report import MemorySample, timeline
+from kwire.testing.faults.report import Expectation, MemorySample, timeline
 from kwire.testing.faults.report.lane import concerning, place
 from kwire.testing.faults.report.lanes import member_colours
 from kwire.testing.faults.report.spans import member_spans
-from kwire.testing.faults.report.svg import LETTER_WIDTH, Scale, shortened
+from kwire.testing.faults.report.svg import COLOURS, LETTER_WIDTH, WIDTH, Scale, shortened
+from kwire.testing.faults.report.timeline import LEGEND_WORDS
 from kwire.testing.invariants import Violation
 from kwire.testing.invariants.ledger import Calm, Ended, Frozen, Quiet, Thawed
 
@@ -39,6 +40,7 @@ else:
     from report_run import T0, T1, assigned, began, healed, killed, ledger, lost, polled, run, sent, started
 
 END = Ended(at_ms=100_000)
+BOUND = Expectation(bound_ms=1_000.0)
 BEGIN = [started(), assigned(10, "a", T0, T1), *sent(100, 0), polled(150, 0)]
 
 
@@ -52,6 +54,11 @@ def elements(svg: str, tag: str) -> list[ElementTree.Element]:
     """Those of the picture itself, without the legend's."""
     found = ElementTree.fromstring(svg).findall(f".//{{*}}{tag}")
     return [each for each in found if each.get("transform") is None]
+
+
+def written(svg: str) -> list[str]:
+    """The words in it, without titles."""
+    return ["".join(list(each.itertext())[-1:]) for each in elements(svg, "text")]
 
 
 def outline(path: str) -> list[tuple[float, float]]:
@@ -75,6 +82,60 @@ def test_faults_are_bars_and_momentary_ones_diamonds() -> None:
     assert [(each.get("x"), each.get("width")) for each in shades] == [("142", "80")]
 
 
+def test_below_each_fault_is_how_long_it_took_on_how_long_it_may_take() -> None:
+    slow = [began(10_000, "latency", "all"), *sent(10_500, 1), healed(20_000, "latency"), polled(21_500, 1)]
+    quick = [began(40_000, "reset", "all"), *sent(40_100, 2), healed(45_000, "reset"), polled(45_400, 2)]
+    svg = timeline(replace(run(BEGIN, slow, quick, END), expected={"latency": BOUND, "reset": BOUND}))
+    assert titles(svg, "late") == ["latency: recovered in 1.5 s of 1.0 s since the heal; slowest orders-0"]
+    assert titles(svg, "well") == ["reset: recovered in 400 ms of 1.0 s since the heal; slowest orders-0"]
+    strips = [(each.get("class"), each.get("x"), each.get("width")) for each in elements(svg, "rect")]
+    assert [each for each in strips if each[0] in ("bound", "late", "well")] == [
+        ("bound", "332", "10"),
+        ("late", "332", "15"),
+        ("bound", "582", "10"),
+        ("well", "582", "4"),
+    ]
+
+
+def test_what_never_moves_again_is_late_to_the_end() -> None:
+    svg = timeline(run(BEGIN, began(50_000, "topic-delete"), sent(50_100, 1), END))
+    assert titles(svg, "late") == ["topic-delete: orders-0 never moved again since the strike"]
+    (strip,) = [each for each in elements(svg, "rect") if each.get("class") == "late"]
+    assert (strip.get("x"), strip.get("width")) == ("632", "500")
+
+
+def test_a_recovery_that_nobody_bounds_is_not_coloured_as_if_it_were_judged() -> None:
+    svg = timeline(run(BEGIN, began(50_000, "reset"), sent(50_100, 1), polled(52_000, 1), END))
+    assert titles(svg, "unjudged") == ["reset: recovered in 1.9 s since the strike; slowest orders-0"]
+    assert titles(svg, "bound") == []
+
+
+@pytest.mark.parametrize(
+    ("detail", "name"),
+    [
+        ("leader orders-0 for 9s: broker 1", "broker-kill broker 1"),
+        ("all for 9s: broker 0, 1, 2", "broker-kill"),
+        ("partition orders-0", "broker-kill"),
+    ],
+)
+def test_faults_are_named_with_whom_they_struck(detail: str, name: str) -> None:
+    svg = timeline(run(BEGIN, began(1_000, "broker-kill", detail), END))
+    assert name in written(svg)
+
+
+def test_names_are_short_where_long_ones_would_take_many_rows() -> None:
+    crowd = [began(1_000 + each * 100, "leader-move", "partition orders-0: to broker 1") for each in range(5)]
+    names = written(timeline(run(BEGIN, crowd, END)))
+    assert "leader-move" in names
+    assert "leader-move to broker 1" not in names
+
+
+def test_nothing_is_put_where_the_recovery_of_another_is_shown() -> None:
+    spans = [(0.0, 1_000.0, "a"), (50_000.0, 51_000.0, "b"), (90_000.0, 91_000.0, "c")]
+    assert [at.row for at in place(spans, Scale(100_000.0))] == [0, 0, 0]
+    assert [at.row for at in place(spans, Scale(100_000.0), [60_000.0, 0.0, 0.0])] == [0, 1, 0]
+
+
 def test_bars_and_their_words_do_not_lie_over_each_other() -> None:
     scale = Scale(600_000.0)
     spans = [(at * 9_000.0, at * 9_000.0 + at % 7 * 4_000.0, "partition-broker") for at in range(64)]
@@ -95,6 +156,13 @@ def test_members_show_how_they_ended_what_they_were_given_and_when_they_stood_st
     assert titles(svg, "gone") == ["a: started 0:00.0, killed 0:50.0", "0:33.0 lost orders-0"]
 
 
+def test_members_stand_in_the_order_of_their_numbers() -> None:
+    names = ["member10.1", "member0.1", "member2.1"]
+    svg = timeline(run([started(each, name) for each, name in enumerate(names)], END))
+    lanes = [each for each in written(svg) if each in names]
+    assert lanes == ["member0.1", "member2.1", "member10.1"]
+
+
 def test_callbacks_within_a_pixel_are_one_tick() -> None:
     svg = timeline(run(BEGIN, [assigned(40_000 + each) for each in range(9)], END))
     assert len(titles(svg, "tick")) == 2
@@ -107,6 +175,12 @@ def test_members_that_run_at_the_same_time_have_different_colours() -> None:
     colours = member_colours(members)
     assert len({colours[f"m{each}"] for each in range(8)}) == 8
     assert colours["m8"] == colours["m3"]
+
+
+def test_a_member_has_the_colour_of_its_number_whoever_started_first() -> None:
+    lives: list[Event] = [started(0, "m1.1"), started(1, "m0.1"), started(2, "m2.1")]
+    colours = member_colours(member_spans(ledger(lives, killed(1_000, "m2.1"), started(2_000, "m2.2"), END)))
+    assert [colours[name] for name in ("m0.1", "m1.1", "m2.1", "m2.2")] == [*COLOURS[:3], COLOURS[2]]
 
 
 def test_a_partition_with_two_owners_has_two_bands() -> None:
@@ -170,6 +244,15 @@ def test_long_names_keep_their_ends() -> None:
     assert short.startswith("a-very")
     assert short.endswith("indeed-17"[-6:])
     assert len(short) * LETTER_WIDTH <= 118
+
+
+def test_the_legend_is_within_the_picture() -> None:
+    picture = ElementTree.fromstring(timeline(run(BEGIN, END)))
+    words = [each for each in picture.findall(".//{*}text") if each.text in [words for _, _, words in LEGEND_WORDS]]
+    assert len(words) == len(LEGEND_WORDS)
+    for each in words:
+        assert float(each.get("x", "")) + len(each.text or "") * LETTER_WIDTH <= WIDTH
+        assert float(each.get("y", "")) < float(picture.get("height", ""))
 
 
 def test_an_empty_run_is_a_picture_too() -> None:
