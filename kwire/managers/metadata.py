@@ -253,7 +253,10 @@ class MetadataManager:
             self._raise(InvalidTopicError(raised))
         self._warn_of_unknown(_named(codes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         leaders = {p.leader_id for topic in answer.topics for p in topic.partitions}
-        return leaders <= self.cluster.nodes.keys() and not any(code.retriable for code in codes.values())
+        # What is forbidden may be permitted the next moment, and nobody says so: it has to be asked about. A member
+        # that waited for the next refresh by age would sit there with nothing for five minutes.
+        is_settled = not any(code.retriable or code is ErrorCode.TOPIC_AUTHORIZATION_FAILED for code in codes.values())
+        return is_settled and leaders <= self.cluster.nodes.keys()
 
     def _warn_of_unknown(self, unknown: Collection[str]) -> None:
         # Not an error: a topic may be subscribed before it is created, as with the Java client.

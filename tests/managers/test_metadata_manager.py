@@ -183,6 +183,19 @@ def test_a_refused_topic_is_raised_by_poll(scenario: Scenario, code: ErrorCode, 
     assert "orders" in scenario.managers.metadata.cluster.topics
 
 
+def test_a_forbidden_topic_is_asked_about_until_it_is_permitted(scenario: Scenario) -> None:
+    """Nobody says that it is: a member used to sit there with nothing until its metadata was five minutes old."""
+    scenario.subscribe("orders")
+    for pause_ms in (100, 200, 400):
+        scenario.answer(MetadataRequest, scenario.metadata(errors={"orders": ErrorCode.TOPIC_AUTHORIZATION_FAILED}))
+        scenario.take_error(TopicAuthorizationError)
+        scenario.advance(pause_ms - 1)
+        assert not scenario.pending(MetadataRequest)
+        scenario.advance(1)
+    scenario.serve_once()
+    assert "orders" in scenario.managers.metadata.cluster.topics
+
+
 def test_an_error_of_the_whole_answer_keeps_what_was_known(scenario: Scenario) -> None:
     scenario.subscribe("orders")
     scenario.serve()
