@@ -30,7 +30,7 @@ class _Positions:
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, Log] = {}
         self.owned: dict[tuple[str, TopicPartition], int | None] = {}
-        self.may_go_back_to: dict[tuple[str, TopicPartition], list[int]] = {}
+        self.handed: dict[tuple[str, TopicPartition], dict[int, str]] = {}
         self.paused: set[tuple[str, TopicPartition]] = set()
 
     def apply(self, event: Polled) -> Iterator[Violation]:
@@ -42,18 +42,24 @@ class _Positions:
             yield _violation("paused-poll", event, "which it has paused")
         log = self.logs.setdefault(event.partition, Log())
         position = self.owned[key]
-        for offset in event.offsets:
-            if position is not None and offset < position and not self.goes_back(key, offset):
+        handed = self.handed.setdefault(key, {})
+        for offset, value in zip(event.offsets, event.values, strict=True):
+            if (
+                position is not None
+                and offset < position
+                and not _is_replaced(handed, range(offset, position), value, log)
+            ):
                 yield _violation("nonmonotonic-poll", event, f"at {offset}, behind its position {position}")
             elif position is not None and (skipped := log.retained_between(position, offset)):
                 yield _violation("poll-skip", event, f"at {offset}, and skipped {skipped[:5]}")
             position = offset + 1
+            handed[offset] = value
         self.owned[key] = position
 
     def begin(self, event: Assigned) -> None:
         for partition in event.partitions:
             self.owned[event.member, partition] = None
-            self.may_go_back_to.pop((event.member, partition), None)
+            self.handed.pop((event.member, partition), None)
 
     def end(self, event: Revoked | Lost) -> None:
         for partition in event.partitions:
@@ -63,21 +69,13 @@ class _Positions:
     def seek(self, event: Sought) -> None:
         self.owned[event.member, event.partition] = event.offset
 
-    def truncate(self, event: Truncated) -> None:
-        """Members may go back once to where the logs parted, when they come to know; what they have buffered of the
-        old log may come before that."""
-        for key in self.owned:
-            if key[1] == event.partition:
-                self.may_go_back_to.setdefault(key, []).append(event.to)
 
-    def goes_back(self, key: tuple[str, TopicPartition], offset: int) -> bool:
-        """Whether a log that was cut explains that. Cuts further on do not matter any more."""
-        cuts = self.may_go_back_to.get(key, [])
-        explaining = max((cut for cut in cuts if cut <= offset), default=None)
-        if explaining is None:
-            return False
-        self.may_go_back_to[key] = [cut for cut in cuts if cut < explaining]
-        return True
+def _is_replaced(handed: dict[int, str], offsets: range, value: str, log: Log) -> bool:
+    """Whether a log that was cut explains that the member goes back over these, to a record of this value: the first
+    one that it was given there before is not in the log any more. It may have been given that after the cut, out of
+    its buffer; and where it began may lie behind the cut."""
+    before = next((handed[offset] for offset in offsets if offset in handed), None)
+    return before in log.truncated_values and before != value
 
 
 def positions_are_contiguous(ledger: Ledger) -> Iterator[Violation]:  # noqa: C901  one case for each kind of event
@@ -86,11 +84,8 @@ def positions_are_contiguous(ledger: Ledger) -> Iterator[Violation]:  # noqa: C9
     positions = _Positions()
     for event in ledger.events:
         match event:
-            case Sent() | Removed() | Vanished():
+            case Sent() | Removed() | Vanished() | Truncated():
                 positions.logs.setdefault(event.partition, Log()).apply(event)
-            case Truncated():
-                positions.logs.setdefault(event.partition, Log()).apply(event)
-                positions.truncate(event)
             case Assigned():
                 positions.begin(event)
             case Revoked() | Lost():
