@@ -67,16 +67,18 @@ class HeartbeatProxy:
 
     async def _end(self) -> None:
         self._server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        connected = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in connected:
             task.cancel()
+        await asyncio.gather(*connected, return_exceptions=True)  # a loop that stops sooner never closes its sockets
 
     async def _connect(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.CancelledError):
             broker, to_broker = await asyncio.open_connection(HOST, self._broker_port)
             with suppress(ConnectionError, asyncio.CancelledError):
                 await asyncio.gather(self._requests(client, to_broker), self._answers(broker, to_client))
-            to_broker.close()
-        to_client.close()
+            await _close(to_broker)
+        await _close(to_client)
 
     async def _requests(self, client: asyncio.StreamReader, to_broker: asyncio.StreamWriter) -> None:
         unread = b""
@@ -101,3 +103,9 @@ class HeartbeatProxy:
                 length = int.from_bytes(request[CLIENT_ID_AT - 2 : CLIENT_ID_AT])
                 self._passed_s[request[CLIENT_ID_AT : CLIENT_ID_AT + length].decode()].append(now_s)
         return data
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()

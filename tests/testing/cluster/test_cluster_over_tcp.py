@@ -32,12 +32,19 @@ def refuses(address: Address) -> bool:
     return False
 
 
+def running() -> set[threading.Thread]:
+    """The threads of clusters; other tests may have one that goes on."""
+    return {thread for thread in threading.enumerate() if thread.name == "kwire-testing-cluster"}
+
+
 def test_every_broker_listens_while_the_cluster_runs() -> None:
+    before = running()
     with Cluster(brokers=3) as cluster:
         where = addresses(cluster)
         assert [brokers_seen(address) for address in where] == [[0, 1, 2]] * 3
+        assert len(running() - before) == 1
     assert all(refuses(address) for address in where)
-    assert "kwire-testing-cluster" not in {thread.name for thread in threading.enumerate()}
+    assert running() <= before
 
 
 def test_a_killed_broker_refuses_connections_and_comes_back_at_its_address() -> None:
@@ -79,9 +86,10 @@ def test_records_and_topics_are_there_from_the_start() -> None:
 
 
 def test_a_port_that_is_taken_is_an_error_of_start_and_nothing_is_left() -> None:
+    before = running()
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         Cluster(port=taken.getsockname()[1]).start()
-    assert "kwire-testing-cluster" not in {thread.name for thread in threading.enumerate()}
+    assert running() <= before
 
 
 def test_what_is_asked_of_a_cluster_that_does_not_run_is_refused() -> None:
