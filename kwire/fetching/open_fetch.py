@@ -86,8 +86,10 @@ class OpenFetch:
         else:
             self._batches = self._batches[decoded.taken :]
         self._columns = decoded.columns
-        # Batches are stored whole: the first may begin before the position.
-        self._row = int(decoded.columns.offsets.searchsorted(self.position.offset))
+        # Batches are stored whole: the first may begin before the position. Looking first saves a call that lets go of
+        # the interpreter, which the network thread then takes.
+        offsets, position = decoded.columns.offsets, self.position.offset
+        self._row = int(offsets.searchsorted(position)) if len(offsets) and offsets[0] < position else 0
 
     def _behind(self, rows: RecordColumns) -> OffsetAndMetadata:
         is_last = self._row + len(rows) == len(self._columns) and not self._batches and self._error is None
