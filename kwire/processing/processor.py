@@ -13,26 +13,26 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from concurrent.futures import Executor
-from functools import partial
 from types import TracebackType
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal
 from uuid import UUID
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
-from kwire.errors import IllegalStateError, InvalidArgumentError, KafkaError, WakeupError
-from kwire.model import ZERO_UUID, K, OffsetAndMetadata, TopicPartition, V
-from kwire.processing.books import Book, Books, Offers
+from kwire.errors import IllegalStateError, InvalidArgumentError
+from kwire.fetching.columns import Records
+from kwire.model import ZERO_UUID, K, TopicPartition, V
+from kwire.processing.books import Books
+from kwire.processing.commits import Commits
 from kwire.processing.desk import Desk, DeskPlan
 from kwire.processing.lanes import Ordering
+from kwire.processing.nudge import Nudge
 from kwire.processing.policies import DeadLetter, OnFailure, Retry
 from kwire.processing.status import Status
 from kwire.processing.workers import ExecutorWorkers, Handler, Run, ThreadWorkers, Workers
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -92,13 +92,14 @@ class Processor(Generic[K, V]):
                 "the consumer commits whatever it has returned, done or not: make it with enable_auto_commit=False"
             )
         self._consumer = consumer
-        self._commit_interval_ms = commit_interval * 1000.0
         self._watchdog_ms = watchdog * 1000.0
         self._most_records, self._most_bytes = max_buffered_records, max_buffered_bytes
         self._workers: Workers[K, V] = (
             ThreadWorkers(workers, self._on_ended) if executor is None else ExecutorWorkers(executor, self._on_ended)
         )
+        self._nudge = Nudge(consumer.wakeup)
         self._books = Books(self._topic_id, with_map=offset_map)
+        self._commits = Commits(self._books, self._nudge, interval_ms=commit_interval * 1000.0)
         plan = DeskPlan(
             handler=handler,
             ordering=Ordering(ordering),
@@ -116,12 +117,6 @@ class Processor(Generic[K, V]):
         self._stopping = threading.Event()
         self._drains = True
         self._deadline = Deadline(NEVER_MS)
-        self._is_polling = False  # the owner sleeps in poll(), where only a wake-up reaches it
-        self._nudged = False
-        self._nudging = threading.Lock()
-        self._next_commit_ms = 0.0
-        self._commit_under_way = False
-        self._commits = 0
         self._paused: frozenset[TopicPartition] = frozenset()
         self._progress_ms = monotonic_ms()
 
@@ -140,7 +135,7 @@ class Processor(Generic[K, V]):
         self._consumer.rebalance_listener = self._listener
         try:
             self._open(self._consumer.assignment(), self._consumer)
-            self._next_commit_ms = monotonic_ms() + self._commit_interval_ms
+            self._commits.begin(monotonic_ms())
             while not self._stopping.is_set() and self._desk.error is None:
                 self._turn()
             self._drain()
@@ -160,7 +155,7 @@ class Processor(Generic[K, V]):
         if timeout is not None:
             self._deadline = Deadline.after(timeout * 1000.0)
         self._stopping.set()
-        self._nudge()
+        self._nudge.give()
 
     def close(self, *, drain: bool = True, timeout: float | None = None) -> None:
         """`stop()`, and wait for the thread that `with` has started. Raises what ended it."""
@@ -183,7 +178,7 @@ class Processor(Generic[K, V]):
             failed_attempts=desk.tally.failed_attempts,
             skipped=desk.tally.skipped,
             dead_lettered=desk.tally.dead_lettered,
-            commits=self._commits,
+            commits=self._commits.acknowledged,
             paused=self._paused,
             seconds_since_progress=(monotonic_ms() - self._progress_ms) / 1000.0,
         )
@@ -212,25 +207,20 @@ class Processor(Generic[K, V]):
         if self._desk.take_back(now_ms) or self._desk.is_idle:
             self._progress_ms = now_ms
         self._desk.hand_out(now_ms)
-        self._commit_if_due(now_ms)
+        if now_ms >= self._commits.due_ms:
+            self._desk.look()
+            self._commits.commit(self._consumer, now_ms)
         self._regulate()
         self._watch(now_ms)
         self._poll(now_ms)
 
     def _poll(self, now_ms: float) -> None:
-        wake_at_ms = min(self._desk.next_retry_ms, self._next_commit_ms, self._deadline.at_ms)
+        wake_at_ms = min(self._desk.next_retry_ms, self._commits.due_ms, self._deadline.at_ms)
         timeout_s = min(LONGEST_POLL_S, max(0.0, (wake_at_ms - now_ms) / 1000.0))
-        self._is_polling = True
-        try:
-            # Who ended before he could see that we sleep has woken nobody.
+        records: Records[K, V] = Records()
+        with self._nudge.polling():
             has_news = self._desk.has_ended or (self._stopping.is_set() and not self._is_draining)
             records = self._consumer.poll(0.0 if has_news else timeout_s)
-        except WakeupError:
-            if not self._was_nudged():
-                raise
-            return
-        finally:
-            self._is_polling = False
         if self._is_draining:
             return  # a partition that came just now: whoever goes on with the consumer gets them again
         for chunk in records.chunks():
@@ -239,29 +229,7 @@ class Processor(Generic[K, V]):
     def _on_ended(self, run: Run[K, V]) -> None:
         """A worker is through with a run; on its thread."""
         self._desk.ended.put(run)
-        self._nudge()
-
-    def _nudge(self) -> None:
-        # Both under the lock: a wake-up that came when its note had been taken already would look like the user's.
-        with self._nudging:
-            if self._is_polling and not self._nudged:
-                self._nudged = True
-                self._consumer.wakeup()
-
-    def _was_nudged(self) -> bool:
-        """Whether it was us who woke the consumer; says so once."""
-        with self._nudging:
-            nudged, self._nudged = self._nudged, False
-            return nudged
-
-    def _insist(self, call: Callable[[], T]) -> T:
-        """A call that a nudge, meant for a poll that was just over, must not interrupt."""
-        while True:
-            try:
-                return call()
-            except WakeupError:
-                if not self._was_nudged():
-                    raise
+        self._nudge.give()
 
     def _regulate(self) -> None:
         """Pause what there is enough of, each partition for itself, so that a slow one does not stop the others."""
@@ -299,57 +267,19 @@ class Processor(Generic[K, V]):
         )
         self._progress_ms = now_ms
 
-    # --- commits --------------------------------------------------------------------------------------------
-
-    def _commit_if_due(self, now_ms: float) -> None:
-        if now_ms < self._next_commit_ms or self._commit_under_way:
-            return
-        self._next_commit_ms = now_ms + self._commit_interval_ms
-        self._desk.look()
-        offers = self._books.offers()
-        if offers:
-            self._commit_under_way = True
-            books = self._books.books_of(offers)
-            self._consumer.commit_async(_offsets(offers), callback=partial(self._on_committed, offers, books))
-
-    def _on_committed(
-        self, offers: Offers, books: dict[TopicPartition, Book], _offsets: object, error: BaseException | None
-    ) -> None:
-        self._commit_under_way = False
-        if error is None:
-            self._commits += 1
-            self._books.acknowledged(offers, books)
-        else:
-            log.warning("a commit failed, and is made again in %.0f s: %s", self._commit_interval_ms / 1000.0, error)
-
-    def _commit_now(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
-        """Wait for it: the partitions go, or we do. A failure costs that their records come again, and is logged."""
-        self._desk.look()
-        offers = self._books.offers(partitions)
-        if not offers:
-            return
-        try:
-            self._insist(lambda: consumer.commit_sync(_offsets(offers)))
-        except WakeupError:
-            raise
-        except KafkaError as error:
-            log.warning("the last commit of %s failed: %s", ", ".join(map(str, sorted(offers))), error)
-        else:
-            self._commits += 1
-            self._books.acknowledged(offers, self._books.books_of(offers))
-
     # --- partitions come and go -----------------------------------------------------------------------------
 
     def _open(self, partitions: Collection[TopicPartition], consumer: RebalanceConsumer) -> None:
         if partitions:
-            self._books.open(self._insist(lambda: consumer.committed(partitions)))
+            self._books.open(self._nudge.insist(lambda: consumer.committed(partitions)))
 
     def _give_up(self, partitions: Partitions, consumer: RebalanceConsumer) -> None:
         """Let what is in work end, commit, and forget them."""
         self._desk.drop(partitions)
         deadline = Deadline.after(DRAIN_SHARE * self._consumer.config.max_poll_interval_ms)
         self._wait_for(partitions, min(deadline, self._deadline, key=lambda either: either.at_ms))
-        self._commit_now(consumer, partitions)
+        self._desk.look()
+        self._commits.commit_last(consumer, partitions)
         self._forget(partitions)
 
     def _lose(self, partitions: Partitions) -> None:
@@ -368,7 +298,7 @@ class Processor(Generic[K, V]):
             log.warning("%d records are given up in the middle of their work, and will come again", busy)
 
     def _topic_id(self, topic: str) -> UUID:
-        infos = self._insist(lambda: self._consumer.partitions_for(topic))
+        infos = self._nudge.insist(lambda: self._consumer.partitions_for(topic))
         return infos[0].topic_id if infos else ZERO_UUID
 
     # --- the end --------------------------------------------------------------------------------------------
@@ -388,7 +318,8 @@ class Processor(Generic[K, V]):
         self._workers.close()
         try:
             assigned = consumer.assignment()
-            self._commit_now(consumer, assigned)
+            self._desk.look()
+            self._commits.commit_last(consumer, assigned)
             for tp in assigned:
                 book = self._books.book(tp)
                 if book is not None and book.tracker is not None:
@@ -418,7 +349,3 @@ class _Listener(RebalanceListener):
     def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
         self._processor._lose(partitions)
         self.users.on_partitions_lost(consumer, partitions)
-
-
-def _offsets(offers: Offers) -> dict[TopicPartition, OffsetAndMetadata]:
-    return {tp: offset for tp, (_, offset) in offers.items()}

@@ -1,0 +1,77 @@
+"""When a processor commits, and what comes of it. Used by its owner alone; callbacks run inside the consumer's poll."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from functools import partial
+
+from kwire.clock import NEVER_MS
+from kwire.consumer.listener import RebalanceConsumer
+from kwire.errors import KafkaError, WakeupError
+from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.processing.books import Book, Books, Offers
+from kwire.processing.nudge import Nudge
+
+log = logging.getLogger(__name__)
+
+
+class Commits:
+    """Args:
+    interval_ms: Between two commits.
+    """
+
+    def __init__(self, books: Books, nudge: Nudge, *, interval_ms: float) -> None:
+        self.acknowledged = 0
+        """How many the broker has taken."""
+        self._books = books
+        self._nudge = nudge
+        self._interval_ms = interval_ms
+        self._next_ms = 0.0
+        self._is_under_way = False
+
+    @property
+    def due_ms(self) -> float:
+        """When to commit next; while one is under way, nobody knows."""
+        return NEVER_MS if self._is_under_way else self._next_ms
+
+    def begin(self, now_ms: float) -> None:
+        """The first interval begins."""
+        self._next_ms = now_ms + self._interval_ms
+
+    def commit(self, consumer: RebalanceConsumer, now_ms: float) -> None:
+        """Of all partitions, without waiting for it."""
+        self._next_ms = now_ms + self._interval_ms
+        if offers := self._books.offers():
+            self._is_under_way = True
+            books = self._books.books_of(offers)
+            consumer.commit_async(_offsets(offers), callback=partial(self._on_committed, offers, books))
+
+    def _on_committed(
+        self, offers: Offers, books: dict[TopicPartition, Book], _offsets: object, error: BaseException | None
+    ) -> None:
+        self._is_under_way = False
+        if error is None:
+            self.acknowledged += 1
+            self._books.acknowledged(offers, books)
+        else:
+            log.warning("a commit failed, and is made again in %.1f s: %s", self._interval_ms / 1000.0, error)
+
+    def commit_last(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+        """And wait for it: the partitions go, or we do. A failure is logged: their records come again."""
+        offers = self._books.offers(partitions)
+        if not offers:
+            return
+        try:
+            self._nudge.insist(lambda: consumer.commit_sync(_offsets(offers)))
+        except WakeupError:
+            raise
+        except KafkaError as error:
+            log.warning("the last commit of %s failed: %s", ", ".join(map(str, sorted(offers))), error)
+        else:
+            self.acknowledged += 1
+            self._books.acknowledged(offers, self._books.books_of(offers))
+
+
+def _offsets(offers: Offers) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {tp: offset for tp, (_, offset) in offers.items()}
