@@ -193,7 +193,9 @@ BUGS: tuple[Bug, ...] = (
         name="batches-from-their-beginning",
         story="a position inside a batch is rounded down",
         file="fetching/open_fetch.py",
-        old="        self._row = int(decoded.columns.offsets.searchsorted(self.position.offset))\n",
+        old=(
+            "        self._row = int(offsets.searchsorted(position)) if len(offsets) and offsets[0] < position else 0\n"
+        ),
         new="        self._row = 0\n",
     ),
     Bug(
