@@ -72,7 +72,8 @@ def test_orders(kafka_cluster):
     producer = Producer(servers)
     producer.produce("orders", b"an order", partition=1)
     assert producer.flush(10) == 0
-    consumer = Consumer({**servers, "group.id": "billing", "auto.offset.reset": "earliest"})
+    manual = {"enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**servers, "group.id": "billing", **manual})
     consumer.subscribe(["orders"])
     assert consumer.poll(10).value() == b"an order"
     consumer.commit(asynchronous=False)

@@ -155,6 +155,7 @@ def test_a_group_with_librdkafka(
             "group.id": group_id,
             "group.protocol": "consumer",
             "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,  # what it has just committed by itself it refuses to commit again
         }
     )
     theirs.subscribe([name])
