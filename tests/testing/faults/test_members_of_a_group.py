@@ -24,8 +24,8 @@ else:
 
 pytestmark = pytest.mark.slow
 
-# librdkafka's members are killed on a real Kafka, in test_members_real.py: on the cluster in this process one of several
-# that survive reads a partition from the start again, and which side of the two is wrong is not known yet.
+# librdkafka's members are killed on a real Kafka, in test_members_real.py: on the cluster in this process one of six
+# survivors reads a partition from the start again, and which side of the two is wrong is not known yet.
 PROTOCOLS = ["classic", "consumer"]
 
 
