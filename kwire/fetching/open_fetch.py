@@ -57,7 +57,7 @@ class OpenFetch:
     @property
     def is_finished(self) -> bool:
         """Whether all has been handed out, and there is no damage left to tell of."""
-        return self._row >= len(self._columns) and not self._batches and self._error is None
+        return self._is_end(self._row)
 
     def next_rows(self, max_records: int) -> tuple[RecordColumns, OffsetAndMetadata]:
         """Up to so many records, and the position behind them. No rows: the fetch is finished.
@@ -92,7 +92,10 @@ class OpenFetch:
         self._row = int(offsets.searchsorted(position)) if len(offsets) and offsets[0] < position else 0
 
     def _behind(self, rows: RecordColumns) -> OffsetAndMetadata:
-        is_last = self._row + len(rows) == len(self._columns) and not self._batches and self._error is None
-        if is_last:
+        if self._is_end(self._row + len(rows)):
             return self._end
         return OffsetAndMetadata(int(rows.offsets[-1]) + 1, leader_epoch=epoch_or_none(int(rows.leader_epochs[-1])))
+
+    def _is_end(self, row: int) -> bool:
+        """Whether nothing comes from that row on, neither records nor damage."""
+        return row >= len(self._columns) and not self._batches and self._error is None

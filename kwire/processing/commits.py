@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 
 from kwire.clock import NEVER_MS
@@ -18,13 +18,15 @@ log = logging.getLogger(__name__)
 
 class Commits:
     """Args:
+    look: Tells the books of what is done by now; called in front of each commit.
     interval_ms: Between two commits.
     """
 
-    def __init__(self, books: Books, nudge: Nudge, *, interval_ms: float) -> None:
+    def __init__(self, books: Books, look: Callable[[], None], nudge: Nudge, *, interval_ms: float) -> None:
         self.acknowledged = 0
         """How many the broker has taken."""
         self._books = books
+        self._look = look
         self._nudge = nudge
         self._interval_ms = interval_ms
         self._next_ms = 0.0
@@ -42,6 +44,7 @@ class Commits:
     def commit(self, consumer: RebalanceConsumer, now_ms: float) -> None:
         """Of all partitions, without waiting for it."""
         self._next_ms = now_ms + self._interval_ms
+        self._look()
         if offers := self._books.offers():
             self._is_under_way = True
             books = self._books.books_of(offers)
@@ -59,6 +62,7 @@ class Commits:
 
     def commit_last(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
         """And wait for it: the partitions go, or we do. A failure is logged: their records come again."""
+        self._look()
         offers = self._books.offers(partitions)
         if not offers:
             return

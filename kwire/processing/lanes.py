@@ -74,7 +74,7 @@ class Lanes(Generic[K, V]):
             InvalidArgumentError: A key that no lane can be looked up by, under `Ordering.KEY`.
         """
         if self._ordering is Ordering.PARTITION and records:
-            self._line_up(_partition_of(records[0]), records)
+            self._line_up(records[0].topic_partition, records)
         else:
             for record in records:
                 self._line_up(_key_of(record) if self._ordering is Ordering.KEY else object(), (record,))
@@ -123,7 +123,7 @@ class Lanes(Generic[K, V]):
         until it is done."""
         gone: list[Record[K, V]] = []
         for key, lane in list(self._lanes.items()):
-            if lane.waiting and _partition_of(lane.waiting[0]) in partitions:
+            if lane.waiting and lane.waiting[0].topic_partition in partitions:
                 gone += (record for record in lane.waiting if record.offset >= first)
                 lane.waiting = deque(record for record in lane.waiting if record.offset < first)
                 if lane.work is None and not lane.waiting:
@@ -136,12 +136,8 @@ class Lanes(Generic[K, V]):
         return sum(
             len(lane.work.records)
             for lane in self._lanes.values()
-            if lane.work is not None and _partition_of(lane.work.records[0]) in partitions
+            if lane.work is not None and lane.work.records[0].topic_partition in partitions
         )
-
-
-def _partition_of(record: Record[K, V]) -> TopicPartition:
-    return TopicPartition(record.topic, record.partition)
 
 
 def _key_of(record: Record[K, V]) -> Hashable:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 Runs: TypeAlias = Sequence[int]
@@ -160,11 +160,6 @@ def shortest(runs: Runs) -> tuple[Coding, bytes]:
     """The way that takes fewest bytes, and the bytes."""
     written = [(coding, data) for coding, coder in CODERS.items() if (data := coder.write(runs)) is not None]
     return min(written, key=lambda each: len(each[1]))
-
-
-def ends_of(runs: Runs) -> list[int]:
-    """Where each ends, counted from the base."""
-    return list(accumulate(runs))
 
 
 # --- bytes and bits ---------------------------------------------------------------------------------------------------

@@ -13,12 +13,12 @@ from __future__ import annotations
 import zlib
 from base64 import b85decode, b85encode
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 from uuid import UUID
 
 from kwire.errors import InvalidArgumentError
-from kwire.processing.offset_codings import CODERS, Coding, Runs, ends_of, shortest
+from kwire.processing.offset_codings import CODERS, Coding, Runs, shortest
 
 LIMIT_CHARS = 4096
 PREFIX = "kwire1:"
@@ -103,5 +103,5 @@ def _runs(base: int, finished: Iterable[range]) -> list[int]:
 def _ranges(base: int, runs: Sequence[int]) -> tuple[range, ...]:
     if len(runs) % 2 or not all(runs):
         raise ValueError("runs that nobody writes")
-    edges = [base, *(base + end for end in ends_of(runs))]
+    edges = accumulate(runs, initial=base)
     return tuple(range(start, stop) for start, stop in list(pairwise(edges))[1::2])

@@ -99,7 +99,6 @@ class Processor(Generic[K, V]):
         )
         self._nudge = Nudge(consumer.wakeup)
         self._books = Books(self._topic_id, with_map=offset_map)
-        self._commits = Commits(self._books, self._nudge, interval_ms=commit_interval * 1000.0)
         plan = DeskPlan(
             handler=handler,
             ordering=Ordering(ordering),
@@ -109,6 +108,7 @@ class Processor(Generic[K, V]):
             on_failure=OnFailure(on_failure) if isinstance(on_failure, str) else on_failure,
         )
         self._desk: Desk[K, V] = Desk(plan, self._workers.start, self._books)
+        self._commits = Commits(self._books, self._desk.look, self._nudge, interval_ms=commit_interval * 1000.0)
         self._listener = _Listener(self, consumer.rebalance_listener)
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
@@ -208,7 +208,6 @@ class Processor(Generic[K, V]):
             self._progress_ms = now_ms
         self._desk.hand_out(now_ms)
         if now_ms >= self._commits.due_ms:
-            self._desk.look()
             self._commits.commit(self._consumer, now_ms)
         self._regulate()
         self._watch(now_ms)
@@ -278,7 +277,6 @@ class Processor(Generic[K, V]):
         self._desk.drop(partitions)
         deadline = Deadline.after(DRAIN_SHARE * self._consumer.config.max_poll_interval_ms)
         self._wait_for(partitions, min(deadline, self._deadline, key=lambda either: either.at_ms))
-        self._desk.look()
         self._commits.commit_last(consumer, partitions)
         self._forget(partitions)
 
@@ -318,7 +316,6 @@ class Processor(Generic[K, V]):
         self._workers.close()
         try:
             assigned = consumer.assignment()
-            self._desk.look()
             self._commits.commit_last(consumer, assigned)
             for tp in assigned:
                 book = self._books.book(tp)

@@ -103,7 +103,6 @@ class ThreadWorkers(Generic[K, V]):
         self._ended = ended
         self._runs: SimpleQueue[Run[K, V] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._busy = 0
 
     def start(self, run: Run[K, V]) -> None:
         if len(self._threads) < self._count:
