@@ -1,15 +1,16 @@
-"""Fetch: keeps one request in flight to every broker that leads something wanted, while the buffer has room.
+"""Fetch: keeps one request in flight to every broker that leads something wanted, while the buffer has room; another
+one for its quiet partitions, where there are many.
 
 Looks only at partitions that changed: assigned, revoked, sought, paused, moved, or answered. What a broker's session
-has and what it should have meet in `fetching.session`.
+has and what it should have meet in `fetching.session`, who is quiet is known in `fetching.liveliness`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 from kwire.clock import NEVER_MS, Backoff
@@ -17,8 +18,10 @@ from kwire.config import ConsumerConfig
 from kwire.errors import CorruptRecordError, KafkaError, TopicAuthorizationError
 from kwire.events import ErrorRaised
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
-from kwire.fetching.session import FetchSession, FetchSpec, SessionRequest
+from kwire.fetching.liveliness import MANY_PARTITIONS, Liveliness
+from kwire.fetching.session import FetchSession, FetchSpec
 from kwire.managers.base import Deliver, RequestState
+from kwire.managers.fetch_request import fetch_request
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.positions import PositionsManager
 from kwire.managers.unsent import (
@@ -32,11 +35,7 @@ from kwire.managers.unsent import (
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
     FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
     PartitionData,
 )
 from kwire.protocol.record_batch import iter_batches
@@ -53,13 +52,20 @@ READ_COMMITTED_MIN_VERSION = 4
 _LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
-class _Broker:
-    """The fetching from one broker."""
+class _Line(NamedTuple):
+    """A connection to a broker that fetches."""
 
-    __slots__ = ("node_id", "request", "session")
+    node_id: int
+    channel: Channel
 
-    def __init__(self, node_id: int, backoff: Backoff) -> None:
-        self.node_id = node_id
+
+class _Fetching:
+    """What goes over one line."""
+
+    __slots__ = ("line", "request", "session")
+
+    def __init__(self, line: _Line, backoff: Backoff) -> None:
+        self.line = line
         self.session = FetchSession()
         self.request = RequestState(backoff)
 
@@ -88,8 +94,9 @@ class FetchManager:
         self._deliver = deliver
         self._on_data = on_data
         self._backoff = backoff
-        self._brokers: dict[int, _Broker] = {}
-        self._broker_of: dict[TopicPartition, int] = {}
+        self._lines: dict[_Line, _Fetching] = {}
+        self._line_of: dict[TopicPartition, _Line] = {}
+        self._liveliness = Liveliness()
         self._blocked: dict[TopicPartition, float] = {}
         self._may_ask_early = False
         metadata.on_update.append(self._on_metadata)
@@ -104,30 +111,31 @@ class FetchManager:
     def poll(self, now_ms: float) -> PollResult:
         self._may_ask_early = False
         self._unblock(now_ms)
+        self._subscription.touched.update(self._liveliness.cool(now_ms))
         self._take_changes(now_ms)
-        busy = [broker for broker in self._brokers.values() if broker.session.wanted]
+        busy = [fetching for fetching in self._lines.values() if fetching.session.wanted]
         wake_at_ms = min(self._blocked.values(), default=NEVER_MS)
         room_bytes = self._buffer.room_bytes(self._config.fetch_buffer_bytes, self._subscription.view.paused)
         if room_bytes <= 0 or not busy:
             return PollResult([], wake_at_ms)
         requests: list[AnyUnsentRequest] = []
-        for broker in busy:
-            if broker.request.ready(now_ms):
-                requests.append(self._request(broker, room_bytes // len(busy)))
-            wake_at_ms = min(wake_at_ms, broker.request.wake_at_ms)
+        for fetching in busy:
+            if fetching.request.ready(now_ms):
+                requests.append(self._request(fetching, room_bytes // len(busy)))
+            wake_at_ms = min(wake_at_ms, fetching.request.wake_at_ms)
         return PollResult(requests, wake_at_ms)
 
     def poll_on_close(self) -> list[AnyUnsentRequest]:
         """Requests that end the sessions, so that the brokers need not wait for them to grow old."""
         requests: list[AnyUnsentRequest] = []
-        for node_id, broker in self._brokers.items():
-            closing = broker.session.closing_request()
-            node = self._metadata.cluster.nodes.get(node_id)
+        for line, fetching in self._lines.items():
+            closing = fetching.session.closing_request()
+            node = self._metadata.cluster.nodes.get(line.node_id)
             if closing is None or node is None:
                 continue
             requests.append(
                 UnsentRequest(
-                    request=self._message(closing, {}, max_bytes=0, max_wait_ms=0),
+                    request=fetch_request(self._config, closing, {}, max_bytes=0, max_wait_ms=0),
                     # A fetch may be waiting at the broker on the other connection.
                     destination=Destination(node, Channel.CONTROL),
                     on_answer=_ignore,
@@ -149,15 +157,21 @@ class FetchManager:
 
     def _take_changes(self, now_ms: float) -> None:
         touched, self._subscription.touched = self._subscription.touched, set()
+        are_many = len(touched) > MANY_PARTITIONS
         for tp in sorted(touched):  # a set has another order in each process; requests shall not
             partition = self._subscription.partitions.get(tp)
             if partition is None or not partition.fetchable(now_ms):
+                self._liveliness.forget(tp)
                 self._move(tp, None, None)
                 continue
+            if self._is_new(partition):
+                self._liveliness.came(tp, with_many=are_many)
             node_id = self._source(partition, now_ms)
             if node_id is None:
                 self._metadata.request_update()
-            self._move(tp, node_id, self._spec(partition))
+                self._move(tp, None, None)
+            else:
+                self._move(tp, _Line(node_id, self._channel(tp)), self._spec(partition))
 
     def _source(self, partition: AssignedPartition, now_ms: float) -> int | None:
         """The broker to fetch from: the follower the leader named (KIP-392) while it is known, else the leader."""
@@ -166,28 +180,42 @@ class FetchManager:
             return preferred
         return self._metadata.cluster.leader_id(partition.topic_partition)
 
+    def _is_new(self, partition: AssignedPartition) -> bool:
+        """Whether it was not fetched before, or somewhere else in its log."""
+        line = self._line_of.get(partition.topic_partition)
+        return line is None or self._lines[line].session.wanted[partition.topic_partition].epoch != partition.epoch
+
+    def _channel(self, tp: TopicPartition) -> Channel:
+        return Channel.QUIET_FETCH if self._has_many and self._liveliness.is_quiet(tp) else Channel.FETCH
+
+    @property
+    def _has_many(self) -> bool:
+        return len(self._subscription.partitions) > MANY_PARTITIONS
+
     def _spec(self, partition: AssignedPartition) -> FetchSpec:
         tp, cluster = partition.topic_partition, self._metadata.cluster
         return FetchSpec(cluster.topic_id(tp.topic), partition.fetch_offset, cluster.leader_epoch(tp), partition.epoch)
 
-    def _move(self, tp: TopicPartition, node_id: int | None, spec: FetchSpec | None) -> None:
-        before = self._broker_of.get(tp)
-        if before is not None and before != node_id:
-            self._brokers[before].session.unwant(tp)
-            del self._broker_of[tp]
-        if node_id is not None and spec is not None:
-            if node_id not in self._brokers:
-                self._brokers[node_id] = _Broker(node_id, self._backoff)
-            self._broker_of[tp] = node_id
-            self._brokers[node_id].session.want(tp, spec)
+    def _move(self, tp: TopicPartition, line: _Line | None, spec: FetchSpec | None) -> None:
+        before = self._line_of.get(tp)
+        if before is not None and before != line:
+            self._lines[before].session.unwant(tp)
+            del self._line_of[tp]
+        if line is not None and spec is not None:
+            if line not in self._lines:
+                self._lines[line] = _Fetching(line, self._backoff)
+            self._line_of[tp] = line
+            self._lines[line].session.want(tp, spec)
 
     # --- one request ----------------------------------------------------------------------------------------
 
-    def _request(self, broker: _Broker, room_bytes: int) -> AnyUnsentRequest:
-        session = broker.session.next_request()
-        broker.request.sent()
+    def _request(self, fetching: _Fetching, room_bytes: int) -> AnyUnsentRequest:
+        node_id, channel = fetching.line
+        session = fetching.session.next_request()
+        fetching.request.sent()
         return UnsentRequest(
-            request=self._message(
+            request=fetch_request(
+                self._config,
                 session,
                 session.specs,
                 max_bytes=max(
@@ -195,52 +223,22 @@ class FetchManager:
                 ),
                 max_wait_ms=self._config.fetch_max_wait_ms,
             ),
-            destination=Destination(self._metadata.cluster.nodes[broker.node_id], Channel.FETCH),
-            on_answer=partial(self._on_answer, broker),
-            on_failure=partial(self._on_failure, broker),
+            destination=Destination(self._metadata.cluster.nodes[node_id], channel),
+            on_answer=partial(self._on_answer, fetching),
+            on_failure=partial(self._on_failure, fetching),
             min_version=READ_COMMITTED_MIN_VERSION,
-            max_version=None if broker.session.can_use_ids(session) else LAST_VERSION_WITH_NAMES,
+            max_version=None if fetching.session.can_use_ids(session) else LAST_VERSION_WITH_NAMES,
             timeout_ms=self._config.request_timeout_ms + self._config.fetch_max_wait_ms,
-        )
-
-    def _message(
-        self, session: SessionRequest, specs: dict[TopicPartition, FetchSpec], *, max_bytes: int, max_wait_ms: float
-    ) -> FetchRequest:
-        topics: defaultdict[tuple[str, UUID], list[FetchPartition]] = defaultdict(list)
-        for tp, spec in specs.items():
-            topics[tp.topic, spec.topic_id].append(
-                FetchPartition(  # last_fetched_epoch is for replicas (KIP-595): consumers leave it out, as Java's does
-                    partition=tp.partition,
-                    current_leader_epoch=spec.leader_epoch,
-                    fetch_offset=spec.offset,
-                    partition_max_bytes=self._config.max_partition_fetch_bytes,
-                )
-            )
-        forgotten: defaultdict[tuple[str, UUID], list[int]] = defaultdict(list)
-        for tp, topic_id in session.forgotten.items():
-            forgotten[tp.topic, topic_id].append(tp.partition)
-        return FetchRequest(
-            max_wait_ms=int(max_wait_ms),
-            min_bytes=self._config.fetch_min_bytes,
-            max_bytes=max_bytes,
-            isolation_level=self._config.isolation_level.value,
-            session_id=session.session_id,
-            session_epoch=session.session_epoch,
-            topics=[FetchTopic(topic=name, topic_id=id_, partitions=ps) for (name, id_), ps in topics.items()],
-            forgotten_topics_data=[
-                ForgottenTopic(topic=name, topic_id=id_, partitions=ps) for (name, id_), ps in forgotten.items()
-            ],
-            rack_id=self._config.client_rack,
         )
 
     # --- its answer -----------------------------------------------------------------------------------------
 
-    def _on_failure(self, broker: _Broker, error: KafkaError, now_ms: float) -> None:
-        broker.session.failed()
-        broker.request.failed(now_ms)
+    def _on_failure(self, fetching: _Fetching, error: KafkaError, now_ms: float) -> None:
+        fetching.session.failed()
+        fetching.request.failed(now_ms)
         self._metadata.request_update()
-        for tp in broker.session.wanted:
-            self._unfollow(tp, broker.node_id)
+        for tp in fetching.session.wanted:
+            self._unfollow(tp, fetching.line.node_id)
         if not error.retriable:
             self._deliver(ErrorRaised(error))
 
@@ -261,41 +259,41 @@ class FetchManager:
             partition.preferred_replica = None
             self._subscription.touched.add(tp)
 
-    def _on_answer(self, broker: _Broker, answer: FetchResponse, now_ms: float) -> None:
+    def _on_answer(self, fetching: _Fetching, answer: FetchResponse, now_ms: float) -> None:
         self._may_ask_early = False
         code = ErrorCode.of(answer.error_code)
-        broker.session.answered(code, answer.session_id)
+        fetching.session.answered(code, answer.session_id)
         if code is not ErrorCode.NONE:
-            log.info("fetch session of broker %d: %s; starting a new one", broker.node_id, code.name)
-            broker.request.failed(now_ms)
+            log.info("fetch session of broker %d: %s; starting a new one", fetching.line.node_id, code.name)
+            fetching.request.failed(now_ms)
             self._metadata.request_update()  # a session over topic ids fails when the ids are out of date
             return
-        broker.request.succeeded()
-        partitions = list(_by_partition(answer, broker.session.topic_names))
+        fetching.request.succeeded()
+        partitions = list(_by_partition(answer, fetching.session.topic_names))
         fetches = [
             fetch
             for tp, data in partitions
-            if (fetch := self._on_partition(tp, data, broker.session.sent.get(tp), now_ms)) is not None
+            if (fetch := self._on_partition(tp, data, fetching.session.sent.get(tp), now_ms)) is not None
         ]
         self._may_ask_early = bool(fetches) and not any(data.error_code for _, data in partitions)
         if not self._may_ask_early:
-            self._follow_leaders(broker, answer, now_ms)
+            self._follow_leaders(fetching, answer, now_ms)
         if fetches:
             self._buffer.put(fetches)
             self._on_data()
 
-    def _follow_leaders(self, broker: _Broker, answer: FetchResponse, now_ms: float) -> None:
+    def _follow_leaders(self, fetching: _Fetching, answer: FetchResponse, now_ms: float) -> None:
         """KIP-951: a broker that does not lead a partition any more says who does, and is taken at its word; metadata
         for the rest is on its way. With a newer leader at hand nothing has to wait for the back-off of the error."""
         leaders = {
             tp: data.current_leader
-            for tp, data in _by_partition(answer, broker.session.topic_names)
+            for tp, data in _by_partition(answer, fetching.session.topic_names)
             if data.error_code in _LED_BY_ANOTHER
         }
         if leaders:
             self._metadata.adopt_leaders(leaders, answer.node_endpoints)
         for tp in leaders:
-            partition, spec = self._subscription.partitions.get(tp), broker.session.sent.get(tp)
+            partition, spec = self._subscription.partitions.get(tp), fetching.session.sent.get(tp)
             if partition is None or spec is None or self._metadata.cluster.leader_epoch(tp) <= spec.leader_epoch:
                 continue
             if self._blocked.pop(tp, None) is not None:
@@ -320,7 +318,12 @@ class FetchManager:
         partition.last_stable_offset = data.last_stable_offset
         if data.preferred_read_replica >= 0:
             self._follow(partition, data.preferred_read_replica, now_ms)
-        return self._completed(partition, data, now_ms) if data.records else None
+        fetch = self._completed(partition, data, now_ms) if data.records else None
+        if self._has_many:
+            end_offset = partition.end_offset(read_committed=bool(self._config.isolation_level.value))
+            has_more = fetch is not None or end_offset > partition.fetch_offset
+            self._liveliness.heard(tp, has_more=has_more, now_ms=now_ms)
+        return fetch
 
     def _completed(self, partition: AssignedPartition, data: PartitionData, now_ms: float) -> CompletedFetch | None:
         """Take the records, and move the fetch position behind the last whole batch."""

@@ -1,0 +1,51 @@
+"""The Fetch request that a session's next step is written as. Pure; used by the fetch manager."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from kwire.config import ConsumerConfig
+    from kwire.fetching.session import FetchSpec, SessionRequest
+    from kwire.model import TopicPartition
+
+
+def fetch_request(
+    config: ConsumerConfig,
+    session: SessionRequest,
+    specs: dict[TopicPartition, FetchSpec],
+    *,
+    max_bytes: int,
+    max_wait_ms: float,
+) -> FetchRequest:
+    topics: defaultdict[tuple[str, UUID], list[FetchPartition]] = defaultdict(list)
+    for tp, spec in specs.items():
+        topics[tp.topic, spec.topic_id].append(
+            FetchPartition(  # last_fetched_epoch is for replicas (KIP-595): consumers leave it out, as Java's does
+                partition=tp.partition,
+                current_leader_epoch=spec.leader_epoch,
+                fetch_offset=spec.offset,
+                partition_max_bytes=config.max_partition_fetch_bytes,
+            )
+        )
+    forgotten: defaultdict[tuple[str, UUID], list[int]] = defaultdict(list)
+    for tp, topic_id in session.forgotten.items():
+        forgotten[tp.topic, topic_id].append(tp.partition)
+    return FetchRequest(
+        max_wait_ms=int(max_wait_ms),
+        min_bytes=config.fetch_min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=config.isolation_level.value,
+        session_id=session.session_id,
+        session_epoch=session.session_epoch,
+        topics=[FetchTopic(topic=name, topic_id=id_, partitions=ps) for (name, id_), ps in topics.items()],
+        forgotten_topics_data=[
+            ForgottenTopic(topic=name, topic_id=id_, partitions=ps) for (name, id_), ps in forgotten.items()
+        ],
+        rack_id=config.client_rack,
+    )
