@@ -171,9 +171,7 @@ class TopicAuthorizationError(BrokerError):
 
 
 class GroupAuthorizationError(BrokerError):
-    """No permission on the group."""
-
-    fatal = True
+    """No permission on the group. Once it is granted, `subscribe` begins anew."""
 
 
 class UnknownTopicOrPartitionError(RetriableBrokerError):

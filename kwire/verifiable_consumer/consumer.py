@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
-from kwire.errors import FencedInstanceIdError, KafkaError, WakeupError
+from kwire.errors import FencedInstanceIdError, GroupAuthorizationError, KafkaError, WakeupError
 from kwire.fetching.columns import Records
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.verifiable_consumer.events import EventLog
@@ -85,8 +85,7 @@ class VerifiableConsumer:
         """Returns when there were enough records, after a wakeup, and, having logged it, after an error."""
         try:
             self._events.startup_complete()
-            listener = _Listener(self._events, tells_losses=self._orders is not None)
-            self._consumer.subscribe(self._topics, listener=listener)
+            self._subscribe()
             while self._left != 0:
                 offsets = self._tell_records(self._poll())
                 if not self._auto_commit:
@@ -101,6 +100,10 @@ class VerifiableConsumer:
             self._consumer.close()
             self._events.shutdown_complete()
 
+    def _subscribe(self) -> None:
+        listener = _Listener(self._events, tells_losses=self._orders is not None)
+        self._consumer.subscribe(self._topics, listener=listener)
+
     def _poll(self) -> Records[bytes, bytes]:
         while True:
             try:
@@ -110,6 +113,8 @@ class VerifiableConsumer:
                     raise
                 self._events.poll_failed(error)
                 self._orders.pause()
+                if isinstance(error, GroupAuthorizationError):  # a membership that was refused is over
+                    self._subscribe()
 
     def _tell_records(self, records: Records[bytes, bytes]) -> dict[TopicPartition, OffsetAndMetadata]:
         """What to commit. Only `count` speaks of all that was polled, as Java's does; the rest ends at the limit."""

@@ -15,6 +15,7 @@ from kwire.errors import (
     CommitFailedError,
     CorruptRecordError,
     FencedInstanceIdError,
+    GroupAuthorizationError,
     InternalError,
     KafkaError,
     NoOffsetForPartitionError,
@@ -299,6 +300,13 @@ def test_with_orders_an_error_is_told_and_polling_goes_on() -> None:
     ]
     assert events[1]["error"] == "CorruptRecordError"
     assert orders.asked == ["pause", "work 2"]
+
+
+def test_with_orders_a_refused_membership_is_begun_anew() -> None:
+    consumer, orders = FakeConsumer([GroupAuthorizationError("g"), polled((T0, batch(5)))]), OrdersOfATest()
+    assert "records_consumed" in names(run(consumer, orders=orders))
+    assert consumer.calls == ["subscribe t", "subscribe t", "close"]
+    assert orders.asked == ["pause", "work 1"]
 
 
 @pytest.mark.parametrize("error", [FencedInstanceIdError("fenced"), InternalError("a bug"), ZeroDivisionError("a bug")])

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kwire.testing.faults.kinds import brokers, members, network, topics
+from kwire.testing.faults.kinds import brokers, members, network, permissions, topics
 from kwire.testing.faults.kinds.kind import FaultKind
 from kwire.testing.faults.targets import WORDS
 
 KINDS: Mapping[str, FaultKind] = {
-    kind.name: kind for kind in (*brokers.KINDS, *network.KINDS, *members.KINDS, *topics.KINDS)
+    kind.name: kind for kind in (*brokers.KINDS, *network.KINDS, *members.KINDS, *topics.KINDS, *permissions.KINDS)
 }
 
 

@@ -29,8 +29,9 @@ from kwire.testing.faults.targets import (
     Topic,
 )
 
-# What depends on the machine is struck only where somebody asks for it.
-DRAWN = tuple(name for name, kind in KINDS.items() if Need.LIBFAKETIME not in kind.needs)
+# What depends on the machine, or wants brokers of its own, is struck only where somebody asks for it.
+ASKED_FOR = frozenset({Need.LIBFAKETIME, Need.OLDER_STORAGE, Need.PERMISSIONS})
+DRAWN = tuple(name for name, kind in KINDS.items() if not ASKED_FOR.intersection(kind.needs))
 DEFAULT_SECONDS = 120
 # The group is given time to begin, and to be seen well before the end.
 FIRST_MS = 10_000

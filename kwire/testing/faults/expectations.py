@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kwire.model import TopicPartition
+from kwire.testing.faults.kinds import permissions
 from kwire.testing.faults.report.duplicates import duplicates
 from kwire.testing.faults.scenario_rows import Expectation
 from kwire.testing.invariants.ledger import (
     Assigned,
     Closed,
     FaultBegan,
+    FaultEnded,
     Killed,
     Ledger,
     Lost,
     Quiet,
+    Raised,
     Revoked,
     Started,
 )
 from kwire.testing.invariants.violation import Violation
+
+FORBIDDING = frozenset(kind.name for kind in permissions.KINDS)
+# In the name that each client has for it.
+AUTHORIZATION = "authorization"
 
 
 def unmet(ledger: Ledger, expects: Sequence[Expectation]) -> Iterator[Violation]:
@@ -27,6 +34,8 @@ def unmet(ledger: Ledger, expects: Sequence[Expectation]) -> Iterator[Violation]
         yield from _rebalances(ledger)
     if Expectation.NO_DUPLICATES in expects:
         yield from _duplicates(ledger)
+    if Expectation.REFUSAL_TOLD in expects:
+        yield from _untold(ledger)
 
 
 def _rebalances(ledger: Ledger) -> Iterator[Violation]:
@@ -61,6 +70,27 @@ def _is_early(event: Closed | Killed, ledger: Ledger) -> bool:
     """Whether a member went before all was quiet; in the end they all do."""
     quiet = next(ledger.of(Quiet), None)
     return quiet is None or event.at_ms < quiet.at_ms
+
+
+def _untold(ledger: Ledger) -> Iterator[Violation]:
+    """Members that live through a time in which something is forbidden, and hear nothing of it."""
+    running, asked, told = set[str](), set[str](), set[str]()
+    for event in ledger.events:
+        match event:
+            case Started():
+                running.add(event.member)
+            case Closed() | Killed():
+                running.discard(event.member)
+            case FaultBegan() if event.fault in FORBIDDING:
+                asked, told = set(running), set()
+            case Raised() if AUTHORIZATION in f"{event.error} {event.message}".lower():
+                told.add(event.member)
+            case FaultEnded() if event.fault in FORBIDDING:
+                for member in sorted((asked & running) - told):
+                    what = f"{member} never heard of {event.fault}"
+                    yield Violation(rule="untold", at_ms=event.at_ms, what=what)
+            case _:
+                pass
 
 
 def _duplicates(ledger: Ledger) -> Iterator[Violation]:

@@ -44,7 +44,7 @@ from kwire.testing.faults.schedule import Schedule
 from kwire.testing.faults.schedule_text import render
 from kwire.testing.faults.tally import Tally
 from kwire.testing.faults.timetable import Timetable
-from kwire.testing.faults.topic_settings import REPLICAS, TOPIC_SETTINGS, broker_settings
+from kwire.testing.faults.topic_settings import REPLICAS, TOPIC_SETTINGS, broker_settings, storage_of
 from kwire.testing.faults.traffic import Traffic
 from kwire.testing.invariants import check
 from kwire.testing.invariants.ledger import Ended, Event, FaultBegan, FaultEnded, Quiet
@@ -94,8 +94,7 @@ def run(order: Order, watch: Watch = lambda _progress: None) -> Outcome:
 
 def _refuse_what_cannot_be(schedule: Schedule) -> None:
     """On this machine. Raises: FaultsError."""
-    needs = {need for step in schedule.steps for need in step.kind.needs}
-    if Need.LIBFAKETIME in needs and find_faketime() is None:
+    if Need.LIBFAKETIME in schedule.needs and find_faketime() is None:
         raise FaultsError(f"this schedule needs {Need.LIBFAKETIME.value}; {HOW_TO_INSTALL}")
 
 
@@ -105,7 +104,12 @@ def _arena(schedule: Schedule, logs: Path, watch: Watch) -> Iterator[Arena]:
     watch(Progress(phase="starting Kafka"))
     with (
         ProxiedBrokers(schedule.brokers, cache=cache_dir()) as proxies,
-        KafkaCluster(schedule.brokers, advertised=proxies.addresses, settings=broker_settings(schedule)) as cluster,
+        KafkaCluster(
+            schedule.brokers,
+            advertised=proxies.addresses,
+            settings=broker_settings(schedule),
+            storage_of=storage_of(schedule),
+        ) as cluster,
     ):
         proxies.lead_to(cluster.client_addresses)
         admin = Admin(cluster.direct_servers, cluster.addresses, GROUP_ID)

@@ -22,6 +22,7 @@ class Expectation(Enum):
 
     NO_REBALANCE = "nobody who stays loses partitions, other than to who has joined"
     NO_DUPLICATES = "nothing is delivered twice"
+    REFUSAL_TOLD = "who may not is told so, by its polls"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,12 +373,36 @@ ROWS: tuple[Row, ...] = (
         """,
     ),
     Row(
+        number=41,
+        title="the permission to read is taken away: of the topic, then of the group",
+        text="""
+        at 10s  topic-forbidden topic orders for 10s
+        at 35s  group-forbidden group for 15s
+        end 65s
+        """,
+        # Longer than a session: no member of before is in the way of those that come again.
+        bounds={"group-forbidden": within(2_000, "rebalance_slack_ms")},
+        expects=(Expectation.REFUSAL_TOLD,),
+    ),
+    Row(
         number=42,
         title="fetches are throttled, then all requests",
         text="""
         at 10s  quota all 16KiB for 20s
         at 45s  quota all 64MiB requests 1% for 20s
         end 85s
+        """,
+        expects=STAYS,
+    ),
+    Row(
+        number=43,
+        title="errors that nobody knows; brokers are rolled back to an older release, and forth",
+        text="""
+        at 10s  unknown-error all fetches every 2 for 8s
+        at 25s  unknown-error all commits every 2 for 8s
+        at 40s  unknown-error all metadata every 1 for 8s
+        at 55s  rolling-downgrade all for 90s
+        end 155s
         """,
         expects=STAYS,
     ),
@@ -438,8 +463,6 @@ LEFT_OUT: Mapping[int, str] = {
     35: "kwire has no handlers and no pool of theirs; the loop is the application's",
     36: "callbacks that raise or block are code of the application, which a verifiable consumer has none of",
     37: "needs an interleaving of its own for each case: the simulation has it",
-    41: "kwire has no TLS, SASL or permissions, and the cluster asks for none",
-    43: "needs brokers of two releases in one cluster; a cluster here has one: the simulation has it",
     44: _IN_THE_SIMULATION,
     47: "needs the consumer's own machine to run out of sockets: the simulation has it",
     49: "kwire does not catch up in parallel",

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from kwire.errors import ConfigError
 from kwire.testing.faults.bounds import RunSettings
 from kwire.testing.faults.catalogue import KINDS
-from kwire.testing.faults.kinds.kind import FaultKind, Since, Value
+from kwire.testing.faults.kinds.kind import FaultKind, Need, Since, Value
 from kwire.testing.faults.targets import WORDS, Target
 
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
@@ -169,6 +169,11 @@ class Schedule:
     def member_count(self) -> int:
         """How many there are when it begins."""
         return sum(members.count for members in self.members)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What its faults need."""
+        return frozenset(need for step in self.steps for need in step.kind.needs)
 
     def members_of(self, number: int) -> Members:
         """What the member of that number is like. Those that join are like the first."""

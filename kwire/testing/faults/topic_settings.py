@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kwire.testing.faults.kinds.kind import Need
 from kwire.testing.faults.schedule import Schedule
 
 REPLICAS = 3
+# What brokers become where they become older: it has the consumer protocol and every version that `admin/` asks in, but
+# no topic ids in commits (KIP-848).
+OLDER_KAFKA = "4.0.1"
 # Records as large as the catalogue allows, and what goes with them in a batch.
 LARGEST_BYTES = 72 * 1024 * 1024
 
@@ -16,6 +20,27 @@ TOPIC_SETTINGS: Mapping[str, str] = {
     "max.message.bytes": str(LARGEST_BYTES),
     "min.insync.replicas": "1",
 }
+
+
+# Everything goes, for everybody, as long as nobody has said anything about it. Controllers have to talk before any of
+# them can know who may: so they have a name, which may do everything, and clients and brokers have none.
+PERMISSION_SETTINGS: Mapping[str, str] = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:controller",
+    "listener.security.protocol.map": "BROKER:PLAINTEXT,CLIENT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.controller.plain.sasl.jaas.config": (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="controller" password="controller" user_controller="controller";'
+    ),
+}
+
+
+def storage_of(schedule: Schedule) -> str | None:
+    """The release that the brokers' storage is of, if that is another one than they are."""
+    return OLDER_KAFKA if Need.OLDER_STORAGE in schedule.needs else None
 
 
 def broker_settings(schedule: Schedule) -> Mapping[str, str]:
@@ -36,4 +61,5 @@ def broker_settings(schedule: Schedule) -> Mapping[str, str]:
         "log.retention.check.interval.ms": "500",
         "log.cleaner.backoff.ms": "500",
         "log.segment.delete.delay.ms": "1000",
+        **(PERMISSION_SETTINGS if Need.PERMISSIONS in schedule.needs else {}),
     }

@@ -60,6 +60,8 @@ class KafkaCluster:
         class_path: directories of classes that the settings name, such as plug-ins.
         advertised: host and port of a proxy for each broker, which clients are told instead of the broker's own. By
             default there are none.
+        storage_of: the release that lays out the storage, which brokers of that one and of later ones can read: an
+            older one where brokers are to become that (`change_release`). By default `version`.
 
     Raises:
         ClusterError: fewer brokers than one, or not as many proxies as brokers.
@@ -75,6 +77,7 @@ class KafkaCluster:
         jvm_options: Sequence[str] = JVM_OPTIONS,
         class_path: Sequence[Path] = (),
         advertised: Sequence[tuple[str, int]] = (),
+        storage_of: str | None = None,
     ) -> None:
         if brokers < 1:
             raise ClusterError(f"a cluster needs at least one broker, not {brokers}")
@@ -87,6 +90,7 @@ class KafkaCluster:
         self._jvm_options = tuple(jvm_options)
         self._class_path = tuple(class_path)
         self._advertised = tuple(advertised)
+        self._storage_of = storage_of
         self._nodes: list[Node] = []
 
     def __enter__(self) -> KafkaCluster:
@@ -159,9 +163,9 @@ class KafkaCluster:
             )
             for i, at in enumerate(addresses)
         ]
-        cluster_id = new_id()
+        cluster_id, storage = new_id(), ensure_kafka(self._storage_of) if self._storage_of else kafka
         for i, node in enumerate(self._nodes):
-            node.format(i, cluster_id, node_settings(i, addresses, self._settings))
+            node.format(i, cluster_id, node_settings(i, addresses, self._settings), storage.bootstrap_checkpoint)
             node.start()
         self.wait_ready()
 
@@ -234,6 +238,16 @@ class KafkaCluster:
         self.stop_broker(broker)
         self._nodes[broker].move(port)
         self.start_broker(broker)
+
+    def change_release(self, broker: int, version: str | None = None) -> None:
+        """Makes a broker that does not run one of another release, from its next start on; None for the cluster's.
+
+        Raises:
+            ClusterError: it runs, or that release cannot be had.
+        """
+        if self.is_running(broker):
+            raise ClusterError(f"broker {broker} runs: its release changes while it does not")
+        self._nodes[broker].become(ensure_kafka(version or self._version))
 
     def pause_broker(self, broker: int) -> None:
         """Freezes a broker: its connections stay open, and nothing answers."""

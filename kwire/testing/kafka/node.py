@@ -134,16 +134,16 @@ class Node:
         self.is_paused = False
         self._kafka = kafka
         self._jvm_options = jvm_options
-        self._class_path = ":".join([*map(str, class_path), f"{kafka.libs}/*"])
+        self._class_path = tuple(class_path)
         self._is_temporary = is_temporary
         self._guard: subprocess.Popen[bytes] | None = None
 
-    def format(self, node_id: int, cluster_id: str, settings: Mapping[str, str]) -> None:
-        """Lays out an empty node, as Kafka's format tool would."""
+    def format(self, node_id: int, cluster_id: str, settings: Mapping[str, str], checkpoint: bytes) -> None:
+        """Lays out an empty node, as the format tool that has written this checkpoint would."""
         shutil.rmtree(self.directory, ignore_errors=True)
         data = self.directory / "data"
         data.mkdir(parents=True)
-        (data / "bootstrap.checkpoint").write_bytes(self._kafka.bootstrap_checkpoint)
+        (data / "bootstrap.checkpoint").write_bytes(checkpoint)
         meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": new_id()}
         (data / "meta.properties").write_text(render_properties(meta))
         (self.directory / "server.properties").write_text(render_properties(settings))
@@ -155,10 +155,15 @@ class Node:
         properties.write_text(properties.read_text().replace(f"BROKER://{self.address}", f"BROKER://{moved}"))
         self.address = moved
 
+    def become(self, kafka: Kafka) -> None:
+        """Has a node that does not run be of this release from its next start on."""
+        self._kafka = kafka
+
     def start(self) -> None:
         """Starts the process; does not wait until it serves."""
         self.is_paused = False
-        java = [str(self._kafka.java), *self._jvm_options, *LOG_OPTIONS, "-cp", self._class_path]
+        class_path = ":".join([*map(str, self._class_path), f"{self._kafka.libs}/*"])
+        java = [str(self._kafka.java), *self._jvm_options, *LOG_OPTIONS, "-cp", class_path]
         remove = self.directory if self._is_temporary else None
         broker = [*java, "kafka.Kafka", "server.properties"]
         with self.log.open("ab") as log:

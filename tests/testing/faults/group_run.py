@@ -49,6 +49,10 @@ class Run:
     def polled_by(self, name: str) -> int:
         return sum(len(event.offsets) for event in self.recorder.ledger.of(Polled) if event.member == name)
 
+    def read_by(self, name: str) -> set[TopicPartition]:
+        """The partitions that it has got records of."""
+        return {event.partition for event in self.recorder.ledger.of(Polled) if event.member == name}
+
     def kill(self, name: str) -> None:
         """And say that something is wrong from now on."""
         self.recorder.note(lambda at_ms: FaultBegan(at_ms=at_ms, fault="consumer-kill", detail=name))

@@ -43,8 +43,9 @@ def test_each_seed_in_turn_is_about_another_kind() -> None:
         assert DRAWN[seed] in {step.fault for step in draw(seed, seconds=60).steps}
 
 
-def test_all_that_needs_no_special_machine_is_drawn() -> None:
-    assert set(KINDS) - set(DRAWN) == {"clock-jump"}
+def test_all_that_needs_no_special_machine_and_no_special_brokers_is_drawn() -> None:
+    special = {"clock-jump", "rolling-downgrade", "topic-forbidden", "group-forbidden"}
+    assert set(KINDS) - set(DRAWN) == special
 
 
 def test_only_the_kinds_that_are_asked_for_strike() -> None:

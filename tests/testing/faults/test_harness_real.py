@@ -32,6 +32,7 @@ set request_timeout_ms 4s
 # bytes that are tampered with
 at 6s    bit-flip broker 0 payload every 2 for 4s
 at 6s    oversized-frame broker 1 every 2 for 4s
+at 6s    unknown-error broker 2 commits every 2 for 4s
 # the network
 at 6s    latency broker 2 20ms jitter 10ms for 10s
 at 11s   reset all for 1s
@@ -40,6 +41,7 @@ at 13s   half-open broker 0 for 6s
 at 6s    partition-growth topic orders 2
 at 7s    large-record partition events-0 2MiB
 at 14s   delete-records topic events 50%
+at 28s   topic-forbidden topic events for 3s  # nothing else is at work, so somebody reads it
 # the cluster, and a broker's process
 at 10s   coordinator-move group
 at 13s   leader-move topic orders
@@ -66,7 +68,8 @@ def test_kwire_goes_through_faults_of_every_family() -> None:
     }
     # Those of one moment strike in any order.
     assert sorted(each.fault for each in ledger.of(FaultBegan)) == sorted(step.fault for step in schedule.steps)
-    assert {"CorruptRecordError", "ProtocolError"} <= {each.error for each in ledger.of(Raised)}  # as they came to poll
+    told = {"CorruptRecordError", "ProtocolError", "TopicAuthorizationError"}  # as they came to poll
+    assert told <= {each.error for each in ledger.of(Raised)}
     assert [len(list(ledger.of(kind))) for kind in (Killed, Frozen, Closed)] == [1, 1, 3]
     phases = list(dict.fromkeys(progress.phase for progress in watched))
     assert (phases[0], phases[-1]) == ("starting Kafka", "closing")

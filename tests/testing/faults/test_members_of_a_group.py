@@ -24,9 +24,7 @@ else:
 
 pytestmark = pytest.mark.slow
 
-# librdkafka's members are killed on a real Kafka, in test_members_real.py: on the cluster in this process one of six
-# survivors reads a partition from the start again, and which side of the two is wrong is not known yet.
-PROTOCOLS = ["classic", "consumer"]
+OWN_RUNNERS = [("kwire", "classic"), ("kwire", "consumer"), ("confluent", "classic"), ("confluent", "consumer")]
 
 
 @pytest.fixture
@@ -49,16 +47,20 @@ def run(cluster: Cluster, tmp_path: Path) -> Iterator[Run]:
         yield run
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_group_loses_a_member_and_nothing_else(run: Run, protocol: str) -> None:
+@pytest.mark.parametrize(("client", "protocol"), OWN_RUNNERS)
+def test_a_group_loses_a_member_and_nothing_else(run: Run, client: str, protocol: str) -> None:
     run.traffic.start()
-    first, second = (run.members.start(plan("kwire", protocol, number)) for number in range(2))
+    first = run.members.start(plan(client, protocol))
+    # Who gives up a partition while librdkafka asks where it begins: it asks again half a second later, though somebody
+    # else has the partition by then, and reads it; when it gets it back it returns the first records. On Kafka as well.
+    until(lambda: run.read_by(first) == set(ALL))
+    second = run.members.start(plan(client, protocol, 1))
     assert run.members.wait_settled(ALL, DEADLINE_S)
     until(lambda: min(run.polled_by(first), run.polled_by(second)) > 50)
     run.kill(second)
     assert run.members.wait_settled(ALL, DEADLINE_S)
     assert run.members.owned(first) == frozenset(ALL)
-    run.members.start(plan("kwire", protocol, 1))
+    run.members.start(plan(client, protocol, 1))
     assert run.members.wait_settled(ALL, DEADLINE_S)
     assert run.end() == []
     assert [event.member for event in run.recorder.ledger.of(Killed)] == [second]

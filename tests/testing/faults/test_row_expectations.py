@@ -10,10 +10,12 @@ from kwire.testing.invariants.ledger import (
     Closed,
     Event,
     FaultBegan,
+    FaultEnded,
     Killed,
     Ledger,
     Polled,
     Quiet,
+    Raised,
     Revoked,
     Started,
 )
@@ -71,3 +73,39 @@ def test_nothing_comes_twice_where_nothing_may() -> None:
     (violation,) = unmet(Ledger([*BEFORE, polled, again]), exact)
     assert (violation.rule, violation.what) == ("came-again", "1 records came again: 1 unexplained")
     assert list(unmet(Ledger([*BEFORE, polled, again]), ())) == []
+
+
+FORBIDDEN: list[Event] = [
+    Started(at_ms=0, member="member0.1", session_timeout_ms=10_000),
+    Started(at_ms=0, member="member1.1", session_timeout_ms=10_000),
+    FaultBegan(at_ms=10, fault="topic-forbidden", detail=""),
+    Raised(at_ms=11, member="member0.1", call="poll", error="TopicAuthorizationError", message="not you"),
+]
+ALLOWED = FaultEnded(at_ms=20, fault="topic-forbidden")
+
+
+def untold(*events: Event) -> list[str]:
+    return [violation.what for violation in unmet(Ledger([*FORBIDDEN, *events]), (Expectation.REFUSAL_TOLD,))]
+
+
+def test_everybody_hears_what_is_forbidden_in_the_words_of_its_client() -> None:
+    other = Raised(at_ms=12, member="member1.1", call="poll", error="TOPIC_AUTHORIZATION_FAILED", message="")
+    assert not untold(other, ALLOWED)
+    assert untold(ALLOWED, other) == ["member1.1 never heard of topic-forbidden"]
+    wrong = Raised(at_ms=12, member="member1.1", call="poll", error="CorruptRecordError", message="")
+    assert untold(wrong, ALLOWED) == ["member1.1 never heard of topic-forbidden"]
+
+
+def test_who_comes_later_or_goes_before_need_not_hear_it() -> None:
+    came = Started(at_ms=12, member="member2.1", session_timeout_ms=10_000)
+    assert not untold(came, Killed(at_ms=15, member="member1.1"), ALLOWED)
+
+
+def test_what_was_heard_of_one_fault_is_not_heard_of_the_next() -> None:
+    again: list[Event] = [
+        Killed(at_ms=15, member="member1.1"),
+        ALLOWED,
+        FaultBegan(at_ms=30, fault="group-forbidden", detail=""),
+        FaultEnded(at_ms=40, fault="group-forbidden"),
+    ]
+    assert untold(*again) == ["member0.1 never heard of group-forbidden"]

@@ -17,6 +17,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from prove_proxy import HeartbeatProxy
 
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.protocol.messages.offset_commit import OffsetCommitRequest
+from kwire.testing.faults.admin.wire import ask
+from kwire.testing.faults.topic_settings import OLDER_KAFKA
 from kwire.testing.kafka import ClusterError, KafkaCluster, cluster
 from kwire.testing.kafka.addresses import HOST, Address, choose_addresses, free_ports
 from kwire.testing.kafka.node import running_processes
@@ -68,6 +72,29 @@ def test_a_broker_dies_comes_back_and_pauses() -> None:
         assert kafka.bootstrap_servers == servers
         with pytest.raises(ClusterError, match="broker 2 is running already"):
             kafka.start_broker(2)
+
+
+def newest_commit(address: tuple[str, int]) -> int:
+    """The version of OffsetCommit that a broker offers: 10 from Kafka 4.1 on (KIP-848's topic ids)."""
+    answer = ask(address, ApiVersionsRequest(client_software_name="kwire", client_software_version="1"))
+    return next(api.max_version for api in answer.api_keys if api.api_key == OffsetCommitRequest.api_key)
+
+
+@pytest.mark.slow
+def test_a_broker_becomes_one_of_an_older_release_and_back_with_its_data() -> None:
+    with KafkaCluster(storage_of=OLDER_KAFKA) as kafka:
+        with pytest.raises(ClusterError, match="broker 0 runs: its release changes while it does not"):
+            kafka.change_release(0, OLDER_KAFKA)
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
+        admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(30)
+        offered = [newest_commit(kafka.addresses[0])]
+        for release in (OLDER_KAFKA, None):
+            kafka.stop_broker(0)
+            kafka.change_release(0, release)
+            kafka.start_broker(0)
+            offered.append(newest_commit(kafka.addresses[0]))
+        assert offered == [10, 9, 10]
+        assert "kept" in admin.list_topics(timeout=30).topics
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -1,4 +1,4 @@
-"""The cluster as an administrator has it: topics, leaders, logs, the group, quotas. Needs confluent-kafka.
+"""The cluster as an administrator has it: topics, leaders, logs, the group, quotas, permissions. Needs confluent-kafka.
 
 All of it goes to the brokers directly, around the proxies, and is asked for again until a time is over: brokers are
 down and leaders move while faults are at work. Called by the strikes, from any thread, and by the harness.
@@ -14,6 +14,7 @@ from kwire.testing.faults.admin.group import GroupAdmin
 from kwire.testing.faults.admin.leaders import Leaders
 from kwire.testing.faults.admin.logs import Logs
 from kwire.testing.faults.admin.patience import CLIENT_ID
+from kwire.testing.faults.admin.permissions import Permissions
 from kwire.testing.faults.admin.quotas import Quotas
 from kwire.testing.faults.admin.topics import Topics
 from kwire.testing.faults.admin.wire import Brokers
@@ -34,3 +35,4 @@ class Admin:
         self.logs = Logs(client)
         self.group = GroupAdmin(client, self.topics, brokers, group_id)
         self.quotas = Quotas(brokers)
+        self.permissions = Permissions(client)

@@ -81,6 +81,18 @@ KINDS = (
         simulated_as="rolling-bounce",
     ),
     FaultKind(
+        name="rolling-downgrade",
+        description="Each broker in turn is restarted as an older release of Kafka, then each as its own again.",
+        targets=(AllBrokers,),
+        lasting=Lasting(default_ms=60_000, least_ms=30_000),
+        heals="the last broker is up again, and all are of one release",
+        claims=(Claim.BROKER_DOWN,),
+        needs=(Need.THREE_BROKERS, Need.OLDER_STORAGE),
+        settles_ms=CATCHING_UP_MS,
+        rows=(43,),
+        bound=within(2_000),
+    ),
+    FaultKind(
         name="leader-move",
         description="The leader of a partition, or of each of a topic, moves to another replica that is in sync.",
         targets=(PartitionOf, Topic),

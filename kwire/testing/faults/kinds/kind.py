@@ -110,6 +110,8 @@ class Need(Enum):
     STATIC_MEMBERS = "members with instance ids: write 'static' in their line"
     OWN_RUNNER = "a client of the harness's own runner, kwire or confluent: others take no orders"
     ONE_TOPIC_LEFT = "a second topic, so that somebody has something to read meanwhile"
+    OLDER_STORAGE = "storage that an older release of Kafka can read: the brokers of such a run begin with that"
+    PERMISSIONS = "brokers that ask who may do what: those of such a run do, and allow everything that nobody denies"
     LIBFAKETIME = "libfaketime on this machine, loaded into the members (LD_PRELOAD), of their wall clocks alone"
 
 

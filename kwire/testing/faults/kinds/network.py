@@ -27,7 +27,7 @@ EVERY = Amount(
     default=5,
     least=1,
     most=1_000_000,
-    doc="one in so many answers to fetches is struck",
+    doc="one in so many of these answers is struck",
 )
 # A dial, and a look at what has changed meanwhile.
 AGAIN_MS = 2_000
@@ -246,6 +246,25 @@ _TAMPERED = (
         claims=(Claim.ANSWERS,),
         rows=(16,),
         bound=within(AGAIN_MS, "reconnect_backoff_max_ms"),
+    ),
+    FaultKind(
+        name="unknown-error",
+        description="An answer says that it went wrong, with a code that nobody knows.",
+        targets=ANY_BROKERS,
+        parameters=(
+            Choice(
+                name="api",
+                default="fetches",
+                words=("fetches", "commits", "metadata"),
+                doc="what is answered so; commits are taken all the same",
+            ),
+            EVERY,
+        ),
+        lasting=Lasting(),
+        heals="answers say what happened",
+        claims=(Claim.ANSWERS,),
+        rows=(43,),
+        bound=within(AGAIN_MS, "retry_backoff_max_ms"),
     ),
 )
 

@@ -1,6 +1,6 @@
 """Follows the frames of one connection, to know which API an answer belongs to. Bytes in, bytes out; no sockets.
 
-Only the fronts are looked at: of a request its length, API key and correlation id, of an answer its length and
+Only the fronts are looked at: of a request its length, API, version and correlation id, of an answer its length and
 correlation id. While nothing is to be struck, bytes pass as they came. An answer that may be struck is held back until
 it is whole. What is not Kafka's passes all the same: it only is never struck. Used by `link`.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kwire.testing.faults.proxies.strikes import LENGTH_BYTES, Struck
+from kwire.testing.faults.proxies.strikes import LENGTH_BYTES, Asked, Struck
 
 if TYPE_CHECKING:
     from kwire.testing.faults.proxies.orders import Orders
@@ -65,7 +65,7 @@ class Requests:
 
     def __init__(self) -> None:
         self._frames = _Frames(REQUEST_FRONT_BYTES)
-        self._asked: dict[int, int] = {}
+        self._asked: dict[int, Asked] = {}
 
     def follow(self, data: memoryview) -> None:
         """Note the requests in bytes that pass."""
@@ -73,16 +73,17 @@ class Requests:
             step, front = self._frames.advance(data)
             data = data[step:]
             if front is not None and len(front) == REQUEST_FRONT_BYTES:
-                self._asked[int.from_bytes(front[8:12], signed=True)] = int.from_bytes(front[4:6], signed=True)
+                asked = Asked(int.from_bytes(front[4:6], signed=True), int.from_bytes(front[6:8], signed=True))
+                self._asked[int.from_bytes(front[8:12], signed=True)] = asked
 
-    def answered(self, correlation_id: int) -> int | None:
-        """The API of the request that this answers. Earlier ones, such as Produce with acks=0, get no answer."""
+    def answered(self, correlation_id: int) -> Asked | None:
+        """The request that this answers. Earlier ones, such as Produce with acks=0, get no answer."""
         if correlation_id not in self._asked:
             return None
         for earlier in tuple(self._asked):
-            api_key = self._asked.pop(earlier)
+            asked = self._asked.pop(earlier)
             if earlier == correlation_id:
-                return api_key
+                return asked
         return None
 
 
@@ -94,7 +95,7 @@ class Answers:
         self._orders = orders
         self._frames = _Frames(ANSWER_FRONT_BYTES)
         self._held = bytearray()
-        self._api_key: int | None = None
+        self._asked: Asked | None = None
         self._awaited_bytes = 0  # the size of the answer that is held; 0: it passes
         self._front_has_passed = False  # in part: too late to strike what it begins
 
@@ -131,8 +132,8 @@ class Answers:
         self._front_has_passed = self._frames.is_inside_front
 
     def _begin(self, front: bytes) -> None:
-        self._api_key = self._requests.answered(correlation_id(front))
-        is_wanted = not self._front_has_passed and self._orders.expects(self._api_key)
+        self._asked = self._requests.answered(correlation_id(front))
+        is_wanted = not self._front_has_passed and self._orders.expects(self._asked)
         self._awaited_bytes = LENGTH_BYTES + frame_length(front) if is_wanted and len(front) > LENGTH_BYTES else 0
         self._front_has_passed = False
 
@@ -144,7 +145,7 @@ class Answers:
 
     def _strike(self) -> Struck:
         self._awaited_bytes = 0
-        return self._orders.strike(self._api_key, self.rest())
+        return self._orders.strike(self._asked, self.rest())
 
 
 def correlation_id(front: bytes) -> int:

@@ -12,7 +12,7 @@ from typing import assert_never
 import trio
 
 from kwire.testing.faults.proxies.stream import Stream
-from kwire.testing.faults.proxies.strikes import Struck, strike
+from kwire.testing.faults.proxies.strikes import Asked, Struck, strike
 from kwire.testing.faults.proxies.tamperings import (
     AnnounceLength,
     BlackHole,
@@ -26,6 +26,7 @@ from kwire.testing.faults.proxies.tamperings import (
     Refuse,
     Strike,
     Tampering,
+    UnknownCode,
 )
 
 NO_STREAM: frozenset[Stream] = frozenset()
@@ -43,6 +44,7 @@ class Counts:
     swallowed_bytes: int = 0
     flipped_bits: int = 0
     false_lengths: int = 0
+    unknown_codes: int = 0
     cut_answers: int = 0
     ended_by_chaos: int = 0
 
@@ -139,17 +141,17 @@ class Orders:
         """Whether answers have to be looked at."""
         return bool(self._waiting)
 
-    def expects(self, api_key: int | None) -> bool:
-        """Whether a strike waits for an answer of this API; None: of one that is not known."""
-        return any(each.strike.api_key in {None, api_key} for each in self._waiting)
+    def expects(self, asked: Asked | None) -> bool:
+        """Whether a strike waits for the answer to this; None: to what is not known."""
+        return any(_is_about(each.strike, asked) for each in self._waiting)
 
-    def strike(self, api_key: int | None, frame: bytes) -> Struck:
+    def strike(self, asked: Asked | None, frame: bytes) -> Struck:
         """Count one answer, and carry out what is due."""
         struck = Struck(frame)
         for each in tuple(self._waiting):
-            if each.strike.api_key not in {None, api_key}:
+            if not _is_about(each.strike, asked):
                 continue
-            outcome = strike(each.strike, struck.data)
+            outcome = strike(each.strike, struck.data, asked)
             if outcome is None:
                 continue
             each.answers -= 1
@@ -167,5 +169,11 @@ class Orders:
                 self.counts.false_lengths += 1
             case CutAnswer():
                 self.counts.cut_answers += 1
+            case UnknownCode():
+                self.counts.unknown_codes += 1
             case _:
                 assert_never(done)
+
+
+def _is_about(strike: Strike, asked: Asked | None) -> bool:
+    return strike.api_key is None or (asked is not None and strike.api_key == asked.api_key)

@@ -1,18 +1,25 @@
-"""One answer, struck: bits flipped, another length announced, cut short. Pure: bytes in, bytes out.
+"""One answer, struck: bits flipped, another length announced, cut short, made an error. Pure: bytes in, bytes out.
 
-A record batch is found by its checksum and not by decoding the answer, so this works for every version of every API.
-Called by `orders`, with whole frames.
+A record batch is found by its checksum and not by decoding the answer, so this works for every version of every API;
+errors are in places of their own in each of them, so an answer that cannot be decoded is made none. Called by
+`orders`, with whole frames.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 import google_crc32c
 
-from kwire.testing.faults.proxies.tamperings import AnnounceLength, CutAnswer, FlipBit, Place, Strike
+from kwire.errors import KafkaError
+from kwire.protocol.compiler import decode_message, decode_prefix, encode_message
+from kwire.protocol.messages.headers import ResponseHeader
+from kwire.protocol.registry import request_class
+from kwire.protocol.schema import Structure
+from kwire.testing.faults.proxies.tamperings import AnnounceLength, CutAnswer, FlipBit, Place, Strike, UnknownCode
 
 LENGTH_BYTES = 4
 ANSWER_HEADER = range(4, 8)  # the correlation id, behind the frame's length
@@ -24,6 +31,14 @@ CRC_AT = 17
 CRC_COVERS_FROM = 21
 RECORDS_AT = 61
 MAGIC = b"\x02"
+UNKNOWN_CODE = 4242  # what no Kafka says
+
+
+class Asked(NamedTuple):
+    """The request that an answer is for."""
+
+    api_key: int
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +49,7 @@ class Struck:
     is_last: bool = False
 
 
-def strike(tampering: Strike, frame: bytes) -> Struck | None:
+def strike(tampering: Strike, frame: bytes, asked: Asked | None = None) -> Struck | None:
     """Carry it out on a whole frame; None if the frame lacks what is to be struck."""
     match tampering:
         case FlipBit():
@@ -44,6 +59,8 @@ def strike(tampering: Strike, frame: bytes) -> Struck | None:
             return Struck(tampering.length_bytes.to_bytes(LENGTH_BYTES, signed=True) + frame[LENGTH_BYTES:])
         case CutAnswer():
             return Struck(frame[: tampering.after_bytes], is_last=True)
+        case UnknownCode():
+            return None if asked is None else make_error(asked, frame)
         case _:
             assert_never(tampering)
 
@@ -72,6 +89,35 @@ def flip_bit(frame: bytes, places: range, seed: int) -> bytes:
     flipped = bytearray(frame)
     flipped[chance.choice(places)] ^= 1 << chance.randrange(8)
     return bytes(flipped)
+
+
+def make_error(asked: Asked, frame: bytes) -> Struck | None:
+    """The answer with another code wherever it has one; None if it has none, or its version is unknown here."""
+    try:
+        response = request_class(asked.api_key).response_type
+        header_version = response.header_version(asked.version)
+        header, header_bytes = decode_prefix(ResponseHeader, header_version, memoryview(frame)[LENGTH_BYTES:])
+        answer = decode_message(response, asked.version, memoryview(frame)[LENGTH_BYTES + header_bytes :])
+        coded = list(coded_in(answer))
+        for each in coded:
+            setattr(each, "error_code", UNKNOWN_CODE)  # noqa: B010  many have one, and share no base for it
+        payload = encode_message(header, header_version) + encode_message(answer, asked.version)
+    except KafkaError:
+        return None
+    return Struck(len(payload).to_bytes(LENGTH_BYTES, signed=True) + payload) if coded else None
+
+
+def coded_in(answer: object) -> Iterator[Structure]:
+    """Everything in an answer that has an error code of its own."""
+    if isinstance(answer, list):
+        for each in answer:
+            yield from coded_in(each)
+    elif isinstance(answer, Structure):
+        names = answer.to_dict()  # of an answer, what its version has
+        if "error_code" in names:
+            yield answer
+        for name in names:
+            yield from coded_in(getattr(answer, name))
 
 
 def find_batch(frame: bytes) -> range | None:

@@ -136,6 +136,11 @@ class CutAnswer(_Strike):
             raise InvalidArgumentError(f"an answer cannot be cut after {self.after_bytes} bytes")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownCode(_Strike):
+    """Wherever an answer says how it went, it says an error that nobody knows."""
+
+
 Condition: TypeAlias = Hold | HalfOpen | DropFin | Refuse | BlackHole | ChaosDialer
-Strike: TypeAlias = FlipBit | AnnounceLength | CutAnswer
+Strike: TypeAlias = FlipBit | AnnounceLength | CutAnswer | UnknownCode
 Tampering: TypeAlias = Condition | Strike

@@ -5,7 +5,7 @@ Toxiproxy takes connections for a broker that is down, so its proxy refuses them
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from kwire.model import TopicPartition
@@ -16,6 +16,7 @@ from kwire.testing.faults.proxies.tamperings import Refuse
 from kwire.testing.faults.schedule import Step
 from kwire.testing.faults.strikes.strike import Begin, Heal, Strike, stays
 from kwire.testing.faults.strikes.unclean import unclean_election
+from kwire.testing.faults.topic_settings import OLDER_KAFKA
 from kwire.testing.faults.traffic import CLIENT_ID as TRAFFIC_CLIENT_ID
 
 # Of those who are not to be struck: more than they could ever use.
@@ -45,17 +46,35 @@ def freeze(arena: Arena, step: Step, begin: Begin) -> Heal:
 
 
 def roll(arena: Arena, step: Step, begin: Begin) -> Heal:
-    """One restart after the other; each waits for its time, and until the one before has caught up."""
+    """One restart after the other."""
     assert step.lasts_ms is not None
     order = list(arena.brokers(step.target)) * step.amount("rounds")
     begin(f"{len(order)} restarts")
-    began_ms = arena.recorder.now_ms()
-    for turn, broker in enumerate(order):
-        arena.sleep_until(began_ms + turn * step.lasts_ms / len(order))
-        wait_until_whole(arena)
+    for broker in _in_turn(arena, step.lasts_ms, order):
         stop_in_order(arena, broker)
         start_again(arena, broker)
     return stays
+
+
+def downgrade(arena: Arena, step: Step, begin: Begin) -> Heal:
+    """There and back, so that each broker is of either release beside brokers of the other one."""
+    assert step.lasts_ms is not None
+    brokers = list(arena.brokers(step.target))
+    begin(f"to Kafka {OLDER_KAFKA}, and back")
+    for turn, broker in enumerate(_in_turn(arena, step.lasts_ms, brokers * 2)):
+        stop_in_order(arena, broker)
+        arena.cluster.change_release(broker, OLDER_KAFKA if turn < len(brokers) else None)
+        start_again(arena, broker)
+    return stays
+
+
+def _in_turn(arena: Arena, lasts_ms: int, order: Sequence[int]) -> Iterator[int]:
+    """Each when its time has come, and the one before has caught up."""
+    began_ms = arena.recorder.now_ms()
+    for turn, broker in enumerate(order):
+        arena.sleep_until(began_ms + turn * lasts_ms / len(order))
+        wait_until_whole(arena)
+        yield broker
 
 
 def stop_in_order(arena: Arena, broker: int) -> None:
@@ -114,6 +133,7 @@ STRIKES: Mapping[str, Strike] = {
     "broker-stop": stop,
     "broker-freeze": freeze,
     "rolling-restart": roll,
+    "rolling-downgrade": downgrade,
     "leader-move": move_leaders,
     "coordinator-move": move_coordinator,
     "unclean-election": unclean_election,

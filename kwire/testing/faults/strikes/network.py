@@ -7,6 +7,8 @@ from functools import partial
 from typing import TypeAlias
 
 from kwire.protocol.messages.fetch import FetchRequest
+from kwire.protocol.messages.metadata import MetadataRequest
+from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.testing.faults.arena import Arena
 from kwire.testing.faults.proxies.chain import BrokerProxy
 from kwire.testing.faults.proxies.stream import Stream
@@ -20,6 +22,7 @@ from kwire.testing.faults.proxies.tamperings import (
     Place,
     Refuse,
     Tampering,
+    UnknownCode,
 )
 from kwire.testing.faults.proxies.toxics import Bandwidth, Latency, LimitData, ResetPeer, Slicer, SlowClose, Toxic
 from kwire.testing.faults.schedule import Step
@@ -31,13 +34,19 @@ STREAMS: Mapping[str, tuple[Stream, ...]] = {
     "requests": (Stream.UPSTREAM,),
     "answers": (Stream.DOWNSTREAM,),
 }
+APIS: Mapping[str, int] = {
+    "fetches": FetchRequest.api_key,
+    "commits": OffsetCommitRequest.api_key,
+    "metadata": MetadataRequest.api_key,
+}
 LENGTHS_BYTES: Mapping[str, int] = {"oversized": (1 << 31) - 1, "zero": 0, "negative": -1}
 # How often it is looked whether a strike has hit, so that the next one is ordered.
 LOOK_MS = 50.0
 
 Toxics: TypeAlias = Callable[[Step], Sequence[Toxic]]
 Tamperings: TypeAlias = Callable[[Step], Sequence[Tampering]]
-Striking: TypeAlias = Callable[[Step, int], FlipBit | AnnounceLength]
+Answered: TypeAlias = FlipBit | AnnounceLength | UnknownCode
+Striking: TypeAlias = Callable[[Step, int], Answered]
 
 
 # --- what toxiproxy does ------------------------------------------------------------------------------------------
@@ -146,9 +155,7 @@ def strike_again(striking: Striking, arena: Arena, step: Step, begin: Begin) -> 
     return partial(_call_off, arena, {broker: order for broker, (_number, _hits, order) in ordered.items()})
 
 
-def _order(
-    striking: Striking, arena: Arena, step: Step, broker: int, number: int
-) -> tuple[int, int, FlipBit | AnnounceLength]:
+def _order(striking: Striking, arena: Arena, step: Step, broker: int, number: int) -> tuple[int, int, Answered]:
     """Which one it is, how many had hit before, and the order itself."""
     order, before = striking(step, number), _hits(arena, broker)
     with arena.proxies_of((broker,)) as proxies:
@@ -156,7 +163,7 @@ def _order(
     return number, before, order
 
 
-def _call_off(arena: Arena, orders: Mapping[int, FlipBit | AnnounceLength]) -> None:
+def _call_off(arena: Arena, orders: Mapping[int, Answered]) -> None:
     for broker, order in orders.items():
         _lift(arena, (broker,), [order])
 
@@ -164,7 +171,7 @@ def _call_off(arena: Arena, orders: Mapping[int, FlipBit | AnnounceLength]) -> N
 def _hits(arena: Arena, broker: int) -> int:
     with arena.proxies_of((broker,)) as proxies:
         counts = proxies[0].counts
-    return counts.flipped_bits + counts.false_lengths
+    return counts.flipped_bits + counts.false_lengths + counts.unknown_codes
 
 
 def flip_bit(step: Step, number: int) -> FlipBit:
@@ -176,6 +183,10 @@ def flip_bit(step: Step, number: int) -> FlipBit:
 def announce_length(step: Step, _number: int) -> AnnounceLength:
     length_bytes = LENGTHS_BYTES[step.choice("length")]
     return AnnounceLength(api_key=FetchRequest.api_key, nth=step.amount("every"), length_bytes=length_bytes)
+
+
+def tell_unknown(step: Step, _number: int) -> UnknownCode:
+    return UnknownCode(api_key=APIS[step.choice("api")], nth=step.amount("every"))
 
 
 def _named(brokers: tuple[int, ...]) -> str:
@@ -197,4 +208,5 @@ STRIKES: Mapping[str, Strike] = {
     "partition-all": partial(tamper, lambda _step: [Hold(), BlackHole()]),
     "bit-flip": partial(strike_again, flip_bit),
     "oversized-frame": partial(strike_again, announce_length),
+    "unknown-error": partial(strike_again, tell_unknown),
 }

@@ -7,13 +7,30 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.errors import InvalidArgumentError
-from kwire.testing.faults.proxies.strikes import find_batch, strike
-from kwire.testing.faults.proxies.tamperings import AnnounceLength, ChaosDialer, CutAnswer, FlipBit, Place
+from kwire.protocol.compiler import encode_message
+from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from kwire.protocol.messages.headers import ResponseHeader
+from kwire.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kwire.testing.faults.proxies.strikes import UNKNOWN_CODE, Asked, Struck, find_batch, strike
+from kwire.testing.faults.proxies.tamperings import (
+    AnnounceLength,
+    ChaosDialer,
+    CutAnswer,
+    FlipBit,
+    Place,
+    UnknownCode,
+)
 
 if TYPE_CHECKING:
-    from tests.testing.faults.proxies.kafka_like import answer, record_batch
+    from kwire.protocol.schema import Response
+    from tests.testing.faults.proxies.kafka_like import answer, frame, record_batch
 else:
-    from kafka_like import answer, record_batch
+    from kafka_like import answer, frame, record_batch
 
 BEFORE = b"\x02\x00" * 40  # has magic bytes, and is no batch
 BATCH = record_batch(b"r" * 30)
@@ -70,6 +87,43 @@ def test_an_answer_is_cut(after_bytes: int) -> None:
     assert struck is not None
     assert struck.data == FETCHED[:after_bytes]
     assert struck.is_last
+
+
+def answered(response: Response, version: int) -> bytes:
+    header = encode_message(ResponseHeader(correlation_id=77), response.header_version(version))
+    return frame(header + encode_message(response, version))
+
+
+COMMITTED = OffsetCommitResponsePartition(partition_index=3)
+FETCHED_PARTITION = PartitionData(partition_index=3, high_watermark=9, records=b"records")
+
+
+@pytest.mark.parametrize("version", [2, 8, 9])
+def test_an_error_that_nobody_knows_stands_wherever_there_is_one(version: int) -> None:
+    sound = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[COMMITTED, COMMITTED])])
+    struck = strike(UnknownCode(), answered(sound, version), Asked(OffsetCommitRequest.api_key, version))
+    for partition in sound.topics[0].partitions:
+        partition.error_code = UNKNOWN_CODE
+    assert struck == Struck(answered(sound, version))
+
+
+@pytest.mark.parametrize("version", [6, 12])
+def test_an_error_leaves_the_rest_of_an_answer_as_it_is(version: int) -> None:
+    sound = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[FETCHED_PARTITION])])
+    struck = strike(UnknownCode(), answered(sound, version), Asked(FetchRequest.api_key, version))
+    sound.responses[0].partitions[0].error_code = UNKNOWN_CODE
+    sound.error_code = UNKNOWN_CODE if version >= 7 else 0
+    assert struck == Struck(answered(sound, version))
+
+
+@pytest.mark.parametrize("asked", [None, Asked(9_999, 0), Asked(OffsetCommitRequest.api_key, 99)])
+def test_what_cannot_be_read_is_made_no_error(asked: Asked | None) -> None:
+    assert strike(UnknownCode(), FETCHED, asked) is None
+
+
+def test_an_answer_without_a_place_for_errors_is_not_what_was_meant() -> None:
+    nothing = answered(OffsetCommitResponse(), 8)
+    assert strike(UnknownCode(), nothing, Asked(OffsetCommitRequest.api_key, 8)) is None
 
 
 def test_orders_that_mean_nothing_are_refused() -> None:

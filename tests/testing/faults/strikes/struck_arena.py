@@ -96,7 +96,7 @@ class FakeCluster:
         self._told = told
 
     def __getattr__(self, name: str) -> object:
-        return lambda broker: self._told.append(f"{name} {broker}")
+        return lambda *args: self._told.append(" ".join(map(str, (name, *args))))
 
 
 class FakeMembers:
@@ -243,8 +243,28 @@ class FakeQuotas:
                     known[name] = value
 
 
+class FakePermissions:
+    """What is forbidden now."""
+
+    def __init__(self) -> None:
+        self.forbidden: set[str] = set()
+
+    def forbid_topic(self, name: str) -> None:
+        self.forbidden.add(f"topic {name}")
+
+    def allow_topic(self, name: str) -> None:
+        self.forbidden.remove(f"topic {name}")
+
+    def forbid_group(self, group_id: str) -> None:
+        self.forbidden.add(f"group {group_id}")
+
+    def allow_group(self, group_id: str) -> None:
+        self.forbidden.remove(f"group {group_id}")
+
+
 class FakeAdmin:
     def __init__(self, told: list[str]) -> None:
+        self.permissions = FakePermissions()
         self.topics = FakeTopics(told)
         self.logs = FakeLogs()
         self.leaders = FakeLeaders(told)

@@ -9,6 +9,7 @@ import pytest
 from kwire.model import TopicPartition
 from kwire.testing.faults.proxies.tamperings import Refuse
 from kwire.testing.faults.targets import AllBrokers, Broker, Coordinator, Group, LeaderOf, PartitionOf, Topic
+from kwire.testing.faults.topic_settings import OLDER_KAFKA
 from kwire.testing.invariants.ledger import Truncated
 
 if TYPE_CHECKING:
@@ -50,6 +51,20 @@ def test_brokers_are_restarted_one_after_the_other_evenly_over_the_time() -> Non
     one_round = [f"{order} {broker}" for broker in range(3) for order in ("stop_broker", "start_broker")]
     assert struck.told == one_round * 2
     assert struck.recorder.now_ms() == pytest.approx(50_000)
+    assert not any(proxy.tampered for proxy in struck.proxies)
+
+
+def test_brokers_become_older_one_after_the_other_and_then_what_they_were() -> None:
+    struck = Struck()
+    struck.strike("rolling-downgrade", AllBrokers(), lasts_ms=60_000)()
+    rounds = [
+        [f"stop_broker {broker}", f"change_release {broker} {release}", f"start_broker {broker}"]
+        for release in (OLDER_KAFKA, None)
+        for broker in range(3)
+    ]
+    assert struck.told == [order for orders in rounds for order in orders]
+    assert struck.recorder.now_ms() == pytest.approx(50_000)
+    assert struck.began == [f"to Kafka {OLDER_KAFKA}, and back"]
     assert not any(proxy.tampered for proxy in struck.proxies)
 
 

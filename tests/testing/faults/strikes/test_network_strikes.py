@@ -20,6 +20,7 @@ from kwire.testing.faults.proxies.tamperings import (
     Place,
     Refuse,
     Tampering,
+    UnknownCode,
 )
 from kwire.testing.faults.proxies.toxics import Bandwidth, Latency, LimitData, ResetPeer, Slicer, SlowClose, Toxic
 from kwire.testing.faults.strikes.table import STRIKES
@@ -132,9 +133,17 @@ def test_lengths_that_cannot_be_are_announced(length: str, length_bytes: int) ->
     assert set(struck.proxies[0].all_tampered) == {AnnounceLength(api_key=1, nth=5, length_bytes=length_bytes)}
 
 
+@pytest.mark.parametrize(("api", "api_key"), [("fetches", 1), ("commits", 8), ("metadata", 3)])
+def test_errors_that_nobody_knows_are_told(api: str, api_key: int) -> None:
+    struck = Struck()
+    struck.strike("unknown-error", Broker(0), api=api, every=2)
+    assert set(struck.proxies[0].all_tampered) == {UnknownCode(api_key=api_key, nth=2)}
+
+
 def test_this_file_has_every_fault_of_the_network() -> None:
     tested = {
         "latency", "bandwidth", "slicer", "slow-close", "reset", "limit-data", "chaos-dialer", "refused", "black-hole",
         "half-open", "partition-broker", "partition-all", "bit-flip", "oversized-frame",
+        "unknown-error",
     }  # fmt: skip
     assert tested == {kind.name for kind in network.KINDS}
