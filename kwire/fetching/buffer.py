@@ -25,8 +25,8 @@ REFILL_SHARE = 0.75
 class CompletedFetch:
     """One partition's part of a Fetch answer.
 
-    `epoch` is the assignment epoch it was fetched in; `aborted` has (producer id, first offset) of aborted
-    transactions.
+    `epoch` is the assignment epoch it was fetched in, `fetch_epoch` the leader epoch of what lies in front of
+    `fetch_offset`; `aborted` has (producer id, first offset) of aborted transactions.
     """
 
     topic_partition: TopicPartition
@@ -34,6 +34,7 @@ class CompletedFetch:
     fetch_offset: int
     records: Buffer
     aborted: tuple[tuple[int, int], ...] = ()
+    fetch_epoch: int | None = None
 
 
 class FetchBuffer:

@@ -32,7 +32,7 @@ class OpenFetch:
 
     def __init__(self, fetch: CompletedFetch, *, read_committed: bool, check_crcs: bool) -> None:
         self.fetch = fetch
-        self.position = OffsetAndMetadata(fetch.fetch_offset)
+        self.position = OffsetAndMetadata(fetch.fetch_offset, leader_epoch=fetch.fetch_epoch)
         self._check_crcs = check_crcs
         self._error: CorruptRecordError | None = None
         self._end = self.position

@@ -334,6 +334,7 @@ class FetchManager:
             fetch_offset=partition.fetch_offset,
             records=data.records,
             aborted=tuple((t.producer_id, t.first_offset) for t in data.aborted_transactions or ()),
+            fetch_epoch=partition.fetch_epoch,
         )
         batch = None
         try:

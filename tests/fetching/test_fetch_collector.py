@@ -48,7 +48,13 @@ class Harness:
         )
 
     def put(
-        self, tp: TopicPartition, offset: int, *data: bytes, aborted: Mapping[int, int] | None = None, epoch: int = 1
+        self,
+        tp: TopicPartition,
+        offset: int,
+        *data: bytes,
+        aborted: Mapping[int, int] | None = None,
+        epoch: int = 1,
+        fetch_epoch: int | None = None,
     ) -> None:
         fetch = CompletedFetch(
             topic_partition=tp,
@@ -56,6 +62,7 @@ class Harness:
             fetch_offset=offset,
             records=b"".join(data),
             aborted=tuple((aborted or {}).items()),
+            fetch_epoch=fetch_epoch,
         )
         self.buffer.put([fetch])
 
@@ -266,6 +273,15 @@ def test_records_in_front_of_damage_come_first_then_the_error_with_the_position(
     assert (error.topic_partition, error.position) == (A, OffsetAndMetadata(2, leader_epoch=5))
     assert isinstance(error.error, CorruptRecordError)
     assert (error.error.topic, error.error.partition, error.error.offset) == ("a", 0, 2)
+
+
+def test_the_position_in_front_of_damage_keeps_its_leader_epoch(harness: Harness) -> None:
+    """The consumer goes back to it. Without the epoch nobody asked whether the log was truncated meanwhile, and what
+    was written anew in front of the position was passed over."""
+    harness.put(A, 7, damaged(batch(7)), fetch_epoch=4)
+    with pytest.raises(CorruptPartitionError) as caught:
+        harness.collect()
+    assert caught.value.position == OffsetAndMetadata(7, leader_epoch=4)
 
 
 def test_nothing_behind_damage_is_delivered_before_the_position_was_set_back(harness: Harness) -> None:

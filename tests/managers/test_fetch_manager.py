@@ -233,6 +233,15 @@ def test_records_go_into_the_buffer_and_the_next_fetch_begins_behind_them(one_br
     one_broker.buffer.release(fetch)
 
 
+def test_a_fetch_knows_the_leader_epoch_of_what_lies_in_front_of_it(one_broker: Scenario) -> None:
+    answer(one_broker, data(0, batch(0, 1, epoch=4)))
+    answer(one_broker, data(0, batch(2, epoch=5)))
+    first, second = one_broker.buffer.take(), one_broker.buffer.take()
+    assert first is not None
+    assert second is not None
+    assert (first.fetch_epoch, second.fetch_epoch) == (None, 4)
+
+
 def test_after_records_the_next_fetch_waits_for_nobody(one_broker: Scenario) -> None:
     """It is asked for again before the other managers are polled, and not once more with them."""
     (unsent,) = one_broker.pending(FetchRequest)
