@@ -1,8 +1,9 @@
 """Which broker coordinates a group or a transactional id, and since when.
 
-Each name has a home, given by a stable hash; while that broker is down, the next one that runs stands in. Kafka hashes
-names over the partitions of `__consumer_offsets`, whose leaders move in the same way. What coordinators know is kept by
-the whole cluster, so nothing is lost when they move; `load_ms` shows the moment in which Kafka's read their log.
+Each name has a home, given by a stable hash; when that broker is down, the next one that runs takes over, and keeps the
+office when the first comes back: what that was sent meanwhile it must not take. Kafka hashes names over the partitions
+of `__consumer_offsets`, whose leaders move in the same way. What coordinators know is kept by the whole cluster, so
+nothing is lost when they move; `load_ms` shows the moment in which Kafka's read their log.
 """
 
 from __future__ import annotations
@@ -46,12 +47,21 @@ class Coordinators:
     def of(self, key_type: KeyType, name: str, now_ms: float) -> Broker | None:
         """The coordinator; None while no broker runs."""
         key = (key_type, name)
+        holder = self._brokers.get(self._known.get(key, NOBODY))
+        return holder if holder is not None and holder.is_active else self._take_over(key, now_ms)
+
+    def _take_over(self, key: tuple[KeyType, str], now_ms: float) -> Broker | None:
         found = next((broker for broker in self._from_home(key) if broker.is_active), None)
         node_id = found.node_id if found is not None else NOBODY
         if self._known.setdefault(key, node_id) != node_id:
             self._known[key] = node_id
             self._loaded_at_ms[key] = now_ms + self._load_ms
         return found
+
+    def pass_on(self, now_ms: float) -> None:
+        """Some broker is gone: who takes over does so now, not when somebody asks."""
+        for key_type, name in tuple(self._known):
+            self.of(key_type, name, now_ms)
 
     def error(self, key_type: KeyType, name: str, broker: Broker, now_ms: float) -> ErrorCode:
         """What `broker` has to answer before it looks at a request for this group or transactional id."""
@@ -69,7 +79,7 @@ class Coordinators:
             node_id = others[0].node_id
         if node_id is not None:
             self._pinned[key_type, name] = node_id
-        return self.of(key_type, name, now_ms)
+        return self._take_over((key_type, name), now_ms)
 
     def _from_home(self, key: tuple[KeyType, str]) -> list[Broker]:
         """All brokers, the name's home first, the others in a ring behind it."""

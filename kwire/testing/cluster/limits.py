@@ -31,7 +31,11 @@ LIMITS: tuple[Limit, ...] = (
     Limit("metadata", "all brokers know changes at once, topics have leaders at once", "tests need not wait"),
     Limit("auto-creation", "CreateTopics and Metadata create at once, not a moment later", "tests need not wait"),
     Limit("internal topics", "__consumer_offsets and __transaction_state do not exist", "state is held as objects"),
-    Limit("coordinators", "chosen by a hash over brokers; a stand-in while that broker is down", "no offsets topic"),
+    Limit(
+        "coordinators",
+        "chosen by a hash over brokers; when that one is down, the next takes over for good",
+        "no offsets topic",
+    ),
     Limit("coordinators", "loading takes load_ms, 0 by default", "there is no log to load"),
     Limit(
         "initial rebalance", "group.initial.rebalance.delay.ms is 0 by default, Kafka's is 3 s", "tests need not wait"

@@ -197,7 +197,7 @@ class PartitionLog:
         parts: list[Buffer] = []
         room_bytes = max_bytes
         end = offset
-        while nth < len(self._batches) and self._batches[nth].base_offset < limit:
+        while nth < len(self._batches) and self._last_offsets[nth] < limit:  # within a batch, where its first is gone
             batch = self._batches[nth]
             if not parts and len(batch.data) > max_bytes:
                 if whole_first:

@@ -341,6 +341,7 @@ class ClusterState:
         for partition in self._partitions():
             if elect(partition, broker.node_id, self.brokers):
                 self.changed.notify(partition.key)
+        self.coordinators.pass_on(self.now_ms())
         self._tell_moved_groups(coordinators_before)
         self.changed.notify(broker.key)
 

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as ConfluentTopicPartition
 
 from kwire import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from confluent_kafka.admin import AdminClient
 
     from tests.integration.conftest import MakeTopic, Produce
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, PollUntil, Read
@@ -116,6 +119,28 @@ def test_whoever_begins_inside_an_aborted_transaction_sees_nothing_of_it(
         consumer = open_at(offset)
         assert [record.value for record in read(consumer, 2)] == behind
         assert poll_until(lambda consumer=consumer: consumer.position(tp) == 9, consumer) == []  # type: ignore[misc]  # mypy
+
+
+def test_what_is_left_of_an_open_transaction_whose_beginning_was_deleted_is_not_handed_out(
+    tp: TopicPartition,
+    produce: Produce,
+    producer: Producer,
+    admin: AdminClient,
+    open_at: Callable[[int], BytesConsumer],
+    read: Read,
+) -> None:
+    """The last stable offset lies in the middle of a batch then."""
+    producer.begin_transaction()
+    write(producer, tp, values_of("open", 6))
+    deleted = admin.delete_records([ConfluentTopicPartition(tp.topic, tp.partition, 4)])
+    assert [each.result(DEADLINE_S).low_watermark for each in deleted.values()] == [4]
+    consumer = open_at(4)
+    assert not consumer.poll(0.3)
+    assert consumer.position(tp) == 4
+    behind = values_of("behind", 2)
+    produce(tp.topic, behind)
+    producer.abort_transaction(DEADLINE_S)
+    assert [record.value for record in read(consumer, 2)] == behind
 
 
 def test_each_of_two_interleaved_transactions_has_its_own_end(

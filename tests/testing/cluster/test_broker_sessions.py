@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from kwire.protocol.error_codes import ErrorCode
 from kwire.testing.cluster.settings import BrokerSettings
 from kwire.testing.cluster.state import ClusterState
 
@@ -57,9 +58,19 @@ def test_it_is_one_of_them_again_when_it_goes_on(cluster: ClusterState, clock: C
     cluster.pause_broker(1)
     pass_ms(cluster, clock, SESSION_MS)
     cluster.resume_broker(1)
-    assert (cluster.leader("orders", 0), cluster.coordinator("g")) == (2, 1)
+    assert (cluster.leader("orders", 0), cluster.coordinator("g")) == (2, 2)
     assert [broker.node_id for broker in cluster.running()] == [0, 1, 2]
     assert cluster.topics["orders"].partitions[0].isr == [2, 0, 1]
+
+
+def test_it_does_not_take_what_it_was_sent_meanwhile(cluster: ClusterState, clock: Clock) -> None:
+    """Requests wait in its sockets while it stands still. A commit among them was taken the moment it went on: newer
+    commits, made with its successor, were undone."""
+    cluster.pause_broker(1)
+    pass_ms(cluster, clock, SESSION_MS)
+    cluster.resume_broker(1)
+    assert cluster.group_error("g", cluster.brokers[1]) is ErrorCode.NOT_COORDINATOR
+    assert cluster.group_error("g", cluster.brokers[2]) is ErrorCode.NONE
 
 
 def test_a_short_pause_changes_nothing(cluster: ClusterState, clock: Clock) -> None:

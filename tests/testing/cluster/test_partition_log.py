@@ -108,6 +108,15 @@ def test_readers_of_committed_records_stop_at_the_open_transaction(log: Partitio
     assert log.read(0, NO_LIMIT).aborted is None
 
 
+def test_readers_of_committed_records_stop_in_front_of_a_batch_whose_beginning_is_deleted(log: PartitionLog) -> None:
+    """The open transaction begins where the log does then, in the middle of a batch: Kafka hands out none of it."""
+    transactional(log, 5, 3)  # 9, 10, 11
+    log.delete_records_before(10)
+    found = log.read(10, NO_LIMIT, committed_only=True)
+    assert (bytes(found.records), found.last_stable_offset) == (b"", 10)
+    assert offsets(log.read(10, NO_LIMIT).records)[-1] == 11
+
+
 def test_aborted_transactions_are_named_to_whoever_reads_over_them(log: PartitionLog) -> None:
     transactional(log, 5, 2)  # 9, 10
     transactional(log, 6, 1)  # 11
