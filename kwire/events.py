@@ -213,6 +213,14 @@ class CallbackCompleted:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionsReleased:
+    """The callback has run for some of those a `RunCallback` names, and will later for the rest: commits of all that
+    was returned are not to cover these any more."""
+
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
 class EnforceRebalance:
     reason: str
 
@@ -253,6 +261,7 @@ ApplicationEvent: TypeAlias = (
     | LookUpOffsets
     | LookUpTopics
     | CallbackCompleted
+    | PartitionsReleased
     | EnforceRebalance
     | Close
     | EndOfTurn
@@ -315,3 +324,8 @@ class AssignmentView:
     paused: frozenset[TopicPartition] = frozenset()
     withheld: frozenset[TopicPartition] = frozenset()
     group: ConsumerGroupMetadata | None = None
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the group counts this consumer as its member, as far as is known."""
+        return self.group is not None and self.group.generation_id >= 0

@@ -87,6 +87,11 @@ class ConsumerConfig:
     max_poll_interval_ms: int = setting(
         300_000, "Without a poll for this long, the member leaves; also how long a rebalance waits.", integer(1)
     )
+    enable_async_revocation: bool = setting(
+        False,
+        "Give partitions back one poll after they are asked for, or later: see delay_revoke (KIP-983); kwire's own.",
+        boolean(),
+    )
 
     # --- offsets ------------------------------------------------------------------------------------------------
     auto_offset_reset: OffsetReset = setting(

@@ -32,6 +32,7 @@ class Settings(TypedDict, total=False):
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
+    enable_async_revocation: bool
 
     auto_offset_reset: str | OffsetReset
     enable_auto_commit: bool

@@ -10,12 +10,15 @@ import itertools
 import logging
 import warnings
 import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Generic, TypeVar, cast
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.config import ConsumerConfig, Deserialize, GroupProtocol
 from kwire.consumer.delivery import Delivery
 from kwire.consumer.host import current_host
+from kwire.consumer.revocation import Revocation
 from kwire.errors import (
     IllegalStateError,
     InvalidGroupIdError,
@@ -27,7 +30,6 @@ from kwire.events import (
     BackgroundEvent,
     BufferDrained,
     CallbackCompleted,
-    CallbackKind,
     Close,
     CommitAsync,
     CommitCompleted,
@@ -43,6 +45,7 @@ from kwire.fetching.collector import FetchCollector
 from kwire.fetching.columns import Records
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
+from kwire.fetching.partition_records import PartitionRecords
 from kwire.mailbox import Mailbox
 from kwire.model import ConsumerGroupMetadata, K, TopicPartition, V
 
@@ -62,6 +65,7 @@ class ConsumerCore(Generic[K, V]):
         self.client_id = config.client_id or f"consumer-{config.group_id or 'kwire'}-{next(_numbers)}"
         self.delivery: Delivery[K, V] = Delivery()
         self.assignment: frozenset[TopicPartition] = frozenset()
+        self.revocation = Revocation()
         self.closed = False
         self.in_callback = False
         self._buffer = FetchBuffer()
@@ -122,7 +126,7 @@ class ConsumerCore(Generic[K, V]):
         unseen, delivered = self.delivery.take_unseen(self.mailbox.view)
         if unseen:
             self.delivery.hand_out(delivered)
-            return Records(unseen)
+            return self.records(unseen)
         try:
             chunks, delivered = self._collector.collect(self.mailbox.view)
         except CorruptPartitionError as corrupt:
@@ -135,13 +139,19 @@ class ConsumerCore(Generic[K, V]):
             self.mailbox.note(RecordsDelivered(delivered))  # past records nobody may see: nothing to wait for
         if self._buffer.take_drained():
             self.mailbox.post(BufferDrained())
-        return Records(chunks)
+        return self.records(chunks)
+
+    def records(self, chunks: Sequence[PartitionRecords[K, V]] = ()) -> Records[K, V]:
+        """What a poll returns: these, and how revocation stands."""
+        return Records(chunks, to_be_revoked=self.revocation.revoke_next, lost=self.revocation.lost)
 
     # --- background events ----------------------------------------------------------------------------------
 
-    def next_event(self) -> BackgroundEvent | None:
-        """The oldest background event; errors of an older subscription are dropped on the way."""
-        while (event := self.mailbox.take()) is not None:
+    def next_event(self, *, but_callbacks: bool = False) -> BackgroundEvent | None:
+        """The oldest background event, or the oldest that is no callback of a rebalance. Errors of an older
+        subscription are dropped on the way."""
+        take = partial(self._take_first, _is_no_callback) if but_callbacks else self.mailbox.take
+        while (event := take()) is not None:
             stale = isinstance(event, ErrorRaised) and event.generation not in (None, self.mailbox.view.generation)
             if not stale:
                 return event
@@ -152,14 +162,8 @@ class ConsumerCore(Generic[K, V]):
         if self.in_callback:
             raise IllegalStateError(f"{what} cannot be called inside a rebalance callback")
 
-    def begin_callback(self, event: RunCallback) -> None:
-        if event.kind is CallbackKind.ASSIGNED:
-            self.assignment |= event.partitions  # a member that takes all anew has given up all it had
-
     def end_callback(self, event: RunCallback) -> None:
         """The callback has run, one way or the other; the rebalance goes on."""
-        if event.kind is not CallbackKind.ASSIGNED:
-            self.assignment -= event.partitions
         self.mailbox.post(CallbackCompleted(event.attempt))
 
     def discard_position_errors(self) -> None:
@@ -182,8 +186,7 @@ class ConsumerCore(Generic[K, V]):
     @property
     def is_member(self) -> bool:
         """Whether the group still counts this consumer as its member, as far as is known."""
-        group = self.mailbox.view.group
-        return group is not None and group.generation_id >= 0
+        return self.mailbox.view.is_member
 
     @property
     def assigned_by_hand(self) -> bool:
@@ -229,10 +232,14 @@ class ConsumerCore(Generic[K, V]):
 
     def take_completed_commit(self) -> CommitCompleted | None:
         """The oldest commit that is done and has a callback to run; other events keep their places."""
-        taken: list[CommitCompleted] = []
+        event = self._take_first(lambda event: isinstance(event, CommitCompleted))
+        return event if isinstance(event, CommitCompleted) else None
+
+    def _take_first(self, wanted: Callable[[BackgroundEvent], bool]) -> BackgroundEvent | None:
+        taken: list[BackgroundEvent] = []
 
         def is_next(event: BackgroundEvent) -> bool:
-            if not isinstance(event, CommitCompleted) or taken:
+            if taken or not wanted(event):
                 return False
             taken.append(event)
             return True
@@ -248,6 +255,10 @@ class ConsumerCore(Generic[K, V]):
     def post_close(self, deadline_ms: float, leave_group: bool | None) -> None:
         self._unclosed.detach()
         self.mailbox.post(Close(deadline_ms, leave_group))
+
+
+def _is_no_callback(event: BackgroundEvent) -> bool:
+    return not isinstance(event, RunCallback)
 
 
 def _end_unclosed(mailbox: Mailbox, config: ConsumerConfig, client_id: str) -> None:

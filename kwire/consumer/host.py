@@ -1,14 +1,15 @@
-"""Where a consumer's two sides run: in threads, unless a simulation hosts them (`host_with`).
+"""Where a consumer's two sides run, and a processor's workers: in threads, unless a simulation hosts them.
 
-`ConsumerCore` asks for the current host when it is made, and keeps to it.
+`ConsumerCore` asks for the current host when it is made, and keeps to it; so do a processor's parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import Lock
-from typing import TYPE_CHECKING, Protocol
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kwire.config import ConsumerConfig
 from kwire.fetching.buffer import FetchBuffer
@@ -17,6 +18,8 @@ from kwire.network.thread import NetworkSide, NetworkThread
 
 if TYPE_CHECKING:
     from kwire.assignors.base import Assignor
+
+T = TypeVar("T")
 
 
 class NewNetworkSide(Protocol):
@@ -33,12 +36,48 @@ class NewNetworkSide(Protocol):
     ) -> NetworkSide: ...
 
 
+class Queue(Protocol[T]):
+    """What threads hand things over in, as `queue.SimpleQueue` does."""
+
+    def put(self, item: T) -> None: ...
+
+    def get(self, *, timeout: float | None = None) -> T:
+        """Raises `queue.Empty` after the timeout, which is in seconds."""
+        ...
+
+    def get_nowait(self) -> T: ...
+
+    def empty(self) -> bool: ...
+
+
+class NewQueue(Protocol):
+    """Makes a queue."""
+
+    def __call__(self) -> Queue[T]: ...
+
+
+class Joinable(Protocol):
+    """A thread that has been started."""
+
+    def join(self) -> None: ...
+
+
+def start_daemon(main: Callable[[], None], name: str) -> Joinable:
+    """A thread, and one that does not keep the process from ending: handlers need not return."""
+    thread = Thread(target=main, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
-    """How the network side runs, and what the application sleeps on while it waits for it."""
+    """How the network side runs and what the application sleeps on while it waits for it; threads, and queues between
+    them."""
 
     new_network_side: NewNetworkSide = NetworkThread
     new_waiter: Callable[[], Waiter] = Lock
+    new_queue: NewQueue = SimpleQueue
+    start_thread: Callable[[Callable[[], None], str], Joinable] = start_daemon
 
 
 _current = Host()

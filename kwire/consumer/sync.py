@@ -77,6 +77,8 @@ T = TypeVar("T")
 
 # How long one poll of the iterator waits. It loops, so this only bounds how late a Ctrl-C of another thread is seen.
 ITERATOR_POLL_SECONDS = 3600.0
+# The same where a revoke was delayed in the loop's body, which may get no record, and so no turn, any more.
+DELAYING_POLL_SECONDS = 1.0
 # Closing keeps this share of its time for leaving the group, however long the last commit takes.
 COMMIT_SHARE_OF_CLOSE = 0.8
 # When its time is up the network thread still has sockets to close: a few ms, after which nothing is left behind.
@@ -202,7 +204,9 @@ class Consumer(Generic[K, V]):
     def poll(self, timeout: Timeout = 1.0) -> Records[K, V]:
         """Records, or an empty `Records` when none came within `timeout` seconds. Runs callbacks, raises errors.
 
-        Calling this says that all records of earlier polls are processed: they may be committed from now on.
+        Calling this says that all records of earlier polls are processed: they may be committed from now on. With
+        `enable_async_revocation` it also completes the revoke of `to_be_revoked_partitions()`, and returns at once,
+        without records, when there are new ones or some were lost.
 
         Raises:
             NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: The reset policy is "none".
@@ -216,25 +220,80 @@ class Consumer(Generic[K, V]):
             self._core.check_open()
             self._core.check_not_in_callback("poll()")
             self._core.begin_poll()
-            asked = False
-            while True:
-                seen = self._core.mailbox.signal()
-                self._calls.raise_wakeup()
-                self._callbacks.run()
-                self._core.check_open()  # a callback may have closed it
-                records = self._core.collect()
-                if records:
-                    return records
-                asked = asked or self._core.ask_for_work()
-                if deadline.expired:
-                    self._core.check_reachable()
-                    return records
-                self._core.wait_in_poll(seen, self._callbacks.sooner(deadline))
+            self._callbacks.begin_poll()
+            records = self._next_records(deadline)
+            self._core.revocation.end_poll()
+            return records
+
+    def _next_records(self, deadline: Deadline) -> Records[K, V]:
+        """Those there are, or nothing: at the deadline, or because there is news of revocation."""
+        asked = False
+        while True:
+            seen = self._core.mailbox.signal()
+            self._calls.raise_wakeup()
+            self._callbacks.run()
+            self._core.check_open()  # a callback may have closed it
+            if self._callbacks.has_news:
+                return self._core.records()
+            records = self._core.collect()
+            if records:
+                return records
+            asked = asked or self._core.ask_for_work()
+            if deadline.expired:
+                self._core.check_reachable()
+                return records
+            self._core.wait_in_poll(seen, self._callbacks.sooner(deadline))
 
     def __iter__(self) -> Iterator[Record[K, V]]:
-        """Records one by one, without an end. Commits cover the records up to the one the loop is at."""
+        """Records one by one, without an end. Commits cover the records up to the one the loop is at.
+
+        The loop polls as often as it likes, so what its body delays with `delay_revoke` is not delayed for long;
+        whoever needs that calls `poll`.
+        """
         while not self._core.closed:
-            yield from self._core.delivery.iterate(self.poll(ITERATOR_POLL_SECONDS))
+            is_delaying = self._core.revocation.pending
+            yield from self._core.delivery.iterate(
+                self.poll(DELAYING_POLL_SECONDS if is_delaying else ITERATOR_POLL_SECONDS)
+            )
+
+    # --- asynchronous revocation (KIP-983) ------------------------------------------------------------------
+
+    def to_be_revoked_partitions(self) -> Partitions:
+        """The partitions whose revoke the next poll completes, unless `delay_revoke` delays it.
+
+        They give no records any more, but their offsets can be committed. Empty without `enable_async_revocation`: then
+        a revoke is completed in the poll that learns of it. `Records.to_be_revoked` says the same.
+        """
+        with self._guard:
+            self._core.check_open()
+            return self._core.revocation.look()
+
+    def lost_partitions(self) -> Partitions:
+        """The partitions that were lost in the last poll: others may have them already, so nothing more of them is to
+        be committed. `Records.lost` says the same."""
+        with self._guard:
+            self._core.check_open()
+            return self._core.revocation.lost
+
+    def delay_revoke(self, partitions: Collection[TopicPartition]) -> bool:
+        """Have the revoke of these completed not by the next poll but by the one after it, unless it is delayed again.
+
+        So whoever polls on can finish what is in work of them, while all other partitions go on at full speed. That
+        ends with the rebalance timeout (`max_poll_interval_ms`), a little before the group would do without this
+        member: what is still delayed then is lost.
+
+        Returns:
+            False if some of them are lost, or given up: too late for those. The others are delayed all the same.
+
+        Raises:
+            IllegalStateError: There is nothing to delay without `enable_async_revocation`.
+        """
+        with self._guard:
+            self._core.check_open()
+            self._core.check_not_in_callback("delay_revoke()")
+            if not self._core.config.enable_async_revocation:
+                raise IllegalStateError("a revoke can be delayed only with enable_async_revocation=True")
+            return self._callbacks.delay(checked_partitions(partitions))
 
     def wakeup(self) -> None:
         """Make the current or the next blocking call raise WakeupError. Safe from any thread and signal handler."""

@@ -27,8 +27,8 @@ class Records(Generic[K, V]):
     """The records of one poll: iterable, with a length, by partition or topic, or as columns.
 
     Attributes:
-        to_be_revoked: Partitions a rebalance wants back soon (with `enable_async_revocation`).
-        lost: Partitions that already belong to someone else.
+        to_be_revoked: Partitions that the next poll gives back (with `enable_async_revocation`).
+        lost: Partitions that were lost in this poll: others may have them already.
     """
 
     __slots__ = ("_by_partition", "_chunks", "_count", "lost", "to_be_revoked")

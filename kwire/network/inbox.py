@@ -20,6 +20,7 @@ from kwire.events import (
     GetPosition,
     LookUpOffsets,
     LookUpTopics,
+    PartitionsReleased,
     PollStarted,
     RecordsDelivered,
     ResetPositions,
@@ -89,6 +90,8 @@ class Inbox:
                 self._managers.metadata.look_up(event)
             case CallbackCompleted():
                 self._managers.membership.on_callback_completed(event.attempt)
+            case PartitionsReleased():
+                self._subscription.set_released(event.partitions)
             case EnforceRebalance():
                 self._managers.membership.rejoin_needed(event.reason)
             case Close():

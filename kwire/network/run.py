@@ -60,7 +60,9 @@ def make_loop(
     """The loop with its managers and its client. Has to be called inside the trio run."""
 
     def publish(view: AssignmentView) -> None:
-        mailbox.view = view
+        before, mailbox.view = mailbox.view, view
+        if config.enable_async_revocation and before.is_member and not view.is_member:
+            mailbox.notify()  # a poll that waits, with revokes delayed: they are lost now, and no callback says so
 
     subscription = Subscription(publish, buffer.drop)
     environment = Environment(

@@ -41,6 +41,7 @@ class AssignedPartition:
         "paused",
         "preferred_replica",
         "preferred_until_ms",
+        "released",
         "reset",
         "suspect",
         "topic_id",
@@ -60,6 +61,8 @@ class AssignedPartition:
         self.reset: OffsetReset | None = None
         self.paused = False
         self.withheld = False
+        # The application has taken leave of it: what it had of it is committed, as far as it ever will be.
+        self.released = False
         # The log was truncated; how far in front of what is buffered is settled when the application comes back.
         self.suspect = False
         self.high_watermark = UNKNOWN_OFFSET

@@ -192,11 +192,11 @@ class Subscription:
                 partition.consumed = position
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a commit without arguments commits: every position there is."""
+        """What a commit without arguments commits: every position the application has come to."""
         return {
             tp: partition.consumed
             for tp, partition in self.partitions.items()
-            if partition.has_position and partition.consumed is not None
+            if partition.has_position and partition.consumed is not None and not partition.released
         }
 
     @property
@@ -211,6 +211,12 @@ class Subscription:
                 self.partitions[tp].paused = paused
                 self.touched.add(tp)
         self.publish()
+
+    def set_released(self, partitions: Iterable[TopicPartition]) -> None:
+        """The application has taken leave of these, before their group hears of it."""
+        for tp in partitions:
+            if tp in self.partitions:
+                self.partitions[tp].released = True
 
     def suspect(self, tp: TopicPartition) -> None:
         """Hand out no more of what is buffered: some of it is no longer in the log. Until its epoch ends."""
