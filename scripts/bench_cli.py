@@ -17,6 +17,7 @@ import bench_chart
 import bench_codec
 import bench_latency
 import bench_memory
+import bench_processing
 import bench_rebalance
 import bench_rebalance_report
 import bench_scale
@@ -101,6 +102,11 @@ def startup(chosen: argparse.Namespace) -> Outcome:
     return shown(bench_startup.run(rounds=chosen.rounds), bench_startup.TARGETS)
 
 
+def processing(chosen: argparse.Namespace) -> Outcome:
+    cases = chosen.case or list(bench_processing.CASES)
+    return shown(bench_processing.run(rounds=chosen.rounds, cases=cases), bench_processing.targets(cases))
+
+
 def shown(results: Sequence[Figures], targets: Sequence[Target]) -> Outcome:
     """A missed target is printed and no failure: what these suites measure depends on the machine."""
     print_table(results, targets, Console(width=TABLE_WIDTH))
@@ -115,6 +121,7 @@ SUITES: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
     "scale": scale,
     "memory": memory,
     "startup": startup,
+    "processing": processing,
 }
 
 
@@ -152,7 +159,9 @@ def add_consumer_suites(
     memory.add_argument("--minutes", type=float, default=5.0, help="length of a turn (5: two and a half hours)")
     memory.add_argument("--rate", type=int, default=5_000, help="records of 1,000 bytes written a second (5000)")
     startup = suites.add_parser("startup", help="import, and from there to the first record")
-    found = (latency, scale, memory, startup)
+    processing = suites.add_parser("processing", help="what a Processor costs, and how much it keeps in work")
+    processing.add_argument("--case", action="append", default=[], choices=bench_processing.CASES, help="(all)")
+    found = (latency, scale, memory, startup, processing)
     for suite in found:
         suite.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each ({LEAST_ROUNDS})")
     return found

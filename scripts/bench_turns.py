@@ -89,13 +89,13 @@ def take_turns(case: str, rounds: int, turns: Mapping[str, Turn]) -> list[Figure
     ]
 
 
-def run_worker(task: str, contestant: str, **options: str | float) -> dict[str, float]:
-    """One turn in a process of its own.
+def run_worker(task: str, contestant: str, *, worker: Path = WORKER, **options: str | float) -> dict[str, float]:
+    """One turn in a process of its own, which runs `worker`.
 
     Raises:
         WrongAnswerError: It failed, or says that what it read is not what is there.
     """
-    command = [sys.executable, str(WORKER), task, contestant, json.dumps(options)]
+    command = [sys.executable, str(worker), task, contestant, json.dumps(options)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TURN_TIMEOUT_S, check=False)
     if done.returncode:
         raise WrongAnswerError(f"{contestant}, {task}: {done.stderr.strip() or f'exit code {done.returncode}'}")

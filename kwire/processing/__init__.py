@@ -6,6 +6,7 @@ committed, `encode` and `decode` put what is finished behind a commit into its m
 
 from __future__ import annotations
 
+from kwire.processing.dead_letters import dead_letter_topic
 from kwire.processing.lanes import Lanes, Ordering, Work
 from kwire.processing.offset_map import OffsetMap, decode, encode, is_offset_map
 from kwire.processing.policies import DeadLetter, OnFailure, Retry
@@ -25,6 +26,7 @@ __all__ = [
     "Status",
     "Tracker",
     "Work",
+    "dead_letter_topic",
     "decode",
     "encode",
     "is_offset_map",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
 from kwire.processing.offset_map import OffsetMap, decode, encode, is_offset_map
 from kwire.processing.tracker import Offer, Tracker
 
@@ -26,6 +26,8 @@ class Book:
     """None: nothing was committed, and nothing has been delivered."""
     topic_id: UUID
     foreign_metadata: str = ""
+    unchecked: OffsetMap | None = None
+    """The map of the earlier life, while nobody can say of which topic these records are."""
     believed_epoch: int | None = None
     """The leader epoch up to which the map of the earlier life speaks of these records; None: there was none."""
     epochs: deque[tuple[int, int | None]] = field(default_factory=deque)
@@ -52,12 +54,14 @@ class Books:
     def _opened(self, at: OffsetAndMetadata | None, topic_id: UUID) -> Book:
         if at is None:
             return Book(None, topic_id)
+        book = Book(Tracker(at.offset), topic_id, epochs=deque([(at.offset, at.leader_epoch)]))
         if not is_offset_map(at.metadata):
-            return Book(Tracker(at.offset), topic_id, foreign_metadata=at.metadata)
-        found = decode(at.offset, at.metadata)
-        if found is None or found.topic_id != topic_id:  # damaged, or of a topic that had the name before
-            return Book(Tracker(at.offset), topic_id)
-        return Book(Tracker(at.offset, found.finished), topic_id, believed_epoch=found.leader_epoch)
+            book.foreign_metadata = at.metadata
+            return book
+        book.unchecked = decode(at.offset, at.metadata)
+        if topic_id != ZERO_UUID:
+            _check(book, at.offset)
+        return book
 
     def close(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions are not ours any more."""
@@ -68,25 +72,29 @@ class Books:
         return self._books.get(tp)
 
     def deliver(
-        self, tp: TopicPartition, offsets: Sequence[int], epochs: Sequence[int], behind: OffsetAndMetadata
+        self, tp: TopicPartition, offsets: Sequence[int], epochs: Callable[[], Sequence[int]], behind: OffsetAndMetadata
     ) -> Collection[int]:
-        """Records have come; which of them are to be worked on.
+        """Records have come; which of them are to be worked on. Their leader epochs are asked for when they matter.
 
         A position that has moved back says that the log was cut, or somebody sought: what was delivered from there on
         counts no more (`Tracker.truncate`).
         """
         book = self._books.get(tp) or self._books.setdefault(tp, Book(None, self._topic_id(tp.topic)))
         first = offsets[0] if offsets else behind.offset
+        if book.unchecked is not None and book.tracker is not None:
+            book.topic_id = self._topic_id(tp.topic)
+            _check(book, book.tracker.position)
         if book.tracker is None:
             book.tracker = Tracker(first)
         elif first < book.tracker.position:
             book.tracker.truncate(first)
+            _cut_epochs(book, first)
         if book.believed_epoch is not None:
-            newer = (offset for offset, epoch in zip(offsets, epochs, strict=True) if epoch > book.believed_epoch)
+            newer = (offset for offset, epoch in zip(offsets, epochs(), strict=True) if epoch > book.believed_epoch)
             if (cut := next(newer, None)) is not None:  # written anew since the map was made
                 book.tracker.disbelieve(cut)
                 book.believed_epoch = None
-        book.epochs.append((behind.offset, behind.leader_epoch))
+        _note_epoch(book, behind)
         return book.tracker.deliver(offsets, behind.offset)
 
     def offers(self, partitions: Iterable[TopicPartition] | None = None) -> Offers:
@@ -110,14 +118,52 @@ class Books:
         """Those that are open now."""
         return {tp: self._books[tp] for tp in partitions if tp in self._books}
 
+    def begins_at(self, tp: TopicPartition) -> OffsetAndMetadata | None:
+        """Where whoever goes on with the partition begins; None where that is not ours to say. With its epoch, so that
+        a log that is cut meanwhile is noticed."""
+        book = self._books.get(tp)
+        if book is None or book.tracker is None:
+            return None
+        return OffsetAndMetadata(book.tracker.base, leader_epoch=_epoch_at(book, book.tracker.base))
+
     def _commit_of(self, book: Book, offer: Offer) -> OffsetAndMetadata:
-        # The epoch at the next position we know of: it is that of the record in front of the base, or a later one, with
-        # which the broker cannot take a sound position for one that was cut off (KIP-320).
-        while len(book.epochs) > 1 and book.epochs[0][0] < offer.base:
-            book.epochs.popleft()
-        epoch = book.epochs[0][1] if book.epochs else None
+        epoch = _epoch_at(book, offer.base)
         metadata = book.foreign_metadata
         if self._with_map and not metadata and offer.finished:
             newest = book.epochs[-1][1] if book.epochs else book.believed_epoch
             metadata = encode(offer.base, OffsetMap(book.topic_id, newest, offer.finished))
         return OffsetAndMetadata(offer.base, metadata, epoch)
+
+
+def _check(book: Book, position: int) -> None:
+    """Believe the map, if it is not damaged, nor of a topic that had the name before."""
+    found, book.unchecked = book.unchecked, None
+    if found is not None and found.topic_id == book.topic_id:
+        book.tracker = Tracker(position, found.finished)
+        book.believed_epoch = found.leader_epoch
+
+
+def _note_epoch(book: Book, behind: OffsetAndMetadata) -> None:
+    """Of positions that follow each other with the same epoch, the first and the last will do: while one record takes
+    its time there may be millions."""
+    if len(book.epochs) > 1 and book.epochs[-1][1] == book.epochs[-2][1] == behind.leader_epoch:
+        book.epochs.pop()
+    book.epochs.append((behind.offset, behind.leader_epoch))
+
+
+def _cut_epochs(book: Book, position: int) -> None:
+    """The log was cut there. Between two positions with the same epoch there is no other."""
+    cut: set[int | None] = set()
+    while book.epochs and book.epochs[-1][0] > position:
+        cut = {book.epochs.pop()[1]}
+    if book.epochs and book.epochs[-1][1] in cut:
+        book.epochs.append((position, book.epochs[-1][1]))
+
+
+def _epoch_at(book: Book, base: int) -> int | None:
+    """The epoch at the next position we know of: it is that of the record in front of the base, or a later one, with
+    which the broker cannot take a sound position for one that was cut off (KIP-320). Behind all of them there is only
+    what an earlier life had finished."""
+    while book.epochs and book.epochs[0][0] < base:
+        book.epochs.popleft()
+    return book.epochs[0][1] if book.epochs else book.believed_epoch

@@ -31,6 +31,7 @@ class Commits:
         self._interval_ms = interval_ms
         self._next_ms = 0.0
         self._is_under_way = False
+        self._has_failed = False
 
     @property
     def due_ms(self) -> float:
@@ -54,11 +55,23 @@ class Commits:
         self, offers: Offers, books: dict[TopicPartition, Book], _offsets: object, error: BaseException | None
     ) -> None:
         self._is_under_way = False
+        self._has_failed = error is not None
+        self._nudge.give()  # out of the poll that this runs in: partitions may wait for it
         if error is None:
             self.acknowledged += 1
             self._books.acknowledged(offers, books)
         else:
             log.warning("a commit failed, and is made again in %.1f s: %s", self._interval_ms / 1000.0, error)
+
+    def is_settled(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition], now_ms: float) -> bool:
+        """Whether these need no commit that can be had without waiting; otherwise one is under way now. After one that
+        failed it is for `commit_last`, which insists."""
+        self._look()
+        if self._has_failed or not self._books.offers(partitions):
+            return True
+        if not self._is_under_way:
+            self.commit(consumer, now_ms)
+        return False
 
     def commit_last(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
         """And wait for it: the partitions go, or we do. A failure is logged: their records come again."""

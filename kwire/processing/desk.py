@@ -7,47 +7,42 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from queue import Empty, SimpleQueue
+from operator import itemgetter
+from queue import Empty
 from typing import Generic, cast
 
 from kwire.clock import NEVER_MS, monotonic_ms
+from kwire.consumer.host import Queue, current_host
 from kwire.errors import ProcessingError
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, Record, TopicPartition, V
 from kwire.processing.books import Book, Books
-from kwire.processing.lanes import Lanes, Ordering
-from kwire.processing.policies import DeadLetter, OnFailure, Retry
-from kwire.processing.workers import Handler, Run
+from kwire.processing.lanes import Lanes, Ordering, Work
+from kwire.processing.loads import Loads
+from kwire.processing.pace import LONGEST_RUN, RUN_MS, Pace
+from kwire.processing.partition_lanes import Mixing
+from kwire.processing.plan import Plan
+from kwire.processing.policies import OnFailure
+from kwire.processing.workers import Run, records_of
 
 log = logging.getLogger(__name__)
 
-# Cheap handlers get several records at a time: about so long shall a run take, so that a revocation need not wait.
-_RUN_MS = 5.0
-_LONGEST_RUN = 1_000
-_NEWEST_WEIGHS = 0.2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeskPlan(Generic[K, V]):
-    """What the user has chosen; see `Processor`."""
-
-    handler: Handler[K, V]
-    ordering: Ordering
-    most_runs: int
-    one_by_one: bool
-    retry: Retry
-    on_failure: OnFailure | DeadLetter[K, V]
+# A run that is still out then has met a record that takes its time, and gives back what stands behind that.
+_STUCK_MS = 4 * RUN_MS
+_QUICK_HANDS = 1
+_offset_of = itemgetter(Record._fields.index("offset"))
 
 
 @dataclass(slots=True, eq=False)
 class _Entry(Generic[K, V]):
-    """A run, and whose it is. Its book has heard of `reported` records; of those from `void_from` on it need not."""
+    """A run, and what it is of. `reported` of its items are counted; nobody waits for records from `void_from` on."""
 
     run: Run[K, V]
-    partition: TopicPartition
+    work: Work[K, V]
     book: Book | None
     reported: int = 0
     void_from: float = NEVER_MS
@@ -55,9 +50,17 @@ class _Entry(Generic[K, V]):
     """For its next attempt."""
 
     @property
+    def partition(self) -> TopicPartition:
+        return self.work.partition
+
+    @property
     def is_void(self) -> bool:
         """Whether nobody wants to know what comes of the record it is at."""
         return self.run.record.offset >= self.void_from
+
+    def is_stuck(self, now_ms: float) -> bool:
+        """Whether it will not be over in a moment."""
+        return self.is_waiting or now_ms >= self.run.started_ms + _STUCK_MS
 
 
 @dataclass(slots=True)
@@ -70,34 +73,30 @@ class Tally:
     dead_lettered: int = 0
 
 
-@dataclass(slots=True)
-class Load:
-    """What is buffered of a partition, waiting or in work."""
-
-    records: int = 0
-    size_bytes: int = 0
-
-
 class Desk(Generic[K, V]):
     """Args:
     start: Gives a run to a worker.
     """
 
-    def __init__(self, plan: DeskPlan[K, V], start: Callable[[Run[K, V]], None], books: Books) -> None:
-        self.ended: SimpleQueue[Run[K, V]] = SimpleQueue()
+    def __init__(self, plan: Plan[K, V], start: Callable[[Run[K, V]], None], books: Books) -> None:
+        self.ended: Queue[Run[K, V]] = current_host().new_queue()
         self.tally = Tally()
+        self.pace = Pace(plan, monotonic_ms())
+        self.loads = Loads()
         self.error: ProcessingError | None = None
         """Set when a record failed for good, and that is the end."""
         self._plan = plan
         self._start_run = start
         self._books = books
         self._lanes: Lanes[K, V] = Lanes(plan.ordering)
+        self._may_mix = plan.ordering is not Ordering.PARTITION and plan.batch_size is None
+        """Whether a run may be made of several lanes: a batch is of one."""
         self._entries: dict[int, _Entry[K, V]] = {}  # by the run's id()
         self._executing = 0
         self._retries: list[tuple[float, int, _Entry[K, V]]] = []
         self._numbers = count()
-        self._loads: dict[TopicPartition, Load] = {}
-        self._ms_each = _RUN_MS
+        self._stuck_ms = NEVER_MS
+        """When to look for runs that are stuck: others may stand behind what they are at."""
 
     # --- how it stands --------------------------------------------------------------------------------------
 
@@ -118,26 +117,47 @@ class Desk(Generic[K, V]):
         return not self._lanes.waiting and not self._entries
 
     @property
+    def is_rich(self) -> bool:
+        """Whether so much is in store that nothing is lost by letting the workers have the interpreter for a moment.
+
+        Piling up more would end in a pause, which goes through the network thread; and what waits for long has left the
+        processor's cache when it is its turn.
+        """
+        half = self._plan.max_buffered_records // 2
+        enough = min(LONGEST_RUN, half) if self.pace.are_trifles else half
+        return self._executing > 0 and self._lanes.waiting >= enough
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether it is better to poll once more before anything is handed out: handing over takes longer than the work
+        on what there is."""
+        enough = min(LONGEST_RUN, self._plan.max_buffered_records // 2)
+        return self.pace.are_trifles and self._lanes.waiting < enough
+
+    @property
     def has_ended(self) -> bool:
         """Whether a worker has posted something."""
         return not self.ended.empty()
 
     @property
-    def next_retry_ms(self) -> float:
-        return self._retries[0][0] if self._retries else NEVER_MS
+    def _hands(self) -> int:
+        """How many workers have nothing."""
+        return max(0, self._plan.workers - self._executing)
 
     @property
-    def loads(self) -> Mapping[TopicPartition, Load]:
-        """What is buffered, of partitions of which there is something."""
-        return self._loads
+    def due_ms(self) -> float:
+        """When there is something to hand out, though nothing comes: what is tried again, what is bounded by rate, what
+        stands behind a slow one."""
+        return min(
+            self._retries[0][0] if self._retries and self._hands else NEVER_MS,  # who ends says so
+            self.pace.ready_ms if self._lanes.waiting else NEVER_MS,
+            self._stuck_ms,
+        )
 
     def oldest(self) -> Record[K, V] | None:
         """The record that has been in a worker's hands for longest."""
-        at_work = [entry.run for entry in self._entries.values() if not entry.is_waiting]
-        if not at_work:
-            return None
-        run = min(at_work, key=lambda run: run.started_ms)
-        return run.work.records[min(run.done, len(run.work.records) - 1)]
+        at_work = [entry.run for entry in self._entries.values() if entry.run.is_out and entry.run.items]
+        return min(at_work, key=lambda run: run.started_ms).record if at_work else None
 
     def busy_with(self, partitions: Collection[TopicPartition]) -> int:
         """How many of their records are in work."""
@@ -147,57 +167,58 @@ class Desk(Generic[K, V]):
 
     def deliver(self, chunk: PartitionRecords[K, V]) -> None:
         """A poll returned these."""
-        tp, offsets = chunk.topic_partition, cast("list[int]", chunk.columns.offsets.tolist())
+        tp, columns = chunk.topic_partition, chunk.columns
+        offsets = cast("list[int]", columns.offsets.tolist())
         first = offsets[0] if offsets else chunk.next.offset
         book = self._books.book(tp)
         if book is not None and book.tracker is not None and first < book.tracker.position:
             self._forget_from(tp, first)
-        epochs = cast("list[int]", chunk.columns.leader_epochs.tolist())
-        wanted = self._books.deliver(tp, offsets, epochs, chunk.next)
+        wanted = self._books.deliver(tp, offsets, columns.leader_epochs.tolist, chunk.next)
         records: Sequence[Record[K, V]] = list(chunk)
         if len(wanted) < len(records):
             wanted = set(wanted)
             records = [record for record in records if record.offset in wanted]
-        self._lanes.add(records)
         if not records:
             return
-        load = self._loads.setdefault(tp, Load())
-        load.records += len(records)
-        load.size_bytes += sum(map(_size_bytes, records))
+        self._lanes.add(records)
+        self.loads.add(tp, records)
 
     def hand_out(self, now_ms: float) -> None:
-        """To the workers: what is due to be tried again, then what waits, as far as there are hands."""
-        while self._retries and self._retries[0][0] <= now_ms:
+        """To the workers: what is due to be tried again, then what waits, as far as there are hands, and the rate."""
+        if now_ms >= self._stuck_ms:
+            self._free_stuck(now_ms)
+        while self._retries and self._retries[0][0] <= now_ms and self._hands:
             _, _, entry = heapq.heappop(self._retries)
             if entry.is_waiting:
                 entry.is_waiting = False
+                self.pace.begin(1)
                 self._start(entry, now_ms)
-        while self._executing < self._plan.most_runs and self.error is None:
-            work = self._lanes.take(self._run_length())
-            if work is None:
+        is_quick = self._is_quick(now_ms)
+        mixing = self._mixing(is_quick)
+        # What takes no time needs no more than one worker: others would only queue for the interpreter.
+        while (hands := min(self._hands, _QUICK_HANDS - self._executing) if is_quick else self._hands) > 0:
+            if self.error is not None:
                 return
-            tp = work.records[0].topic_partition
-            entry = _Entry(Run(work, self._plan.handler), tp, self._books.book(tp))
+            most = self.pace.run_length(now_ms, waiting=self._lanes.waiting, hands=hands)
+            if not most or (work := self._lanes.take(most, mixing)) is None:
+                return
+            self.pace.begin(len(work.records))
+            items = work.records if self._plan.batch_size is None else [work.records]
+            entry = _Entry(Run(items, self._plan.call), work, self._books.book(work.partition))
             self._entries[id(entry.run)] = entry
             self._start(entry, now_ms)
 
-    def take_back(self, now_ms: float) -> int:
-        """What workers have posted; how many records are done with by it."""
+    def take_back(self, timeout_s: float = 0.0) -> int:
+        """What workers have posted, waiting for the first of it; how many records are done with by it."""
         before = self.tally.handled
-        while True:
-            try:
+        with suppress(Empty):
+            run = self.ended.get(timeout=timeout_s) if timeout_s else self.ended.get_nowait()
+            while True:
+                self._take(self._entries[id(run)], monotonic_ms())
                 run = self.ended.get_nowait()
-            except Empty:
-                return self.tally.handled - before
-            self._take(self._entries[id(run)], now_ms)
-
-    def take_one(self, timeout_s: float) -> None:
-        """The same of the next one to come, waiting for it."""
-        try:
-            run = self.ended.get(timeout=timeout_s)
-        except Empty:
-            return
-        self._take(self._entries[id(run)], monotonic_ms())
+        done = self.tally.handled - before
+        self.pace.meter.add(done, monotonic_ms())
+        return done
 
     def look(self) -> None:
         """Over the workers' shoulders: what is done of runs that are still under way can be committed already."""
@@ -206,35 +227,42 @@ class Desk(Generic[K, V]):
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Begin nothing more of these: what waits is forgotten, what is in work ends with the record it is at."""
-        for record in self._lanes.drop(partitions):
-            self._unload(record)
+        self.loads.remove_all(self._lanes.drop(partitions))
         for entry in self._entries_of(partitions):
             entry.run.is_stopped = True
+            self.loads.remove(entry.partition, records_of(entry.run.take_back()))
             if entry.is_waiting:
                 entry.is_waiting = False
                 self._end(entry)
 
     def drop_all(self) -> None:
         """The same of all."""
-        self.drop(set(self._loads))
+        self.drop(set(self.loads))
 
     # --- one run --------------------------------------------------------------------------------------------
 
     def _start(self, entry: _Entry[K, V], now_ms: float) -> None:
+        run = entry.run
         self._executing += 1
-        entry.run.started_ms, entry.run.began_at = now_ms, entry.run.done
-        self._start_run(entry.run)
+        run.started_ms, run.began_at = now_ms, run.done
+        run.is_out, run.took_ms = True, 0.0
+        if self.pace.are_trifles or len(run.todo) > 1:  # else nobody stands behind it
+            self._stuck_ms = min(self._stuck_ms, now_ms + _STUCK_MS)
+        self._start_run(run)
 
     def _take(self, entry: _Entry[K, V], now_ms: float) -> None:
         run = entry.run
         self._executing -= 1
+        run.is_out = False
         error, run.error = run.error, None
         is_rescue, run.rescue = run.rescue is not None, None
-        self._ms_each += _NEWEST_WEIGHS * (run.took_ms / max(1, run.done - run.began_at) - self._ms_each)
+        self.pace.tried(run.done - run.began_at, run.took_ms)
+        if error is not None:
+            run.put_back()
         self._report(entry)
         if error is not None:
             self._on_error(entry, error, now_ms, is_rescue=is_rescue)
-        elif run.done < len(run.work.records) and not run.is_stopped:
+        elif run.todo:
             self._start(entry, now_ms)  # a pool takes them one at a time
         else:
             self._end(entry)
@@ -242,18 +270,20 @@ class Desk(Generic[K, V]):
     def _report(self, entry: _Entry[K, V]) -> None:
         """Its book hears of the records that are done with since the last time."""
         run = entry.run
-        done = run.work.records[entry.reported : run.done]  # the worker may be counting on meanwhile
-        if not done:
+        end = run.done  # the worker may be going on meanwhile
+        if end == entry.reported:
             return
-        entry.reported += len(done)
+        done = records_of(run.items[entry.reported : end])
+        entry.reported = end
         run.attempts = 0
-        for record in done:
-            self._unload(record)
+        self.loads.remove(entry.partition, done)
         self.tally.handled += len(done)
         # Of a partition that was given up, or of a log that was cut, nobody wants to know.
         book = self._books.book(entry.partition)
         if book is entry.book and book is not None and book.tracker is not None:
-            book.tracker.finish_all(record.offset for record in done if record.offset < entry.void_from)
+            offsets = map(_offset_of, done)
+            is_cut = entry.void_from < NEVER_MS
+            book.tracker.finish_all([each for each in offsets if each < entry.void_from] if is_cut else offsets)
 
     def _on_error(self, entry: _Entry[K, V], error: BaseException, now_ms: float, *, is_rescue: bool) -> None:
         run, record = entry.run, entry.run.record
@@ -265,6 +295,7 @@ class Desk(Generic[K, V]):
         elif delay_ms is not None:
             log.info("%s offset %d: attempt %d failed: %r", entry.partition, record.offset, run.attempts, error)
             entry.is_waiting = True
+            self._narrow(entry, now_ms)
             heapq.heappush(self._retries, (now_ms + delay_ms, next(self._numbers), entry))
         elif isinstance(error, Exception) and not is_rescue and self._plan.on_failure is not OnFailure.STOP:
             self._give_up(entry, error, now_ms)
@@ -274,39 +305,71 @@ class Desk(Generic[K, V]):
             self._end(entry)
 
     def _give_up(self, entry: _Entry[K, V], error: Exception, now_ms: float) -> None:
-        """The record has failed for good: pass it by, or let somebody else take it."""
+        """The item has failed for good: pass it by, or let somebody else take it."""
         run, policy = entry.run, self._plan.on_failure
+        concerned = len(records_of([run.todo[0]]))
         if callable(policy):
             run.rescue = (policy, error)
-            self.tally.dead_lettered += 1
+            self.tally.dead_lettered += concerned
             self._start(entry, now_ms)
             return
         log.error("%s offset %d: given up: %r", entry.partition, run.record.offset, error)
-        self.tally.skipped += 1
-        run.done += 1
+        self.tally.skipped += concerned
+        run.todo.popleft()
         self._report(entry)
-        if run.done < len(run.work.records):
+        if run.todo:
             self._start(entry, now_ms)
         else:
             self._end(entry)
 
     def _end(self, entry: _Entry[K, V]) -> None:
-        for record in entry.run.work.records[entry.reported :]:
-            self._unload(record)
-        self._lanes.done(entry.run.work)
+        self.loads.remove(entry.partition, records_of(entry.run.items[entry.reported :]))
+        self._lanes.done(entry.work)
         del self._entries[id(entry.run)]
+
+    # --- runs that wait for one record ----------------------------------------------------------------------
+
+    def _free_stuck(self, now_ms: float) -> None:
+        self._stuck_ms = NEVER_MS
+        for entry in self._entries.values():
+            if not entry.run.is_out or not (self.pace.are_trifles or entry.run.todo):
+                continue
+            if not entry.is_stuck(now_ms):
+                self._stuck_ms = min(self._stuck_ms, entry.run.started_ms + _STUCK_MS)
+            elif entry.run.todo:
+                self._narrow(entry, now_ms)
+
+    def _narrow(self, entry: _Entry[K, V], now_ms: float) -> None:
+        """It keeps the record that it is at: other lanes' need not wait for that one."""
+        run = entry.run
+        if not self._may_mix:
+            return
+        behind = run.take_back()
+        if not run.is_out:
+            run.give(behind[:1])
+            behind = behind[1:]
+        if not run.items or not behind:  # the worker has not begun, or is at the last
+            run.give(behind)
+            if behind:
+                self._stuck_ms = min(self._stuck_ms, now_ms + _STUCK_MS)
+            return
+        self._report(entry)
+        self._lanes.give_back(entry.work, len(run.items) - 1)
 
     # --- the rest -------------------------------------------------------------------------------------------
 
-    def _run_length(self) -> int:
-        if self._plan.one_by_one:
-            return 1
-        return max(1, min(_LONGEST_RUN, int(_RUN_MS / max(self._ms_each, _RUN_MS / _LONGEST_RUN))))
+    def _is_quick(self, now_ms: float) -> bool:
+        """Whether all that is in work will be over in a moment."""
+        return self.pace.are_trifles and not any(entry.is_stuck(now_ms) for entry in self._entries.values())
+
+    def _mixing(self, is_quick: bool) -> Mixing:
+        if not self._may_mix:
+            return Mixing.ONE_LANE
+        return Mixing.WHOLE_SLICES if is_quick else Mixing.OPEN_LANES
 
     def _forget_from(self, tp: TopicPartition, offset: int) -> None:
         """The position went back there: what comes now are other records, or the same once more."""
-        for record in self._lanes.drop([tp], offset):
-            self._unload(record)
+        self.loads.remove_all(self._lanes.drop([tp], offset))
         for entry in self._entries_of([tp]):
             entry.void_from = min(entry.void_from, offset)
             if entry.is_waiting and entry.is_void:
@@ -316,14 +379,3 @@ class Desk(Generic[K, V]):
     def _entries_of(self, partitions: Iterable[TopicPartition]) -> list[_Entry[K, V]]:
         wanted = set(partitions)
         return [entry for entry in self._entries.values() if entry.partition in wanted]
-
-    def _unload(self, record: Record[K, V]) -> None:
-        load = self._loads[record.topic_partition]
-        load.records -= 1
-        load.size_bytes -= _size_bytes(record)
-        if not load.records:
-            del self._loads[record.topic_partition]
-
-
-def _size_bytes(record: Record[K, V]) -> int:
-    return max(0, record.serialized_key_size) + max(0, record.serialized_value_size)

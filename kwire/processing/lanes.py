@@ -6,21 +6,22 @@ That goes on when a partition is taken away and comes back: what was in work kee
 
     lanes = Lanes(Ordering.KEY)
     lanes.add(records)
-    while (work := lanes.take()) is not None:   # of a lane that is open, which it closes
+    while (work := lanes.take()) is not None:   # of lanes that are open, which it closes
         ...
-    lanes.done(work)                            # opens it again
+    lanes.done(work)                            # opens them again
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Generic
 
-from kwire.errors import IllegalStateError, InvalidArgumentError
+from kwire.errors import IllegalStateError
 from kwire.model import K, Record, TopicPartition, V
+from kwire.processing.partition_lanes import KeyLanes, Mixing, NoLanes, OneLane
 
 
 class Ordering(Enum):
@@ -34,18 +35,21 @@ class Ordering(Enum):
     """Nothing: each record may overtake each other one."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Work(Generic[K, V]):
-    """Records of one lane that are in work; the object itself stands for them."""
+    """Records of one partition that are in work; the object itself stands for them."""
 
-    records: tuple[Record[K, V], ...]
-    lane: Hashable
+    partition: TopicPartition
+    records: list[Record[K, V]]
+    lanes: Sequence[Hashable]
+    """What they keep closed; of a lane as often as it has records here."""
 
 
 @dataclass(slots=True, eq=False)
-class _Lane(Generic[K, V]):
-    waiting: deque[Record[K, V]] = field(default_factory=deque)
-    work: Work[K, V] | None = None
+class _Partition(Generic[K, V]):
+    lanes: NoLanes[K, V]
+    in_work: int = 0
+    is_lined_up: bool = False
 
 
 class Lanes(Generic[K, V]):
@@ -55,10 +59,10 @@ class Lanes(Generic[K, V]):
 
     def __init__(self, ordering: Ordering) -> None:
         self._ordering = ordering
-        self._lanes: dict[Hashable, _Lane[K, V]] = {}
-        # Lanes that are open and have something waiting, the one that has waited longest first. One that was emptied
-        # by `drop` is met here once more, and passed by.
-        self._ready: deque[Hashable] = deque()
+        self._partitions: dict[TopicPartition, _Partition[K, V]] = {}
+        # Those that may have something to take, the one that has waited longest first.
+        self._turns: deque[TopicPartition] = deque()
+        self._works: dict[int, Work[K, V]] = {}  # by id()
         self.waiting = 0
         """How many records wait."""
         self.in_work = 0
@@ -73,84 +77,101 @@ class Lanes(Generic[K, V]):
         Raises:
             InvalidArgumentError: A key that no lane can be looked up by, under `Ordering.KEY`.
         """
-        if self._ordering is Ordering.PARTITION and records:
-            self._line_up(records[0].topic_partition, records)
-        else:
-            for record in records:
-                self._line_up(_key_of(record) if self._ordering is Ordering.KEY else object(), (record,))
-
-    def _line_up(self, key: Hashable, records: Sequence[Record[K, V]]) -> None:
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes[key] = _Lane()
-        if not lane.waiting and lane.work is None:
-            self._ready.append(key)
-        lane.waiting.extend(records)
+        if not records:
+            return
+        tp = records[0].topic_partition
+        partition = self._partitions.get(tp) or self._partitions.setdefault(tp, _Partition(_new_lanes(self._ordering)))
+        partition.lanes.add(records)
         self.waiting += len(records)
+        self._line_up(tp, partition)
 
-    def take(self, most: int = 1) -> Work[K, V] | None:
-        """The next records of one lane, up to `most`, which is closed until they are done. None: all that wait have
-        another of their lane in front of them that is in work, or none waits."""
-        while self._ready:
-            key = self._ready.popleft()
-            lane = self._lanes.get(key)
-            if lane is not None and lane.waiting and lane.work is None:
-                records = tuple(lane.waiting.popleft() for _ in range(min(most, len(lane.waiting))))
-                lane.work = Work(records, key)
-                self.waiting -= len(records)
-                self.in_work += len(records)
-                return lane.work
+    def take(self, most: int = 1, mixing: Mixing = Mixing.ONE_LANE) -> Work[K, V] | None:
+        """The next records of an open lane, up to `most`, which is closed until they are done. None: all that wait have
+        another of their lane in front of them that is in work, or none waits.
+
+        Args:
+            most: How many records.
+            mixing: Whether to fill up with records of other lanes of the same partition.
+        """
+        for _ in range(len(self._turns)):
+            tp = self._turns.popleft()
+            partition = self._partitions[tp]
+            partition.is_lined_up = False
+            records, closed = partition.lanes.take(most, mixing)
+            if mixing is Mixing.WHOLE_SLICES and not records:
+                self._line_up(tp, partition)  # parts of it may be taken
+            if records:
+                work = Work(tp, records, closed)
+                self._works[id(work)] = work
+                self._count(partition, len(records), waiting=-len(records))
+                self._line_up(tp, partition)
+                return work
         return None
 
     def done(self, work: Work[K, V]) -> None:
-        """The records are done with, one way or the other; the lane is open again.
+        """The records are done with, one way or the other; their lanes are open again.
 
         Raises:
             IllegalStateError: They are not in work: done before, or never taken.
         """
-        lane = self._lanes.get(work.lane)
-        if lane is None or lane.work is not work:
-            raise IllegalStateError(f"the work of lane {work.lane} is not under way; it can be done only once")
-        lane.work = None
-        self.in_work -= len(work.records)
-        if lane.waiting:
-            self._ready.append(work.lane)
-        else:
-            del self._lanes[work.lane]
+        partition = self._partition_of(work)
+        del self._works[id(work)]
+        self._count(partition, -len(work.records))
+        partition.lanes.open(work.lanes)
+        self._line_up(work.partition, partition)
+
+    def give_back(self, work: Work[K, V], at: int) -> None:
+        """A work's record number `at` (from 0) takes its time. Those in front of it are done with, it alone stays in
+        work, and those behind it wait again.
+
+        Raises:
+            IllegalStateError: They are not in work.
+        """
+        partition = self._partition_of(work)
+        behind, stays = work.records[at + 1 :], work.lanes[at : at + 1]
+        partition.lanes.give_back(behind)
+        partition.lanes.open([lane for lane in work.lanes if lane not in stays])
+        self._count(partition, 1 - len(work.records), waiting=len(behind))
+        work.records, work.lanes = work.records[at : at + 1], stays
+        self._line_up(work.partition, partition)
 
     def drop(self, partitions: Collection[TopicPartition], first: int = 0) -> list[Record[K, V]]:
         """Forget what waits of these partitions, from the offset `first` on; what that was. What is in work stays so
         until it is done."""
         gone: list[Record[K, V]] = []
-        for key, lane in list(self._lanes.items()):
-            if lane.waiting and lane.waiting[0].topic_partition in partitions:
-                gone += (record for record in lane.waiting if record.offset >= first)
-                lane.waiting = deque(record for record in lane.waiting if record.offset < first)
-                if lane.work is None and not lane.waiting:
-                    del self._lanes[key]
+        for tp in partitions:
+            if (partition := self._partitions.get(tp)) is not None:
+                gone += partition.lanes.drop(first)
         self.waiting -= len(gone)
         return gone
 
     def in_work_of(self, partitions: Collection[TopicPartition]) -> int:
         """How many of these partitions' records are in work: what a revocation has to wait for."""
-        return sum(
-            len(lane.work.records)
-            for lane in self._lanes.values()
-            if lane.work is not None and lane.work.records[0].topic_partition in partitions
-        )
+        return sum(self._partitions[tp].in_work for tp in partitions if tp in self._partitions)
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _partition_of(self, work: Work[K, V]) -> _Partition[K, V]:
+        if self._works.get(id(work)) is not work:
+            raise IllegalStateError(f"this work of {work.partition} is not under way; it can be done only once")
+        return self._partitions[work.partition]
+
+    def _count(self, partition: _Partition[K, V], in_work: int, *, waiting: int = 0) -> None:
+        partition.in_work += in_work
+        self.in_work += in_work
+        self.waiting += waiting
+
+    def _line_up(self, tp: TopicPartition, partition: _Partition[K, V]) -> None:
+        if partition.lanes.waiting and not partition.is_lined_up:
+            partition.is_lined_up = True
+            self._turns.append(tp)
 
 
-def _key_of(record: Record[K, V]) -> Hashable:
-    """What its lane is looked up by. A record without a key, as without order, is a lane of its own; not its offset:
-    when a log was cut, another record may have that, and they are strangers."""
-    key = record.key
-    if key is None:
-        return object()
-    try:
-        hash(key)
-    except TypeError as error:
-        raise InvalidArgumentError(
-            f"{record.topic_partition} offset {record.offset}: ordering by key needs keys that can be looked up, and a "
-            f"{type(key).__name__} like this cannot; let the key deserializer make something immutable of it"
-        ) from error
-    return record.topic, record.partition, key
+def _new_lanes(ordering: Ordering) -> NoLanes[K, V]:
+    match ordering:
+        case Ordering.PARTITION:
+            return OneLane()
+        case Ordering.KEY:
+            return KeyLanes()
+        case Ordering.NONE:
+            return NoLanes()

@@ -22,8 +22,8 @@ class OnFailure(Enum):
 
 
 DeadLetter: TypeAlias = Callable[[Record[K, V], Exception], object]
-"""Called on a worker with a record that failed for good and its last error. When it returns, the record counts as done;
-when it raises, the processor stops."""
+"""Called with a record that failed for good and its last error; with each of a batch; never in another process. May be
+async if the handler is. When it returns, the record counts as done; when it raises, the processor stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,38 +20,47 @@ from typing import Generic, Literal
 from uuid import UUID
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
+from kwire.consumer.host import Joinable, current_host
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
-from kwire.errors import IllegalStateError, InvalidArgumentError
+from kwire.errors import IllegalStateError
 from kwire.fetching.columns import Records
 from kwire.model import ZERO_UUID, K, TopicPartition, V
+from kwire.processing.async_workers import AsyncWorkers
 from kwire.processing.books import Books
 from kwire.processing.commits import Commits
-from kwire.processing.desk import Desk, DeskPlan
+from kwire.processing.desk import Desk
 from kwire.processing.lanes import Ordering
+from kwire.processing.leaving import Leaving
 from kwire.processing.nudge import Nudge
+from kwire.processing.plan import Plan
 from kwire.processing.policies import DeadLetter, OnFailure, Retry
 from kwire.processing.status import Status
-from kwire.processing.workers import ExecutorWorkers, Handler, Run, ThreadWorkers, Workers
+from kwire.processing.workers import BatchHandler, ExecutorWorkers, Handler, Run, ThreadWorkers, Workers
 
 log = logging.getLogger(__name__)
 
 LONGEST_POLL_S = 1.0
-# A handler that is still at it when a partition is taken away has this share of the poll interval to end.
-DRAIN_SHARE = 0.8
+PATIENCE_S = 0.005
 
 
 class Processor(Generic[K, V]):
     """Args:
     consumer: Subscribed, with `enable_auto_commit=False`. Until the processor has ended nobody else may use it.
-    handler: Called with each record, on a worker. What it returns does not matter; when it raises, it has failed.
+    handler: Called with each record, on a worker. What it returns does not matter; when it raises, it has failed. An
+        async one (`async def`, or an object whose `__call__` is one) runs on an event loop in a thread of its own.
     ordering: What keeps its order: "partition", "key" or "none"; see `Ordering`.
-    workers: How many records may be in a handler's hands at once.
+    workers: How many records, or batches, may be in a handler's hands at once. Async ones may be thousands.
     executor: Who calls the handler, instead of threads of the processor's own. With a pool of processes, handler and
         records have to be picklable.
+    backend: The event loop of an async handler: "asyncio" or "trio".
+    batch_size: The handler gets a list of up to so many records, all of a partition, or a key, that keeps its order. It
+        succeeds or fails as a whole.
+    rate_limit: So many records a second at most, over all workers. What a tenth of a second left over may go at once.
     commit_interval: Seconds between commits; besides, it commits before partitions go and when it ends.
     retry: How often a failing record is tried.
-    on_failure: What becomes of a record that has failed for good: "stop", "skip", or a function to call with it.
+    on_failure: What becomes of a record that has failed for good: "stop", "skip", or a function to call with it;
+        see `dead_letter_topic`.
     offset_map: Whether commits say, in their metadata, what is finished behind them.
     max_buffered_records: So many records wait or are in work at most, but for those of one poll.
     max_buffered_bytes: The same of their keys and values.
@@ -65,11 +74,14 @@ class Processor(Generic[K, V]):
     def __init__(
         self,
         consumer: Consumer[K, V],
-        handler: Handler[K, V],
+        handler: Handler[K, V] | BatchHandler[K, V],
         *,
         ordering: Ordering | Literal["partition", "key", "none"] = Ordering.PARTITION,
         workers: int = 16,
         executor: Executor | None = None,
+        backend: Literal["asyncio", "trio"] = "asyncio",
+        batch_size: int | None = None,
+        rate_limit: float | None = None,
         commit_interval: float = 5.0,
         retry: Retry | None = None,
         on_failure: OnFailure | Literal["stop", "skip"] | DeadLetter[K, V] = OnFailure.STOP,
@@ -78,40 +90,37 @@ class Processor(Generic[K, V]):
         max_buffered_bytes: int = 64 * 1024 * 1024,
         watchdog: float = 60.0,
     ) -> None:
-        for name, number in {
-            "workers": workers,
-            "commit_interval": commit_interval,
-            "max_buffered_records": max_buffered_records,
-            "max_buffered_bytes": max_buffered_bytes,
-            "watchdog": watchdog,
-        }.items():
-            if number <= 0:
-                raise InvalidArgumentError(f"{name} is {number}: it has to be more than 0")
         if consumer.config.enable_auto_commit:
             raise IllegalStateError(
                 "the consumer commits whatever it has returned, done or not: make it with enable_auto_commit=False"
             )
-        self._consumer = consumer
-        self._watchdog_ms = watchdog * 1000.0
-        self._most_records, self._most_bytes = max_buffered_records, max_buffered_bytes
-        self._workers: Workers[K, V] = (
-            ThreadWorkers(workers, self._on_ended) if executor is None else ExecutorWorkers(executor, self._on_ended)
-        )
-        self._nudge = Nudge(consumer.wakeup)
-        self._books = Books(self._topic_id, with_map=offset_map)
-        plan = DeskPlan(
+        plan: Plan[K, V] = Plan(
             handler=handler,
             ordering=Ordering(ordering),
-            most_runs=workers,
-            one_by_one=executor is not None,
+            workers=workers,
+            executor=executor,
+            backend=backend,
+            batch_size=batch_size,
+            rate_limit=rate_limit,
+            commit_interval=commit_interval,
             retry=retry or Retry(),
             on_failure=OnFailure(on_failure) if isinstance(on_failure, str) else on_failure,
+            max_buffered_records=max_buffered_records,
+            max_buffered_bytes=max_buffered_bytes,
+            watchdog=watchdog,
         )
+        self._plan = plan
+        self._consumer = consumer
+        self._workers = self._new_workers(plan)
+        self._nudge = Nudge(consumer.wakeup)
+        self._books = Books(self._topic_id, with_map=offset_map)
         self._desk: Desk[K, V] = Desk(plan, self._workers.start, self._books)
         self._commits = Commits(self._books, self._desk.look, self._nudge, interval_ms=commit_interval * 1000.0)
         self._listener = _Listener(self, consumer.rebalance_listener)
-        self._thread: threading.Thread | None = None
+        self._thread: Joinable | None = None
+        self._leaving = Leaving(consumer.config.max_poll_interval_ms)
         self._error: BaseException | None = None
+        self._has_run = False
         self._is_running = False
         self._is_draining = False
         self._stopping = threading.Event()
@@ -119,6 +128,13 @@ class Processor(Generic[K, V]):
         self._deadline = Deadline(NEVER_MS)
         self._paused: frozenset[TopicPartition] = frozenset()
         self._progress_ms = monotonic_ms()
+
+    def _new_workers(self, plan: Plan[K, V]) -> Workers[K, V]:
+        if plan.is_async:
+            return AsyncWorkers(plan.backend, self._on_ended)
+        if plan.executor is not None:
+            return ExecutorWorkers(plan.executor, self._on_ended)
+        return ThreadWorkers(plan.workers, self._on_ended)
 
     # --- what users call ------------------------------------------------------------------------------------
 
@@ -129,9 +145,9 @@ class Processor(Generic[K, V]):
             ProcessingError: A record failed for good, and `on_failure` is "stop".
             KafkaError: What `poll()` raised.
         """
-        if self._is_running or self._stopping.is_set():
+        if self._has_run:
             raise IllegalStateError("a processor runs once; make another one")
-        self._is_running = True
+        self._has_run = self._is_running = True
         self._consumer.rebalance_listener = self._listener
         try:
             self._open(self._consumer.assignment(), self._consumer)
@@ -168,7 +184,7 @@ class Processor(Generic[K, V]):
 
     def status(self) -> Status:
         """What it is doing now; from any thread."""
-        desk = self._desk
+        desk, now_ms = self._desk, monotonic_ms()
         return Status(
             is_running=self._is_running,
             waiting=desk.waiting,
@@ -180,13 +196,15 @@ class Processor(Generic[K, V]):
             dead_lettered=desk.tally.dead_lettered,
             commits=self._commits.acknowledged,
             paused=self._paused,
-            seconds_since_progress=(monotonic_ms() - self._progress_ms) / 1000.0,
+            seconds_since_progress=(now_ms - self._progress_ms) / 1000.0,
+            per_second=desk.pace.meter.per_second(now_ms),
+            handler_p50_ms=desk.pace.times.quantile_ms(0.5),
+            handler_p99_ms=desk.pace.times.quantile_ms(0.99),
         )
 
     def __enter__(self) -> Processor[K, V]:
         """Run in a thread of its own; the end of the `with` block drains and waits."""
-        self._thread = threading.Thread(target=self._run_in_background, name="kwire-processor", daemon=True)
-        self._thread.start()
+        self._thread = current_host().start_thread(self._run_in_background, "kwire-processor")
         return self
 
     def __exit__(
@@ -203,9 +221,11 @@ class Processor(Generic[K, V]):
     # --- one turn -------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
+        done = self._desk.take_back(PATIENCE_S if self._desk.is_rich else 0.0)
         now_ms = monotonic_ms()
-        if self._desk.take_back(now_ms) or self._desk.is_idle:
+        if done or self._desk.is_idle:
             self._progress_ms = now_ms
+        self._leaving.hold_back(self._consumer, self._desk, self._commits, now_ms)
         self._desk.hand_out(now_ms)
         if now_ms >= self._commits.due_ms:
             self._commits.commit(self._consumer, now_ms)
@@ -214,16 +234,19 @@ class Processor(Generic[K, V]):
         self._poll(now_ms)
 
     def _poll(self, now_ms: float) -> None:
-        wake_at_ms = min(self._desk.next_retry_ms, self._commits.due_ms, self._deadline.at_ms)
+        wake_at_ms = min(self._desk.due_ms, self._commits.due_ms, self._leaving.due_ms, self._deadline.at_ms)
         timeout_s = min(LONGEST_POLL_S, max(0.0, (wake_at_ms - now_ms) / 1000.0))
-        records: Records[K, V] = Records()
-        with self._nudge.polling():
-            has_news = self._desk.has_ended or (self._stopping.is_set() and not self._is_draining)
-            records = self._consumer.poll(0.0 if has_news else timeout_s)
-        if self._is_draining:
-            return  # a partition that came just now: whoever goes on with the consumer gets them again
-        for chunk in records.chunks():
-            self._desk.deliver(chunk)
+        gathers = True
+        while gathers:
+            records: Records[K, V] = Records()
+            with self._nudge.polling():
+                has_news = self._desk.has_ended or (self._stopping.is_set() and not self._is_draining)
+                records = self._consumer.poll(0.0 if has_news else timeout_s)
+            if self._is_draining:
+                return  # a partition that came just now: whoever goes on with the consumer gets them again
+            for chunk in records.chunks():
+                self._desk.deliver(chunk)
+            timeout_s, gathers = 0.0, self._desk.wants_more and not records.is_empty()
 
     def _on_ended(self, run: Run[K, V]) -> None:
         """A worker is through with a run; on its thread."""
@@ -243,16 +266,17 @@ class Processor(Generic[K, V]):
 
     def _plenty(self, assigned: int) -> frozenset[TopicPartition]:
         """Partitions with more than their share of what may be buffered; once paused, with more than half of it."""
+        plan = self._plan
         return frozenset(
             tp
             for tp, load in self._desk.loads.items()
-            if max(load.records / self._most_records, load.size_bytes / self._most_bytes) * assigned
+            if max(load.records / plan.max_buffered_records, load.size_bytes / plan.max_buffered_bytes) * assigned
             > (0.5 if tp in self._paused else 1.0)
         )
 
     def _watch(self, now_ms: float) -> None:
         quiet_ms = now_ms - self._progress_ms
-        if quiet_ms < self._watchdog_ms:
+        if quiet_ms < self._plan.watchdog * 1000.0:
             return
         oldest = self._desk.oldest()
         where = "nothing" if oldest is None else f"{oldest.topic_partition} offset {oldest.offset}"
@@ -275,8 +299,8 @@ class Processor(Generic[K, V]):
     def _give_up(self, partitions: Partitions, consumer: RebalanceConsumer) -> None:
         """Let what is in work end, commit, and forget them."""
         self._desk.drop(partitions)
-        deadline = Deadline.after(DRAIN_SHARE * self._consumer.config.max_poll_interval_ms)
-        self._wait_for(partitions, min(deadline, self._deadline, key=lambda either: either.at_ms))
+        until_ms = self._leaving.until_ms(partitions, monotonic_ms())
+        self._wait_for(partitions, Deadline(min(until_ms, self._deadline.at_ms)))
         self._commits.commit_last(consumer, partitions)
         self._forget(partitions)
 
@@ -291,7 +315,7 @@ class Processor(Generic[K, V]):
 
     def _wait_for(self, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
         while (busy := self._desk.busy_with(partitions)) and not deadline.expired:
-            self._desk.take_one(min(LONGEST_POLL_S, deadline.remaining_ms() / 1000.0))
+            self._desk.take_back(min(LONGEST_POLL_S, deadline.remaining_ms() / 1000.0))
         if busy:
             log.warning("%d records are given up in the middle of their work, and will come again", busy)
 
@@ -313,14 +337,14 @@ class Processor(Generic[K, V]):
 
     def _end(self) -> None:
         consumer = self._consumer
+        self._desk.drop_all()  # who is left alone in the middle of a run ends with the record it is at
         self._workers.close()
         try:
             assigned = consumer.assignment()
             self._commits.commit_last(consumer, assigned)
             for tp in assigned:
-                book = self._books.book(tp)
-                if book is not None and book.tracker is not None:
-                    consumer.seek(tp, book.tracker.base)  # whoever goes on with the consumer begins with what is undone
+                if (at := self._books.begins_at(tp)) is not None:
+                    consumer.seek(tp, at)  # whoever goes on with the consumer begins with what is undone
             if back := self._paused & assigned:
                 consumer.resume(back)
         finally:
@@ -336,12 +360,16 @@ class _Listener(RebalanceListener):
         self.users = users
 
     def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        self._processor._open(partitions, consumer)
-        self.users.on_partitions_assigned(consumer, partitions)
+        try:
+            self._processor._open(partitions, consumer)
+        finally:  # they are assigned, even if nobody can say where to begin
+            self.users.on_partitions_assigned(consumer, partitions)
 
     def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        self._processor._give_up(partitions, consumer)
-        self.users.on_partitions_revoked(consumer, partitions)
+        try:
+            self._processor._give_up(partitions, consumer)
+        finally:
+            self.users.on_partitions_revoked(consumer, partitions)
 
     def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
         self._processor._lose(partitions)

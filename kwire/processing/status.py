@@ -30,3 +30,8 @@ class Status:
     """Partitions that are not fetched now, for there is enough of them to do."""
     seconds_since_progress: float
     """Since something was handled, or there was nothing to do."""
+    per_second: float
+    """Handled, over the last ten seconds."""
+    handler_p50_ms: float
+    handler_p99_ms: float
+    """How long a handler took for a record, or a batch; of several that a worker was given at once, their mean."""

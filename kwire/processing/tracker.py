@@ -15,10 +15,11 @@ to commit: every record in front of it is finished, or does not exist.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain, groupby, islice
+from operator import lt
 from typing import NamedTuple
 
 from kwire.errors import InvalidArgumentError
@@ -34,15 +35,23 @@ class Offer(NamedTuple):
 class Tracker:
     """Of one partition, for one assignment.
 
+    What it keeps grows with what is unfinished, not with what was delivered since.
+
     Args:
         position: The offset of the next record to be delivered: what the group has committed, as a rule.
         finished: Ranges behind it that were finished in an earlier life (see `OffsetMap`).
     """
 
+    FEW_DELIVERIES = 64
+
     def __init__(self, position: int, finished: Iterable[range] = ()) -> None:
         self._position = position
         self._unfinished: set[int] = set()
-        self._order: deque[int] = deque()  # everything delivered from the lowest unfinished on
+        # Everything delivered from the lowest unfinished on: whole deliveries, as they came; where they got too many,
+        # what is finished as one range, and between these what is not. Nothing is done record by record while there
+        # are few.
+        self._deliveries: deque[list[int] | range] = deque()
+        self._too_many = self.FEW_DELIVERIES
         self._restored = tuple(finished)
         self._acknowledged: Offer | None = Offer(position, self._restored)
         self._offered: Offer | None = None
@@ -50,7 +59,10 @@ class Tracker:
     @property
     def base(self) -> int:
         """The lowest unfinished offset; without any, where the next record may be."""
-        return self._order[0] if self._order else self._position
+        self._advance()
+        if not self._deliveries:
+            return self._position
+        return next(offset for offset in self._deliveries[0] if offset in self._unfinished)
 
     @property
     def position(self) -> int:
@@ -80,14 +92,18 @@ class Tracker:
         Raises:
             InvalidArgumentError: They do not lie between the position and `behind`, in order.
         """
-        if any(one >= two for one, two in pairwise((self._position - 1, *offsets, behind))):
+        in_order = all(map(lt, offsets, islice(offsets, 1, None)))
+        if not in_order or (offsets and offsets[0] < self._position) or behind <= (offsets or [self._position - 1])[-1]:
             raise InvalidArgumentError(f"offsets {offsets} are not in order between {self._position} and {behind}")
+        self._advance()
         new = [offset for offset in offsets if not self._was_finished(offset)] if self._restored else list(offsets)
         self._unfinished.update(new)
-        self._order.extend(offsets)
+        if offsets:
+            self._deliveries.append(list(offsets))
+            if len(self._deliveries) > self._too_many:
+                self._sum_up()
         self._position = behind
         self._restored = tuple(stretch for stretch in self._restored if stretch.stop > behind)
-        self._advance()
         return new
 
     def finish(self, offset: int) -> bool:
@@ -95,13 +111,11 @@ class Tracker:
         if offset not in self._unfinished:
             return False
         self._unfinished.remove(offset)
-        self._advance()
         return True
 
     def finish_all(self, offsets: Iterable[int]) -> None:
         """Records are done with; as `finish`, of many."""
         self._unfinished.difference_update(offsets)
-        self._advance()
 
     def disbelieve(self, offset: int) -> None:
         """From there on an earlier life has finished nothing: the log has been written anew."""
@@ -128,14 +142,18 @@ class Tracker:
         gone = sorted(each for each in self._unfinished if each < offset)
         self._unfinished.difference_update(gone)
         self._position = max(self._position, offset)
-        self._advance()
         return gone
 
     def truncate(self, offset: int) -> None:
         """The log was cut there (KIP-320): what was delivered from there on is void, finished or not, and whatever has
         these offsets later is another record. Completions of the old ones must not be told any more."""
-        while self._order and self._order[-1] >= offset:
-            self._unfinished.discard(self._order.pop())
+        while self._deliveries and self._deliveries[-1][-1] >= offset:
+            last = self._deliveries.pop()
+            cut = bisect_left(last, offset)
+            if isinstance(last, list):
+                self._unfinished.difference_update(last[cut:])
+            if cut:
+                self._deliveries.append(last[:cut])
         self.disbelieve(offset)
         self._position = min(self._position, offset)
         self._acknowledged = None  # whatever the group knows, it may speak of what is void
@@ -146,14 +164,18 @@ class Tracker:
         base = self.base
         restored = (range(max(each.start, self._position), each.stop) for each in self._restored)
         finished = _joined(chain(self._finished(), restored))
-        if finished and finished[0].start <= base:  # nothing is in work: an earlier life had gone on from here
+        # In front of the base, in its delivery; or, when nothing is in work, an earlier life had gone on from there.
+        if finished and finished[0].start <= base:
             base = finished.pop(0).stop
         return Offer(base, tuple(finished))
 
     def _finished(self) -> Iterator[range]:
         """Of what was delivered. What lies between two finished records does not exist."""
         start: int | None = None
-        for offset in self._order:
+        # Of a range its first offset will do: all of it is finished.
+        for offset in chain.from_iterable(
+            piece[:1] if isinstance(piece, range) else piece for piece in self._deliveries
+        ):
             if offset not in self._unfinished:
                 start = offset if start is None else start
             elif start is not None:
@@ -163,8 +185,31 @@ class Tracker:
             yield range(start, self._position)
 
     def _advance(self) -> None:
-        while self._order and self._order[0] not in self._unfinished:
-            self._order.popleft()
+        """Forget deliveries that are finished."""
+        while self._deliveries and (
+            isinstance(self._deliveries[0], range) or self._unfinished.isdisjoint(self._deliveries[0])
+        ):
+            self._deliveries.popleft()
+
+    def _sum_up(self) -> None:
+        """What is finished becomes ranges: one record that takes its time must not keep all that came since."""
+        pieces: deque[list[int] | range] = deque()
+        for delivery in self._deliveries:
+            for piece in [delivery] if isinstance(delivery, range) else self._pieces(delivery):
+                last = pieces[-1] if pieces else None
+                if isinstance(piece, range) and isinstance(last, range):
+                    pieces[-1] = range(last.start, piece.stop)
+                elif isinstance(piece, list) and isinstance(last, list):
+                    last += piece
+                else:
+                    pieces.append(piece)
+        self._deliveries = pieces
+        self._too_many = 2 * len(pieces) + self.FEW_DELIVERIES
+
+    def _pieces(self, delivery: list[int]) -> Iterator[list[int] | range]:
+        for is_unfinished, offsets in groupby(delivery, self._unfinished.__contains__):
+            found = list(offsets)
+            yield found if is_unfinished else range(found[0], found[-1] + 1)
 
     def _was_finished(self, offset: int) -> bool:
         at = bisect_right(self._restored, offset, key=lambda stretch: stretch.start) - 1

@@ -1,90 +1,147 @@
 """Who calls the handler: threads of the processor's own, or any `concurrent.futures.Executor`.
 
 Contract: `start` never blocks; whoever works posts the run to `ended` when it is over, whatever the handler did, and
-touches nothing else of the processor's. A run that is asked to stop ends behind the record it is at.
+touches nothing else of the processor's.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Executor, Future
+from contextlib import suppress
 from functools import partial
-from queue import SimpleQueue
-from typing import Generic, Protocol, TypeAlias
+from itertools import chain
+from typing import Generic, Protocol, TypeAlias, cast
 
 from kwire.clock import monotonic_ms
+from kwire.consumer.host import Joinable, Queue, current_host
 from kwire.model import K, Record, V
-from kwire.processing.lanes import Work
 from kwire.processing.policies import DeadLetter
 
 Handler: TypeAlias = Callable[[Record[K, V]], object]
-
-
+BatchHandler: TypeAlias = Callable[[list[Record[K, V]]], object]
+Item: TypeAlias = Record[K, V] | list[Record[K, V]]
+"""What a handler is called with: a record, or those of a batch."""
 Rescue: TypeAlias = tuple[DeadLetter[K, V], Exception]
 
 
 class Run(Generic[K, V]):
-    """Records of one lane on their way through the handler.
+    """Items on their way through the handler, one after the other.
+
+    They are taken from `todo` by the worker at its left end, and by the owner, who thinks better of it, at its right
+    end: both are atomic, so no item is with both, and nobody waits for a lock.
 
     Attributes:
-        done: How many of them are done with.
-        attempts: How often the next one has failed.
-        error: What it failed with this time.
-        rescue: Instead of the handler, this gets the next one; see `DeadLetter`.
-        is_stopped: Set by its owner: end behind the record it is at.
-        started_ms, began_at: When it was handed out this time, and with how many done.
+        items: All of them, but for what the owner has taken back. The owner's.
+        is_out: Whether it is in a worker's hands. The owner's.
+        is_stopped: Whether it ends with the item it is at. The owner's.
+        attempts: How often the next item has failed.
+        error: What the last item that was taken failed with.
+        rescue: Instead of the handler, this gets the next item; see `DeadLetter`.
+        started_ms, began_at: When it was handed out this time, and with how many items done.
         took_ms: How long it was in the worker's hands this time.
     """
 
     __slots__ = (
         "attempts",
         "began_at",
-        "done",
         "error",
         "handler",
+        "is_out",
         "is_stopped",
+        "items",
         "rescue",
         "started_ms",
+        "todo",
         "took_ms",
-        "work",
     )
 
-    def __init__(self, work: Work[K, V], handler: Handler[K, V]) -> None:
-        self.work = work
+    def __init__(self, items: Sequence[Item[K, V]], handler: Callable[[Item[K, V]], object]) -> None:
+        self.items = list(items)
+        self.todo = deque(items)
         self.handler = handler
         self.started_ms = 0.0
         self.took_ms = 0.0
-        self.done = self.began_at = 0
+        self.began_at = 0
         self.attempts = 0
         self.error: BaseException | None = None
         self.rescue: Rescue[K, V] | None = None
+        self.is_out = False
         self.is_stopped = False
+
+    # --- the owner's ----------------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> int:
+        """How many items are done with; while it is out, at least so many: one may be in the worker's hands."""
+        return max(0, len(self.items) - len(self.todo) - self.is_out)
 
     @property
     def record(self) -> Record[K, V]:
-        """The next one."""
-        return self.work.records[self.done]
+        """The record it is at, or the first of the batch; the last one, if it is through."""
+        item = self.items[min(self.done, len(self.items) - 1)]
+        return item[0] if isinstance(item, list) else item
+
+    def put_back(self) -> None:
+        """The item that was taken last has failed, and comes next again."""
+        self.todo.appendleft(self.items[len(self.items) - len(self.todo) - 1])
+
+    def take_back(self) -> list[Item[K, V]]:
+        """What the worker has not begun, in order."""
+        back: list[Item[K, V]] = []
+        with suppress(IndexError):
+            while True:
+                back.append(self.todo.pop())
+        back.reverse()
+        del self.items[len(self.items) - len(back) :]
+        return back
+
+    def give(self, items: Sequence[Item[K, V]]) -> None:
+        """More to do, behind the rest."""
+        self.items += items
+        self.todo.extend(items)
+
+    # --- the worker's ---------------------------------------------------------------------------------------
+
+    def next_item(self) -> Item[K, V] | None:
+        """Take it. None: there is no more."""
+        try:
+            return self.todo.popleft()
+        except IndexError:
+            return None
 
     def execute(self) -> None:
-        """Handle one after the other, up to the end, a failure, or the one at which it was stopped."""
-        began_ms, handler = monotonic_ms(), self.handler
+        """One after the other, to the end or to a failure."""
+        began_ms, handler, take = monotonic_ms(), self.handler, self.todo.popleft
         try:
             if self.rescue is not None:
-                self._be_rescued(*self.rescue)
-            for record in self.work.records[self.done :]:
-                if self.is_stopped:
+                self.be_rescued()
+            while True:
+                try:
+                    item = take()  # what takes no time takes as long as its call: no `next_item` here
+                except IndexError:
                     break
-                handler(record)
-                self.done += 1
+                handler(item)
         except BaseException as error:  # noqa: BLE001  whatever it is, the lane must not stay closed
             self.error = error
         self.took_ms = monotonic_ms() - began_ms
 
-    def _be_rescued(self, dead_letter: DeadLetter[K, V], error: Exception) -> None:
-        dead_letter(self.record, error)
+    def be_rescued(self) -> None:
+        """The next item goes to whoever takes those that have failed, record by record."""
+        assert self.rescue is not None
+        dead_letter, error = self.rescue
+        if (item := self.next_item()) is not None:  # the owner may just have taken it back
+            for record in records_of([item]):
+                dead_letter(record, error)
         self.rescue = None
-        self.done += 1
+
+
+def records_of(items: Sequence[Item[K, V]]) -> Sequence[Record[K, V]]:
+    """What is in them: all items of a run are records, or all are batches."""
+    if items and isinstance(items[0], list):
+        return list(chain.from_iterable(cast("Sequence[list[Record[K, V]]]", items)))
+    return cast("Sequence[Record[K, V]]", items)
 
 
 class Workers(Protocol[K, V]):
@@ -92,54 +149,67 @@ class Workers(Protocol[K, V]):
 
     def start(self, run: Run[K, V]) -> None: ...
     def close(self) -> None:
-        """No more runs come; those that are under way may end."""
+        """No more runs come. Those that are under way may end, or are cancelled, where that can be done."""
 
 
 class ThreadWorkers(Generic[K, V]):
-    """Threads of our own, started as they are needed: handing a run over takes a microsecond, an executor's twenty."""
+    """Threads of our own, started as they are needed: handing a run over takes a microsecond, an executor's twenty.
+
+    Each has a queue of its own, and who became free last goes first: of many that wait at one queue, more are woken
+    than there is work for. They are daemons: a handler that never returns must not keep the process from ending.
+    """
 
     def __init__(self, count: int, ended: Callable[[Run[K, V]], None]) -> None:
         self._count = count
         self._ended = ended
-        self._runs: SimpleQueue[Run[K, V] | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
+        self._host = current_host()
+        self._queues: list[Queue[Run[K, V] | None]] = []
+        self._threads: list[Joinable] = []
+        self._free: deque[Queue[Run[K, V] | None]] = deque()
 
     def start(self, run: Run[K, V]) -> None:
-        if len(self._threads) < self._count:
-            self._start_thread()
-        self._runs.put(run)
+        self._free_queue().put(run)
 
-    def _start_thread(self) -> None:
-        name = f"kwire-worker-{len(self._threads)}"
-        # Daemons: a handler that never returns must not keep the process from ending.
-        thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+    def _free_queue(self) -> Queue[Run[K, V] | None]:
+        with suppress(IndexError):
+            return self._free.pop()
+        if len(self._queues) == self._count:  # all are busy: it waits behind what the first one is at
+            return self._queues[0]
+        queue: Queue[Run[K, V] | None] = self._host.new_queue()
+        self._queues.append(queue)
+        main = partial(self._work, queue)
+        self._threads.append(self._host.start_thread(main, f"kwire-worker-{len(self._threads)}"))
+        return queue
 
-    def _work(self) -> None:
-        while (run := self._runs.get()) is not None:
+    def _work(self, queue: Queue[Run[K, V] | None]) -> None:
+        while (run := queue.get()) is not None:
             run.execute()
+            self._free.append(queue)  # first: who hears of the end may hand out the next
             self._ended(run)
 
     def close(self) -> None:
-        for _ in self._threads:
-            self._runs.put(None)
+        for queue in self._queues:
+            queue.put(None)
 
 
 class ExecutorWorkers(Generic[K, V]):
-    """Somebody else's pool, of processes too: then handler, record and what is raised travel. A run is one record."""
+    """Somebody else's pool, of processes too: then handler, records and what is raised travel. A run is one item.
+
+    Dead letters stay here, on a thread of their own: what they write to, as a rule, cannot travel.
+    """
 
     def __init__(self, executor: Executor, ended: Callable[[Run[K, V]], None]) -> None:
         self._executor = executor
         self._ended = ended
+        self._rescuers: ThreadWorkers[K, V] = ThreadWorkers(1, ended)
 
     def start(self, run: Run[K, V]) -> None:
+        if run.rescue is not None:
+            self._rescuers.start(run)
+            return
         began_ms = monotonic_ms()
         try:
-            if run.rescue is not None:
-                future = self._executor.submit(run.rescue[0], run.record, run.rescue[1])
-            else:
-                future = self._executor.submit(run.handler, run.record)
+            future = self._executor.submit(run.handler, run.todo.popleft())
         except RuntimeError as error:  # it was shut down
             run.error = error
             self._ended(run)
@@ -148,11 +218,9 @@ class ExecutorWorkers(Generic[K, V]):
 
     def _on_done(self, run: Run[K, V], began_ms: float, future: Future[object]) -> None:
         run.error = CancelledError() if future.cancelled() else future.exception()
-        if run.error is None:
-            run.done += 1
-            run.rescue = None
         run.took_ms = monotonic_ms() - began_ms
         self._ended(run)
 
     def close(self) -> None:
         """The pool is its owner's."""
+        self._rescuers.close()

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from kwire import Record, TimestampType, TopicPartition
 from kwire.errors import IllegalStateError, InvalidArgumentError
 from kwire.processing.lanes import Lanes, Ordering, Work
+from kwire.processing.partition_lanes import Mixing
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
@@ -40,7 +41,7 @@ def test_keys_overtake_each_other_but_not_themselves() -> None:
     lanes: Lanes[bytes, bytes] = Lanes(Ordering.KEY)
     lanes.add([record(A, 0, b"x"), record(A, 1, b"x"), record(A, 2, b"y")])
     lanes.add([record(B, 0, b"x")])
-    assert taken(lanes) == [("a", 0), ("a", 2), ("b", 0)]
+    assert taken(lanes) == [("a", 0), ("b", 0), ("a", 2)]
     assert (lanes.waiting, lanes.in_work) == (1, 3)
 
 
@@ -59,6 +60,61 @@ def test_several_records_of_a_lane_can_be_one_piece_of_work() -> None:
     assert [each.offset for each in work.records] == [0, 1]
     lanes.done(work)
     assert taken(lanes, most=2) == [("a", 2)]
+
+
+def test_a_mixed_piece_has_records_of_all_lanes_that_are_open() -> None:
+    lanes: Lanes[bytes, bytes] = Lanes(Ordering.KEY)
+    lanes.add([record(A, offset, key) for offset, key in enumerate([b"x", b"x", b"y", b"z", b"y"])])
+    slow = lanes.take(mixing=Mixing.OPEN_LANES)
+    assert slow is not None
+    work = lanes.take(most=10, mixing=Mixing.OPEN_LANES)
+    assert work is not None
+    assert [each.offset for each in work.records] == [2, 3, 4]
+    assert lanes.take(most=10, mixing=Mixing.OPEN_LANES) is None
+    lanes.done(slow)
+    assert taken(lanes) == [("a", 1)]
+
+
+def test_a_whole_slice_waits_for_the_lanes_of_its_records() -> None:
+    lanes: Lanes[bytes, bytes] = Lanes(Ordering.KEY)
+    lanes.add([record(A, offset, key) for offset, key in enumerate([b"x", b"y", b"z", b"x"])])
+    first = lanes.take(2, Mixing.WHOLE_SLICES)
+    assert first is not None
+    assert lanes.take(2, Mixing.WHOLE_SLICES) is None
+    lanes.done(first)
+    second = lanes.take(2, Mixing.WHOLE_SLICES)
+    assert second is not None
+    assert [each.offset for each in second.records] == [2, 3]
+
+
+@pytest.mark.parametrize("ordering", Ordering)
+def test_records_behind_a_slow_one_can_be_given_back(ordering: Ordering) -> None:
+    lanes: Lanes[bytes, bytes] = Lanes(ordering)
+    lanes.add([record(A, offset, key) for offset, key in enumerate([b"x", b"y", b"x", b"y", b"z", b"x", None])])
+    work = lanes.take(most=5, mixing=Mixing.OPEN_LANES)
+    assert work is not None
+    lanes.give_back(work, 1)
+    assert (lanes.waiting, lanes.in_work) == (5, 1)
+    free = {Ordering.PARTITION: [], Ordering.KEY: [2, 4, 6], Ordering.NONE: [2, 3, 4, 5, 6]}[ordering]
+    assert sorted(offset for _, offset in taken(lanes)) == free, "what stays in work has the key y"
+    lanes.done(work)
+    assert [offset for _, offset in taken(lanes)] == {Ordering.PARTITION: [2], Ordering.KEY: [3], Ordering.NONE: []}[
+        ordering
+    ]
+
+
+@pytest.mark.parametrize("mixing", Mixing)
+def test_what_was_dropped_and_comes_again_does_not_pass_what_is_in_work(mixing: Mixing) -> None:
+    """A key that had been ready when it was dropped must not be taken for ready when records of it wait again."""
+    lanes: Lanes[bytes, bytes] = Lanes(Ordering.KEY)
+    lanes.add([record(A, 0, b"x"), record(A, 1, b"x"), record(A, 2, b"y")])
+    first = lanes.take(mixing=mixing)
+    assert taken(lanes) == [("a", 2)]
+    assert first is not None
+    lanes.done(first)
+    assert lanes.drop([A]) == [record(A, 1, b"x")]
+    lanes.add([record(A, 1, b"x"), record(A, 2, b"x")])
+    assert taken(lanes) == [("a", 1)]
 
 
 def test_who_waited_longest_goes_first() -> None:
@@ -109,7 +165,7 @@ def test_a_key_that_cannot_be_looked_up_is_refused(key: object) -> None:
 class AnyOrder(RuleBasedStateMachine):
     """Records come, are worked on side by side, finish in any order, and partitions come and go."""
 
-    @initialize(ordering=st.sampled_from([Ordering.PARTITION, Ordering.KEY]))
+    @initialize(ordering=st.sampled_from(Ordering))
     def begin(self, ordering: Ordering) -> None:
         self.ordering = ordering
         self.lanes: Lanes[bytes, bytes] = Lanes(ordering)
@@ -118,10 +174,13 @@ class AnyOrder(RuleBasedStateMachine):
         self.offset = 0
 
     def lane(self, each: Record[bytes, bytes]) -> object:
-        return each.topic_partition if self.ordering is Ordering.PARTITION else (each.topic_partition, each.key)
+        """None: it is on its own."""
+        if self.ordering is Ordering.PARTITION:
+            return each.topic_partition
+        return None if self.ordering is Ordering.NONE or each.key is None else (each.topic_partition, each.key)
 
-    @rule(tp=st.sampled_from([A, B]), keys=st.lists(st.sampled_from([b"x", b"y", b"z"]), max_size=6))
-    def add(self, tp: TopicPartition, keys: list[bytes]) -> None:
+    @rule(tp=st.sampled_from([A, B]), keys=st.lists(st.sampled_from([b"x", b"y", b"z", None]), max_size=6))
+    def add(self, tp: TopicPartition, keys: list[bytes | None]) -> None:
         new = []
         for key in keys:
             new.append(record(tp, self.offset, key))
@@ -130,33 +189,54 @@ class AnyOrder(RuleBasedStateMachine):
         for each in new:
             self.expected.setdefault(self.lane(each), []).append(each)
 
-    @rule(most=st.integers(1, 3))
-    def take(self, most: int) -> None:
-        busy = {self.lane(work.records[0]) for work in self.in_work}
-        work = self.lanes.take(most)
+    @rule(most=st.integers(1, 5), mixing=st.sampled_from(Mixing))
+    def take(self, most: int, mixing: Mixing) -> None:
+        busy = {self.lane(each) for work in self.in_work for each in work.records} - {None}
+        work = self.lanes.take(most, mixing)
         if work is None:
-            assert all(lane in busy for lane, waiting in self.expected.items() if waiting), "nothing is left lying"
+            in_work = {each.topic_partition for work in self.in_work for each in work.records}
+            for lane, waiting in self.expected.items():
+                whole_waits = mixing is Mixing.WHOLE_SLICES and waiting and waiting[0].topic_partition in in_work
+                assert not waiting or lane in busy or whole_waits, "nothing is left lying"
             return
-        lane = self.lane(work.records[0])
-        assert lane not in busy, "one after the other"
-        waiting = self.expected[lane]
-        assert list(work.records) == waiting[: len(work.records)], "in order"
-        del waiting[: len(work.records)]
+        assert 1 <= len(work.records) <= most
+        assert len({each.topic_partition for each in work.records}) == 1
+        assert mixing is not Mixing.ONE_LANE or len({self.lane(each) for each in work.records}) == 1
+        for each in work.records:
+            lane = self.lane(each)
+            assert lane not in busy, "one after the other"
+            waiting = self.expected[lane]
+            assert each in waiting
+            assert lane is None or each == waiting[0], "in order"
+            waiting.remove(each)
         self.in_work.append(work)
+
+    @precondition(lambda self: bool(self.in_work))
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        """One takes its time."""
+        work = data.draw(st.sampled_from(self.in_work))
+        at = data.draw(st.integers(0, len(work.records) - 1))
+        behind = work.records[at + 1 :]
+        self.lanes.give_back(work, at)
+        for each in reversed(behind):
+            self.expected[self.lane(each)].insert(0, each)
 
     @precondition(lambda self: bool(self.in_work))
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
         self.lanes.done(self.in_work.pop(data.draw(st.integers(0, len(self.in_work) - 1))))
 
-    @rule(tp=st.sampled_from([A, B]))
-    def drop(self, tp: TopicPartition) -> None:
+    @rule(tp=st.sampled_from([A, B]), data=st.data())
+    def drop(self, tp: TopicPartition, data: st.DataObject) -> None:
+        """All of a partition, or what comes again from an offset on."""
+        first = data.draw(st.integers(0, self.offset))
         gone = 0
         for waiting in self.expected.values():
-            if waiting and waiting[0].topic_partition == tp:
-                gone += len(waiting)
-                waiting.clear()
-        assert len(self.lanes.drop({tp})) == gone
+            here = [each for each in waiting if each.topic_partition == tp and each.offset >= first]
+            gone += len(here)
+            waiting[:] = [each for each in waiting if each not in here]
+        assert len(self.lanes.drop({tp}, first)) == gone
         assert self.lanes.in_work_of({tp}) == sum(
             len(work.records) for work in self.in_work if work.records[0].topic_partition == tp
         )

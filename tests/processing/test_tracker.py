@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -249,6 +251,51 @@ class Lives(RuleBasedStateMachine):
 
 
 TestLives = Lives.TestCase
+
+
+class SummingUp(Tracker):
+    """Does soon what others do when there are many deliveries."""
+
+    FEW_DELIVERIES = 0
+
+
+class LivesOfTrackersThatSumUp(Lives):
+    """What they say is the same."""
+
+    def live(self) -> None:
+        super().live()
+        self.tracker = SummingUp(self.committed.base, self.committed.finished)
+
+
+TestLivesOfTrackersThatSumUp = LivesOfTrackersThatSumUp.TestCase
+
+
+@pytest.mark.slow
+def test_one_record_that_takes_its_time_does_not_keep_all_that_come_after_it() -> None:
+    tracker = Tracker(0)
+    tracker.deliver([0], 1)
+    tracemalloc.start()
+    try:
+        for first in range(1, 150_001, 500):
+            tracker.deliver(range(first, first + 500), first + 500)
+            tracker.finish_all(range(first, first + 500))
+        size_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size_bytes < 150_000 * 40 / 2, "some of three hundred deliveries; each offset takes 40 bytes in a list"
+    assert tracker.offer() == Offer(0, (range(1, 150_001),))
+
+
+@given(st.sets(st.integers(0, 99)), st.integers(0, 100))
+def test_a_log_that_is_cut_within_what_was_summed_up(done: set[int], cut: int) -> None:
+    plain, summed = Tracker(0), SummingUp(0)
+    for tracker in (plain, summed):
+        for first in range(0, 100, 10):
+            tracker.deliver(list(range(first, first + 10)), first + 10)
+            tracker.finish_all(done)
+        tracker.deliver([100], 101)
+        tracker.truncate(cut)
+    assert (summed.offer(), summed.base, summed.unfinished) == (plain.offer(), plain.base, plain.unfinished)
 
 
 @given(st.permutations(range(12)))

@@ -1,0 +1,49 @@
+"""asyncio as `AsyncWorkers` uses it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+
+from kwire.model import K, Record, V
+from kwire.processing.policies import DeadLetter
+from kwire.processing.workers import Run
+
+
+class AsyncioLoop:
+    """See `EventLoop`."""
+
+    cancelled: type[BaseException] = asyncio.CancelledError
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over: asyncio.Event | None = None
+        self._tasks: set[asyncio.Task[None]] = set()  # the loop itself does not keep them alive
+
+    def run(self, ready: Callable[[], None]) -> None:
+        asyncio.run(self._main(ready))  # which cancels what is left, and waits for it
+
+    async def _main(self, ready: Callable[[], None]) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        ready()
+        await self._over.wait()
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(function)
+
+    def spawn(
+        self, step: Callable[[Run[K, V]], Coroutine[object, object, None]], run: Run[K, V], context: Context
+    ) -> None:
+        assert self._loop is not None
+        task = self._loop.create_task(step(run), context=context)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def call_in_thread(self, function: DeadLetter[K, V], record: Record[K, V], error: Exception) -> object:
+        return await asyncio.to_thread(function, record, error)
+
+    def end(self) -> None:
+        assert self._over is not None
+        self._over.set()

@@ -1,0 +1,139 @@
+"""`dead_letter_topic`: records that have failed for good go to a topic, through a producer that the user has.
+
+    Processor(consumer, bill, on_failure=dead_letter_topic(producer, "orders-dead"))
+
+kwire has no producer; kafka-python's and confluent-kafka's are known by the one method each of them has. Contract: many
+workers may call it at once, and it returns when the broker has acknowledged the record: nothing is committed that is
+neither done nor kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, cast
+
+from kwire.clock import Deadline
+from kwire.errors import InvalidArgumentError, KafkaError, KafkaTimeoutError
+from kwire.model import K, Record, V
+
+ACKNOWLEDGED_WITHIN_S = 60.0
+_LOOK_AGAIN_S = 0.1
+# As Kafka Streams names what it tells of a record's fate (KIP-1034), but for who says so.
+_PREFIX = "__kwire.errors."
+
+Headers: TypeAlias = list[tuple[str, str | bytes | None]]
+Written: TypeAlias = str | bytes | None
+"""A key or a value. What else a producer takes its serializers know."""
+
+
+class FutureOfSend(Protocol):
+    """What `SendingProducer.send` answers."""
+
+    def get(self, timeout: float) -> object: ...
+
+
+class SendingProducer(Protocol):
+    """As `kafka.KafkaProducer` is: bytes, unless it has serializers of its own."""
+
+    def send(self, topic: str, value: Written, key: Written, headers: Headers) -> FutureOfSend: ...
+
+
+class ProducingProducer(Protocol):
+    """As `confluent_kafka.Producer` is."""
+
+    def produce(
+        self,
+        topic: str,
+        value: Written,
+        key: Written,
+        *,
+        headers: Headers,
+        on_delivery: Callable[[object, object], None],
+    ) -> object: ...
+
+    def poll(self, timeout: float) -> int: ...
+
+
+class DeadLetterTopic(Protocol):
+    """A `DeadLetter` for records of any kind."""
+
+    def __call__(self, record: Record[K, V], error: Exception) -> None: ...
+
+
+def dead_letter_topic(producer: SendingProducer | ProducingProducer, topic: str) -> DeadLetterTopic:
+    """For `Processor(on_failure=...)`. Key, value and headers of the record go along, as deserialized: a producer with
+    matching serializers makes the same bytes of them. Further headers say where it comes from, and what it failed with.
+
+    Args:
+        producer: kafka-python's or confluent-kafka's, which waits for acks=all. The user closes it.
+        topic: Where to.
+
+    Raises:
+        InvalidArgumentError: It is neither.
+    """
+    if hasattr(producer, "produce"):
+        return _ByProduce(cast("ProducingProducer", producer), topic)
+    if hasattr(producer, "send"):
+        return _BySend(producer, topic)
+    raise InvalidArgumentError(f"a {type(producer).__name__} is no producer: it has neither produce() nor send()")
+
+
+def headers_of(record: Record[K, V], error: Exception) -> Headers:
+    """The record's own, and where it comes from and what it failed with."""
+    told = {
+        "topic": record.topic,
+        "partition": str(record.partition),
+        "offset": str(record.offset),
+        "exception": f"{type(error).__module__}.{type(error).__qualname__}",
+        "message": str(error),
+    }
+    return [*record.headers, *((_PREFIX + name, text.encode()) for name, text in told.items())]
+
+
+@dataclass(frozen=True, slots=True)
+class _BySend:
+    producer: SendingProducer
+    topic: str
+
+    def __call__(self, record: Record[K, V], error: Exception) -> None:
+        # kafka-python knows no header without a value.
+        headers: Headers = [(name, value or b"") for name, value in headers_of(record, error)]
+        key, value = cast("Written", record.key), cast("Written", record.value)
+        self.producer.send(self.topic, value=value, key=key, headers=headers).get(timeout=ACKNOWLEDGED_WITHIN_S)
+
+
+@dataclass(frozen=True, slots=True)
+class _ByProduce:
+    producer: ProducingProducer
+    topic: str
+
+    def __call__(self, record: Record[K, V], error: Exception) -> None:
+        deadline = Deadline.after(1000.0 * ACKNOWLEDGED_WITHIN_S)
+        is_told = threading.Event()
+        told: list[object] = []
+
+        def on_delivery(failure: object, _message: object) -> None:
+            told.append(failure)
+            is_told.set()
+
+        while not self._is_taken(record, headers_of(record, error), on_delivery):
+            self._poll(deadline)
+        while not is_told.is_set():  # whoever polls serves the others' callbacks too
+            self._poll(deadline)
+        if told[0] is not None:
+            raise KafkaError(f"{self.topic}: {record.topic_partition} offset {record.offset} not written: {told[0]}")
+
+    def _is_taken(self, record: Record[K, V], headers: Headers, on_delivery: Callable[[object, object], None]) -> bool:
+        key, value = cast("Written", record.key), cast("Written", record.value)
+        try:
+            self.producer.produce(self.topic, value=value, key=key, headers=headers, on_delivery=on_delivery)
+        except BufferError:  # its queue is full
+            return False
+        return True
+
+    def _poll(self, deadline: Deadline) -> None:
+        if deadline.expired:
+            raise KafkaTimeoutError(f"{self.topic}: not written within {ACKNOWLEDGED_WITHIN_S:.0f} s")
+        self.producer.poll(_LOOK_AGAIN_S)

@@ -1,0 +1,52 @@
+"""Partitions that a rebalance wants back while everything else goes on (KIP-983): each goes as soon as nothing of it is
+in work and all that is done is committed.
+
+For consumers with `enable_async_revocation`; used by the processor's thread alone, in front of each poll. With others
+the listener has to wait, and so has everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kwire.clock import NEVER_MS
+from kwire.consumer.sync import Consumer
+from kwire.model import K, TopicPartition, V
+from kwire.processing.commits import Commits
+from kwire.processing.desk import Desk
+
+# A handler that is still at it when a partition is taken away has this share of the poll interval to end.
+DRAIN_SHARE = 0.8
+
+
+class Leaving:
+    """Args:
+    max_poll_interval_ms: What the group grants, at most.
+    """
+
+    def __init__(self, max_poll_interval_ms: float) -> None:
+        self._drain_ms = DRAIN_SHARE * max_poll_interval_ms
+        self._until_ms: dict[TopicPartition, float] = {}
+
+    @property
+    def due_ms(self) -> float:
+        """When something is not held back any longer."""
+        return min(self._until_ms.values(), default=NEVER_MS)
+
+    def until_ms(self, partitions: Collection[TopicPartition], now_ms: float) -> float:
+        """How long what is in work of these may take: as long as is left since they were asked for."""
+        return min((self._until_ms.get(tp, now_ms + self._drain_ms) for tp in partitions), default=now_ms)
+
+    def hold_back(self, consumer: Consumer[K, V], desk: Desk[K, V], commits: Commits, now_ms: float) -> None:
+        """Begin nothing more of what is asked back, and have the next poll keep what is not through."""
+        asked = consumer.to_be_revoked_partitions()
+        self._until_ms = {tp: self.until_ms((tp,), now_ms) for tp in asked}
+        if not asked:
+            return
+        desk.drop(asked)
+        in_time = frozenset(tp for tp in asked if now_ms < self._until_ms[tp])
+        busy = frozenset(tp for tp in in_time if desk.busy_with((tp,)))
+        if not commits.is_settled(consumer, in_time - busy, now_ms):
+            busy = in_time
+        if busy:
+            consumer.delay_revoke(busy)

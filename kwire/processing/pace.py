@@ -1,0 +1,76 @@
+"""How many records a worker gets at a time, and how many go a second.
+
+Contract: pure, and of the processor's thread; time comes in as an argument. Used by `Desk`.
+"""
+
+from __future__ import annotations
+
+from typing import Generic
+
+from kwire.model import K, V
+from kwire.processing.lanes import Ordering
+from kwire.processing.plan import Plan
+from kwire.processing.rates import Meter, Times, TokenBucket
+
+# Cheap handlers get several records at a time. A run shall take so long at most, so that a revocation need not wait;
+RUN_MS = 5.0
+# and so long at least, though others have nothing to do meanwhile: some ten times what it takes to hand a run over.
+_WORTH_MS = 0.5
+LONGEST_RUN = 2_000
+_TRIFLE_MS = 0.005
+_LEAST_MS = 1e-6
+_NEWEST_WEIGHS = 0.2
+
+
+class Pace(Generic[K, V]):
+    """See the module."""
+
+    def __init__(self, plan: Plan[K, V], now_ms: float) -> None:
+        self.meter = Meter(now_ms)
+        self.times = Times()
+        self._plan = plan
+        self._bucket = TokenBucket(plan.rate_limit, now_ms)
+        self._ms_each = RUN_MS
+        self._has_seen = False
+
+    def run_length(self, now_ms: float, *, waiting: int, hands: int) -> int:
+        """How many records the next run may have; none, if the rate has been reached.
+
+        Args:
+            waiting: How many records there are to hand out.
+            hands: How many workers have nothing to do.
+        """
+        available = self._bucket.available(now_ms)
+        if available < 1:
+            return 0
+        if self._plan.batch_size is not None:
+            return self._plan.batch_size
+        if self._plan.executor is not None:
+            return 1
+        most = RUN_MS / self._ms_each
+        if self._plan.ordering is not Ordering.PARTITION:  # slow records go round among all that have nothing to do
+            most = min(most, max(waiting / hands, _WORTH_MS / self._ms_each))
+        return max(1, int(min(most, available, LONGEST_RUN)))
+
+    @property
+    def are_trifles(self) -> bool:
+        """Whether handling a record takes no longer than looking for one whose lane is open."""
+        return self._ms_each < _TRIFLE_MS
+
+    def begin(self, records: int) -> None:
+        """So many are handed out."""
+        self._bucket.take(records)
+
+    def tried(self, items: int, took_ms: float) -> None:
+        """A run of so many has come back."""
+        if items:
+            each_ms = took_ms / items
+            weighs = _NEWEST_WEIGHS if self._has_seen else 1.0
+            self._ms_each = max(_LEAST_MS, self._ms_each + weighs * (each_ms - self._ms_each))
+            self._has_seen = True
+            self.times.add(each_ms, items)
+
+    @property
+    def ready_ms(self) -> float:
+        """When the rate allows the next one; never, if it is not the rate that stands in the way."""
+        return self._bucket.ready_ms

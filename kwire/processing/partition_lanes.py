@@ -1,0 +1,238 @@
+"""The lanes of one partition, a class for each ordering: `Lanes` has one of them for each partition.
+
+Contract: pure, and of one thread. Nothing is done for each record where a whole slice will do: with handlers that take
+no time, this is part of what a record costs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Sequence
+from enum import Enum
+from itertools import islice
+from operator import itemgetter
+from typing import Generic
+
+from kwire.errors import InvalidArgumentError
+from kwire.model import K, Record, V
+
+_key_of = itemgetter(Record._fields.index("key"))
+
+
+class Mixing(Enum):
+    """What is taken at once."""
+
+    ONE_LANE = "one lane"
+    OPEN_LANES = "open lanes"
+    """Records of as many lanes of a partition as are open."""
+    WHOLE_SLICES = "whole slices"
+    """The same, but nothing while a lane among those that come next is closed: it will be open in a moment, and parting
+    them would take longer."""
+
+
+class NoLanes(Generic[K, V]):
+    """Where order does not matter: each record may go. Also what all have in common."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Record[K, V]] = deque()
+        """Records as they came."""
+
+    @property
+    def waiting(self) -> int:
+        """How many records wait."""
+        return len(self._queue)
+
+    def add(self, records: Sequence[Record[K, V]]) -> None:
+        """They wait from now on, each behind those of its lane."""
+        self._queue.extend(records)
+
+    def take(self, most: int, _mixing: Mixing, /) -> tuple[list[Record[K, V]], Sequence[Hashable]]:
+        """Records of open lanes, maybe none; and the lane of each, now closed."""
+        return _popped(self._queue, most), ()
+
+    def open(self, lanes: Sequence[Hashable]) -> None:
+        """Nothing of these is in work any more."""
+
+    def give_back(self, records: Sequence[Record[K, V]]) -> None:
+        """They were taken, and wait again, in front of all others of their lanes, which are still closed."""
+        self._queue.extendleft(reversed(records))
+
+    def drop(self, first: int) -> list[Record[K, V]]:
+        """Forget what waits from that offset on; what that was."""
+        gone, self._queue = _parted(self._queue, first)
+        return gone
+
+
+class OneLane(NoLanes[K, V]):
+    """A partition is a lane: one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_open = True
+
+    def take(self, most: int, _mixing: Mixing, /) -> tuple[list[Record[K, V]], Sequence[Hashable]]:
+        if not self._is_open or not self._queue:
+            return [], ()
+        self._is_open = False
+        taken = _popped(self._queue, most)
+        return taken, ("all",) * len(taken)
+
+    def open(self, lanes: Sequence[Hashable]) -> None:
+        self._is_open = self._is_open or bool(lanes)
+
+
+class KeyLanes(NoLanes[K, V]):
+    """A lane for each key; records without one go as they come.
+
+    Only a record that is met in the queue while its key is closed is put behind others of its key: as a rule a slice of
+    the queue goes out whole.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: dict[Hashable, deque[Record[K, V]]] = {}
+        """What waits behind records of its key, and in front of all of the queue that have it; never empty."""
+        self._held_count = 0
+        self._closed: set[Hashable] = set()
+        """Keys that are in work or held: the queue's records must not overtake those."""
+        self._ready: deque[Hashable] = deque()
+        """Held keys of which nothing is in work, each once, the one that has waited longest first."""
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue) + self._held_count
+
+    def add(self, records: Sequence[Record[K, V]]) -> None:
+        """As above.
+
+        Raises:
+            InvalidArgumentError: A key that no lane can be looked up by.
+        """
+        _check_keys(records)
+        super().add(records)
+
+    def take(self, most: int, mixing: Mixing, /) -> tuple[list[Record[K, V]], Sequence[Hashable]]:
+        taken: list[Record[K, V]] = []
+        if mixing is Mixing.ONE_LANE:
+            self._sort_out()
+            if self._ready:
+                taken = self._take_held(self._ready.popleft(), most)
+        else:
+            while self._ready and len(taken) < most:
+                taken += self._take_held(self._ready.popleft(), most - len(taken))
+            waits = False
+            while self._queue and len(taken) < most and not waits:
+                found = self._take_queued(most - len(taken), mixing)
+                waits = not found and mixing is Mixing.WHOLE_SLICES
+                taken += found
+        keys: list[Hashable] = list(map(_key_of, taken))
+        self._closed.update(keys)
+        self._closed.discard(None)
+        return taken, keys
+
+    def open(self, lanes: Sequence[Hashable]) -> None:
+        if not self._held:
+            self._closed.difference_update(lanes)
+            return
+        for key in dict.fromkeys(lanes):
+            if key is None or key not in self._held:
+                self._closed.discard(key)
+            else:
+                self._ready.append(key)
+
+    def give_back(self, records: Sequence[Record[K, V]]) -> None:
+        for record in reversed(records):
+            if record.key is None:
+                self._queue.appendleft(record)
+            else:
+                self._held.setdefault(_key_of(record), deque()).appendleft(record)
+                self._held_count += 1
+
+    def drop(self, first: int) -> list[Record[K, V]]:
+        gone = super().drop(first)
+        for key, held in list(self._held.items()):
+            dropped, rest = _parted(held, first)
+            self._held_count -= len(dropped)
+            gone += dropped
+            if rest:
+                self._held[key] = rest
+                continue
+            del self._held[key]
+            if key in self._ready:  # nothing of it is left, neither here nor in work
+                self._ready.remove(key)
+                self._closed.discard(key)
+        return gone
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _take_held(self, key: Hashable, most: int) -> list[Record[K, V]]:
+        held = self._held[key]
+        taken = _popped(held, most)
+        self._held_count -= len(taken)
+        if not held:
+            del self._held[key]
+        elif key is None:
+            self._ready.append(key)
+        return taken
+
+    def _take_queued(self, most: int, mixing: Mixing) -> list[Record[K, V]]:
+        if self._closed.isdisjoint(map(_key_of, islice(self._queue, most))):
+            return _popped(self._queue, most)
+        if mixing is Mixing.WHOLE_SLICES:
+            return []
+        records = _popped(self._queue, most)
+        taken: list[Record[K, V]] = []
+        for record in records:
+            if record.key in self._closed:
+                self._hold(record)
+            else:
+                taken.append(record)
+        return taken
+
+    def _sort_out(self) -> None:
+        """Each record to those of its key."""
+        for record in self._queue:
+            key = _key_of(record)
+            if key not in self._held and key not in self._closed:
+                self._closed.add(key)
+                self._ready.append(key)
+            self._hold(record)
+        self._queue.clear()
+
+    def _hold(self, record: Record[K, V]) -> None:
+        self._held.setdefault(_key_of(record), deque()).append(record)
+        self._held_count += 1
+
+
+def _popped(queue: deque[Record[K, V]], most: int) -> list[Record[K, V]]:
+    """The first records of a queue, which has them no more."""
+    if most >= len(queue):
+        popped = list(queue)
+        queue.clear()
+        return popped
+    return [queue.popleft() for _ in range(most)]
+
+
+def _parted(records: deque[Record[K, V]], first: int) -> tuple[list[Record[K, V]], deque[Record[K, V]]]:
+    """Those from that offset on, and the others."""
+    gone = [record for record in records if record.offset >= first]
+    return gone, deque(record for record in records if record.offset < first) if gone else records
+
+
+def _check_keys(records: Sequence[Record[K, V]]) -> None:
+    try:
+        deque(map(hash, map(_key_of, records)), maxlen=0)
+    except TypeError as error:
+        bad = next(record for record in records if not _can_be_looked_up(record.key))
+        raise InvalidArgumentError(
+            f"{bad.topic_partition} offset {bad.offset}: ordering by key needs keys that can be looked up, and a "
+            f"{type(bad.key).__name__} like this cannot; let the key deserializer make something immutable of it"
+        ) from error
+
+
+def _can_be_looked_up(key: object) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True

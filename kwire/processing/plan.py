@@ -1,0 +1,73 @@
+"""What the user of a `Processor` has chosen, checked. Made by the processor, read by its parts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Generic, Literal, cast
+
+from kwire.errors import InvalidArgumentError
+from kwire.model import K, V
+from kwire.processing.lanes import Ordering
+from kwire.processing.policies import DeadLetter, OnFailure, Retry
+from kwire.processing.workers import BatchHandler, Handler, Item
+
+_MORE_THAN_NOTHING = (
+    "workers",
+    "commit_interval",
+    "batch_size",
+    "rate_limit",
+    "max_buffered_records",
+    "max_buffered_bytes",
+    "watchdog",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Generic[K, V]):
+    """See `Processor`, whose arguments these are."""
+
+    handler: Handler[K, V] | BatchHandler[K, V]
+    ordering: Ordering
+    workers: int
+    executor: Executor | None
+    backend: Literal["asyncio", "trio"]
+    batch_size: int | None
+    rate_limit: float | None
+    commit_interval: float
+    retry: Retry
+    on_failure: OnFailure | DeadLetter[K, V]
+    max_buffered_records: int
+    max_buffered_bytes: int
+    watchdog: float
+
+    def __post_init__(self) -> None:
+        for name in _MORE_THAN_NOTHING:
+            number = getattr(self, name)
+            if number is not None and number <= 0:
+                raise InvalidArgumentError(f"{name} is {number}: it has to be more than 0")
+        if self.backend not in ("asyncio", "trio"):
+            raise InvalidArgumentError(f"backend is {self.backend!r}: it has to be 'asyncio' or 'trio'")
+        if self.is_async and self.executor is not None:
+            raise InvalidArgumentError("an async handler runs on an event loop: it cannot have an executor")
+        if is_async(self.on_failure) and not self.is_async:
+            raise InvalidArgumentError(
+                "an async on_failure runs on the event loop of an async handler, and this is none"
+            )
+
+    @property
+    def is_async(self) -> bool:
+        """Whether calling the handler makes something to await."""
+        return is_async(self.handler)
+
+    @property
+    def call(self) -> Callable[[Item[K, V]], object]:
+        """The handler, as whoever knows whether there are batches may call it."""
+        return cast("Callable[[Item[K, V]], object]", self.handler)
+
+
+def is_async(function: object) -> bool:
+    """Of functions, partial ones, and objects that are called as one."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

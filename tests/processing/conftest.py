@@ -1,0 +1,67 @@
+"""A cluster in the process, and consumers of its topic `orders`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kwire import Consumer
+from kwire.testing import Cluster
+from kwire.testing.cluster.batches import NewRecord
+
+DEADLINE_S = 30.0
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=1) as made:
+        yield made
+
+
+@pytest.fixture
+def new_consumer(cluster: Cluster) -> Iterator[Callable[..., Consumer[bytes, bytes]]]:
+    """Of the group `billing`, and closed at the end."""
+    opened: list[Consumer[bytes, bytes]] = []
+
+    def make(**settings: object) -> Consumer[bytes, bytes]:
+        defaults: dict[str, object] = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "group_id": "billing",
+            "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",
+        }
+        consumer: Consumer[bytes, bytes] = Consumer("orders", config={**defaults, **settings})
+        opened.append(consumer)
+        return consumer
+
+    yield make
+    for consumer in opened:
+        consumer.close(timeout=5.0)
+
+
+@pytest.fixture
+def orders(cluster: Cluster) -> Callable[..., None]:
+    """Numbered records, round robin over partitions and keys."""
+
+    def fill(count: int, *, partitions: int = 1, keys: int = 0) -> None:
+        cluster.create_topic("orders", partitions=partitions)
+        for number in range(count):
+            key = b"%d" % (number % keys) if keys else None
+            cluster.produce("orders", NewRecord(b"%d" % number, key=key), partition=number % partitions)
+
+    return fill
+
+
+@pytest.fixture
+def wait_until() -> Callable[[Callable[[], bool]], None]:
+    """Until something is so, or half a minute is over."""
+
+    def wait(condition: Callable[[], bool]) -> None:
+        until_s = time.monotonic() + DEADLINE_S
+        while not condition():
+            assert time.monotonic() < until_s, "still not so"
+            time.sleep(0.005)
+
+    return wait

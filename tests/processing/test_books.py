@@ -1,0 +1,177 @@
+"""What is known of each partition: where its commits go, with which epoch, and which maps are believed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
+from kwire.processing.books import Books
+from kwire.processing.offset_map import OffsetMap, decode, encode
+
+TP = TopicPartition("orders", 0)
+TOPIC_ID, OTHER_ID = UUID(int=1), UUID(int=2)
+
+
+def books_of(at: OffsetAndMetadata | None = None, *, topic_ids: Sequence[UUID] = (TOPIC_ID,)) -> Books:
+    """Opened with what the group has committed; the topic's id is asked for as often as there are some."""
+    answers = list(topic_ids)
+    books = Books(lambda _topic: answers.pop(0) if len(answers) > 1 else answers[0], with_map=True)
+    books.open({TP: at})
+    return books
+
+
+def deliver(books: Books, offsets: Sequence[int], epoch: int = 0, behind: int | None = None) -> list[int]:
+    end = OffsetAndMetadata(offsets[-1] + 1 if behind is None else behind, leader_epoch=epoch)
+    return list(books.deliver(TP, offsets, lambda: [epoch] * len(offsets), end))
+
+
+def finish(books: Books, *offsets: int) -> None:
+    book = books.book(TP)
+    assert book is not None
+    assert book.tracker is not None
+    book.tracker.finish_all(offsets)
+
+
+def commit(books: Books) -> OffsetAndMetadata | None:
+    offer = books.offers().get(TP)
+    return None if offer is None else offer[1]
+
+
+def with_map(base: int, *finished: range, epoch: int | None = 0, topic_id: UUID = TOPIC_ID) -> OffsetAndMetadata:
+    return OffsetAndMetadata(base, encode(base, OffsetMap(topic_id, epoch, finished)), 0)
+
+
+# --- which maps are believed ------------------------------------------------------------------------------------------
+
+
+def test_what_an_earlier_life_finished_is_not_handed_out() -> None:
+    assert deliver(books_of(with_map(0, range(2, 4))), [0, 1, 2, 3, 4]) == [0, 1, 4]
+
+
+def test_a_map_of_another_topic_of_that_name_is_not_believed() -> None:
+    assert deliver(books_of(with_map(0, range(2, 4), topic_id=OTHER_ID)), [0, 1, 2, 3]) == [0, 1, 2, 3]
+
+
+def test_a_map_is_believed_up_to_the_leader_epoch_it_saw() -> None:
+    """Records of a later one were written after it was made: the log was cut in between."""
+    books = books_of(with_map(0, range(2, 4), epoch=3))
+    assert deliver(books, [0, 1], epoch=3) == [0, 1]
+    assert deliver(books, [2, 3], epoch=4) == [2, 3]
+
+
+def test_a_map_waits_until_somebody_can_say_which_topic_it_is() -> None:
+    """Brokers may not know a topic for a moment. What was finished ran again then."""
+    for found, wanted in ((TOPIC_ID, [0, 1]), (OTHER_ID, [0, 1, 2, 3])):
+        books = books_of(with_map(0, range(2, 4)), topic_ids=(ZERO_UUID, found))
+        assert commit(books) is None
+        assert deliver(books, [0, 1, 2, 3]) == wanted
+
+
+def test_somebody_elses_metadata_stays_in_the_commits() -> None:
+    books = books_of(OffsetAndMetadata(0, "by hand"))
+    deliver(books, [0, 1, 2])
+    finish(books, 0, 2)
+    assert commit(books) == OffsetAndMetadata(1, "by hand", 0)
+
+
+# --- epochs -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_commit_carries_the_epoch_of_the_record_in_front_of_it() -> None:
+    books = books_of(None)
+    deliver(books, [0, 1], epoch=1)
+    deliver(books, [2, 3], epoch=5)
+    finish(books, 0, 1)
+    assert commit(books) == OffsetAndMetadata(2, "", 1)
+    finish(books, 2, 3)
+    assert commit(books) == OffsetAndMetadata(4, "", 5)
+
+
+def test_epochs_behind_a_cut_are_forgotten() -> None:
+    """A commit with the epoch of records that were cut off looks like one of a log that was cut: its owner would go
+    back, and do again what it has done."""
+    books = books_of(None)
+    deliver(books, list(range(10)), epoch=1)
+    deliver(books, [6, 7], epoch=2)
+    finish(books, *range(8))
+    assert commit(books) == OffsetAndMetadata(8, "", 2)
+
+
+def test_positions_are_not_kept_for_ever_behind_a_record_that_takes_its_time() -> None:
+    books = books_of()
+    for first in range(0, 10_000, 10):
+        deliver(books, range(first, first + 10), epoch=3 if first < 5_000 else 4)
+        finish(books, *range(max(1, first), first + 10))
+    book = books.book(TP)
+    assert book is not None
+    assert len(book.epochs) <= 4
+    finish(books, *range(5_000))
+    assert commit(books) == OffsetAndMetadata(10_000, leader_epoch=4)
+
+
+def test_a_cut_between_positions_with_the_same_epoch_leaves_that_epoch() -> None:
+    books = books_of()
+    for first in range(0, 50, 10):
+        deliver(books, range(first, first + 10), epoch=3)
+    deliver(books, range(25, 30), epoch=5)
+    finish(books, *range(25))
+    assert commit(books) == OffsetAndMetadata(25, leader_epoch=3)
+
+
+def test_who_goes_on_begins_with_the_epoch_that_was_committed() -> None:
+    """Without one, nobody would notice that the log was cut: the position would be out of range, and all be read."""
+    books = books_of(OffsetAndMetadata(7, "", 3))
+    assert books.begins_at(TP) == OffsetAndMetadata(7, "", 3)
+    deliver(books, [7, 8], epoch=4)
+    finish(books, 8)
+    assert books.begins_at(TP) == OffsetAndMetadata(7, "", 3)
+    finish(books, 7)
+    assert books.begins_at(TP) == OffsetAndMetadata(9, "", 4)
+
+
+def test_behind_all_that_was_delivered_the_epoch_is_that_of_the_map() -> None:
+    books = books_of(with_map(0, range(1, 4), epoch=6))
+    deliver(books, [0], epoch=5)
+    finish(books, 0)
+    assert commit(books) == OffsetAndMetadata(4, "", 6)
+
+
+# --- logs that change -------------------------------------------------------------------------------------------------
+
+
+def test_what_compaction_took_is_not_waited_for() -> None:
+    books = books_of(None)
+    deliver(books, [0, 5, 9], behind=12)
+    finish(books, 0, 9)
+    found = commit(books)
+    assert found is not None
+    known = decode(found.offset, found.metadata)
+    assert (found.offset, known and known.finished) == (5, (range(9, 12),))
+    finish(books, 5)
+    assert commit(books) == OffsetAndMetadata(12, "", 0)
+
+
+def test_what_retention_took_in_front_of_the_position_is_not_waited_for() -> None:
+    books = books_of(OffsetAndMetadata(3, "", 0))
+    assert deliver(books, [50, 51]) == [50, 51]
+    finish(books, 50)
+    assert commit(books) == OffsetAndMetadata(51, "", 0)
+
+
+def test_a_map_loses_what_retention_took() -> None:
+    books = books_of(with_map(0, range(2, 4), range(60, 62)))
+    assert deliver(books, [50, 51]) == [50, 51]
+    finish(books, 51)
+    found = commit(books)
+    assert found is not None
+    known = decode(found.offset, found.metadata)
+    assert (found.offset, known and known.finished) == (50, (range(51, 52), range(60, 62)))
+
+
+def test_a_cut_voids_what_was_done_behind_it() -> None:
+    books = books_of(None)
+    deliver(books, [0, 1, 2, 3], epoch=1)
+    finish(books, 0, 1, 3)
+    assert deliver(books, [1, 2], epoch=2) == [1, 2]
+    assert commit(books) == OffsetAndMetadata(1, "", 2)

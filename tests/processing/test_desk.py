@@ -1,0 +1,132 @@
+"""Who gets which records, when some take their time: without threads, on a clock of the test's."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from kwire import OffsetAndMetadata, Record, TopicPartition
+from kwire.clock import monotonic_ms
+from kwire.fetching.partition_records import PartitionRecords
+from kwire.processing import OnFailure, Ordering, Retry
+from kwire.processing.books import Books
+from kwire.processing.desk import Desk
+from kwire.processing.plan import Plan
+from kwire.processing.workers import Run
+from kwire.protocol.record_columns import RecordColumns
+
+TP = TopicPartition("orders", 0)
+BytesRun = Run[bytes, bytes]
+
+
+def chunk(first: int, keys: list[bytes]) -> PartitionRecords[bytes, bytes]:
+    count = len(keys)
+    places, none = np.zeros(count, dtype=np.int64), np.full(count, -1, dtype=np.int64)
+    columns = RecordColumns(
+        buffer=b"",
+        offsets=np.arange(first, first + count, dtype=np.int64),
+        timestamps=none,
+        timestamp_types=np.zeros(count, dtype=np.int8),
+        leader_epochs=np.zeros(count, dtype=np.int32),
+        key_starts=places,
+        key_lengths=none,
+        value_starts=places,
+        value_lengths=none,
+    )
+    behind = OffsetAndMetadata(first + count)
+    return PartitionRecords(topic_partition=TP, columns=columns, next=behind, deserialized_keys=keys)
+
+
+class Office:
+    """A desk, and its workers' side of it."""
+
+    def __init__(self, *, ms_each: float, rate_limit: float | None = None, workers: int = 2) -> None:
+        self.out: list[BytesRun] = []
+        plan: Plan[bytes, bytes] = Plan(
+            handler=self.handle,
+            ordering=Ordering.KEY,
+            workers=workers,
+            executor=None,
+            backend="asyncio",
+            batch_size=None,
+            rate_limit=rate_limit,
+            commit_interval=5.0,
+            retry=Retry(),
+            on_failure=OnFailure.STOP,
+            max_buffered_records=10_000,
+            max_buffered_bytes=1_000_000,
+            watchdog=60.0,
+        )
+        self.desk: Desk[bytes, bytes] = Desk(plan, self.out.append, Books(lambda _topic: UUID(int=1), with_map=True))
+        for _ in range(100):
+            self.desk.pace.tried(1, ms_each)
+
+    def handle(self, record: Record[bytes, bytes]) -> None:
+        """Whatever it does, a test says when it is over."""
+
+    def handed_out(self, now_ms: float) -> list[list[int]]:
+        before = len(self.out)
+        self.desk.hand_out(now_ms)
+        return [offsets(run) for run in self.out[before:]]
+
+    def end(self, run: BytesRun) -> None:
+        run.execute()
+        self.desk.ended.put(run)
+        self.desk.take_back()
+
+
+def offsets(run: BytesRun) -> list[int]:
+    return [item.offset for item in run.items if isinstance(item, Record)]
+
+
+def test_quick_records_go_in_long_runs_and_slow_ones_to_all_workers() -> None:
+    quick, slow = Office(ms_each=0.001), Office(ms_each=5.0)
+    for office in (quick, slow):
+        office.desk.deliver(chunk(0, [b"%d" % number for number in range(10)]))
+    assert quick.handed_out(0.0) == [list(range(10))]
+    assert slow.handed_out(0.0) == [[0], [1]]
+
+
+def test_records_behind_one_that_takes_its_time_go_to_others() -> None:
+    office = Office(ms_each=0.001)
+    office.desk.deliver(chunk(0, [b"%d" % (number % 5) for number in range(10)]))
+    assert office.handed_out(0.0) == [list(range(10))]
+    run = office.out[0]
+    run.todo.popleft()  # its worker has begun with the first, and is at it
+    assert office.handed_out(office.desk.due_ms) == [[1, 6, 2, 7, 3, 8, 4, 9]], "5 has the key of 0"
+    assert offsets(run) == [0]
+
+
+def test_whoever_waits_for_a_closed_lane_in_quick_times_does_not_wait_for_a_slow_record() -> None:
+    """Records of many keys are handed out as they lie as long as their lanes open again in a moment."""
+    office = Office(ms_each=0.001)
+    office.desk.deliver(chunk(0, [b"x"]))
+    assert office.handed_out(0.0) == [[0]]
+    office.out[0].todo.popleft()
+    office.desk.deliver(chunk(1, [b"x", b"y", b"z"]))
+    assert office.handed_out(1.0) == []
+    assert office.desk.due_ms < 100, "somebody has to look again"
+    assert office.handed_out(office.desk.due_ms) == [[2, 3]]
+
+
+def test_a_run_that_nobody_has_begun_gives_nothing_back() -> None:
+    """All threads may be waiting for the interpreter."""
+    office = Office(ms_each=0.001)
+    office.desk.deliver(chunk(0, [b"x", b"y", b"z"]))
+    office.handed_out(0.0)
+    assert office.handed_out(1_000.0) == []
+    assert offsets(office.out[0]) == [0, 1, 2]
+    office.end(office.out[0])
+    assert office.desk.tally.handled == 3
+    assert office.desk.is_idle
+
+
+def test_the_rate_bounds_what_is_handed_out_and_says_when_to_look_again() -> None:
+    office = Office(ms_each=0.001, rate_limit=50.0)
+    office.desk.deliver(chunk(0, [b"%d" % number for number in range(20)]))
+    now_ms = monotonic_ms() + 1_000.0
+    assert office.handed_out(now_ms) == [[0, 1, 2, 3, 4]]
+    assert office.desk.due_ms == pytest.approx(now_ms + 20.0)
+    assert office.handed_out(now_ms + 41.0) == [[5, 6]]

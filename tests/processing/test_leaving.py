@@ -1,0 +1,193 @@
+"""A processor that is asked for partitions, where the consumer can revoke later (KIP-983): what stays does not wait."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire import Consumer, Record, TopicPartition
+from kwire.processing import Processor
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kwire.testing import Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kwire.config import Settings
+
+pytestmark = pytest.mark.slow
+
+DEADLINE_S = 30.0
+PARTITIONS = 4
+EVERY = set(range(PARTITIONS))
+BytesRecord = Record[bytes, bytes]
+BytesConsumer = Consumer[bytes, bytes]
+PROTOCOLS: dict[str, Settings] = {
+    "eager": {"partition_assignment_strategy": "range", "heartbeat_interval_ms": 50},
+    "cooperative": {"partition_assignment_strategy": "cooperative-sticky", "heartbeat_interval_ms": 50},
+    "consumer": {"group_protocol": "consumer"},
+}
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    settings = {"group.consumer.heartbeat.interval.ms": 50, "group.consumer.assignment.interval.ms": 0}
+    with Cluster(brokers=1, topics={"orders": PARTITIONS}, settings=settings) as made:
+        yield made
+
+
+@pytest.fixture
+def new_consumer(cluster: Cluster, protocol: str) -> Iterator[Callable[..., BytesConsumer]]:
+    opened: list[BytesConsumer] = []
+
+    def make(**more: object) -> BytesConsumer:
+        settings: dict[str, object] = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "group_id": "billing",
+            "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",
+            "enable_async_revocation": True,
+            **PROTOCOLS[protocol],
+            **more,
+        }
+        opened.append(Consumer("orders", config=settings))
+        return opened[-1]
+
+    yield make
+    for consumer in opened:
+        consumer.close(timeout=5.0)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < until_s, "still not so"
+        time.sleep(0.005)
+
+
+class Handler:
+    """Counts what it has done, and takes as long over "slow" records as their partition's gate is closed."""
+
+    def __init__(self) -> None:
+        self.gates: defaultdict[int, threading.Event] = defaultdict(threading.Event)
+        self.begun: set[int] = set()
+        self.done: Counter[tuple[int, int]] = Counter()
+        self._lock = threading.Lock()
+
+    def __call__(self, record: BytesRecord) -> None:
+        if record.value == b"slow":
+            self.begun.add(record.partition)
+            assert self.gates[record.partition].wait(DEADLINE_S)
+        with self._lock:
+            self.done[record.partition, record.offset] += 1
+
+    def so_far(self) -> Counter[tuple[int, int]]:
+        """What is done, while it goes on."""
+        with self._lock:
+            return self.done.copy()
+
+    def count(self, partitions: set[int]) -> int:
+        return sum(times for (partition, _), times in self.so_far().items() if partition in partitions)
+
+
+def asked(consumer: BytesConsumer) -> set[int]:
+    """What a rebalance wants back and has not got yet, as the processor's thread, whose consumer it is, knows it."""
+    request = consumer._callbacks._request
+    return set() if request is None else {tp.partition for tp in request.event.partitions}
+
+
+def begin_all(cluster: Cluster, handler: Handler) -> None:
+    """One record of each partition in the handler's hands."""
+    for partition in range(PARTITIONS):
+        cluster.produce("orders", b"slow", partition=partition)
+    wait_until(lambda: len(handler.begun) == PARTITIONS)
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])
+def test_what_stays_is_handled_while_what_goes_is_drained(
+    protocol: str, cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    """And what goes, goes with its commits: nothing is handled twice."""
+    first, second = Handler(), Handler()
+    mine, other = new_consumer(), new_consumer()
+    with Processor(mine, first):
+        begin_all(cluster, first)
+        with Processor(other, second):
+            wait_until(lambda: bool(asked(mine)))
+            going = asked(mine)
+            staying = EVERY - going
+            assert bool(staying) is (protocol != "eager")
+            for partition in staying:
+                first.gates[partition].set()
+                cluster.produce("orders", *[b"quick"] * 50, partition=partition)
+            wait_until(lambda: first.count(staying) == 51 * len(staying))
+            assert asked(mine) == going
+            assert not second.done
+            for partition in going:
+                first.gates[partition].set()
+                cluster.produce("orders", *[b"quick"] * 50, partition=partition)
+            wait_until(lambda: first.count(EVERY) + second.count(EVERY) >= 51 * PARTITIONS)
+            wait_until(lambda: bool(mine._core.assignment) and bool(other._core.assignment))
+    handled = first.done + second.done
+    assert len(handled) == 51 * PARTITIONS
+    assert set(handled.values()) == {1}
+
+
+@pytest.mark.parametrize("protocol", ["cooperative"])
+def test_a_handler_that_takes_too_long_loses_its_record_and_not_the_group(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    """What others have been done with of the partition is committed; the record in work comes again."""
+    first, second = Handler(), Handler()
+    second.gates.update({partition: threading.Event() for partition in range(PARTITIONS)})
+    for gate in second.gates.values():
+        gate.set()
+    mine, other = new_consumer(max_poll_interval_ms=3_000), new_consumer()
+    cluster.produce("orders", b"quick", partition=0)
+    with Processor(mine, first):
+        wait_until(lambda: first.count({0}) == 1)
+        begin_all(cluster, first)
+        with Processor(other, second):
+            wait_until(lambda: bool(second.done))
+            assert mine._core.assignment, "what stays, stays"
+            assert second.so_far().keys() <= {(partition, int(partition == 0)) for partition in range(PARTITIONS)}
+            for partition in range(PARTITIONS):
+                first.gates[partition].set()
+
+
+@pytest.mark.parametrize("protocol", ["consumer"])
+def test_a_last_commit_that_fails_is_insisted_on(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
+    first, second = Handler(), Handler()
+    mine, other = new_consumer(), new_consumer()
+
+    def refused(request: OffsetCommitRequest) -> OffsetCommitResponse:
+        def topic(name: str, numbers: list[int]) -> OffsetCommitResponseTopic:
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.value
+            parts = [OffsetCommitResponsePartition(partition_index=number, error_code=code) for number in numbers]
+            return OffsetCommitResponseTopic(name=name, partitions=parts)
+
+        return OffsetCommitResponse(
+            topics=[topic(each.name, [part.partition_index for part in each.partitions]) for each in request.topics]
+        )
+
+    with Processor(mine, first):
+        begin_all(cluster, first)
+        with Processor(other, second):
+            wait_until(lambda: bool(asked(mine)))
+            rule = cluster.control.on(OffsetCommitRequest, times=1).answer(refused)
+            for partition in range(PARTITIONS):
+                first.gates[partition].set()
+            wait_until(lambda: bool(other._core.assignment))
+            assert rule.fired == 1
+    assert set((first.done + second.done).values()) == {1}
+    assert set(cluster.committed("billing")) == {TopicPartition("orders", number) for number in range(PARTITIONS)}

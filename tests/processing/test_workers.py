@@ -1,0 +1,85 @@
+"""A run between its owner and its worker: no item is with both, none with neither."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from kwire import Record, TimestampType
+from kwire.processing.workers import Item, Run
+
+Items = list[Item[bytes, bytes]]
+
+
+def record(offset: int) -> Record[bytes, bytes]:
+    return Record("orders", 0, offset, -1, TimestampType.CREATE_TIME, None, b"", (), None, -1, 0)
+
+
+def test_what_was_begun_is_the_workers_and_the_rest_can_be_taken_back() -> None:
+    items: Items = [record(offset) for offset in range(5)]
+    back: Items = []
+    seen: Items = []
+
+    def handle(item: Item[bytes, bytes]) -> None:
+        seen.append(item)
+        if len(seen) == 2:
+            assert run.done == 1, "the one in hand does not count"
+            back.extend(run.take_back())
+
+    run = Run(items, handle)
+    run.is_out = True
+    run.execute()
+    run.is_out = False
+    assert (seen, back) == (items[:2], items[2:])
+    assert (run.items, run.done) == (items[:2], 2)
+
+
+def test_a_failed_item_comes_next_again() -> None:
+    def fail_at_one(item: Item[bytes, bytes]) -> None:
+        if item == record(1):
+            raise OSError
+
+    run = Run([record(0), record(1), record(2)], fail_at_one)
+    run.execute()
+    assert isinstance(run.error, OSError)
+    run.put_back()
+    assert run.done == 1
+    assert run.record == record(1)
+    assert list(run.todo) == [record(1), record(2)]
+
+
+def test_a_dead_letter_gets_each_record_of_a_batch() -> None:
+    dead: list[int] = []
+    run: Run[bytes, bytes] = Run([[record(0), record(1)]], lambda item: None)
+    run.rescue = (lambda record, _error: dead.append(record.offset), ValueError())
+    run.execute()
+    assert dead == [0, 1]
+    assert run.done == 1
+    assert run.error is None
+    assert run.rescue is None
+
+
+def test_a_dead_letter_whose_record_was_taken_back_has_nothing_to_do() -> None:
+    """The owner may do so before the worker has looked."""
+    run: Run[bytes, bytes] = Run([record(0)], lambda item: None)
+    run.rescue = (lambda record, _error: pytest.fail("it was taken back"), ValueError())
+    assert run.take_back() == [record(0)]
+    run.execute()
+    assert (run.done, run.error) == (0, None)
+
+
+@pytest.mark.slow
+def test_owner_and_worker_may_take_at_the_same_time() -> None:
+    for _ in range(200):
+        items: Items = [record(offset) for offset in range(300)]
+        handled: Items = []
+        run = Run(items, handled.append)
+        run.is_out = True
+        worker = threading.Thread(target=run.execute)
+        worker.start()
+        back = run.take_back()
+        worker.join()
+        run.is_out = False
+        assert handled + back == items
+        assert run.done == len(run.items) == len(handled)
