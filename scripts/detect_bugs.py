@@ -6,23 +6,7 @@ that, so the table cannot fall behind the code. Planted by `detect_cli.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bug:
-    """Args:
-    name: what went wrong, in a few words with dashes.
-    story: what users of it would see.
-    file: below `kwire/`.
-    """
-
-    name: str
-    story: str
-    file: str
-    old: str
-    new: str
-
+from detect_bug import Bug
 
 BUGS: tuple[Bug, ...] = (
     # --- commits ----------------------------------------------------------------------------------------------
@@ -79,8 +63,8 @@ BUGS: tuple[Bug, ...] = (
         name="revokes-without-commit",
         story="what was returned is not committed before partitions are given back",
         file="consumer/callbacks.py",
-        old="if event.kind is CallbackKind.REVOKED and self._core.must_commit and self._core.is_member:",
-        new="if event.kind is CallbackKind.LOST and self._core.must_commit and self._core.is_member:",
+        old="        if self._core.must_commit and self._core.is_member:\n",
+        new="        if self._core.must_commit and not self._core.is_member:\n",
     ),
     Bug(
         name="closes-without-commit",
@@ -292,8 +276,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         name="isolation-level-unsent",
         story="brokers are asked for uncommitted records by whoever wants committed ones",
-        file="managers/fetch.py",
-        old="isolation_level=self._config.isolation_level.value,",
+        file="managers/fetch_request.py",
+        old="isolation_level=config.isolation_level.value,",
         new="isolation_level=0,",
     ),
     Bug(
@@ -435,9 +419,10 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         name="revoked-twice",
         story="partitions that were revoked are revoked again at the end",
-        file="consumer/core.py",
-        old="        if event.kind is not CallbackKind.ASSIGNED:\n            self.assignment -=",
-        new="        if event.kind is CallbackKind.LOST:\n            self.assignment -=",
+        file="consumer/callbacks.py",
+        old="            self._core.assignment -= partitions\n            if self._releases",
+        new="            self._core.assignment -= partitions if kind is CallbackKind.LOST else set()\n"
+        "            if self._releases",
     ),
     Bug(
         name="wake-up-missed",

@@ -3,8 +3,9 @@
     scripts/detect
     scripts/detect --only crc-unchecked,wake-up-missed --seeds 1-20
 
-Each bug of `detect_bugs.py` replaces one line. Worlds are run, one seed after the other, until one of them finds
-something; kwire as it is comes first, and must pass them all. So the table says what the simulation and its invariants
+Each bug of `detect_bugs.py` and `detect_processing_bugs.py` replaces one line. Worlds are run, one seed after the
+other, until one of them finds something: those whose members run a `Processor` for bugs of that. kwire as it is comes
+first, and must pass them all. So the table says what the simulation and its invariants
 are worth: a bug that they let pass is one that they would not have told anybody of.
 
 Exit codes: 0 at least 95 % of the bugs were caught; 1 fewer, or kwire itself was; 2 wrong usage.
@@ -28,15 +29,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from detect_bugs import BUGS, Bug
+from detect_bug import Bug
+from detect_bugs import BUGS as CLIENT_BUGS
+from detect_processing_bugs import PROCESSING_BUGS
 from detect_worker import WAITING_FACTOR
 from simulate_cli import seed_range
 
+BUGS = (*CLIENT_BUGS, *PROCESSING_BUGS)
 ROOT = Path(__file__).resolve().parent.parent
 WORKER = Path(__file__).with_name("detect_worker.py")
 WANTED_SHARE = 0.95
 NO_END = "the world does not end"
 NO_BUG = "(no bug)"
+NO_BUG_IN_PROCESSING = "(no bug in processing)"
 HEADING = f"{'bug':36} {'worlds':>6} {'took':>9}  found by"
 STARTUP_SECONDS = 60.0
 
@@ -73,7 +78,7 @@ def plant(bug: Bug, package: Path) -> None:
     path.write_text(text.replace(bug.old, bug.new))
 
 
-def look_for(bug: Bug | None, seeds: Sequence[int], limit_seconds: float) -> Finding:
+def look_for(bug: Bug | None, seeds: Sequence[int], limit_seconds: float, *, processing: bool = False) -> Finding:
     """Run the worlds with this bug, or with none."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kwire-detect-") as folder:
@@ -81,7 +86,7 @@ def look_for(bug: Bug | None, seeds: Sequence[int], limit_seconds: float) -> Fin
         shutil.copytree(ROOT / "kwire", package)  # with its compiled files, which stay good but for one
         if bug is not None:
             plant(bug, package)
-        output, errors, hangs = _run(Path(folder), seeds, limit_seconds)
+        output, errors, hangs = _run(Path(folder), seeds, limit_seconds, processing=processing)
     lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     rules = tuple(str(rule) for line in lines for rule in line.get("rules", ()))
     tried = sorted({int(line["seed"]) for line in lines})
@@ -91,7 +96,7 @@ def look_for(bug: Bug | None, seeds: Sequence[int], limit_seconds: float) -> Fin
     elif tried and not rules and len(tried) < len(seeds):
         trouble = "KILLED: not by its own watch"
     return Finding(
-        name=NO_BUG if bug is None else bug.name,
+        name=(NO_BUG_IN_PROCESSING if processing else NO_BUG) if bug is None else bug.name,
         rules=rules,
         seeds=len(tried),
         seconds=time.monotonic() - began,
@@ -99,9 +104,10 @@ def look_for(bug: Bug | None, seeds: Sequence[int], limit_seconds: float) -> Fin
     )
 
 
-def _run(folder: Path, seeds: Sequence[int], limit_seconds: float) -> tuple[str, str, bool]:
+def _run(folder: Path, seeds: Sequence[int], limit_seconds: float, *, processing: bool) -> tuple[str, str, bool]:
     """What the worker printed, out and err, and whether a world took too long."""
-    command = [sys.executable, str(WORKER), str(limit_seconds), *map(str, seeds)]
+    kind = "processing" if processing else "polling"
+    command = [sys.executable, str(WORKER), kind, str(limit_seconds), *map(str, seeds)]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONHASHSEED": "0"}
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -115,13 +121,16 @@ def _run(folder: Path, seeds: Sequence[int], limit_seconds: float) -> tuple[str,
 
 
 def findings(
-    bugs: Sequence[Bug | None],
+    bugs: Sequence[Bug],
     arguments: argparse.Namespace,
-    look: Callable[[Bug | None, Sequence[int], float], Finding] = look_for,
+    look: Callable[..., Finding] = look_for,
 ) -> Iterator[Finding]:
-    """One for each bug, in order."""
+    """One for each bug, in order; before them, if it is wanted, those of kwire as it is."""
+    kinds = sorted({bug.is_in_processing for bug in bugs})
+    planted: list[tuple[Bug | None, bool]] = [(None, kind) for kind in kinds] if arguments.sound else []
+    planted += [(bug, bug.is_in_processing) for bug in bugs]
     with ThreadPoolExecutor(arguments.processes) as pool:
-        yield from pool.map(lambda bug: look(bug, arguments.seeds, arguments.limit), bugs)
+        yield from pool.map(lambda each: look(each[0], arguments.seeds, arguments.limit, processing=each[1]), planted)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -129,9 +138,9 @@ def main(argv: Sequence[str]) -> int:
     bugs = [bug for bug in BUGS if arguments.only is None or bug.name in arguments.only]
     found: list[Finding] = []
     print(HEADING)
-    for finding in findings([None, *bugs] if arguments.sound else bugs, arguments):
+    for finding in findings(bugs, arguments):
         print(finding, flush=True)
-        if finding.name != NO_BUG:
+        if finding.name not in (NO_BUG, NO_BUG_IN_PROCESSING):
             found.append(finding)
         elif finding.rules or finding.trouble:
             print("kwire as it is does not pass these worlds, so they say nothing of bugs")

@@ -1,5 +1,7 @@
 """Runs worlds of the kwire that is on the path, until one finds something; started by `detect_cli.py`.
 
+They are of the kind "polling", or "processing": with members that run a `Processor`.
+
 Prints one line of JSON for each world: its seed when it begins, and what it found, if it found anything. A world that
 takes too long ends the process: then the last line is that of a beginning. It is processor time that is limited, so
 that a busy machine does not look like a bug, and, much later, any time, for worlds that wait for nothing.
@@ -16,7 +18,7 @@ import sys
 WAITING_FACTOR = 6
 
 
-def main(limit_seconds: float, seeds: list[int]) -> None:
+def main(kind: str, limit_seconds: float, seeds: list[int]) -> None:
     from kwire.testing.simulation.run import simulate
 
     logging.disable(logging.CRITICAL)
@@ -25,7 +27,8 @@ def main(limit_seconds: float, seeds: list[int]) -> None:
         signal.setitimer(signal.ITIMER_PROF, limit_seconds)  # nobody handles SIGPROF, so it ends the process
         faulthandler.dump_traceback_later(limit_seconds * WAITING_FACTOR, exit=True)
         try:
-            rules = [violation.rule for violation in simulate(seed).violations]
+            found = simulate(seed, processing=kind == "processing").violations
+            rules = [violation.rule for violation in found]
         except BaseException as error:  # noqa: BLE001  a world that breaks has found something, too
             rules = [f"the world broke: {_innermost(error)!r}"]
         if rules:
@@ -40,4 +43,4 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), [int(seed) for seed in sys.argv[2:]])
+    main(sys.argv[1], float(sys.argv[2]), [int(seed) for seed in sys.argv[3:]])

@@ -14,10 +14,13 @@ from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec
 
 import typer
+from prove_async_revocation import async_revocation
 from prove_handlers import handlers
 from prove_mixed_groups import mixed_groups
+from prove_processor import processor
 from prove_rebalances import rebalances
 from prove_rolling_restart import rolling_restart
+from prove_slow_handler import slow_handler
 
 from kwire.testing.kafka import ClusterError
 
@@ -31,6 +34,9 @@ PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "handlers": handlers,
     "rolling-restart": rolling_restart,
     "mixed-groups": mixed_groups,
+    "processor": processor,
+    "async-revocation": async_revocation,
+    "slow-handler": slow_handler,
 }
 
 app = typer.Typer(

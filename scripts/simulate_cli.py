@@ -3,6 +3,7 @@
     scripts/simulate --seeds 1-1000 --seconds 60
     scripts/simulate --seeds 17 --story
     scripts/simulate --seeds 7 --repeat 20 --hash
+    scripts/simulate --processor --seeds 1-200
 
 Each seed is a world: a cluster in memory, members of a group that run kwire's own code, a producer, and some faults.
 The same seed is the same run everywhere: `--hash` prints a digest of each run's events and of all bytes that went over
@@ -37,10 +38,10 @@ PROGRESS_SECONDS = 5.0
 INTERRUPTED = 130
 
 
-def report(seed: int, only: tuple[str, ...] | None, *, tell: bool, digest: bool) -> Report:
+def report(seed: int, only: tuple[str, ...] | None, *, processing: bool = False, tell: bool, digest: bool) -> Report:
     """Run one seed."""
     try:
-        outcome = simulate(seed, only)
+        outcome = simulate(seed, only, processing=processing)
     except Exception as error:  # noqa: BLE001  a world that breaks is a finding too, and its seed has to be told
         return broken(seed, f"the world broke: {error!r}", "".join(traceback.format_exception(error)))
     is_told = tell or bool(outcome.violations)
@@ -68,7 +69,7 @@ def shortened(outcome: Outcome) -> Outcome:
     kinds = sorted({strike.fault for strike in outcome.scenario.strikes})
     for kind in list(kinds):
         fewer = tuple(each for each in kinds if each != kind)
-        tried = simulate(outcome.scenario.seed, fewer)
+        tried = simulate(outcome.scenario.seed, fewer, processing=outcome.scenario.handling is not None)
         if rules & {violation.rule for violation in tried.violations}:
             outcome, kinds = tried, list(fewer)
     return outcome
@@ -77,7 +78,8 @@ def shortened(outcome: Outcome) -> Outcome:
 def reports(arguments: argparse.Namespace) -> Iterator[Report]:
     """Run the seeds on all cores; reports as they come."""
     is_repeated = arguments.repeat > 1
-    work = partial(report, only=arguments.only, tell=arguments.story, digest=arguments.hash or is_repeated)
+    told = {"tell": arguments.story, "digest": arguments.hash or is_repeated}
+    work = partial(report, only=arguments.only, processing=arguments.processor, **told)
     worlds_each = 1 if is_repeated else WORLDS_OF_A_PROCESS  # strings hash differently in each process
     with Workers(work, arguments.processes, worlds_each=worlds_each) as workers:
         for done in workers.run(wanted(arguments)):
@@ -128,7 +130,8 @@ def tell(each: Report, arguments: argparse.Namespace) -> None:
         print(each.story)
     if each.violations:
         only = f" --only {','.join(arguments.only)}" if arguments.only else ""
-        replay = f"scripts/simulate --seeds {each.seed}{only} --story"
+        kind = " --processor" if arguments.processor else ""
+        replay = f"scripts/simulate{kind} --seeds {each.seed}{only} --story"
         print(f"seed {each.seed}: {len(each.violations)} violations; replay: {replay}")
         sys.stdout.flush()
 
@@ -140,6 +143,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no new world after this long")
     parser.add_argument("--processes", type=at_least_one, default=os.cpu_count() or 1, help="one for each core")
     parser.add_argument("--only", type=lambda text: tuple(text.split(",")), help="the faults that may strike; all")
+    parser.add_argument("--processor", action="store_true", help="worlds whose members run a Processor")
     parser.add_argument("--hash", action="store_true", help="print a digest of each run")
     parser.add_argument("--story", action="store_true", help="tell each run from beginning to end")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the totals there")

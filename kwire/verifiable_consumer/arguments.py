@@ -11,7 +11,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn, TypeAlias
 
 from kwire.cli.config_files import read_config_file
 from kwire.config import SETTINGS, parse_setting
@@ -25,6 +25,19 @@ WRONG_USAGE = 1
 DECIDED_HERE = frozenset({"key_deserializer", "value_deserializer"})
 
 
+Order: TypeAlias = Literal["partition", "key", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processing:
+    """How records are worked on. `in_processes`: by a pool of processes, and not by threads."""
+
+    order: Order
+    workers: int
+    in_processes: bool
+    offset_map: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What to do. `max_messages` is negative for no limit; `orders` is a file for `Orders`, if any are taken."""
@@ -35,6 +48,7 @@ class Options:
     verbose: bool
     settings: dict[str, object]
     orders: Path | None = None
+    processing: Processing | None = None
 
 
 class _Parser(ArgumentParser):
@@ -60,6 +74,10 @@ class _Flags:
     bootstrap_server: str
     config: Path | None
     orders: Path | None
+    processor: Order | None
+    workers: int
+    worker_processes: bool
+    no_offset_map: bool
 
 
 def parse(arguments: Sequence[str]) -> Options:
@@ -69,7 +87,10 @@ def parse(arguments: Sequence[str]) -> Options:
         ConfigError: a setting of the file is bad, or the file is.
         SystemExit: the command line is wrong, or asks for help.
     """
-    flags = argument_parser().parse_args(arguments, _Flags())
+    parser = argument_parser()
+    flags = parser.parse_args(arguments, _Flags())
+    if flags.processor is not None and (flags.enable_autocommit or flags.max_messages >= 0):
+        parser.error("a processor commits by itself, and counts no messages")
     return Options(
         topic=flags.topic,
         max_messages=flags.max_messages,
@@ -77,6 +98,18 @@ def parse(arguments: Sequence[str]) -> Options:
         verbose=flags.verbose,
         settings=(settings_of_file(flags.config) if flags.config else {}) | settings_of_flags(flags),
         orders=flags.orders,
+        processing=_processing(flags),
+    )
+
+
+def _processing(flags: _Flags) -> Processing | None:
+    if flags.processor is None:
+        return None
+    return Processing(
+        order=flags.processor,
+        workers=flags.workers,
+        in_processes=flags.worker_processes,
+        offset_map=not flags.no_offset_map,
     )
 
 
@@ -105,6 +138,13 @@ def argument_parser() -> ArgumentParser:
         help="assignors by name or Java class, for --group-protocol classic (default: range)",
     )
     add("--orders", type=Path, metavar="FILE", help="take orders, and go on after errors: for tests; kwire's own")
+    orders = ("partition", "key", "none")
+    add(
+        "--processor", choices=orders, help="work on records side by side, keeping this order: kwire's own, as the next"
+    )
+    add("--workers", type=int, default=8, metavar="N", help="so many at once (default: 8)")
+    add("--worker-processes", action="store_true", help="in a pool of processes instead of threads")
+    add("--no-offset-map", action="store_true", help="say nothing in commits of what is finished behind them")
     files = parser.add_mutually_exclusive_group()
     for flag, note in (("--command-config", ""), ("--consumer.config", " (its older name)")):
         files.add_argument(flag, dest="config", type=Path, metavar="FILE", help=f"a file with further settings{note}")

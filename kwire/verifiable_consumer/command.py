@@ -10,12 +10,13 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType, TracebackType
+from typing import Protocol
 
 from kwire.cli.output import Output, OutputError
 from kwire.consumer.sync import Consumer
 from kwire.errors import KafkaError
-from kwire.verifiable_consumer.arguments import argument_parser, parse
-from kwire.verifiable_consumer.consumer import VerifiableConsumer
+from kwire.verifiable_consumer.arguments import Options, argument_parser, parse
+from kwire.verifiable_consumer.consumer import TellingListener, VerifiableConsumer
 from kwire.verifiable_consumer.events import EventLog
 from kwire.verifiable_consumer.orders import Orders
 
@@ -32,28 +33,43 @@ def main(arguments: Sequence[str]) -> int:
     try:
         options = parse(arguments)
         events = EventLog(Output.standard())
-        consumer: Consumer[bytes, bytes] = Consumer(config=options.settings)
+        program = _new_program(options, events)
     except KafkaError as error:
         sys.stderr.write(f"verifiable-consumer: {error}\n")
         return FAILED
-    orders = None if options.orders is None else Orders(options.orders)
+    with Shutdown(events, program.stop) as shutdown:
+        program.run()
+    return DONE if shutdown.received is None else 128 + shutdown.received
 
-    def wake_up() -> None:
-        if orders is not None:
-            orders.release()
-        consumer.wakeup()
 
-    with Shutdown(events, wake_up) as shutdown:
-        VerifiableConsumer(
-            consumer,
+class Program(Protocol):
+    """What runs until it is asked to end, by a signal handler."""
+
+    def run(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+def _new_program(options: Options, events: EventLog) -> Program:
+    if options.processing is not None:
+        from kwire.verifiable_consumer.processing import TellingConsumer, VerifiableProcessor
+
+        return VerifiableProcessor(
+            TellingConsumer(events, options.settings, tells_records=options.verbose),
             events,
             options.topic,
-            max_messages=options.max_messages,
-            auto_commit=options.auto_commit,
-            verbose=options.verbose,
-            orders=orders,
-        ).run()
-    return DONE if shutdown.received is None else 128 + shutdown.received
+            options.processing,
+            listener=TellingListener(events, tells_losses=options.orders is not None),
+            orders=options.orders,
+        )
+    return VerifiableConsumer(
+        Consumer(config=options.settings),
+        events,
+        options.topic,
+        max_messages=options.max_messages,
+        auto_commit=options.auto_commit,
+        verbose=options.verbose,
+        orders=None if options.orders is None else Orders(options.orders),
+    )
 
 
 class Shutdown:

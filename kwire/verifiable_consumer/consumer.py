@@ -26,10 +26,12 @@ class GroupConsumer(Protocol):
 
     def commit_sync(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], /) -> None: ...
 
+    def wakeup(self) -> None: ...
+
     def close(self) -> None: ...
 
 
-class _Listener(RebalanceListener):
+class TellingListener(RebalanceListener):
     """Lost partitions are told as revoked ones, unless `tells_losses`: Java's program leaves `onPartitionsLost` as it
     is, too."""
 
@@ -81,6 +83,12 @@ class VerifiableConsumer:
         self._verbose = verbose
         self._orders = orders
 
+    def stop(self) -> None:
+        """End with what is being polled; also from a signal handler."""
+        if self._orders is not None:
+            self._orders.release()
+        self._consumer.wakeup()
+
     def run(self) -> None:
         """Returns when there were enough records, after a wakeup, and, having logged it, after an error."""
         try:
@@ -101,7 +109,7 @@ class VerifiableConsumer:
             self._events.shutdown_complete()
 
     def _subscribe(self) -> None:
-        listener = _Listener(self._events, tells_losses=self._orders is not None)
+        listener = TellingListener(self._events, tells_losses=self._orders is not None)
         self._consumer.subscribe(self._topics, listener=listener)
 
     def _poll(self) -> Records[bytes, bytes]:

@@ -59,7 +59,7 @@ class EventLog:
 
     def record_data(self, records: Iterable[Record[bytes, bytes]]) -> None:
         """A line for each record, in one write."""
-        self._put("".join(map(_record_line, records)))
+        self._put("".join(record_line("record_data", record) for record in records))
 
     def records_consumed(self, count: int, summaries: Iterable[dict[str, str | int]]) -> None:
         """What one poll returned: how many records, and of each partition from where to where."""
@@ -92,7 +92,7 @@ def _line(name: str, fields: dict[str, object]) -> str:
     return _encode({"timestamp": wall_clock_ms(), "name": name, **fields}) + "\n"
 
 
-def _record_line(record: Record[bytes, bytes]) -> str:
+def record_line(name: str, record: Record[bytes, bytes]) -> str:
     fields: dict[str, object] = {
         "key": _text(record.key),
         "value": _text(record.value),
@@ -100,7 +100,7 @@ def _record_line(record: Record[bytes, bytes]) -> str:
         "partition": record.partition,
         "offset": record.offset,
     }
-    return _line("record_data", fields)
+    return _line(name, fields)
 
 
 def _text(data: bytes | None) -> str | None:

@@ -55,10 +55,13 @@ def test_a_failure_comes_with_its_story_and_how_to_see_it_again(
     assert "it was a dark night\n" in printed
     assert "replay: scripts/simulate --seeds 7 --only storm,refused --story" in printed
     assert "1 failed" in printed
+    monkeypatch.setattr(simulate_cli, "reports", lambda _arguments: iter([failed]))
+    assert simulate_cli.main(["--processor", "--seeds", "7"]) == 1
+    assert "replay: scripts/simulate --processor --seeds 7 --story" in capsys.readouterr().out
 
 
 def test_a_world_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    def simulate(_seed: int, _only: object) -> None:
+    def simulate(_seed: int, _only: object, *, processing: bool) -> None:
         raise ValueError("as it should")
 
     monkeypatch.setattr(simulate_cli, "simulate", simulate)
@@ -118,3 +121,10 @@ def test_one_world_for_real() -> None:
     assert report.simulated_ms > 30_000
     assert report.story.startswith("seed 18: ")
     assert report.digest == simulate_cli.report(18, (), tell=False, digest=True).digest
+
+
+@pytest.mark.slow
+def test_one_world_with_processors_for_real() -> None:
+    report = simulate_cli.report(10, (), processing=True, tell=True, digest=True)
+    assert report.violations == ()
+    assert "is through with" in report.story

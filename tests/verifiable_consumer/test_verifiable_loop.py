@@ -81,6 +81,9 @@ class FakeConsumer:
         if error is not None:
             raise error
 
+    def wakeup(self) -> None:
+        self.calls.append("wakeup")
+
     def close(self) -> None:
         self.calls.append("close")
         self._call(self.listener.on_partitions_revoked)

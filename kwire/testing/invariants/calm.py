@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kwire.model import TopicPartition
+from kwire.testing.invariants.handling_events import ProcessorStarted
 from kwire.testing.invariants.ledger import (
     Assigned,
     Calm,
@@ -29,7 +30,9 @@ CLOSES_WITHIN_MS = 300.0
 
 
 def a_calm_group_is_at_rest(ledger: Ledger) -> Iterator[Violation]:
-    """Between `Calm` and `Closing` no callback is run and no call raises, and each record is polled at once."""
+    """Between `Calm` and `Closing` no callback is run and no call raises, and each record is polled at once; by members
+    with a processor, which pause what they have enough of, when there is room."""
+    processing = {event.member for event in ledger.of(ProcessorStarted)}
     sent: dict[str, tuple[TopicPartition, float]] = {}
     is_calm = False
     for event in ledger.events:
@@ -40,7 +43,7 @@ def a_calm_group_is_at_rest(ledger: Ledger) -> Iterator[Violation]:
                 is_calm = False
             case Sent() if is_calm:
                 sent[event.value] = event.partition, event.at_ms
-            case Polled():
+            case Polled() if event.member not in processing:
                 yield from _late(event, sent)
             case Assigned() | Revoked() | Lost() | Raised() if is_calm:
                 what = f"{event.member} {_words(event)}, though nothing had happened"

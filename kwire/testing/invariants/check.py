@@ -9,6 +9,19 @@ from kwire.testing.invariants.calm import a_calm_group_is_at_rest, closing_is_qu
 from kwire.testing.invariants.commits import commits_are_kept, commits_follow_delivery
 from kwire.testing.invariants.delivery import nothing_is_lost, values_are_what_was_sent
 from kwire.testing.invariants.endings import calls_end_well, everybody_ends
+from kwire.testing.invariants.handling import (
+    commits_follow_handling,
+    everything_is_handled,
+    lanes_keep_their_order,
+    nothing_finished_runs_again,
+    one_pair_of_hands,
+)
+from kwire.testing.invariants.handling_calm import (
+    commits_keep_up_with_handling,
+    counts_come_to_nothing,
+    handling_recovers,
+    nobody_waits_for_the_slow,
+)
 from kwire.testing.invariants.handover import partitions_change_hands_cleanly
 from kwire.testing.invariants.ledger import Ledger
 from kwire.testing.invariants.ownership import one_owner_at_a_time
@@ -35,6 +48,15 @@ INVARIANTS: tuple[Invariant, ...] = (
     everything_is_drained_in_time,
     calls_end_well,
     everybody_ends,
+    everything_is_handled,
+    commits_follow_handling,
+    nothing_finished_runs_again,
+    lanes_keep_their_order,
+    one_pair_of_hands,
+    handling_recovers,
+    nobody_waits_for_the_slow,
+    commits_keep_up_with_handling,
+    counts_come_to_nothing,
 )
 
 

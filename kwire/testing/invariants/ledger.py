@@ -13,6 +13,17 @@ from dataclasses import dataclass, field, fields
 from typing import TypeAlias, TypeVar
 
 from kwire.model import TopicPartition
+from kwire.testing.invariants.handling_events import (
+    AskedForCommits,
+    HandlingBegan,
+    HandlingEnded,
+    Lined,
+    MapArrived,
+    ProcessorEnded,
+    ProcessorStarted,
+    StatusSeen,
+    StoredMap,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,6 +336,15 @@ Event: TypeAlias = (
     | Calm
     | Closing
     | Ended
+    | ProcessorStarted
+    | ProcessorEnded
+    | AskedForCommits
+    | StoredMap
+    | MapArrived
+    | Lined
+    | HandlingBegan
+    | HandlingEnded
+    | StatusSeen
 )
 E = TypeVar("E", bound=Event)
 

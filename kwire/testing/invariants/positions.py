@@ -32,6 +32,13 @@ class _Positions:
         self.owned: dict[tuple[str, TopicPartition], int | None] = {}
         self.handed: dict[tuple[str, TopicPartition], dict[int, str]] = {}
         self.paused: set[tuple[str, TopicPartition]] = set()
+        self.sought: set[tuple[str, TopicPartition]] = set()
+
+    def change(self, event: Sent | Removed | Vanished | Truncated) -> None:
+        self.logs.setdefault(event.partition, Log()).apply(event)
+        if isinstance(event, Truncated):
+            for key in [key for key in self.sought if key[1] == event.partition]:
+                self.owned[key] = None
 
     def apply(self, event: Polled) -> Iterator[Violation]:
         key = event.member, event.partition
@@ -40,6 +47,7 @@ class _Positions:
             return
         if key in self.paused:
             yield _violation("paused-poll", event, "which it has paused")
+        self.sought.discard(key)
         log = self.logs.setdefault(event.partition, Log())
         position = self.owned[key]
         handed = self.handed.setdefault(key, {})
@@ -67,7 +75,10 @@ class _Positions:
             self.paused.discard((event.member, partition))
 
     def seek(self, event: Sought) -> None:
-        self.owned[event.member, event.partition] = event.offset
+        """To an offset that means nothing where the log was cut, or is, before anything is polled."""
+        key, log = (event.member, event.partition), self.logs.setdefault(event.partition, Log())
+        self.sought.add(key)
+        self.owned[key] = None if log.truncated_values else event.offset
 
 
 def _is_replaced(handed: dict[int, str], offsets: range, value: str, log: Log) -> bool:
@@ -85,7 +96,7 @@ def positions_are_contiguous(ledger: Ledger) -> Iterator[Violation]:  # noqa: C9
     for event in ledger.events:
         match event:
             case Sent() | Removed() | Vanished() | Truncated():
-                positions.logs.setdefault(event.partition, Log()).apply(event)
+                positions.change(event)
             case Assigned():
                 positions.begin(event)
             case Revoked() | Lost():

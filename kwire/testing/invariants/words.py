@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from kwire.testing.invariants.handling_events import (
+    AskedForCommits,
+    HandlingBegan,
+    HandlingEnded,
+    Lined,
+    MapArrived,
+    ProcessorEnded,
+    ProcessorStarted,
+    StatusSeen,
+    StoredMap,
+)
 from kwire.testing.invariants.ledger import (
     Assigned,
     Calm,
@@ -51,6 +62,10 @@ def words(event: Event) -> str | None:  # noqa: C901  one case for each kind of 
             | CommitTaken()
             | Stored()
             | Ended()
+            | AskedForCommits()
+            | StoredMap()
+            | MapArrived()
+            | Lined()
         ):
             return None
         case Started():
@@ -60,6 +75,19 @@ def words(event: Event) -> str | None:  # noqa: C901  one case for each kind of 
         case Assigned() | Revoked() | Lost():
             what = type(event).__name__.lower()
             return f"{event.member} {what} {', '.join(map(str, event.partitions)) or 'nothing'}"
+        case ProcessorStarted():
+            return f"{event.member} has {event.workers} workers"
+        case ProcessorEnded():
+            return f"{event.member} has no workers any more"
+        case HandlingBegan():
+            return f"{event.member} works on {event.partition}@{event.offset}"
+        case HandlingEnded():
+            return f"{event.member} {'is through' if event.is_done else 'FAILED'} with {event.partition}@{event.offset}"
+        case StatusSeen():
+            return (
+                f"{event.member} says: {event.waiting} wait, {event.in_work} in work, {event.retrying} again, "
+                f"{event.handled} handled, {len(event.paused)} partitions paused"
+            )
         case Raised():
             return f"{event.member} {event.call} raised {event.error}: {event.message}"
         case Died():

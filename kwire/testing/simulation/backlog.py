@@ -1,17 +1,23 @@
-"""What has been sent and nobody has polled yet: how a world knows that it is drained."""
+"""What has been sent and nobody has polled yet, or nobody is done with: how a world knows that it is drained."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from kwire.model import TopicPartition
+from kwire.testing.invariants.handling_events import HandlingEnded
 from kwire.testing.invariants.ledger import Event, Polled, Removed, Sent, Truncated
 
 
 class Backlog:
-    """Fed with every event of a ledger."""
+    """Fed with every event of a ledger.
 
-    def __init__(self) -> None:
+    Args:
+        by_handling: a record leaves it when a worker is done with it, and not when it is polled.
+    """
+
+    def __init__(self, *, by_handling: bool = False) -> None:
+        self._by_handling = by_handling
         self._unread: dict[TopicPartition, dict[int, str]] = {}
 
     @property
@@ -22,17 +28,22 @@ class Backlog:
         match event:
             case Sent():
                 self._unread.setdefault(event.partition, {})[event.offset] = event.value
-            case Polled():
-                unread = self._unread.get(event.partition, {})
+            case Polled() if not self._by_handling:
                 for offset, value in zip(event.offsets, event.values, strict=True):
-                    if unread.get(offset) == value:
-                        del unread[offset]
+                    self._take(event.partition, offset, value)
+            case HandlingEnded() if self._by_handling and event.is_done:
+                self._take(event.partition, event.offset, event.value)
             case Removed():
                 self._drop(event.partition, lambda offset: offset < event.before)
             case Truncated():
                 self._drop(event.partition, lambda offset: offset >= event.to)
             case _:
                 pass
+
+    def _take(self, partition: TopicPartition, offset: int, value: str) -> None:
+        unread = self._unread.get(partition, {})
+        if unread.get(offset) == value:
+            del unread[offset]
 
     def _drop(self, partition: TopicPartition, gone: Callable[[int], bool]) -> None:
         unread = self._unread.get(partition, {})

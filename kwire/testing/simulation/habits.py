@@ -17,6 +17,8 @@ NEEDS_METADATA = "topic-grows"
 HIDDEN_BY_METADATA = "refused-fetches"
 # What is damaged shall have something sound in front of it and behind it, in one answer.
 NEEDS_BATCHES = "damaged-batches"
+# Worlds of smaller seeds were there before members could delay what is asked back, and stay what they were.
+FIRST_WITH_DELAYS = 10_001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,7 @@ class Habits:
     seeks_when_assigned: the same inside the callback, for each partition.
     pauses: how often a member pauses or resumes a partition after a poll.
     bursts: the share of batches that come with several more behind them at once.
+    delays: how often a member delays a partition it is asked for, after each poll; 0: it revokes at once.
     """
 
     read_committed: bool = False
@@ -36,6 +39,7 @@ class Habits:
     seeks_when_assigned: float = 0.0
     pauses: float = 0.0
     bursts: float = 0.0
+    delays: float = 0.0
     fetch_buffer_bytes: int = 64 * 1024 * 1024
     max_partition_fetch_bytes: int = 1024 * 1024
     metadata_max_age_ms: int = 10_000
@@ -63,7 +67,11 @@ def draw_habits(seed: int, faults: Collection[str]) -> Habits:
         max_partition_fetch_bytes=rng.choice((1024 * 1024, 300)),
         metadata_max_age_ms=rng.choice((10_000, 300_000)),
     )
-    return _fitting(habits, faults)
+    return replace(_fitting(habits, faults), delays=_draw_delays(seed))
+
+
+def _draw_delays(seed: int) -> float:
+    return random.Random(f"delays {seed}").choice((0.0, 0.5, 0.9, 0.97)) if seed >= FIRST_WITH_DELAYS else 0.0
 
 
 def _fitting(habits: Habits, faults: Collection[str]) -> Habits:

@@ -6,7 +6,8 @@ name is its `client_id`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import trio
 
@@ -21,6 +22,7 @@ from kwire.network.loop import NetworkLoop, Waker
 from kwire.network.run import make_loop
 from kwire.network.transport import Transport
 from kwire.testing.simulation.blocking import GreenletWaiter, run_blocking, wait_for
+from kwire.testing.simulation.threads import GreenletQueue, GreenletThread
 
 
 class Process:
@@ -37,6 +39,7 @@ class Process:
         self.loops: list[NetworkLoop] = []
         self.is_killed = False
         self.has_ended = False
+        self._tasks: set[trio.lowlevel.Task] = set()
         self._scope = trio.CancelScope()
         self._thawed: trio.Event | None = None
 
@@ -45,9 +48,24 @@ class Process:
         with self._scope:
             async with trio.open_nursery() as nursery:
                 self.nursery = nursery
-                await run_blocking(main, self.while_frozen)
+                with self.running_here():
+                    await run_blocking(main, self.while_frozen)
                 nursery.cancel_scope.cancel()
         self.has_ended = True
+
+    @contextmanager
+    def running_here(self) -> Iterator[None]:
+        """Around what drives blocking code of this process: what that starts belongs to it."""
+        task = trio.lowlevel.current_task()
+        self._tasks.add(task)
+        try:
+            yield
+        finally:
+            self._tasks.remove(task)
+
+    def is_running(self, task: trio.lowlevel.Task) -> bool:
+        """Whether the task drives blocking code of this process."""
+        return task in self._tasks
 
     @property
     def is_frozen(self) -> bool:
@@ -144,7 +162,13 @@ class Processes:
 
     def host(self) -> Host:
         """To be current while consumers are made."""
-        return Host(self._new_network_side, GreenletWaiter)
+        return Host(self._new_network_side, GreenletWaiter, GreenletQueue, self._start_thread)
+
+    def _start_thread(self, main: Callable[[], None], _name: str) -> GreenletThread:
+        """In the process whose code is running."""
+        task = trio.lowlevel.current_task()
+        process = next(process for process in self._by_name.values() if process.is_running(task))
+        return GreenletThread(process, main)
 
     def _new_network_side(
         self,

@@ -26,6 +26,7 @@ from kwire.testing.invariants.ledger import (
     Started,
 )
 from kwire.testing.simulation.blocking import sleep
+from kwire.testing.simulation.delays import Delays
 from kwire.testing.simulation.host import Process
 from kwire.testing.simulation.scenario import (
     GROUP,
@@ -71,6 +72,7 @@ class Member(RebalanceListener):
         self._rng = rng
         self._delivered: dict[TopicPartition, int] = {}
         self._whims = Whims(self.name, scenario.habits, self._write, now_ms, self._raised, self._forget, rng)
+        self._delays = Delays(scenario.habits.delays, now_ms, random.Random(f"delays {self.name} {scenario.seed}"))
         self._consumer: Consumer[bytes, bytes] | None = None
 
     @property
@@ -83,32 +85,39 @@ class Member(RebalanceListener):
 
     def live(self) -> None:
         """From the first poll to the close."""
-        self._write(
-            Started(
-                at_ms=self._now_ms(),
-                member=self.name,
-                session_timeout_ms=SESSION_TIMEOUT_MS,
-                knows_session=False,  # the classic member does know, but as Java's it goes on until it hears
-                tells_processing=True,
-                commits_on_revoke=self._scenario.committing != "async",
-                commits_by_itself=self._scenario.committing == "auto",
-            )
-        )
-        consumer = self._consumer = self._new_consumer()
+        self._write(self._started())
+        consumer = self._consumer = self._new_consumer(self._settings())
         try:
             consumer.subscribe(self._scenario.topic_names, listener=self)
-            while not self.is_leaving:
-                self._poll_once(consumer)
+            self._work(consumer)
         except Exception as error:  # noqa: BLE001  whatever it is, it is a finding
             self._raised("application", error)
         self._close(consumer)
+
+    def _started(self) -> Started:
+        return Started(
+            at_ms=self._now_ms(),
+            member=self.name,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            knows_session=False,  # the classic member does know, but as Java's it goes on until it hears
+            tells_processing=True,
+            commits_on_revoke=self._scenario.committing != "async",
+            commits_by_itself=self._scenario.committing == "auto",
+        )
+
+    def _work(self, consumer: Consumer[bytes, bytes]) -> None:
+        while not self.is_leaving:
+            self._poll_once(consumer)
 
     def abandon(self) -> None:
         """The process was killed: no finalizer of its will run."""
         if self._consumer is not None:
             self._consumer._core._unclosed.detach()
 
-    def _new_consumer(self) -> Consumer[bytes, bytes]:
+    def _new_consumer(self, settings: dict[str, object]) -> Consumer[bytes, bytes]:
+        return Consumer(config=settings)
+
+    def _settings(self) -> dict[str, object]:
         scenario = self._scenario
         settings: dict[str, object] = {
             "bootstrap_servers": self._bootstrap,
@@ -125,6 +134,7 @@ class Member(RebalanceListener):
             "isolation_level": scenario.habits.isolation_level,
             "fetch_buffer_bytes": scenario.habits.fetch_buffer_bytes,
             "max_partition_fetch_bytes": scenario.habits.max_partition_fetch_bytes,
+            "enable_async_revocation": self._delays.share > 0.0,
             "socket_connection_setup_timeout_ms": 2_000,
             "socket_connection_setup_timeout_max_ms": 5_000,
         }
@@ -135,7 +145,7 @@ class Member(RebalanceListener):
                 "max_poll_interval_ms": 15_000,
                 "partition_assignment_strategy": list(scenario.assignors),
             }
-        return Consumer(config=settings)
+        return settings
 
     # --- polling --------------------------------------------------------------------------------------------
 
@@ -147,6 +157,7 @@ class Member(RebalanceListener):
             sleep(0.1)
             return
         self._note(records)
+        self._delays.after_poll(consumer, records, is_hurried=self.is_hurried)
         if records:
             # Who is hurried needs some time for each record, too: else nothing would ever pile up in its buffer.
             most_ms = len(records) * HURRIED_MS if self.is_hurried else self._scenario.processing_ms
@@ -227,6 +238,7 @@ class Member(RebalanceListener):
         for partition in partitions:
             self._forget(partition)
         self._whims.give_up(partitions)
+        self._delays.give_up(partitions)
 
     def _forget(self, partition: TopicPartition) -> None:
         """What it has been handed is not what is committed next."""

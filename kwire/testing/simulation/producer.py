@@ -12,10 +12,11 @@ from collections.abc import Callable
 import trio
 
 from kwire.model import TopicPartition
-from kwire.testing.cluster.batches import build_batch
+from kwire.testing.cluster.batches import NewRecord, build_batch
 from kwire.testing.cluster.state import ClusterState
 from kwire.testing.cluster.topics import Partition
 from kwire.testing.invariants.ledger import Event, Hidden, Sent
+from kwire.testing.simulation.handling import VALUE
 from kwire.testing.simulation.scenario import Scenario
 
 # Far from the ids that the cluster gives out.
@@ -35,6 +36,7 @@ class Producer:
         self, scenario: Scenario, cluster: ClusterState, write: Callable[[Event], None], now_ms: Callable[[], float]
     ) -> None:
         self._habits = scenario.habits
+        self._handling = scenario.handling
         self._records_per_second = scenario.records_per_second
         self._cluster = cluster
         self._write = write
@@ -78,19 +80,25 @@ class Producer:
         for _ in range(batches):
             self.send(at, count)
 
-    def send(self, at: TopicPartition, count: int) -> None:
-        """One batch, if the partition has a leader: if not, a producer's send would fail, and nothing is promised."""
+    def send(self, at: TopicPartition, count: int) -> list[str]:
+        """One batch, if the partition has a leader: if not, a producer's send would fail, and nothing is promised. The
+        values that were sent."""
         found = self._cluster.partition(*at)
         if found is None or found.leader < 0:
-            return
+            return []
         values = self._new_values(count)
-        base = self._cluster.produce(at.topic, at.partition, [value.encode() for value in values])
+        base = self._cluster.produce(at.topic, at.partition, self._records(values))
         self._note(at, dict(enumerate(values, base)))
+        return values
 
     def _new_values(self, count: int) -> list[str]:
-        values = [f"value{number}" for number in range(self._sent, self._sent + count)]
+        values = [f"{VALUE}{number}" for number in range(self._sent, self._sent + count)]
         self._sent += count
         return values
+
+    def _records(self, values: list[str]) -> list[NewRecord]:
+        key_of = self._handling.key_of if self._handling is not None else _no_key
+        return [NewRecord(value.encode(), key_of(value)) for value in values]
 
     def _note(self, at: TopicPartition, values: dict[int, str]) -> None:
         for offset, value in values.items():
@@ -125,7 +133,7 @@ class Producer:
         values = self._new_values(count)
         now_ms = self._cluster.wall_clock_ms()
         batch = build_batch(
-            [value.encode() for value in values],
+            self._records(values),
             timestamp_ms=now_ms,
             producer_id=producer_id,
             producer_epoch=0,
@@ -143,3 +151,7 @@ class Producer:
         )
         self._cluster.changed.notify(found.key)
         return marker
+
+
+def _no_key(_value: str) -> None:
+    """Nor does it need one."""

@@ -10,7 +10,8 @@ from hashlib import sha256
 from kwire.testing.invariants.check import check
 from kwire.testing.invariants.ledger import FaultBegan, Ledger
 from kwire.testing.invariants.violation import Violation
-from kwire.testing.simulation.scenario import Scenario, draw
+from kwire.testing.simulation.processing_world import ProcessingWorld
+from kwire.testing.simulation.scenario import Scenario, draw, with_handling
 from kwire.testing.simulation.scheduler import VirtualTime, run_deterministically
 from kwire.testing.simulation.world import World
 
@@ -44,18 +45,19 @@ class Outcome:
         return Counter(event.fault for event in self.ledger.of(FaultBegan))
 
 
-def simulate(seed: int, only: tuple[str, ...] | None = None) -> Outcome:
+def simulate(seed: int, only: tuple[str, ...] | None = None, *, processing: bool = False) -> Outcome:
     """Run the world of a seed.
 
     Args:
         only: The faults that may strike, by name, of those the seed has drawn; None for all of them.
+        processing: Whether its members run a `Processor`.
     """
-    scenario = draw(seed, only)
+    scenario = with_handling(draw(seed, only)) if processing else draw(seed, only)
     began = time.perf_counter()
     world: list[World] = []
 
     async def live(virtual: VirtualTime) -> Ledger:
-        world.append(World(scenario, virtual))
+        world.append(World(scenario, virtual) if scenario.handling is None else ProcessingWorld(scenario, virtual))
         return await world[0].live()
 
     ledger = run_deterministically(seed, live)

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from kwire.testing.cluster.releases import LATEST, RELEASES
 from kwire.testing.simulation.faults import FAULTS
 from kwire.testing.simulation.habits import HIDDEN_BY_METADATA, NEEDS_METADATA, Habits, draw_habits
+from kwire.testing.simulation.handling import Handling, draw_handling
 
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 Committing: TypeAlias = Literal["auto", "sync", "async"]
@@ -41,6 +42,7 @@ class Scenario:
     busy_ms: when sending ends and the last fault is healed.
     release: the brokers' release of Apache Kafka.
     grows_at_end: whether the last thing to happen is a topic that grows, and not a member that joins.
+    handling: how members work with a `Processor`; None for members that poll and process by themselves.
     """
 
     seed: int
@@ -59,6 +61,7 @@ class Scenario:
     release: str = LATEST.name
     grows_at_end: bool = False
     habits: Habits = field(default_factory=Habits)
+    handling: Handling | None = None
 
     @property
     def topic_names(self) -> tuple[str, ...]:
@@ -95,6 +98,12 @@ def draw(seed: int, only: tuple[str, ...] | None = None) -> Scenario:
     grows = habits.metadata_max_age_ms < SLOWLY_AGING_MS and rng.random() < 0.3  # it shows when metadata is asked for
     scenario = replace(scenario, habits=habits, grows_at_end=grows)
     return scenario if only is None else _with_only(scenario, only)
+
+
+def with_handling(scenario: Scenario) -> Scenario:
+    """The same, with members that run a `Processor`: nobody else seeks or pauses what that has, or commits for it."""
+    habits = replace(scenario.habits, seeks=0.0, seeks_when_assigned=0.0, pauses=0.0)
+    return replace(scenario, handling=draw_handling(scenario.seed), habits=habits, committing="async")
 
 
 def _draw_strikes(rng: random.Random, theme: str, busy_ms: float) -> tuple[Strike, ...]:

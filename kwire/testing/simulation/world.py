@@ -91,6 +91,7 @@ class World:
         self.ledger = Ledger()
         self.cluster = _new_cluster(scenario)
         self.backlog = Backlog()
+        self.unfinished = self.backlog  # what is waited for before it is calm
         self._processes = Processes()
         self._members: list[Member] = []
         self._started = 0
@@ -99,7 +100,7 @@ class World:
         self._new_sessions = 0
         self._quiet_at_ms = 0.0
         self._closes_when_drained = False
-        self._producer = Producer(scenario, self.cluster, self.write, self.now_ms)
+        self.producer = Producer(scenario, self.cluster, self.write, self.now_ms)
         self.network: Network
         self._nursery: trio.Nursery
 
@@ -116,7 +117,7 @@ class World:
                 self._watch_commits()
                 await self._be_busy()
                 await self._be_quiet()
-                if self.backlog.is_empty:
+                if self.unfinished.is_empty:
                     await self._be_calm()
                 await self._end()
                 nursery.cancel_scope.cancel()
@@ -151,19 +152,25 @@ class World:
         self.write(Quiet(at_ms=self.now_ms()))
         deadline_ms = self.now_ms() + SESSION_TIMEOUT_MS + RECOVERY_MS + PATIENCE_MS
         self._quiet_at_ms = self.now_ms()
-        await self._until_drained(deadline_ms)
+        await self._until_empty(self.unfinished, deadline_ms)
 
     async def _be_calm(self) -> None:
         await self._sleep_until(self._quiet_at_ms + SETTLING_MS)
         self.write(Calm(at_ms=self.now_ms()))
         sessions = self._fetch_sessions()
-        self._producer.send_backlog(self.rng.choice(self._partitions()))
+        self._pile_up(self.rng.choice(self._partitions()))
         await self._send_for(CALM_SECONDS, pause_seconds=3.0)
-        await self._producer.send_last(self.rng.choice(self._partitions()))
-        await trio.sleep(COMMITTING_SECONDS)
+        await self.producer.send_last(self.rng.choice(self._partitions()))
+        await self._let_commits_come()
         self._write_stored(self._partitions())
         self._new_sessions = len(self._fetch_sessions() - sessions)
         await self._change_hands()
+
+    def _pile_up(self, at: TopicPartition) -> None:
+        self.producer.send_backlog(at)
+
+    async def _let_commits_come(self) -> None:
+        await trio.sleep(COMMITTING_SECONDS)
 
     async def _change_hands(self) -> None:
         """Somebody joins while records flow, or a topic grows, and all close as soon as the last one is read."""
@@ -175,20 +182,20 @@ class World:
             self.start_member().is_hurried = True
         await self._send_for(CHANGING_SECONDS, pause_seconds=0.3)
         self._closes_when_drained = True  # at once: who was handed the last records has had no time to poll again
-        self._producer.send_everywhere(5)
-        await self._until_drained(self.now_ms() + PATIENCE_MS)
+        self.producer.send_everywhere(5)
+        await self._until_empty(self.backlog, self.now_ms() + PATIENCE_MS)
 
     async def _send_for(self, seconds: float, *, pause_seconds: float) -> None:
         until_ms = self.now_ms() + seconds * 1000.0
         while self.now_ms() < until_ms:
-            self._producer.send_everywhere(self.rng.randint(1, 3))
+            self.producer.send_everywhere(self.rng.randint(1, 3))
             await trio.sleep(self.rng.uniform(0.1, pause_seconds))
 
     def _fetch_sessions(self) -> set[tuple[int, int]]:
         return {(broker.node_id, number) for broker in self.cluster.running() for number in broker.fetch_sessions.ids()}
 
-    async def _until_drained(self, deadline_ms: float) -> None:
-        while not self.backlog.is_empty and self.now_ms() < deadline_ms:
+    async def _until_empty(self, backlog: Backlog, deadline_ms: float) -> None:
+        while not backlog.is_empty and self.now_ms() < deadline_ms:
             await trio.sleep(0.1)
 
     async def _end(self) -> None:
@@ -224,7 +231,7 @@ class World:
 
     async def _produce(self, until: trio.CancelScope) -> None:
         with until:
-            await self._producer.run()
+            await self.producer.run()
 
     def _watch_joins(self, client: str, data: bytes) -> None:
         if joins_anew(data):
@@ -321,10 +328,13 @@ class World:
         process.transport = ClientTransport(self.network, process.name, process.while_frozen)
         self._processes.add(process)
         rng = random.Random(f"{process.name} {self.scenario.seed}")
-        member = Member(self.scenario, process, self.write, self._bootstrap(), self.now_ms, rng)
+        member = self._new_member(process, rng)
         self._members.append(member)
         self._nursery.start_soon(partial(process.run, member.live))
         return member
+
+    def _new_member(self, process: Process, rng: random.Random) -> Member:
+        return Member(self.scenario, process, self.write, self.bootstrap(), self.now_ms, rng)
 
     def kill_member(self, member: Member) -> None:
         self.write(Killed(at_ms=self.now_ms(), member=member.name))
@@ -346,7 +356,7 @@ class World:
 
     # --- the brokers' addresses -----------------------------------------------------------------------------
 
-    def _bootstrap(self) -> str:
+    def bootstrap(self) -> str:
         return ",".join(f"{broker.host}:{broker.port}" for broker in self.cluster.brokers.values())
 
 

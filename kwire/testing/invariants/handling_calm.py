@@ -1,0 +1,161 @@
+"""When nothing is wrong any more, a processor keeps up: what is slow holds up nobody else, commits follow at once, and
+nothing is left in its counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kwire.model import TopicPartition
+from kwire.testing.invariants.handling_events import (
+    HandlingBegan,
+    HandlingEnded,
+    ProcessorStarted,
+    StatusSeen,
+)
+from kwire.testing.invariants.ledger import (
+    Calm,
+    Closing,
+    Ledger,
+    Quiet,
+    Removed,
+    Sent,
+    Started,
+    Stored,
+    Truncated,
+    Vanished,
+)
+from kwire.testing.invariants.logs import Log, final_logs
+from kwire.testing.invariants.recovery import RECOVERY_MS
+from kwire.testing.invariants.violation import Violation
+
+# From the leader to a worker, behind a few records that take a millisecond.
+AT_ONCE_MS = 2_500.0
+# Whatever takes longer may hold up its partition.
+LONG_MS = 1_000.0
+
+
+def handling_recovers(ledger: Ledger) -> Iterator[Violation]:
+    """After `Quiet`, all that was sent before is done within a session timeout and `RECOVERY_MS`."""
+    quiet = next(ledger.of(Quiet), None)
+    if quiet is None or next(ledger.of(ProcessorStarted), None) is None:
+        return
+    session_ms = max((event.session_timeout_ms for event in ledger.of(Started)), default=0.0)
+    deadline_ms = quiet.at_ms + session_ms + RECOVERY_MS
+    in_time = {event.value for event in ledger.of(HandlingEnded) if event.is_done and event.at_ms <= deadline_ms}
+    later = {event.value for event in ledger.of(Sent) if event.at_ms > quiet.at_ms}
+    for partition, log in final_logs(ledger).items():
+        late = [v for offset, v in log.values.items() if offset >= log.start and v not in in_time and v not in later]
+        if late:
+            what = f"{partition}: {len(late)} records not done {deadline_ms - quiet.at_ms:.0f} ms after all was quiet"
+            yield Violation(rule="handling-recovery", at_ms=deadline_ms, what=what)
+
+
+def nobody_waits_for_the_slow(ledger: Ledger) -> Iterator[Violation]:
+    """In calm each record is done at once, but where a partition has a slow one, or members one worker."""
+    if min((event.workers for event in ledger.of(ProcessorStarted)), default=1) < 2:
+        return
+    sent: dict[str, tuple[TopicPartition, float]] = {}
+    late: list[tuple[TopicPartition, float, str]] = []
+    is_calm = False
+    for event in ledger.events:
+        match event:
+            case Calm():
+                is_calm = True
+            case Closing():
+                is_calm = False
+            case Sent() if is_calm:
+                sent[event.value] = event.partition, event.at_ms
+            case HandlingEnded() if event.is_done:
+                partition, at_ms = sent.pop(event.value, (event.partition, event.at_ms))
+                if event.at_ms - at_ms > AT_ONCE_MS:
+                    late.append((partition, event.at_ms, f"done {event.at_ms - at_ms:.0f} ms after it was sent"))
+            case _:
+                pass
+    slow = _slow(ledger)
+    for partition, at_ms, what in late:
+        if partition not in slow:
+            yield Violation(rule="held-up", at_ms=at_ms, what=f"a record of {partition} was {what}")
+
+
+def _slow(ledger: Ledger) -> set[TopicPartition]:
+    """Partitions in which a record took long, or was still in work, in calm."""
+    began: dict[str, tuple[TopicPartition, float]] = {}
+    slow: set[TopicPartition] = set()
+    is_calm = False
+    for event in ledger.events:
+        match event:
+            case Calm():
+                is_calm = True
+            case HandlingBegan():
+                began[event.value] = event.partition, event.at_ms
+            case HandlingEnded():
+                partition, at_ms = began.pop(event.value, (event.partition, event.at_ms))
+                if is_calm and event.at_ms - at_ms > LONG_MS:
+                    slow.add(partition)
+            case _:
+                pass
+    return slow | {partition for partition, _ in began.values()}
+
+
+def commits_keep_up_with_handling(ledger: Ledger) -> Iterator[Violation]:
+    """What the group has stored when the calm ends, and whenever partitions change hands after it, goes up to the first
+    record that nobody is done with."""
+    if next(ledger.of(ProcessorStarted), None) is None:
+        return
+    logs: dict[TopicPartition, Log] = {}
+    done: set[str] = set()
+    is_calm = False
+    for event in ledger.events:
+        match event:
+            case Calm():
+                is_calm = True
+            case Sent() | Removed() | Truncated() | Vanished():
+                logs.setdefault(event.partition, Log()).apply(event)
+            case HandlingEnded() if event.is_done:
+                done.add(event.value)
+            case Stored() if is_calm:
+                wanted = _reached(logs.get(event.partition, Log()), done)
+                if (event.offset or 0) < wanted:
+                    what = f"{event.partition}: {event.offset} is committed, and all in front of {wanted} are done"
+                    yield Violation(rule="commit-behind-handling", at_ms=event.at_ms, what=what)
+            case _:
+                pass
+
+
+def _reached(log: Log, done: set[str]) -> int:
+    """The first offset that is not done; behind the last record, if all are."""
+    reached = 0
+    for offset, value in sorted(log.values.items()):
+        if offset < log.start:
+            continue
+        if value not in done:
+            return offset
+        reached = offset + 1
+    return reached
+
+
+def counts_come_to_nothing(ledger: Ledger) -> Iterator[Violation]:
+    """A processor with nothing to do says so: nothing waits, nothing is in work or paused, and what it says it has
+    handled is what its handler was done with."""
+    done: Counter[tuple[str, int]] = Counter()
+    for event in ledger.events:
+        match event:
+            case HandlingEnded() if event.is_done:
+                done[event.member, event.processor] += 1
+            case StatusSeen():
+                yield from _judge_status(event, done[event.member, event.processor])
+            case _:
+                pass
+
+
+def _judge_status(event: StatusSeen, done: int) -> Iterator[Violation]:
+    counts = {"wait": event.waiting, "are in work": event.in_work, "are tried again": event.retrying}
+    wrong = [f"{count} {what}" for what, count in counts.items() if count]
+    if event.paused:
+        wrong.append(f"{', '.join(map(str, event.paused))} paused")
+    if event.handled != done:
+        wrong.append(f"{event.handled} handled, which were {done}")
+    if wrong:
+        what = f"{event.member} has nothing to do, and says: {'; '.join(wrong)}"
+        yield Violation(rule="counts-left-over", at_ms=event.at_ms, what=what)

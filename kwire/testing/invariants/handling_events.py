@@ -1,0 +1,121 @@
+"""What a ledger tells of a processor, beside what it tells of its consumer: what is in whose hands, and what is said.
+
+A *lane* is what keeps its order: records of one partition with the same lane go one after the other. Written by worlds
+whose members run a `Processor`, and by programs whose lines tell the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kwire.model import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorStarted:
+    """A member begins to work on what its consumer has.
+
+    Args:
+        processor: its number: what an earlier one has left in the middle may go on beside it.
+        workers: how many records it works on at once, at most.
+    """
+
+    at_ms: float
+    member: str
+    processor: int
+    workers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorEnded:
+    """It begins with nothing more. What it has left in the middle may still come to an end."""
+
+    at_ms: float
+    member: str
+    processor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedForCommits:
+    """A member asks what the group has committed of these partitions, to begin there. What is known then is told by a
+    `StoredMap` of each, in front of this."""
+
+    at_ms: float
+    member: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMap:
+    """What the group knows to be finished of a partition: everything in front of `offset`, and the ranges behind it,
+    each from its first offset up to and without its last."""
+
+    at_ms: float
+    partition: TopicPartition
+    offset: int
+    finished: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapArrived:
+    """A member's commit of one partition reached a broker, with what it says of records behind it."""
+
+    at_ms: float
+    member: str
+    partition: TopicPartition
+    offset: int
+    finished: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lined:
+    """In which lane each of these records is, which a poll of this member has returned just now. None: in no order."""
+
+    at_ms: float
+    member: str
+    partition: TopicPartition
+    offsets: tuple[int, ...]
+    lanes: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlingBegan:
+    """A worker of this member's processor has a record in its hands."""
+
+    at_ms: float
+    member: str
+    processor: int
+    partition: TopicPartition
+    offset: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlingEnded:
+    """And is through with it.
+
+    Args:
+        is_done: whether it counts as done; else the handler has failed, and has to have it again.
+    """
+
+    at_ms: float
+    member: str
+    processor: int
+    partition: TopicPartition
+    offset: int
+    value: str
+    is_done: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusSeen:
+    """What a processor says of itself while it has nothing to do."""
+
+    at_ms: float
+    member: str
+    processor: int
+    waiting: int
+    in_work: int
+    retrying: int
+    handled: int
+    paused: tuple[TopicPartition, ...]

@@ -1,0 +1,59 @@
+"""A consumer that says what is done with it, for members whose code is not their own: a `Processor`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from kwire.consumer.arguments import Timeout
+from kwire.consumer.sync import Consumer
+from kwire.fetching.columns import Records
+from kwire.model import OffsetAndMetadata, TopicPartition
+
+
+class Watcher(Protocol):
+    """Who is told. What is paused is so already; what is resumed, sought or asked for is not yet."""
+
+    def polled(self, partition: TopicPartition, offsets: tuple[int, ...], values: tuple[str, ...]) -> None: ...
+    def sought(self, partition: TopicPartition, offset: int) -> None: ...
+    def paused(self, partitions: Collection[TopicPartition]) -> None: ...
+    def resumed(self, partitions: Collection[TopicPartition]) -> None: ...
+    def asks_for_commits(self, partitions: Collection[TopicPartition]) -> None: ...
+
+
+class WatchedConsumer(Consumer[bytes, bytes]):
+    """Args:
+    watcher: Told on the thread that uses the consumer.
+    """
+
+    def __init__(self, watcher: Watcher, settings: Mapping[str, object]) -> None:
+        super().__init__(config=settings)
+        self._watcher = watcher
+
+    def poll(self, timeout: Timeout = 1.0) -> Records[bytes, bytes]:
+        records = super().poll(timeout)
+        for chunk in records.chunks():
+            rows = list(chunk)
+            offsets = tuple(record.offset for record in rows)
+            values = tuple((record.value or b"").decode("ascii", "backslashreplace") for record in rows)
+            if rows:
+                self._watcher.polled(chunk.topic_partition, offsets, values)
+        return records
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        self._watcher.sought(partition, offset if isinstance(offset, int) else offset.offset)
+        super().seek(partition, offset)
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        super().pause(partitions)
+        self._watcher.paused(partitions)
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        self._watcher.resumed(partitions)
+        super().resume(partitions)
+
+    def committed(
+        self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        self._watcher.asks_for_commits(partitions)
+        return super().committed(partitions, timeout=timeout)

@@ -1,0 +1,130 @@
+"""Bugs to plant in `kwire.processing`: worlds whose members run a `Processor` have to find them."""
+
+from __future__ import annotations
+
+from detect_bug import Bug
+
+PROCESSING_BUGS: tuple[Bug, ...] = (
+    # --- what may be committed --------------------------------------------------------------------------------
+    Bug(
+        name="state-clean-on-send",
+        story="a commit counts as done when it is sent: one that fails is never made again",
+        file="processing/tracker.py",
+        old="        self._offered = None if offer == self._acknowledged else offer\n",
+        new="        self._offered, self._acknowledged = None if offer == self._acknowledged else offer, offer\n",
+    ),
+    Bug(
+        name="commits-the-position",
+        story="what is in work counts as done, and is lost with the process",
+        file="processing/tracker.py",
+        old="        return next(offset for offset in self._deliveries[0] if offset in self._unfinished)\n",
+        new="        return self._position\n",
+    ),
+    Bug(
+        name="map-base-read-twice",
+        story="the map is laid from twice the committed offset on: it speaks of other records",
+        file="processing/offset_map.py",
+        old="    edges = accumulate(runs, initial=base)\n",
+        new="    edges = accumulate(runs, initial=base + base)\n",
+    ),
+    Bug(
+        name="map-not-read",
+        story="what an earlier life finished out of order is done again",
+        file="processing/books.py",
+        old="        book.tracker = Tracker(position, found.finished)\n",
+        new="        book.tracker = Tracker(position)\n",
+    ),
+    Bug(
+        name="gives-up-without-commit",
+        story="what was done since the last commit is done again by the next owner",
+        file="processing/commits.py",
+        old="        offers = self._books.offers(partitions)\n        if not offers:\n            return\n",
+        new="        offers = self._books.offers(partitions)\n        if offers:\n            return\n",
+    ),
+    Bug(
+        name="commits-end-with-a-failure",
+        story="a commit that failed counts as under way for ever",
+        file="processing/commits.py",
+        old="        self._is_under_way = False\n        self._has_failed = error",
+        new="        self._is_under_way = error is not None\n        self._has_failed = error",
+    ),
+    # --- order ------------------------------------------------------------------------------------------------
+    Bug(
+        name="key-lane-freed-too-soon",
+        story="two workers have records of one key at the same time",
+        file="processing/partition_lanes.py",
+        old="        self._closed.update(keys)\n        self._closed.discard(None)\n        return taken, keys\n",
+        new="        self._closed.update(())\n        self._closed.discard(None)\n        return taken, keys\n",
+    ),
+    Bug(
+        name="partition-lane-freed-too-soon",
+        story="two workers have records of one partition at the same time",
+        file="processing/partition_lanes.py",
+        old="        self._is_open = False\n        taken = _popped(",
+        new="        self._is_open = True\n        taken = _popped(",
+    ),
+    Bug(
+        name="failed-counts-as-done",
+        story="a record whose handler failed is never tried again",
+        file="processing/desk.py",
+        old="            run.put_back()\n",
+        new="            run.error = None\n",
+    ),
+    # --- what comes and goes ----------------------------------------------------------------------------------
+    Bug(
+        name="all-paused-for-one",
+        story="one slow partition keeps all others from being fetched",
+        file="processing/processor.py",
+        old="        wanted = assigned if self._is_draining else self._plenty(len(assigned))\n",
+        new="        wanted = assigned if self._is_draining or self._plenty(len(assigned)) else frozenset()\n",
+    ),
+    Bug(
+        name="paused-for-ever",
+        story="what was paused is never resumed",
+        file="processing/processor.py",
+        old="        if end := self._paused - wanted:\n            self._consumer.resume(end)\n",
+        new="        if end := self._paused - wanted:\n            self._consumer.pause(end)\n",
+    ),
+    Bug(
+        name="counter-leak",
+        story="records that are dropped when a partition goes are counted as buffered for ever",
+        file="processing/desk.py",
+        old="        self.loads.remove_all(self._lanes.drop(partitions))\n",
+        new="        self._lanes.drop(partitions)\n",
+    ),
+    Bug(
+        name="counter-leak-in-lanes",
+        story="status says for ever that records wait",
+        file="processing/lanes.py",
+        old="        self.waiting -= len(gone)\n        return gone\n",
+        new="        self.waiting -= 0\n        return gone\n",
+    ),
+    Bug(
+        name="drops-what-it-keeps",
+        story="records of partitions that stay are forgotten when others go",
+        file="processing/processor.py",
+        old='        """Let what is in work end, commit, and forget them."""\n        self._desk.drop(partitions)\n',
+        new='        """Let what is in work end, commit, and forget them."""\n        self._desk.drop_all()\n',
+    ),
+    Bug(
+        name="gives-up-what-is-in-work",
+        story="a partition goes to its next owner while its records are being worked on",
+        file="processing/processor.py",
+        old="        while (busy := self._desk.busy_with(partitions)) and not deadline.expired:\n",
+        new="        while (busy := self._desk.busy_with(partitions)) and deadline.expired:\n",
+    ),
+    Bug(
+        name="workers-end-unheard",
+        story="nobody is woken when a worker has ended: the next record waits for the poll to be over",
+        file="processing/processor.py",
+        old="        self._desk.ended.put(run)\n        self._nudge.give()\n",
+        new="        self._desk.ended.put(run)\n        self._nudge.insist(bool)\n",
+    ),
+    Bug(
+        name="seeks-without-epoch",
+        story="whoever goes on with the consumer does not notice that the log was cut",
+        file="processing/books.py",
+        old="        return OffsetAndMetadata(book.tracker.base, leader_epoch=_epoch_at(book, book.tracker.base))\n",
+        new="        return OffsetAndMetadata(book.tracker.base)\n",
+    ),
+)
