@@ -108,9 +108,8 @@ def test_a_target_is_told_met_or_missed() -> None:
 
 
 def test_a_worker_that_fails_says_why() -> None:
-    options: dict[str, str | float] = {"servers": "", "topics": "t", "partitions": 1}
     with pytest.raises(WrongAnswerError, match="nobody is called 'nobody'"):
-        run_worker("latency", "nobody", **options)
+        run_worker("latency", "nobody", servers="", topics="t", partitions=1)
 
 
 def test_a_missed_target_is_no_failure_and_a_wrong_answer_is(
