@@ -348,7 +348,7 @@ class Desk(Generic[K, V]):
         if not run.is_out:
             run.give(behind[:1])
             behind = behind[1:]
-        if not run.items or not behind:  # the worker has not begun, or is at the last
+        if len(run.items) == run.began_at or not behind:  # the worker has not begun, or is at the last
             run.give(behind)
             if behind:
                 self._stuck_ms = min(self._stuck_ms, now_ms + _STUCK_MS)

@@ -75,7 +75,7 @@ class Run(Generic[K, V]):
     @property
     def done(self) -> int:
         """How many items are done with; while it is out, at least so many: one may be in the worker's hands."""
-        return max(0, len(self.items) - len(self.todo) - self.is_out)
+        return max(self.began_at, len(self.items) - len(self.todo) - self.is_out)
 
     @property
     def record(self) -> Record[K, V]:

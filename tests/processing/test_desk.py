@@ -123,6 +123,29 @@ def test_a_run_that_nobody_has_begun_gives_nothing_back() -> None:
     assert office.desk.is_idle
 
 
+def test_who_looks_at_a_run_that_is_tried_again_before_its_worker_does_counts_nothing_twice() -> None:
+    """A look between the second start and the worker's first step counted a record less, and then that record again."""
+    office = Office(ms_each=0.001)
+    office.desk.deliver(chunk(0, [b"x", b"y"]))
+    office.handed_out(0.0)
+    (run,) = office.out
+    run.todo.popleft()
+    run.todo.popleft()
+    run.error = OSError("the second")
+    office.desk.ended.put(run)
+    office.desk.take_back()
+    assert office.desk.tally.handled == 1
+    assert office.handed_out(office.desk.due_ms) == [[0, 1]], "again"
+    office.desk.look()
+    office.handed_out(office.desk.due_ms + 1_000.0)
+    office.desk.look()
+    assert list(run.todo) == run.items[1:], "it keeps what it has not begun"
+    office.end(run)
+    assert office.desk.tally.handled == 2
+    assert office.desk.is_idle
+    assert not office.desk.loads
+
+
 def test_the_rate_bounds_what_is_handed_out_and_says_when_to_look_again() -> None:
     office = Office(ms_each=0.001, rate_limit=50.0)
     office.desk.deliver(chunk(0, [b"%d" % number for number in range(20)]))
