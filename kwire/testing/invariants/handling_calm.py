@@ -17,16 +17,14 @@ from kwire.testing.invariants.ledger import (
     Calm,
     Closing,
     Ledger,
-    Quiet,
     Removed,
     Sent,
-    Started,
     Stored,
     Truncated,
     Vanished,
 )
-from kwire.testing.invariants.logs import Log, final_logs
-from kwire.testing.invariants.recovery import RECOVERY_MS
+from kwire.testing.invariants.logs import Log
+from kwire.testing.invariants.recovery import reached_in_time
 from kwire.testing.invariants.violation import Violation
 
 # From the leader to a worker, behind a few records that take a millisecond.
@@ -37,18 +35,13 @@ LONG_MS = 1_000.0
 
 def handling_recovers(ledger: Ledger) -> Iterator[Violation]:
     """After `Quiet`, all that was sent before is done within a session timeout and `RECOVERY_MS`."""
-    quiet = next(ledger.of(Quiet), None)
-    if quiet is None or next(ledger.of(ProcessorStarted), None) is None:
+    if next(ledger.of(ProcessorStarted), None) is None:
         return
-    session_ms = max((event.session_timeout_ms for event in ledger.of(Started)), default=0.0)
-    deadline_ms = quiet.at_ms + session_ms + RECOVERY_MS
-    in_time = {event.value for event in ledger.of(HandlingEnded) if event.is_done and event.at_ms <= deadline_ms}
-    later = {event.value for event in ledger.of(Sent) if event.at_ms > quiet.at_ms}
-    for partition, log in final_logs(ledger).items():
-        late = [v for offset, v in log.values.items() if offset >= log.start and v not in in_time and v not in later]
-        if late:
-            what = f"{partition}: {len(late)} records not done {deadline_ms - quiet.at_ms:.0f} ms after all was quiet"
-            yield Violation(rule="handling-recovery", at_ms=deadline_ms, what=what)
+    done: dict[str, float] = {}
+    for event in ledger.of(HandlingEnded):
+        if event.is_done:
+            done.setdefault(event.value, event.at_ms)
+    yield from reached_in_time(ledger, done, rule="handling-recovery", what="done")
 
 
 def nobody_waits_for_the_slow(ledger: Ledger) -> Iterator[Violation]:
