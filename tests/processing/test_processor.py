@@ -279,6 +279,7 @@ def test_stopping_without_draining_leaves_what_waits(
     with processor:
         wait_until(lambda: 3 in seen.begun)
         processor.stop(drain=False)
+        wait_until(lambda: TP in processor.status().paused)  # it has heard of it, and taken back what waits
         seen.go.set()
     assert seen.values == [0, 1, 2, 3]
     assert cluster.committed("billing")[TP].offset == 4
