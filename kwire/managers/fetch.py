@@ -115,7 +115,7 @@ class FetchManager:
         self._take_changes(now_ms)
         busy = [fetching for fetching in self._lines.values() if fetching.session.wanted]
         wake_at_ms = min(self._blocked.values(), default=NEVER_MS)
-        room_bytes = self._buffer.room_bytes(self._config.fetch_buffer_bytes, self._subscription.view.paused)
+        room_bytes = self._buffer.room_bytes(self._config.fetch_buffer_bytes, self._subscription.view.withheld)
         if room_bytes <= 0 or not busy:
             return PollResult([], wake_at_ms)
         requests: list[AnyUnsentRequest] = []

@@ -391,6 +391,19 @@ def test_what_is_paused_is_not_fetched_and_does_not_keep_the_rest_from_it(make_s
     assert wanted(scenario) == {0: 3, 1: 3}
 
 
+def test_what_is_being_given_back_does_not_keep_the_rest_from_being_fetched(make_scenario: MakeScenario) -> None:
+    """A revoke may be delayed for minutes (KIP-983), and nobody collects what is buffered of it."""
+    records = batch(0, 1, 2)
+    scenario = make_scenario(fetch_buffer_bytes=len(records))
+    scenario.topics["orders"] = (1, 1)
+    scenario.start_fetching(O0, O1)
+    answer(scenario, data(0, records))
+    assert not scenario.pending(FetchRequest)
+    scenario.subscription.withhold([O0])
+    scenario.turn()
+    assert (wanted(scenario), forgotten(scenario)) == ({}, [0])
+
+
 # --- errors -----------------------------------------------------------------------------------------------------
 
 SILENT = [
