@@ -6,7 +6,6 @@ is posted to it is written down in place of being sent.
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -297,7 +296,7 @@ def test_a_wake_up_costs_no_delay(scene: Scene) -> None:
 
 def test_a_loop_completes_a_revoke_between_two_records(scene: Scene) -> None:
     """The iterator polls until there is a record: here for ever, until it is woken."""
-    threading.Timer(0.05, scene.consumer.wakeup).start()
+    scene.listen(Told(lambda consumer: scene.consumer.wakeup()))
     scene.revoke(A)
     with pytest.raises(WakeupError):
         next(iter(scene.consumer))
