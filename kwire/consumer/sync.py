@@ -51,6 +51,7 @@ from kwire.events import (
     GetPosition,
     LookUpOffsets,
     LookUpTopics,
+    Reply,
     ResetPositions,
     ResetTo,
     Seek,
@@ -105,6 +106,7 @@ class Consumer(Generic[K, V]):
         self._core: ConsumerCore[K, V] = ConsumerCore(ConsumerConfig.of(config, **settings))
         self._calls = BlockingCalls(self._core.mailbox, self._core.config.default_api_timeout_ms)
         self._callbacks: CallbackRunner[K, V] = CallbackRunner(self._core, self._calls, self, self._guard)
+        self._has_other_news: Callable[[], bool] = _never
         if topics:
             try:
                 self.subscribe(topics)
@@ -239,6 +241,8 @@ class Consumer(Generic[K, V]):
             if records:
                 return records
             asked = asked or self._core.ask_for_work()
+            if self._has_other_news():
+                return records
             if deadline.expired:
                 self._core.check_reachable()
                 return records
@@ -518,6 +522,33 @@ class Consumer(Generic[K, V]):
             self._core.check_group("enforce_rebalance")
             self._core.mailbox.post(EnforceRebalance(checked_reason(reason) or "the application asked for it"))
 
+    # --- for a Processor, which looks after more than its polls ---------------------------------------------
+
+    def _return_early(self, has_news: Callable[[], bool] | None) -> Callable[[], None]:
+        """Have polls that find no records return when there is other news, until this is called with None.
+
+        Returns:
+            What makes a poll that waits look. Any thread and signal handler may call it.
+        """
+        with self._guard:
+            self._has_other_news = has_news or _never
+            return self._core.mailbox.notify
+
+    def _ask_committed(
+        self, partitions: Collection[TopicPartition]
+    ) -> Reply[dict[TopicPartition, OffsetAndMetadata | None]]:
+        """`committed`, without waiting. Asked until there is an answer, or whoever has the reply abandons it."""
+        with self._guard:
+            self._core.check_open()
+            self._core.check_group("committed")
+            return self._calls.post(partial(GetCommitted, checked_partitions(partitions)))
+
+    def _ask_partitions(self, topics: Collection[str]) -> Reply[dict[str, list[PartitionInfo]]]:
+        """`partitions_for` of several, in the same way. Topics that do not exist are absent."""
+        with self._guard:
+            self._core.check_open()
+            return self._calls.post(partial(LookUpTopics, frozenset(map(checked_topic, topics))))
+
     # --- the end --------------------------------------------------------------------------------------------
 
     def close(self, timeout: Timeout | None = None, *, leave_group: bool | None = None) -> None:
@@ -576,6 +607,10 @@ class Consumer(Generic[K, V]):
     def __repr__(self) -> str:
         state = "closed" if self._core.closed else f"{len(self._core.assignment)} partitions"
         return f"<Consumer {self._core.client_id} group={self._core.config.group_id} {state}>"
+
+
+def _never() -> bool:
+    return False
 
 
 def _deadline(timeout: Timeout) -> Deadline:

@@ -10,7 +10,9 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Generic, Literal, Protocol, TypeAlias, cast
 
 from kwire.clock import monotonic_ms
@@ -33,7 +35,7 @@ class EventLoop(Protocol):
     """What is asked of asyncio, or of trio."""
 
     cancelled: type[BaseException]
-    """What a task that is cancelled has raised in it."""
+    """What a task that is cancelled at the end has raised in it."""
 
     def run(self, ready: Callable[[], None]) -> None:
         """A thread's work, until `end`: by then all tasks have ended. Calls `ready` when the loop can be used."""
@@ -46,6 +48,12 @@ class EventLoop(Protocol):
 
     async def call_in_thread(self, function: DeadLetter[K, V], record: Record[K, V], error: Exception) -> object:
         """What a function answers that would keep the loop waiting."""
+
+    def cancellable(self, run: Run[K, V]) -> AbstractContextManager[None]:
+        """Around what a task does for a run, and `cancel` can end. Raises when it did."""
+
+    def cancel(self, run: Run[K, V]) -> None:
+        """What is done for this run, if something is; from the loop's thread."""
 
     def end(self) -> None:
         """Cancel all tasks; from the loop's thread."""
@@ -74,6 +82,11 @@ class AsyncWorkers(Generic[K, V]):
         if not self._is_woken:  # once for all that are handed out together
             self._is_woken = True
             self._loop.call_soon(self._begin)
+
+    def cancel(self, run: Run[K, V]) -> None:
+        if self._is_open:
+            run.is_cancelled = True
+            self._loop.call_soon(partial(self._loop.cancel, run))
 
     def close(self) -> None:
         if not self._is_open or self._has_ended.is_set():
@@ -119,10 +132,11 @@ class AsyncWorkers(Generic[K, V]):
         """The next item of a run, if the owner has not just taken it back."""
         began_ms = monotonic_ms()
         try:
-            if run.rescue is not None:
-                await self._rescue(run)
-            elif (item := run.next_item()) is not None:
-                await cast("_AsyncHandler[K, V]", run.handler)(item)
+            with self._loop.cancellable(run):
+                if run.rescue is not None:
+                    await self._rescue(run)
+                elif (item := run.next_item()) is not None:
+                    await cast("_AsyncHandler[K, V]", run.handler)(item)
         except self._loop.cancelled as error:
             if self._is_closing:
                 raise

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from contextvars import Context
 
 from kwire.model import K, Record, V
@@ -19,6 +20,7 @@ class AsyncioLoop:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Event | None = None
+        self._cancellable: dict[int, asyncio.Task[None]] = {}  # by the run's id()
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself does not keep them alive
 
     def run(self, ready: Callable[[], None]) -> None:
@@ -43,6 +45,20 @@ class AsyncioLoop:
 
     async def call_in_thread(self, function: DeadLetter[K, V], record: Record[K, V], error: Exception) -> object:
         return await asyncio.to_thread(function, record, error)
+
+    @contextmanager
+    def cancellable(self, run: Run[K, V]) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task is not None
+        self._cancellable[id(run)] = task
+        try:
+            yield
+        finally:
+            del self._cancellable[id(run)]
+
+    def cancel(self, run: Run[K, V]) -> None:
+        if (task := self._cancellable.get(id(run))) is not None:
+            task.cancel()
 
     def end(self) -> None:
         assert self._over is not None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
+from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.processing.offset_map import OffsetMap, decode, encode, is_offset_map
 from kwire.processing.tracker import Offer, Tracker
 
@@ -26,8 +26,6 @@ class Book:
     """None: nothing was committed, and nothing has been delivered."""
     topic_id: UUID
     foreign_metadata: str = ""
-    unchecked: OffsetMap | None = None
-    """The map of the earlier life, while nobody can say of which topic these records are."""
     believed_epoch: int | None = None
     """The leader epoch up to which the map of the earlier life speaks of these records; None: there was none."""
     epochs: deque[tuple[int, int | None]] = field(default_factory=deque)
@@ -36,32 +34,17 @@ class Book:
 
 class Books:
     """Args:
-    topic_id: The id that a topic has now.
     with_map: Whether commits say what is finished behind them.
     """
 
-    def __init__(self, topic_id: Callable[[str], UUID], *, with_map: bool) -> None:
-        self._topic_id = topic_id
+    def __init__(self, *, with_map: bool) -> None:
         self._with_map = with_map
         self._books: dict[TopicPartition, Book] = {}
 
-    def open(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-        """Partitions were assigned, with what their group has committed."""
-        topic_ids = {topic: self._topic_id(topic) for topic in {tp.topic for tp in committed}}
+    def open(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None], topic_ids: Mapping[str, UUID]) -> None:
+        """Partitions were assigned, with what their group has committed, and which topics they are of."""
         for tp, at in committed.items():
-            self._books[tp] = self._opened(at, topic_ids[tp.topic])
-
-    def _opened(self, at: OffsetAndMetadata | None, topic_id: UUID) -> Book:
-        if at is None:
-            return Book(None, topic_id)
-        book = Book(Tracker(at.offset), topic_id, epochs=deque([(at.offset, at.leader_epoch)]))
-        if not is_offset_map(at.metadata):
-            book.foreign_metadata = at.metadata
-            return book
-        book.unchecked = decode(at.offset, at.metadata)
-        if topic_id != ZERO_UUID:
-            _check(book, at.offset)
-        return book
+            self._books[tp] = _opened(at, topic_ids[tp.topic])
 
     def close(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions are not ours any more."""
@@ -74,16 +57,14 @@ class Books:
     def deliver(
         self, tp: TopicPartition, offsets: Sequence[int], epochs: Callable[[], Sequence[int]], behind: OffsetAndMetadata
     ) -> Collection[int]:
-        """Records have come; which of them are to be worked on. Their leader epochs are asked for when they matter.
+        """Records of a partition that is open have come; which of them are to be worked on. Their leader epochs are
+        asked for when they matter.
 
         A position that has moved back says that the log was cut, or somebody sought: what was delivered from there on
         counts no more (`Tracker.truncate`).
         """
-        book = self._books.get(tp) or self._books.setdefault(tp, Book(None, self._topic_id(tp.topic)))
+        book = self._books[tp]
         first = offsets[0] if offsets else behind.offset
-        if book.unchecked is not None and book.tracker is not None:
-            book.topic_id = self._topic_id(tp.topic)
-            _check(book, book.tracker.position)
         if book.tracker is None:
             book.tracker = Tracker(first)
         elif first < book.tracker.position:
@@ -135,12 +116,19 @@ class Books:
         return OffsetAndMetadata(offer.base, metadata, epoch)
 
 
-def _check(book: Book, position: int) -> None:
-    """Believe the map, if it is not damaged, nor of a topic that had the name before."""
-    found, book.unchecked = book.unchecked, None
-    if found is not None and found.topic_id == book.topic_id:
-        book.tracker = Tracker(position, found.finished)
+def _opened(at: OffsetAndMetadata | None, topic_id: UUID) -> Book:
+    """A map is believed if it is not damaged, nor of a topic that had the name before."""
+    if at is None:
+        return Book(None, topic_id)
+    book = Book(Tracker(at.offset), topic_id, epochs=deque([(at.offset, at.leader_epoch)]))
+    if not is_offset_map(at.metadata):
+        book.foreign_metadata = at.metadata
+        return book
+    found = decode(at.offset, at.metadata)
+    if found is not None and found.topic_id == topic_id:
+        book.tracker = Tracker(at.offset, found.finished)
         book.believed_epoch = found.leader_epoch
+    return book
 
 
 def _note_epoch(book: Book, behind: OffsetAndMetadata) -> None:

@@ -11,7 +11,6 @@ from kwire.consumer.listener import RebalanceConsumer
 from kwire.errors import KafkaError, WakeupError
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.processing.books import Book, Books, Offers
-from kwire.processing.nudge import Nudge
 
 log = logging.getLogger(__name__)
 
@@ -22,12 +21,13 @@ class Commits:
     interval_ms: Between two commits.
     """
 
-    def __init__(self, books: Books, look: Callable[[], None], nudge: Nudge, *, interval_ms: float) -> None:
+    def __init__(self, books: Books, look: Callable[[], None], *, interval_ms: float) -> None:
         self.acknowledged = 0
         """How many the broker has taken."""
+        self.has_news = False
+        """Whether a commit has ended since its owner looked: partitions may wait for it."""
         self._books = books
         self._look = look
-        self._nudge = nudge
         self._interval_ms = interval_ms
         self._next_ms = 0.0
         self._is_under_way = False
@@ -56,7 +56,7 @@ class Commits:
     ) -> None:
         self._is_under_way = False
         self._has_failed = error is not None
-        self._nudge.give()  # out of the poll that this runs in: partitions may wait for it
+        self.has_news = True
         if error is None:
             self.acknowledged += 1
             self._books.acknowledged(offers, books)
@@ -80,7 +80,7 @@ class Commits:
         if not offers:
             return
         try:
-            self._nudge.insist(lambda: consumer.commit_sync(_offsets(offers)))
+            consumer.commit_sync(_offsets(offers))
         except WakeupError:
             raise
         except KafkaError as error:

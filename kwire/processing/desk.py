@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -123,9 +124,7 @@ class Desk(Generic[K, V]):
         Piling up more would end in a pause, which goes through the network thread; and what waits for long has left the
         processor's cache when it is its turn.
         """
-        half = self._plan.max_buffered_records // 2
-        enough = min(LONGEST_RUN, half) if self.pace.are_trifles else half
-        return self._executing > 0 and self._lanes.waiting >= enough
+        return self._executing > 0 and self._lanes.waiting >= min(LONGEST_RUN, self._plan.max_buffered_records // 2)
 
     @property
     def wants_more(self) -> bool:
@@ -162,6 +161,10 @@ class Desk(Generic[K, V]):
     def busy_with(self, partitions: Collection[TopicPartition]) -> int:
         """How many of their records are in work."""
         return self._lanes.in_work_of(partitions)
+
+    def in_hands(self, partitions: Collection[TopicPartition]) -> list[Run[K, V]]:
+        """Those of their runs that workers are at."""
+        return [entry.run for entry in self._entries_of(partitions) if entry.run.is_out]
 
     # --- in and out -----------------------------------------------------------------------------------------
 
@@ -254,7 +257,7 @@ class Desk(Generic[K, V]):
         run = entry.run
         self._executing -= 1
         run.is_out = False
-        error, run.error = run.error, None
+        error, run.error = run.error or (CancelledError() if run.is_cancelled else None), None
         is_rescue, run.rescue = run.rescue is not None, None
         self.pace.tried(run.done - run.began_at, run.took_ms)
         if error is not None:
@@ -363,7 +366,7 @@ class Desk(Generic[K, V]):
         return self.pace.are_trifles and not any(entry.is_stuck(now_ms) for entry in self._entries.values())
 
     def _mixing(self, is_quick: bool) -> Mixing:
-        if not self._may_mix:
+        if not self._may_mix or self.pace.are_slow:
             return Mixing.ONE_LANE
         return Mixing.WHOLE_SLICES if is_quick else Mixing.OPEN_LANES
 

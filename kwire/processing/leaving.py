@@ -17,6 +17,9 @@ from kwire.processing.desk import Desk
 
 # A handler that is still at it when a partition is taken away has this share of the poll interval to end.
 DRAIN_SHARE = 0.8
+# Whoever is cancelled then may put things in order, for so long or for that share, whichever is shorter.
+_GRACE_MS = 1_000.0
+_GRACE_SHARE = 0.05
 
 
 class Leaving:
@@ -26,6 +29,8 @@ class Leaving:
 
     def __init__(self, max_poll_interval_ms: float) -> None:
         self._drain_ms = DRAIN_SHARE * max_poll_interval_ms
+        self.grace_ms = min(_GRACE_MS, _GRACE_SHARE * max_poll_interval_ms)
+        """How long those may take who are cancelled."""
         self._until_ms: dict[TopicPartition, float] = {}
 
     @property

@@ -16,7 +16,12 @@ from kwire.processing.rates import Meter, Times, TokenBucket
 RUN_MS = 5.0
 # and so long at least, though others have nothing to do meanwhile: some ten times what it takes to hand a run over.
 _WORTH_MS = 0.5
-LONGEST_RUN = 2_000
+# Records that are worth a hand-over each: nobody else's stand behind them. But those of their own lane have to wait for
+# them anyway, wherever they are: so many go along that the worker need not wait for the owner.
+_SLOW_MS = 2 * _WORTH_MS
+_LANE_RUN_MS = 3 * RUN_MS
+# And no more than stay in the processor's cache, and are gone before the garbage collector counts them as old.
+LONGEST_RUN = 500
 _TRIFLE_MS = 0.005
 _LEAST_MS = 1e-6
 _NEWEST_WEIGHS = 0.2
@@ -34,7 +39,7 @@ class Pace(Generic[K, V]):
         self._has_seen = False
 
     def run_length(self, now_ms: float, *, waiting: int, hands: int) -> int:
-        """How many records the next run may have; none, if the rate has been reached.
+        """How many records the next run may have; none, if the rate has been reached. Slow ones are to be of one lane.
 
         Args:
             waiting: How many records there are to hand out.
@@ -47,8 +52,10 @@ class Pace(Generic[K, V]):
             return self._plan.batch_size
         if self._plan.executor is not None:
             return 1
+        if self.are_slow and self._plan.ordering is not Ordering.NONE:
+            return max(1, int(min(_LANE_RUN_MS / self._ms_each, available)))
         most = RUN_MS / self._ms_each
-        if self._plan.ordering is not Ordering.PARTITION:  # slow records go round among all that have nothing to do
+        if self._plan.ordering is not Ordering.PARTITION:  # records go round among all that have nothing to do
             most = min(most, max(waiting / hands, _WORTH_MS / self._ms_each))
         return max(1, int(min(most, available, LONGEST_RUN)))
 
@@ -56,6 +63,11 @@ class Pace(Generic[K, V]):
     def are_trifles(self) -> bool:
         """Whether handling a record takes no longer than looking for one whose lane is open."""
         return self._ms_each < _TRIFLE_MS
+
+    @property
+    def are_slow(self) -> bool:
+        """Whether a run is to have records of one lane alone."""
+        return self._ms_each >= _SLOW_MS
 
     def begin(self, records: int) -> None:
         """So many are handed out."""

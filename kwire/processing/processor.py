@@ -12,36 +12,37 @@ then gives them up.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Collection
 from concurrent.futures import Executor
 from types import TracebackType
 from typing import Generic, Literal
-from uuid import UUID
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.consumer.host import Joinable, current_host
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
-from kwire.errors import IllegalStateError
+from kwire.errors import BootstrapError, IllegalStateError
 from kwire.fetching.columns import Records
-from kwire.model import ZERO_UUID, K, TopicPartition, V
+from kwire.fetching.partition_records import PartitionRecords
+from kwire.model import K, TopicPartition, V
 from kwire.processing.async_workers import AsyncWorkers
 from kwire.processing.books import Books
 from kwire.processing.commits import Commits
 from kwire.processing.desk import Desk
 from kwire.processing.lanes import Ordering
 from kwire.processing.leaving import Leaving
-from kwire.processing.nudge import Nudge
+from kwire.processing.opening import Opening
 from kwire.processing.plan import Plan
 from kwire.processing.policies import DeadLetter, OnFailure, Retry
 from kwire.processing.status import Status
+from kwire.processing.valve import Valve
 from kwire.processing.workers import BatchHandler, ExecutorWorkers, Handler, Run, ThreadWorkers, Workers
 
 log = logging.getLogger(__name__)
 
 LONGEST_POLL_S = 1.0
-PATIENCE_S = 0.005
+# So long the workers are served alone, while there is enough in store: to poll takes longer than to hand out a record.
+SERVING_MS = 5.0
 
 
 class Processor(Generic[K, V]):
@@ -112,21 +113,21 @@ class Processor(Generic[K, V]):
         self._plan = plan
         self._consumer = consumer
         self._workers = self._new_workers(plan)
-        self._nudge = Nudge(consumer.wakeup)
-        self._books = Books(self._topic_id, with_map=offset_map)
+        self._books = Books(with_map=offset_map)
+        self._opening = Opening(self._books, consumer)
         self._desk: Desk[K, V] = Desk(plan, self._workers.start, self._books)
-        self._commits = Commits(self._books, self._desk.look, self._nudge, interval_ms=commit_interval * 1000.0)
+        self._valve = Valve(plan, consumer, self._desk.loads)
+        self._commits = Commits(self._books, self._desk.look, interval_ms=commit_interval * 1000.0)
         self._listener = _Listener(self, consumer.rebalance_listener)
         self._thread: Joinable | None = None
         self._leaving = Leaving(consumer.config.max_poll_interval_ms)
         self._error: BaseException | None = None
-        self._has_run = False
-        self._is_running = False
-        self._is_draining = False
-        self._stopping = threading.Event()
+        self._has_run = self._is_running = self._is_draining = False
+        self._is_stopping = self._was_told = False  # told since it looked last
+        self._have_it_look = _nobody_looks
+        self._reached_by_ms = NEVER_MS
         self._drains = True
         self._deadline = Deadline(NEVER_MS)
-        self._paused: frozenset[TopicPartition] = frozenset()
         self._progress_ms = monotonic_ms()
 
     def _new_workers(self, plan: Plan[K, V]) -> Workers[K, V]:
@@ -143,16 +144,20 @@ class Processor(Generic[K, V]):
 
         Raises:
             ProcessingError: A record failed for good, and `on_failure` is "stop".
-            KafkaError: What `poll()` raised.
+            KafkaError: What `poll()` raised. Brokers that cannot be reached are waited for; only if none ever was, it
+                ends with a `BootstrapError`, after `default_api_timeout_ms`.
         """
         if self._has_run:
             raise IllegalStateError("a processor runs once; make another one")
         self._has_run = self._is_running = True
         self._consumer.rebalance_listener = self._listener
+        self._have_it_look = self._consumer._return_early(self._has_news)
         try:
-            self._open(self._consumer.assignment(), self._consumer)
-            self._commits.begin(monotonic_ms())
-            while not self._stopping.is_set() and self._desk.error is None:
+            now_ms = monotonic_ms()
+            self._reached_by_ms = now_ms + self._consumer.config.default_api_timeout_ms
+            self._opening.begin(self._consumer.assignment())
+            self._commits.begin(now_ms)
+            while not self._is_stopping and self._desk.error is None:
                 self._turn()
             self._drain()
         finally:
@@ -161,7 +166,7 @@ class Processor(Generic[K, V]):
             raise self._desk.error
 
     def stop(self, *, drain: bool = True, timeout: float | None = None) -> None:
-        """End: from any thread, or from a handler. Does not wait for it.
+        """End: from any thread, a handler, or a signal handler. Does not wait for it.
 
         Args:
             drain: Whether what was polled is worked on to the end; else only what is in work.
@@ -170,8 +175,8 @@ class Processor(Generic[K, V]):
         self._drains = self._drains and drain  # who wants it sooner has it
         if timeout is not None:
             self._deadline = Deadline.after(timeout * 1000.0)
-        self._stopping.set()
-        self._nudge.give()
+        self._is_stopping = self._was_told = True
+        self._have_it_look()
 
     def close(self, *, drain: bool = True, timeout: float | None = None) -> None:
         """`stop()`, and wait for the thread that `with` has started. Raises what ended it."""
@@ -195,7 +200,7 @@ class Processor(Generic[K, V]):
             skipped=desk.tally.skipped,
             dead_lettered=desk.tally.dead_lettered,
             commits=self._commits.acknowledged,
-            paused=self._paused,
+            paused=self._valve.paused,
             seconds_since_progress=(now_ms - self._progress_ms) / 1000.0,
             per_second=desk.pace.meter.per_second(now_ms),
             handler_p50_ms=desk.pace.times.quantile_ms(0.5),
@@ -221,58 +226,69 @@ class Processor(Generic[K, V]):
     # --- one turn -------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        done = self._desk.take_back(PATIENCE_S if self._desk.is_rich else 0.0)
-        now_ms = monotonic_ms()
-        if done or self._desk.is_idle:
-            self._progress_ms = now_ms
+        now_ms = self._take_back(0.0)
+        self._opening.settle(now_ms)
         self._leaving.hold_back(self._consumer, self._desk, self._commits, now_ms)
-        self._desk.hand_out(now_ms)
+        now_ms = self._serve(now_ms)
         if now_ms >= self._commits.due_ms:
             self._commits.commit(self._consumer, now_ms)
-        self._regulate()
+        self._valve.shut() if self._is_draining else self._valve.regulate(self._opening.partitions)
         self._watch(now_ms)
         self._poll(now_ms)
 
+    def _serve(self, now_ms: float) -> float:
+        """Hand out and take back; what the time is then."""
+        until_ms = now_ms + SERVING_MS
+        self._desk.hand_out(now_ms)
+        while self._desk.is_rich and now_ms < until_ms:
+            now_ms = self._take_back(until_ms - now_ms)
+            self._desk.hand_out(now_ms)
+        return now_ms
+
+    def _take_back(self, timeout_ms: float) -> float:
+        """What workers have ended; what the time is then."""
+        done = self._desk.take_back(timeout_ms / 1000.0)
+        now_ms = monotonic_ms()
+        if done or self._desk.is_idle:
+            self._progress_ms = now_ms
+        return now_ms
+
     def _poll(self, now_ms: float) -> None:
-        wake_at_ms = min(self._desk.due_ms, self._commits.due_ms, self._leaving.due_ms, self._deadline.at_ms)
+        due_ms = (self._desk.due_ms, self._commits.due_ms, self._leaving.due_ms, self._opening.due_ms)
+        wake_at_ms = min(*due_ms, self._deadline.at_ms)
         timeout_s = min(LONGEST_POLL_S, max(0.0, (wake_at_ms - now_ms) / 1000.0))
         gathers = True
         while gathers:
-            records: Records[K, V] = Records()
-            with self._nudge.polling():
-                has_news = self._desk.has_ended or (self._stopping.is_set() and not self._is_draining)
-                records = self._consumer.poll(0.0 if has_news else timeout_s)
-            if self._is_draining:
-                return  # a partition that came just now: whoever goes on with the consumer gets them again
+            records = self._polled(timeout_s)
+            closed = self._opening.partitions
+            too_soon: list[PartitionRecords[K, V]] = []
             for chunk in records.chunks():
-                self._desk.deliver(chunk)
+                if self._is_draining or chunk.topic_partition in closed:
+                    too_soon.append(chunk)
+                else:
+                    self._desk.deliver(chunk)
+            self._valve.put_off(too_soon)
             timeout_s, gathers = 0.0, self._desk.wants_more and not records.is_empty()
+        self._was_told = self._commits.has_news = False  # the loop looks
+
+    def _polled(self, timeout_s: float) -> Records[K, V]:
+        try:
+            return self._consumer.poll(timeout_s)
+        except BootstrapError:  # brokers and their clients may be started together
+            if monotonic_ms() >= self._reached_by_ms:
+                raise
+            return Records()
+
+    def _has_news(self) -> bool:
+        """Whether a poll that finds no records shall return."""
+        desk = self._desk
+        is_over = desk.is_idle if self._is_draining else desk.error is not None
+        return desk.has_ended or is_over or self._was_told or self._commits.has_news or self._opening.has_answers
 
     def _on_ended(self, run: Run[K, V]) -> None:
         """A worker is through with a run; on its thread."""
         self._desk.ended.put(run)
-        self._nudge.give()
-
-    def _regulate(self) -> None:
-        """Pause what there is enough of, each partition for itself, so that a slow one does not stop the others."""
-        assigned = self._consumer.assignment()
-        self._paused &= assigned
-        wanted = assigned if self._is_draining else self._plenty(len(assigned))
-        if begin := wanted - self._paused:
-            self._consumer.pause(begin)
-        if end := self._paused - wanted:
-            self._consumer.resume(end)
-        self._paused = wanted
-
-    def _plenty(self, assigned: int) -> frozenset[TopicPartition]:
-        """Partitions with more than their share of what may be buffered; once paused, with more than half of it."""
-        plan = self._plan
-        return frozenset(
-            tp
-            for tp, load in self._desk.loads.items()
-            if max(load.records / plan.max_buffered_records, load.size_bytes / plan.max_buffered_bytes) * assigned
-            > (0.5 if tp in self._paused else 1.0)
-        )
+        self._have_it_look()
 
     def _watch(self, now_ms: float) -> None:
         quiet_ms = now_ms - self._progress_ms
@@ -292,36 +308,39 @@ class Processor(Generic[K, V]):
 
     # --- partitions come and go -----------------------------------------------------------------------------
 
-    def _open(self, partitions: Collection[TopicPartition], consumer: RebalanceConsumer) -> None:
-        if partitions:
-            self._books.open(self._nudge.insist(lambda: consumer.committed(partitions)))
-
     def _give_up(self, partitions: Partitions, consumer: RebalanceConsumer) -> None:
         """Let what is in work end, commit, and forget them."""
         self._desk.drop(partitions)
         until_ms = self._leaving.until_ms(partitions, monotonic_ms())
-        self._wait_for(partitions, Deadline(min(until_ms, self._deadline.at_ms)))
+        if not self._wait_for(partitions, Deadline(min(until_ms, self._deadline.at_ms))):
+            self._leave_alone(partitions)
+            self._wait_for(partitions, Deadline.after(self._leaving.grace_ms if self._plan.is_async else 0.0))
         self._commits.commit_last(consumer, partitions)
         self._forget(partitions)
 
     def _lose(self, partitions: Partitions) -> None:
         """They are somebody else's already."""
         self._desk.drop(partitions)
+        self._leave_alone(partitions)
         self._forget(partitions)
 
     def _forget(self, partitions: Partitions) -> None:
+        self._opening.forget(partitions)
         self._books.close(partitions)
-        self._paused -= partitions  # should they come back, they come back unpaused
+        self._valve.forget(partitions)
 
-    def _wait_for(self, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
+    def _wait_for(self, partitions: Collection[TopicPartition], deadline: Deadline) -> bool:
+        """Until nothing of these is in work; whether that was so in time."""
         while (busy := self._desk.busy_with(partitions)) and not deadline.expired:
             self._desk.take_back(min(LONGEST_POLL_S, deadline.remaining_ms() / 1000.0))
-        if busy:
-            log.warning("%d records are given up in the middle of their work, and will come again", busy)
+        return not busy
 
-    def _topic_id(self, topic: str) -> UUID:
-        infos = self._nudge.insist(lambda: self._consumer.partitions_for(topic))
-        return infos[0].topic_id if infos else ZERO_UUID
+    def _leave_alone(self, partitions: Collection[TopicPartition]) -> None:
+        """Nobody waits any longer for what is in work of these, whatever comes of it."""
+        if busy := self._desk.busy_with(partitions):
+            log.warning("%d records are given up in the middle of their work, and will come again", busy)
+        for run in self._desk.in_hands(partitions):
+            self._workers.cancel(run)
 
     # --- the end --------------------------------------------------------------------------------------------
 
@@ -339,17 +358,23 @@ class Processor(Generic[K, V]):
         consumer = self._consumer
         self._desk.drop_all()  # who is left alone in the middle of a run ends with the record it is at
         self._workers.close()
+        self._have_it_look = _nobody_looks
+        consumer._return_early(None)
         try:
             assigned = consumer.assignment()
+            self._opening.forget(assigned)
             self._commits.commit_last(consumer, assigned)
             for tp in assigned:
                 if (at := self._books.begins_at(tp)) is not None:
                     consumer.seek(tp, at)  # whoever goes on with the consumer begins with what is undone
-            if back := self._paused & assigned:
-                consumer.resume(back)
+            self._valve.open()
         finally:
             consumer.rebalance_listener = self._listener.users
             self._is_running = False
+
+
+def _nobody_looks() -> None:
+    """Before and after its run."""
 
 
 class _Listener(RebalanceListener):
@@ -360,10 +385,8 @@ class _Listener(RebalanceListener):
         self.users = users
 
     def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        try:
-            self._processor._open(partitions, consumer)
-        finally:  # they are assigned, even if nobody can say where to begin
-            self.users.on_partitions_assigned(consumer, partitions)
+        self._processor._opening.begin(partitions)
+        self.users.on_partitions_assigned(consumer, partitions)
 
     def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from contextvars import Context
 
 import trio
@@ -20,6 +22,7 @@ class TrioLoop:
     def __init__(self) -> None:
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
+        self._cancellable: dict[int, trio.CancelScope] = {}  # by the run's id()
 
     def run(self, ready: Callable[[], None]) -> None:
         trio.run(self._main, ready)
@@ -43,6 +46,21 @@ class TrioLoop:
 
     async def call_in_thread(self, function: DeadLetter[K, V], record: Record[K, V], error: Exception) -> object:
         return await trio.to_thread.run_sync(function, record, error)
+
+    @contextmanager
+    def cancellable(self, run: Run[K, V]) -> Iterator[None]:
+        with trio.CancelScope() as scope:
+            self._cancellable[id(run)] = scope
+            try:
+                yield
+            finally:
+                del self._cancellable[id(run)]
+        if scope.cancelled_caught:
+            raise CancelledError
+
+    def cancel(self, run: Run[K, V]) -> None:
+        if (scope := self._cancellable.get(id(run))) is not None:
+            scope.cancel()
 
     def end(self) -> None:
         assert self._nursery is not None

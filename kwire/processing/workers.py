@@ -36,6 +36,7 @@ class Run(Generic[K, V]):
         items: All of them, but for what the owner has taken back. The owner's.
         is_out: Whether it is in a worker's hands. The owner's.
         is_stopped: Whether it ends with the item it is at. The owner's.
+        is_cancelled: Whether that item counts as failed, whatever its handler says: it was told to end. The owner's.
         attempts: How often the next item has failed.
         error: What the last item that was taken failed with.
         rescue: Instead of the handler, this gets the next item; see `DeadLetter`.
@@ -48,6 +49,7 @@ class Run(Generic[K, V]):
         "began_at",
         "error",
         "handler",
+        "is_cancelled",
         "is_out",
         "is_stopped",
         "items",
@@ -69,6 +71,7 @@ class Run(Generic[K, V]):
         self.rescue: Rescue[K, V] | None = None
         self.is_out = False
         self.is_stopped = False
+        self.is_cancelled = False
 
     # --- the owner's ----------------------------------------------------------------------------------------
 
@@ -148,6 +151,9 @@ class Workers(Protocol[K, V]):
     """See the module."""
 
     def start(self, run: Run[K, V]) -> None: ...
+    def cancel(self, run: Run[K, V]) -> None:
+        """Nobody waits for what it is at. Where that can be done, this ends it, as a failure."""
+
     def close(self) -> None:
         """No more runs come. Those that are under way may end, or are cancelled, where that can be done."""
 
@@ -187,6 +193,9 @@ class ThreadWorkers(Generic[K, V]):
             self._free.append(queue)  # first: who hears of the end may hand out the next
             self._ended(run)
 
+    def cancel(self, run: Run[K, V]) -> None:
+        """A thread cannot be ended from outside."""
+
     def close(self) -> None:
         for queue in self._queues:
             queue.put(None)
@@ -220,6 +229,9 @@ class ExecutorWorkers(Generic[K, V]):
         run.error = CancelledError() if future.cancelled() else future.exception()
         run.took_ms = monotonic_ms() - began_ms
         self._ended(run)
+
+    def cancel(self, run: Run[K, V]) -> None:
+        """It is in somebody else's hands."""
 
     def close(self) -> None:
         """The pool is its owner's."""

@@ -216,3 +216,31 @@ def test_a_failing_record_is_tried_again_for_as_long_as_it_takes() -> None:
         assert application.told == [("assigned", frozenset({T0}))]
 
     tell(story, partitions=1)
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_handler_that_takes_too_long_loses_its_record_and_not_the_group(later: bool) -> None:
+    """What others have been done with of the partition is committed; the record in work comes again."""
+
+    def story(script: Script) -> None:
+        settings: dict[str, object] = {
+            "partition_assignment_strategy": ["cooperative-sticky"],
+            "max_poll_interval_ms": 15_000,
+            "enable_async_revocation": later,
+        }
+        quick = {number: script.send(TOPIC, 1, number) for number in (0, 1)}
+        slow = {number: script.send(TOPIC, 1, number)[0] for number in (0, 1)}
+        first = Application(
+            script, lambda value: 60.0 if value in slow.values() else 0.001, settings=settings, commit_interval=60.0
+        )
+        script.until(lambda: {slow[0], slow[1]} <= {value for _, value in first.begun})
+        second = Application(script, settings=settings)
+        script.until(lambda: bool(second.done), within_ms=30_000.0)
+        gone = next(partitions for kind, partitions in first.told if kind in ("revoked", "lost") and partitions)
+        (partition,) = (tp.partition for tp in gone)
+        assert second.done == [slow[partition]], "what was done of it was committed"
+        script.until(lambda: slow[1 - partition] in first.done, within_ms=120_000.0)
+        assert first.told.count(("assigned", frozenset({T0, T1}))) == 1
+        assert quick[1 - partition][0] not in second.done, "what stays, stays"
+
+    tell(story)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
+from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.processing.books import Books
 from kwire.processing.offset_map import OffsetMap, decode, encode
 
@@ -13,11 +13,10 @@ TP = TopicPartition("orders", 0)
 TOPIC_ID, OTHER_ID = UUID(int=1), UUID(int=2)
 
 
-def books_of(at: OffsetAndMetadata | None = None, *, topic_ids: Sequence[UUID] = (TOPIC_ID,)) -> Books:
-    """Opened with what the group has committed; the topic's id is asked for as often as there are some."""
-    answers = list(topic_ids)
-    books = Books(lambda _topic: answers.pop(0) if len(answers) > 1 else answers[0], with_map=True)
-    books.open({TP: at})
+def books_of(at: OffsetAndMetadata | None = None) -> Books:
+    """Opened with what the group has committed."""
+    books = Books(with_map=True)
+    books.open({TP: at}, {TP.topic: TOPIC_ID})
     return books
 
 
@@ -58,14 +57,6 @@ def test_a_map_is_believed_up_to_the_leader_epoch_it_saw() -> None:
     books = books_of(with_map(0, range(2, 4), epoch=3))
     assert deliver(books, [0, 1], epoch=3) == [0, 1]
     assert deliver(books, [2, 3], epoch=4) == [2, 3]
-
-
-def test_a_map_waits_until_somebody_can_say_which_topic_it_is() -> None:
-    """Brokers may not know a topic for a moment. What was finished ran again then."""
-    for found, wanted in ((TOPIC_ID, [0, 1]), (OTHER_ID, [0, 1, 2, 3])):
-        books = books_of(with_map(0, range(2, 4)), topic_ids=(ZERO_UUID, found))
-        assert commit(books) is None
-        assert deliver(books, [0, 1, 2, 3]) == wanted
 
 
 def test_somebody_elses_metadata_stays_in_the_commits() -> None:

@@ -59,9 +59,15 @@ class Office:
             max_buffered_bytes=1_000_000,
             watchdog=60.0,
         )
-        self.desk: Desk[bytes, bytes] = Desk(plan, self.out.append, Books(lambda _topic: UUID(int=1), with_map=True))
+        self.desk: Desk[bytes, bytes] = Desk(plan, self.out.append, self._books())
         for _ in range(100):
             self.desk.pace.tried(1, ms_each)
+
+    @staticmethod
+    def _books() -> Books:
+        books = Books(with_map=True)
+        books.open({TP: None}, {TP.topic: UUID(int=1)})
+        return books
 
     def handle(self, record: Record[bytes, bytes]) -> None:
         """Whatever it does, a test says when it is over."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
+import trio
 
 from kwire import Consumer, Record, TopicPartition
 from kwire.processing import Processor
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -21,9 +24,10 @@ from kwire.protocol.messages.offset_commit import (
 from kwire.testing import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from kwire.config import Settings
+    from kwire.protocol.messages.heartbeat import HeartbeatResponse
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +36,8 @@ PARTITIONS = 4
 EVERY = set(range(PARTITIONS))
 BytesRecord = Record[bytes, bytes]
 BytesConsumer = Consumer[bytes, bytes]
+SLEEPS: dict[str, Callable[[float], Awaitable[None]]] = {"asyncio": asyncio.sleep, "trio": trio.sleep}
+CANCELLED: dict[str, type[BaseException]] = {"asyncio": asyncio.CancelledError, "trio": trio.Cancelled}
 PROTOCOLS: dict[str, Settings] = {
     "eager": {"partition_assignment_strategy": "range", "heartbeat_interval_ms": 50},
     "cooperative": {"partition_assignment_strategy": "cooperative-sticky", "heartbeat_interval_ms": 50},
@@ -143,28 +149,6 @@ def test_what_stays_is_handled_while_what_goes_is_drained(
     assert set(handled.values()) == {1}
 
 
-@pytest.mark.parametrize("protocol", ["cooperative"])
-def test_a_handler_that_takes_too_long_loses_its_record_and_not_the_group(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
-) -> None:
-    """What others have been done with of the partition is committed; the record in work comes again."""
-    first, second = Handler(), Handler()
-    second.gates.update({partition: threading.Event() for partition in range(PARTITIONS)})
-    for gate in second.gates.values():
-        gate.set()
-    mine, other = new_consumer(max_poll_interval_ms=3_000), new_consumer()
-    cluster.produce("orders", b"quick", partition=0)
-    with Processor(mine, first):
-        wait_until(lambda: first.count({0}) == 1)
-        begin_all(cluster, first)
-        with Processor(other, second):
-            wait_until(lambda: bool(second.done))
-            assert mine._core.assignment, "what stays, stays"
-            assert second.so_far().keys() <= {(partition, int(partition == 0)) for partition in range(PARTITIONS)}
-            for partition in range(PARTITIONS):
-                first.gates[partition].set()
-
-
 @pytest.mark.parametrize("protocol", ["consumer"])
 def test_a_last_commit_that_fails_is_insisted_on(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
     first, second = Handler(), Handler()
@@ -191,3 +175,71 @@ def test_a_last_commit_that_fails_is_insisted_on(cluster: Cluster, new_consumer:
             assert rule.fired == 1
     assert set((first.done + second.done).values()) == {1}
     assert set(cluster.committed("billing")) == {TopicPartition("orders", number) for number in range(PARTITIONS)}
+
+
+@pytest.mark.parametrize("protocol", ["cooperative"])
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("later", [False, True])
+def test_async_handlers_are_cancelled_when_their_partition_has_to_go(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer], backend: Literal["asyncio", "trio"], later: bool
+) -> None:
+    """They went on beside the next owner's. What a cancelled one leaves counts as undone, though it says that it is
+    done."""
+    cancelled: set[int] = set()
+    begun: set[int] = set()
+    go = threading.Event()
+
+    async def handle(record: BytesRecord) -> None:
+        begun.add(record.partition)
+        try:
+            until_s = time.monotonic() + DEADLINE_S
+            while not go.is_set() and time.monotonic() < until_s:
+                await SLEEPS[backend](0.01)
+        except CANCELLED[backend]:
+            cancelled.add(record.partition)
+            if backend == "trio":
+                raise
+
+    second = Handler()
+    mine = new_consumer(max_poll_interval_ms=1_000, enable_async_revocation=later)
+    other = new_consumer()
+    for partition in range(PARTITIONS):
+        cluster.produce("orders", b"1", partition=partition)
+    with Processor(mine, handle, backend=backend, commit_interval=0.05):
+        wait_until(lambda: len(begun) == PARTITIONS)
+        with Processor(other, second, commit_interval=0.05):
+            wait_until(lambda: bool(second.done))
+            assert {partition for partition, _ in second.so_far()} <= cancelled
+            go.set()
+            wait_until(lambda: len(cluster.committed("billing")) == PARTITIONS)
+
+
+@pytest.mark.parametrize("protocol", ["cooperative"])
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_async_handlers_are_cancelled_when_their_partition_is_lost(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer], backend: Literal["asyncio", "trio"]
+) -> None:
+    cancelled: list[int] = []
+    begun: list[int] = []
+
+    async def handle(record: BytesRecord) -> None:
+        begun.append(record.partition)
+        try:
+            await SLEEPS[backend](DEADLINE_S)
+        except CANCELLED[backend]:
+            cancelled.append(record.partition)
+            raise
+
+    mine = new_consumer()
+
+    def fence(answer: HeartbeatResponse) -> None:
+        answer.error_code = ErrorCode.UNKNOWN_MEMBER_ID
+
+    for partition in range(PARTITIONS):
+        cluster.produce("orders", b"1", partition=partition)
+    with Processor(mine, handle, backend=backend) as processor:
+        wait_until(lambda: len(begun) == PARTITIONS)
+        cluster.control.on(HeartbeatRequest, times=1).edit(fence)  # type: ignore[arg-type]  # it is what heartbeats are answered with
+        wait_until(lambda: sorted(cancelled) == list(range(PARTITIONS)))
+        processor.stop(drain=False)
+    assert cluster.committed("billing") == {}

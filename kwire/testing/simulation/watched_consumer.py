@@ -7,6 +7,7 @@ from typing import Protocol
 
 from kwire.consumer.arguments import Timeout
 from kwire.consumer.sync import Consumer
+from kwire.events import Reply
 from kwire.fetching.columns import Records
 from kwire.model import OffsetAndMetadata, TopicPartition
 
@@ -52,8 +53,8 @@ class WatchedConsumer(Consumer[bytes, bytes]):
         self._watcher.resumed(partitions)
         super().resume(partitions)
 
-    def committed(
-        self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    def _ask_committed(
+        self, partitions: Collection[TopicPartition]
+    ) -> Reply[dict[TopicPartition, OffsetAndMetadata | None]]:
         self._watcher.asks_for_commits(partitions)
-        return super().committed(partitions, timeout=timeout)
+        return super()._ask_committed(partitions)

@@ -1,0 +1,113 @@
+"""Partitions on their way in: what their group has committed, and of which topics they are, is being asked. Until both
+are known nothing of them is delivered, for nobody can say what an earlier life has finished.
+
+Nobody waits for the answers, so an outage holds up neither partitions that are open nor whoever wants to stop.
+Contract: used by the processor's thread alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from kwire.clock import NEVER_MS
+from kwire.events import Reply
+from kwire.model import OffsetAndMetadata, PartitionInfo, TopicPartition
+from kwire.processing.books import Books
+
+# Brokers may not know a topic for a moment: one that was just made, or is gone.
+ASK_AGAIN_MS = 1_000.0
+
+
+class Asks(Protocol):
+    """What is asked of the consumer. Answers may take as long as they like; what can be tried again it tries again."""
+
+    def _ask_committed(
+        self, partitions: Collection[TopicPartition]
+    ) -> Reply[dict[TopicPartition, OffsetAndMetadata | None]]: ...
+    def _ask_partitions(self, topics: Collection[str]) -> Reply[dict[str, list[PartitionInfo]]]: ...
+
+
+@dataclass(slots=True, eq=False)
+class _Question:
+    wanted: set[TopicPartition]
+    """Without those that were taken away since: should they come back, that is another question."""
+    committed: Reply[dict[TopicPartition, OffsetAndMetadata | None]]
+    topics: Reply[dict[str, list[PartitionInfo]]]
+
+    @property
+    def is_answered(self) -> bool:
+        return self.committed.done and self.topics.done
+
+    def abandon(self) -> None:
+        self.committed.abandon()
+        self.topics.abandon()
+
+
+class Opening:
+    """Args:
+    books: Where they are opened.
+    """
+
+    def __init__(self, books: Books, consumer: Asks) -> None:
+        self._books = books
+        self._consumer = consumer
+        self._questions: list[_Question] = []
+        self._unknown: set[TopicPartition] = set()
+        """No broker knows their topics now."""
+        self._again_ms = NEVER_MS
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """Those that are not open yet."""
+        return frozenset(self._unknown).union(*(question.wanted for question in self._questions))
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether something can be opened."""
+        return any(question.is_answered for question in self._questions)
+
+    @property
+    def due_ms(self) -> float:
+        """When there is something to ask again."""
+        return self._again_ms
+
+    def begin(self, partitions: Collection[TopicPartition]) -> None:
+        """They were assigned."""
+        if partitions:
+            topics = {tp.topic for tp in partitions}
+            asks = self._consumer
+            question = _Question(set(partitions), asks._ask_committed(partitions), asks._ask_partitions(topics))
+            self._questions.append(question)
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """They are not ours any more."""
+        self._unknown.difference_update(partitions)
+        for question in self._questions:
+            question.wanted.difference_update(partitions)
+        for question in [question for question in self._questions if not question.wanted]:
+            question.abandon()
+            self._questions.remove(question)
+
+    def settle(self, now_ms: float) -> None:
+        """Open what can be opened.
+
+        Raises:
+            KafkaError: A broker's refusal, which asking again would not change.
+        """
+        for question in [question for question in self._questions if question.is_answered]:
+            self._questions.remove(question)
+            self._open(question, now_ms)
+        if now_ms >= self._again_ms:
+            again, self._unknown, self._again_ms = self._unknown, set(), NEVER_MS
+            self.begin(again)
+
+    def _open(self, question: _Question, now_ms: float) -> None:
+        committed, topics = question.committed.result(), question.topics.result()
+        topic_ids = {topic: infos[0].topic_id for topic, infos in topics.items() if infos}
+        known = {tp: committed[tp] for tp in question.wanted if tp.topic in topic_ids}
+        self._books.open(known, topic_ids)
+        if unknown := question.wanted - known.keys():
+            self._unknown |= unknown
+            self._again_ms = min(self._again_ms, now_ms + ASK_AGAIN_MS)

@@ -1,0 +1,150 @@
+"""Partitions on their way in: opened when both answers are there, asked again while nobody knows their topic."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from uuid import UUID
+
+import pytest
+
+from kwire import OffsetAndMetadata, PartitionInfo, TopicPartition
+from kwire.clock import NEVER_MS
+from kwire.errors import TopicAuthorizationError
+from kwire.events import Reply
+from kwire.processing import OffsetMap, encode
+from kwire.processing.books import Books
+from kwire.processing.opening import ASK_AGAIN_MS, Opening
+
+A0, A1, B0 = (TopicPartition(*each) for each in (("a", 0), ("a", 1), ("b", 0)))
+TOPIC_IDS = {"a": UUID(int=1), "b": UUID(int=2)}
+Committed = dict[TopicPartition, OffsetAndMetadata | None]
+Topics = dict[str, list[PartitionInfo]]
+
+
+class Asked:
+    """A consumer that keeps the questions, for the test to answer."""
+
+    def __init__(self) -> None:
+        self.commits: list[tuple[set[TopicPartition], Reply[Committed]]] = []
+        self.topics: list[Reply[Topics]] = []
+
+    def _ask_committed(self, partitions: Collection[TopicPartition]) -> Reply[Committed]:
+        self.commits.append((set(partitions), Reply()))
+        return self.commits[-1][1]
+
+    def _ask_partitions(self, topics: Collection[str]) -> Reply[Topics]:
+        self.topics.append(Reply())
+        return self.topics[-1]
+
+    def answer(self, number: int = 0, *, at: OffsetAndMetadata | None = None, known: Collection[str] = "ab") -> None:
+        partitions, reply = self.commits[number]
+        reply.succeed(dict.fromkeys(partitions, at))
+        self.topics[number].succeed({topic: [info(topic)] for topic in known})
+
+
+def info(topic: str) -> PartitionInfo:
+    return PartitionInfo(
+        topic=topic,
+        partition=0,
+        leader=None,
+        leader_epoch=None,
+        replicas=(),
+        in_sync_replicas=(),
+        topic_id=TOPIC_IDS[topic],
+    )
+
+
+def office() -> tuple[Opening, Asked, Books]:
+    books, asked = Books(with_map=True), Asked()
+    return Opening(books, asked), asked, books
+
+
+def test_a_partition_opens_when_both_answers_are_there() -> None:
+    opening, asked, books = office()
+    opening.begin({A0})
+    asked.commits[0][1].succeed({A0: OffsetAndMetadata(7)})
+    opening.settle(0.0)
+    assert (opening.has_answers, opening.partitions) == (False, frozenset({A0}))
+    assert books.book(A0) is None
+    asked.topics[0].succeed({"a": [info("a")]})
+    assert [opening.has_answers] == [True]
+    opening.settle(0.0)
+    assert (opening.has_answers, opening.partitions) == (False, frozenset())
+    assert books.begins_at(A0) == OffsetAndMetadata(7)
+
+
+def test_each_assignment_is_a_question_of_its_own() -> None:
+    opening, asked, books = office()
+    opening.begin({A0})
+    opening.begin({A1, B0})
+    asked.answer(1, at=OffsetAndMetadata(3))
+    opening.settle(0.0)
+    assert opening.partitions == {A0}
+    assert (books.book(A0), books.begins_at(B0)) == (None, OffsetAndMetadata(3))
+
+
+def test_what_was_taken_away_is_not_opened_by_an_answer_that_comes_later() -> None:
+    opening, asked, books = office()
+    opening.begin({A0, A1})
+    opening.forget({A0})
+    asked.answer(at=OffsetAndMetadata(3))
+    opening.settle(0.0)
+    assert books.book(A0) is None
+    assert books.book(A1) is not None
+
+
+def test_what_came_back_is_opened_by_the_answer_that_was_asked_for_then() -> None:
+    opening, asked, books = office()
+    opening.begin({A0})
+    opening.forget({A0})
+    assert asked.commits[0][1].abandoned
+    assert asked.topics[0].abandoned
+    opening.begin({A0})
+    asked.answer(0, at=OffsetAndMetadata(3))
+    opening.settle(0.0)
+    assert books.book(A0) is None
+    asked.answer(1, at=OffsetAndMetadata(5))
+    opening.settle(0.0)
+    assert books.begins_at(A0) == OffsetAndMetadata(5)
+
+
+def test_a_topic_that_nobody_knows_now_is_asked_about_again() -> None:
+    """What was finished would run again, if its map could not be told from one of another topic."""
+    opening, asked, books = office()
+    at = OffsetAndMetadata(0, encode(0, OffsetMap(TOPIC_IDS["a"], None, (range(1, 3),))))
+    opening.begin({A0, B0})
+    asked.answer(at=at, known="b")
+    opening.settle(100.0)
+    assert opening.partitions == {A0}
+    assert opening.due_ms == 100.0 + ASK_AGAIN_MS
+    opening.settle(opening.due_ms - 1.0)
+    assert len(asked.commits) == 1
+    opening.settle(opening.due_ms)
+    assert opening.due_ms == NEVER_MS
+    assert asked.commits[1][0] == {A0}
+    asked.answer(1, at=at)
+    opening.settle(2_000.0)
+    assert opening.partitions == frozenset()
+    assert list(books.deliver(A0, [0, 1, 2, 3], lambda: [0] * 4, OffsetAndMetadata(4))) == [0, 3]
+
+
+def test_an_unknown_topic_that_is_taken_away_is_not_asked_about_again() -> None:
+    opening, asked, _ = office()
+    opening.begin({A0})
+    asked.answer(known="")
+    opening.settle(0.0)
+    opening.forget({A0})
+    opening.settle(opening.due_ms)
+    assert len(asked.commits) == 1
+
+
+def test_a_refusal_is_raised_and_not_asked_about_again() -> None:
+    opening, asked, _ = office()
+    opening.begin({A0})
+    asked.commits[0][1].fail(TopicAuthorizationError({"a"}))
+    asked.topics[0].succeed({})
+    with pytest.raises(TopicAuthorizationError):
+        opening.settle(0.0)
+    assert opening.partitions == frozenset()
+    opening.settle(ASK_AGAIN_MS)
+    assert len(asked.commits) == 1
