@@ -1,4 +1,7 @@
-"""What every test shares: how Hypothesis searches, the count of the rows that were fired, and signals that arrive."""
+"""What every test shares: how Hypothesis searches, the count of the rows that were fired, and signals that arrive.
+
+And how processes share a run (`shared_runs.py`).
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ if TYPE_CHECKING:
     import pytest
 
     from tests.row_coverage import RowCoverage, all_rows
+    from tests.shared_runs import SharedRuns
 else:
     from row_coverage import RowCoverage, all_rows
+    from shared_runs import SharedRuns
 
 # The same examples each time, so that a failure means that the change did it. `HYPOTHESIS_PROFILE=deep scripts/test`
 # searches anew and longer. No deadlines: a slow machine is not a bug.
@@ -37,3 +42,4 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     config.pluginmanager.register(RowCoverage(all_rows(), is_wanted=config.getoption("--rows")), "row coverage")
+    config.pluginmanager.register(SharedRuns(), "shared runs")

@@ -2,7 +2,8 @@
 
 Each row is a decision, and the cell test of the tables (`tests/states/`) only reads the decision back. So each must
 also be fired by a test in which something happens, to a manager or to the whole consumer. A full run fails over rows
-that nobody fired; a part of the suite lists them when asked: `scripts/test tests/managers --rows`.
+that nobody fired; a part of the suite lists them when asked: `scripts/test tests/managers --rows`. Processes that share
+a run (`-n`) each tell what they have fired, and the one that started them adds it up.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import importlib
 import pkgutil
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import pytest
 
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 CELL_TESTS = HERE / "states"
+TOLD = "row coverage"
+
+
+class Told(TypedDict):
+    """What one process tells another, in what a channel between them can carry: rows go by their number."""
+
+    is_whole: bool
+    fired: list[int]
 
 
 class Cell(NamedTuple):
@@ -79,6 +88,18 @@ class RowCoverage:
     def missing(self) -> list[str]:
         return [text for cell, text in self._rows.items() if cell not in self._fired]
 
+    # --- processes that share a run -------------------------------------------------------------------------
+
+    def told(self) -> Told:
+        """What this process knows."""
+        return {"is_whole": self._is_whole, "fired": [i for i, cell in enumerate(self._rows) if cell in self._fired]}
+
+    def hear(self, told: Told) -> None:
+        """What another one knows."""
+        cells = list(self._rows)
+        self._is_whole &= told["is_whole"]
+        self._fired.update(cells[i] for i in told["fired"])
+
     # --- the hooks of pytest --------------------------------------------------------------------------------
 
     def pytest_deselected(self) -> None:
@@ -104,8 +125,17 @@ class RowCoverage:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """A run that failed or stopped early has fired less than it could: its rows say nothing."""
         self._is_whole &= exitstatus == pytest.ExitCode.OK
-        if self._is_whole and self.missing:
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput[TOLD] = self.told()
+        elif self._is_whole and self.missing:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        """One of the processes has ended; one that has died tells nothing, and the run has failed."""
+        output: dict[str, Told] = getattr(node, "workeroutput", {})
+        if TOLD in output:
+            self.hear(output[TOLD])
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         missing = self.missing

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 from kwire.states.coordinator import COORDINATOR, CoordinatorEvent
 from kwire.states.machine import Machine
@@ -35,3 +41,54 @@ def test_what_was_not_fired_is_missing_and_a_dropped_event_is_no_row() -> None:
     assert len(coverage.missing) == len(COORDINATOR.rows) - 2
     assert "coordinator: DISCOVERING --FOUND--> STABLE" in coverage.missing
     assert "coordinator: DOWN --NEEDED--> INITIALIZED" not in coverage.missing
+
+
+def test_what_another_process_has_fired_counts() -> None:
+    mine, theirs = (RowCoverage(rows_of_the_coordinator(), is_wanted=False) for _ in range(2))
+    first, *others = rows_of_the_coordinator()
+    mine.on_fired(first)
+    for cell in others:
+        theirs.on_fired(cell)
+    assert mine.missing == [rows_of_the_coordinator()[cell] for cell in others]
+    mine.hear(theirs.told())
+    assert mine.missing == []
+
+
+SUITE = """
+from kwire.states.coordinator import COORDINATOR, CoordinatorEvent
+from kwire.states.machine import Machine
+
+def test_one_row():
+    Machine(COORDINATOR).fire(CoordinatorEvent.NEEDED)
+
+def test_no_row():
+    Machine(COORDINATOR).fire(CoordinatorEvent.LOST)
+"""
+PLUGIN = """
+import pathlib
+import row_coverage
+from row_coverage import RowCoverage, all_rows
+
+row_coverage.HERE = pathlib.Path(__file__).parent
+ROWS = {cell: text for cell, text in all_rows().items() if (cell.state.name, cell.event.name) in ROWS_WANTED}
+
+def pytest_configure(config):
+    config.pluginmanager.register(RowCoverage(ROWS, is_wanted=False), "row coverage")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wanted", "code"), [([("DOWN", "NEEDED")], 0), ([("DOWN", "NEEDED"), ("DISCOVERING", "FOUND")], 1)]
+)
+def test_a_run_of_two_processes_fails_over_what_neither_has_fired(
+    wanted: list[tuple[str, str]], code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    (tmp_path / "conftest.py").write_text(f"ROWS_WANTED = {wanted}\n{PLUGIN}")
+    command = [sys.executable, "-m", "pytest", "-p", "xdist.plugin", "--numprocesses", "2"]
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": path}
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == code, ran.stdout + ran.stderr
+    assert ("NEVER FIRED coordinator: DISCOVERING --FOUND--> STABLE" in ran.stdout) == bool(code)

@@ -7,7 +7,7 @@ in `conftest.py` choose; `@pytest.mark.only(side, reason=...)` is for what one o
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Protocol
@@ -25,8 +25,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs l
 from kwire import TopicPartition
 from kwire.testing import Cluster
 from kwire.testing.kafka import KafkaCluster
+from kwire.testing.kafka.node import JVM_OPTIONS
 
 TIMEOUT_S = 60.0
+# Of the consumer protocol, where the broker decides: by default a member hears of a rebalance within 5 s, and of the
+# next one a second later. Runs with faults (tests/testing/faults) have slower ones.
+QUICK_GROUPS = {"group.consumer.heartbeat.interval.ms": 100, "group.consumer.assignment.interval.ms": 0}
 
 
 class Side(Enum):
@@ -91,6 +95,16 @@ class GivenKafka:
 class RealKafka(KafkaCluster):
     """An `OwnKafka` in JVMs."""
 
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        settings: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] = JVM_OPTIONS,
+    ) -> None:
+        quick = {name: str(value) for name, value in QUICK_GROUPS.items()}
+        super().__init__(brokers, settings={**quick, **(settings or {})}, jvm_options=jvm_options)
+
     def __enter__(self) -> RealKafka:
         self.start()
         return self
@@ -120,8 +134,7 @@ class FakeKafka(Cluster):
             "default.replication.factor": min(brokers, 3),
             "group.min.session.timeout.ms": 500,
             "broker.session.timeout.ms": 1_000,
-            "group.consumer.heartbeat.interval.ms": 100,
-            "group.consumer.assignment.interval.ms": 0,
+            **QUICK_GROUPS,
         }
         racks = [f"rack-{number}" for number in range(brokers)]
         super().__init__(brokers, settings={**defaults, **(settings or {})}, racks=racks)
