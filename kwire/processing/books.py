@@ -111,8 +111,7 @@ class Books:
         epoch = _epoch_at(book, offer.base)
         metadata = book.foreign_metadata
         if self._with_map and not metadata and offer.finished:
-            newest = book.epochs[-1][1] if book.epochs else book.believed_epoch
-            metadata = encode(offer.base, OffsetMap(book.topic_id, newest, offer.finished))
+            metadata = encode(offer.base, OffsetMap(book.topic_id, _newest_epoch(book), offer.finished))
         return OffsetAndMetadata(offer.base, metadata, epoch)
 
 
@@ -146,6 +145,13 @@ def _cut_epochs(book: Book, position: int) -> None:
         cut = {book.epochs.pop()[1]}
     if book.epochs and book.epochs[-1][1] in cut:
         book.epochs.append((position, book.epochs[-1][1]))
+
+
+def _newest_epoch(book: Book) -> int | None:
+    """Up to which epoch a map of this life may be believed: what it takes over from an earlier one may be of records
+    that have not come again, and are newer than all that have."""
+    seen = book.epochs[-1][1] if book.epochs else None
+    return max((epoch for epoch in (seen, book.believed_epoch) if epoch is not None), default=None)
 
 
 def _epoch_at(book: Book, base: int) -> int | None:

@@ -59,6 +59,19 @@ def test_a_map_is_believed_up_to_the_leader_epoch_it_saw() -> None:
     assert deliver(books, [2, 3], epoch=4) == [2, 3]
 
 
+def test_a_map_that_is_handed_on_is_believed_as_far_as_before() -> None:
+    """What it says of later records holds, though none of those has come again when it is committed anew."""
+    books = books_of(with_map(0, range(5, 9), epoch=31))
+    deliver(books, [0, 1, 2], epoch=11)
+    finish(books, 1)
+    second = commit(books)
+    assert second is not None
+    assert deliver(books_of(second), [0, 1, 2], epoch=11) == [0, 2]
+    third = books_of(second)
+    deliver(third, [0, 1, 2], epoch=11)
+    assert deliver(third, [3, 4, 5, 6, 7, 8, 9], epoch=31) == [3, 4, 9]
+
+
 def test_somebody_elses_metadata_stays_in_the_commits() -> None:
     books = books_of(OffsetAndMetadata(0, "by hand"))
     deliver(books, [0, 1, 2])
