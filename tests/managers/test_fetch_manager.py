@@ -374,13 +374,19 @@ def pause(scenario: Scenario, *partitions: TopicPartition, paused: bool = True) 
     scenario.post(SetPaused(frozenset(partitions), paused, Reply()))
 
 
-def test_what_is_paused_is_not_fetched_and_does_not_keep_the_rest_from_it(make_scenario: MakeScenario) -> None:
-    records = batch(0, 1, 2)
+def with_a_full_buffer(make_scenario: MakeScenario, records: bytes) -> Scenario:
+    """One partition's records fill it, and the other one has to wait."""
     scenario = make_scenario(fetch_buffer_bytes=len(records))
     scenario.topics["orders"] = (1, 1)
     scenario.start_fetching(O0, O1)
     answer(scenario, data(0, records))
     assert not scenario.pending(FetchRequest)
+    return scenario
+
+
+def test_what_is_paused_is_not_fetched_and_does_not_keep_the_rest_from_it(make_scenario: MakeScenario) -> None:
+    records = batch(0, 1, 2)
+    scenario = with_a_full_buffer(make_scenario, records)
     pause(scenario, O0)
     assert (wanted(scenario), forgotten(scenario)) == ({}, [0])
     pause(scenario, O0, paused=False)
@@ -394,11 +400,7 @@ def test_what_is_paused_is_not_fetched_and_does_not_keep_the_rest_from_it(make_s
 def test_what_is_being_given_back_does_not_keep_the_rest_from_being_fetched(make_scenario: MakeScenario) -> None:
     """A revoke may be delayed for minutes (KIP-983), and nobody collects what is buffered of it."""
     records = batch(0, 1, 2)
-    scenario = make_scenario(fetch_buffer_bytes=len(records))
-    scenario.topics["orders"] = (1, 1)
-    scenario.start_fetching(O0, O1)
-    answer(scenario, data(0, records))
-    assert not scenario.pending(FetchRequest)
+    scenario = with_a_full_buffer(make_scenario, records)
     scenario.subscription.withhold([O0])
     scenario.turn()
     assert (wanted(scenario), forgotten(scenario)) == ({}, [0])
