@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
-INPUTS = ("requirements/run.txt", "requirements/dev.txt", "pyproject.toml")
+INPUTS = ("requirements/run.txt", "requirements/spark.txt", "requirements/dev.txt", "pyproject.toml")
 
 
 class SetupError(Exception):
