@@ -160,31 +160,48 @@ def install(directory: Path, fill: Callable[[Path], None]) -> None:
 
 def download(artifact: str, version: str, part: Path) -> None:
     """Lets Maven copy one of Kafka's artifacts and all it needs into `part/libs`."""
+    pom = POM.format(slf4j=SLF4J_VERSION, artifact=artifact, kafka=version)
+    copy_jars(pom, part, title=f"Apache Kafka {version}", detail=artifact, wanted=f"{artifact}-{version}.jar")
+
+
+def copy_jars(pom: str, part: Path, *, title: str, detail: str, wanted: str) -> None:
+    """Lets Maven copy what a pom names, and all that needs, into `part/libs`.
+
+    Args:
+        pom: the text of the file.
+        part: a directory that is there.
+        title: what it is, for those who wait, and for errors.
+        detail: which part of it.
+        wanted: the jar that has to be there in the end.
+
+    Raises:
+        MissingSoftwareError: no Maven, or the download failed.
+    """
     maven = shutil.which("mvn")
     if maven is None:
         raise MissingSoftwareError(
-            f"Maven is needed once, to download Apache Kafka {version}: install it (Debian and Ubuntu: "
+            f"Maven is needed once, to download {title}: install it (Debian and Ubuntu: "
             "apt install maven, macOS: brew install maven) and run this again"
         )
     # Not a log line, which few would see: it takes minutes, and whoever waits should know for what.
-    sys.stderr.write(f"downloading Apache Kafka {version}, {artifact} (once, some 50 MB) ...\n")
+    sys.stderr.write(f"downloading {title}, {detail} (once, some 50 MB) ...\n")
     sys.stderr.flush()
-    pom = part / "pom.xml"
-    pom.write_text(POM.format(slf4j=SLF4J_VERSION, artifact=artifact, kafka=version))
+    file = part / "pom.xml"
+    file.write_text(pom)
     copy = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
     # -U: Maven remembers a failed download for a day, and this one is asked for again after the network came back.
     options = ["-B", "-q", "-U", "-Dstyle.color=never", "-DincludeScope=runtime", f"-DoutputDirectory={part / 'libs'}"]
-    output, code = run([maven, *options, "-f", str(pom), copy], cwd=part, timeout_s=DOWNLOAD_TIMEOUT_S)
+    output, code = run([maven, *options, "-f", str(file), copy], cwd=part, timeout_s=DOWNLOAD_TIMEOUT_S)
     if code:
         raise MissingSoftwareError(
-            f"Maven could not download Apache Kafka {version}; is its repository within reach of this machine? "
+            f"Maven could not download {title}; is its repository within reach of this machine? "
             f"It said: {first_error(output)}"
         )
     damaged = sorted(jar.name for jar in (part / "libs").glob("*.jar") if not zipfile.is_zipfile(jar))
-    if damaged or not (part / "libs" / f"{artifact}-{version}.jar").exists():
+    if damaged or not (part / "libs" / wanted).exists():
         raise MissingSoftwareError(
-            f"Maven's copy of Apache Kafka {version} is incomplete (damaged: {', '.join(damaged) or 'none'}); "
-            "remove org/apache/kafka from its local repository and run this again"
+            f"Maven's copy of {title} is incomplete (damaged: {', '.join(damaged) or 'none'}); "
+            "remove org/apache from its local repository and run this again"
         )
 
 

@@ -1,0 +1,63 @@
+"""A Spark session of this process, on cores of this machine, for proofs, benchmarks and tests; with `kafka` it has
+Spark's own Kafka source as well, beside kwire's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+from spark_jars import ensure_spark_jars
+
+from kwire.testing.kafka.jars import HOME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+# The tree whose kwire the workers import, in front of what is installed.
+IMPORT_PATH = os.pathsep.join([str(HOME), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]).rstrip(os.pathsep)
+
+
+@contextmanager
+def spark_session(
+    name: str, *, cores: int = 2, memory: str = "2g", kafka: bool = False, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """A session that ends with the block. The first of a process starts the JVM, whose memory and jars stay as they are.
+
+    Args:
+        name: for Spark's own pages and logs.
+        cores: how many tasks run at once.
+        memory: the heap of the JVM, as Java writes it.
+        kafka: whether to add the jars of Spark's own Kafka source.
+        settings: further ones of Spark.
+
+    Raises:
+        MissingSoftwareError: there are no jars, and Maven cannot get them.
+    """
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = IMPORT_PATH
+    scratch = Path(tempfile.mkdtemp(prefix="kwire-spark-"))
+    builder = SparkSession.builder.appName(name).master(f"local[{cores}]")
+    for key, value in {**settings_of(scratch, cores, memory, kafka=kafka), **(settings or {})}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def settings_of(scratch: Path, cores: int, memory: str, *, kafka: bool) -> dict[str, str]:
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    here = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    places = {"spark.local.dir": str(scratch / "local"), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
+    sizes = {"spark.driver.memory": memory, "spark.sql.shuffle.partitions": str(2 * cores)}
+    jars = {"spark.jars": ",".join(map(str, ensure_spark_jars()))} if kafka else {}
+    return {**quiet, **here, **places, **sizes, **jars, "spark.sql.session.timeZone": "UTC"}
