@@ -105,7 +105,8 @@ class Books:
         book = self._books.get(tp)
         if book is None or book.tracker is None:
             return None
-        return OffsetAndMetadata(book.tracker.base, leader_epoch=_epoch_at(book, book.tracker.base))
+        base = book.tracker.next_to_do  # in front of that, a map has been merged into the commit
+        return OffsetAndMetadata(base, leader_epoch=_epoch_at(book, base))
 
     def _commit_of(self, book: Book, offer: Offer) -> OffsetAndMetadata:
         epoch = _epoch_at(book, offer.base)

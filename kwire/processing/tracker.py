@@ -65,6 +65,12 @@ class Tracker:
         return next(offset for offset in self._deliveries[0] if offset in self._unfinished)
 
     @property
+    def next_to_do(self) -> int:
+        """What a commit would say: the base, or, if an earlier life had finished what comes there, the offset behind
+        that."""
+        return self._offer().base
+
+    @property
     def position(self) -> int:
         """The offset behind what was delivered."""
         return self._position

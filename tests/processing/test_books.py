@@ -134,6 +134,20 @@ def test_who_goes_on_begins_with_the_epoch_that_was_committed() -> None:
     assert books.begins_at(TP) == OffsetAndMetadata(9, "", 4)
 
 
+def test_who_goes_on_begins_where_the_commit_says_behind_what_an_earlier_life_had_finished() -> None:
+    """It began behind the last record that had come, in front of its own commit: that looks like a position that was
+    sought back, so the map was believed no more, and all that it told of was done again."""
+    books = books_of(with_map(0, range(1, 4), range(5, 7), epoch=6))
+    deliver(books, [0], epoch=5)
+    finish(books, 0)
+    found = commit(books)
+    assert found is not None
+    assert found.offset == 4
+    begins_at = books.begins_at(TP)
+    assert begins_at is not None
+    assert (begins_at.offset, begins_at.leader_epoch) == (found.offset, found.leader_epoch)
+
+
 def test_behind_all_that_was_delivered_the_epoch_is_that_of_the_map() -> None:
     books = books_of(with_map(0, range(1, 4), epoch=6))
     deliver(books, [0], epoch=5)
