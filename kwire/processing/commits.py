@@ -73,14 +73,16 @@ class Commits:
             self.commit(consumer, now_ms)
         return False
 
-    def commit_last(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+    def commit_last(
+        self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition], timeout_ms: float
+    ) -> None:
         """And wait for it: the partitions go, or we do. A failure is logged: their records come again."""
         self._look()
         offers = self._books.offers(partitions)
         if not offers:
             return
         try:
-            consumer.commit_sync(_offsets(offers))
+            consumer.commit_sync(_offsets(offers), timeout=timeout_ms / 1000.0)
         except WakeupError:
             raise
         except KafkaError as error:

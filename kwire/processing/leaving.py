@@ -17,6 +17,9 @@ from kwire.processing.desk import Desk
 
 # A handler that is still at it when a partition is taken away has this share of the poll interval to end.
 DRAIN_SHARE = 0.8
+# And the last commit has ended by then, though the coordinator be away: who has not polled for the whole of the
+# interval loses what it keeps as well.
+_COMMIT_SHARE = 0.95
 # Whoever is cancelled then may put things in order, for so long or for that share, whichever is shorter.
 _GRACE_MS = 1_000.0
 _GRACE_SHARE = 0.05
@@ -29,6 +32,7 @@ class Leaving:
 
     def __init__(self, max_poll_interval_ms: float) -> None:
         self._drain_ms = DRAIN_SHARE * max_poll_interval_ms
+        self._commit_ms = (_COMMIT_SHARE - DRAIN_SHARE) * max_poll_interval_ms
         self.grace_ms = min(_GRACE_MS, _GRACE_SHARE * max_poll_interval_ms)
         """How long those may take who are cancelled."""
         self._until_ms: dict[TopicPartition, float] = {}
@@ -41,6 +45,10 @@ class Leaving:
     def until_ms(self, partitions: Collection[TopicPartition], now_ms: float) -> float:
         """How long what is in work of these may take: as long as is left since they were asked for."""
         return min((self._until_ms.get(tp, now_ms + self._drain_ms) for tp in partitions), default=now_ms)
+
+    def commit_by_ms(self, partitions: Collection[TopicPartition], now_ms: float) -> float:
+        """When the last commit of these has to be over, if their drain begins now."""
+        return self.until_ms(partitions, now_ms) + self._commit_ms
 
     def hold_back(self, consumer: Consumer[K, V], desk: Desk[K, V], commits: Commits, now_ms: float) -> None:
         """Begin nothing more of what is asked back, and have the next poll keep what is not through."""

@@ -4,6 +4,7 @@ virtual time."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,13 +15,15 @@ from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.processing import OffsetMap, Processor, encode
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.metadata import MetadataRequest
+from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
 from kwire.testing.simulation.blocking import sleep
-from kwire.testing.simulation.script import BytesConsumer, Script, play
+from kwire.testing.simulation.script import CLASSIC_SETTINGS, BytesConsumer, Script, play
 
 if TYPE_CHECKING:
     from kwire import Record
     from kwire.protocol.messages.metadata import MetadataResponse
+    from kwire.protocol.messages.offset_commit import OffsetCommitResponse
     from kwire.protocol.messages.offset_fetch import OffsetFetchResponse
     from kwire.testing.cluster.control import Rule
 
@@ -239,3 +242,63 @@ def test_workers_that_end_do_not_interrupt_what_the_users_listener_asks() -> Non
 
     tell(story)
     assert not listener.errors
+
+
+class Watching(RebalanceListener):
+    """Knows when partitions went, and how."""
+
+    def __init__(self, script: Script) -> None:
+        self.revoked_ms: list[float] = []
+        self.lost_ms: list[float] = []
+        self._now_ms = script.now_ms
+
+    def on_partitions_revoked(self, _consumer: RebalanceConsumer, _partitions: Collection[TopicPartition]) -> None:
+        self.revoked_ms.append(self._now_ms())
+
+    def on_partitions_lost(self, _consumer: RebalanceConsumer, _partitions: Collection[TopicPartition]) -> None:
+        self.lost_ms.append(self._now_ms())
+
+
+def test_the_last_commit_takes_no_more_than_is_left_of_the_poll_interval() -> None:
+    """It took `default_api_timeout_ms` on top of what the handler had: the member was late, and lost what it kept."""
+    poll_interval_ms = 10_000
+
+    def load(answer: OffsetCommitResponse) -> None:
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                partition.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def begin(script: Script) -> None:
+        script.cluster.create_topic(TOPIC, 2)
+        script.edit(OffsetCommitRequest, load)
+        settings = {"max_poll_interval_ms": poll_interval_ms, "default_api_timeout_ms": 3 * poll_interval_ms}
+        process, listener = script.process(), Watching(script)
+        handled: list[bytes | None] = []
+        ends = Event()
+
+        def handle(record: Record[bytes, bytes]) -> None:
+            handled.append(record.value)
+            if record.offset == 1:
+                sleep(2 * poll_interval_ms / 1000.0)
+
+        def live() -> None:
+            with script.consumer_in(process, partition_assignment_strategy="range", **settings) as consumer:
+                consumer.subscribe([TOPIC], listener=listener)
+                with Processor(consumer, handle, commit_interval=600.0) as processor:
+                    script.until(ends.is_set, within_ms=600_000.0)
+                    processor.stop(drain=False)
+
+        script.start(process, live)
+        sent = script.send(TOPIC, 2)
+        script.until(lambda: handled == sent)
+        other, began_ms = script.consumer(TOPIC, partition_assignment_strategy="range"), script.now_ms()
+        script.until(lambda: other.poll(0.1) is not None and bool(other.assignment()), within_ms=600_000.0)
+        heard_ms = CLASSIC_SETTINGS["heartbeat_interval_ms"]
+        assert not listener.lost_ms
+        assert isinstance(heard_ms, int)
+        assert 0.8 * poll_interval_ms < listener.revoked_ms[0] - began_ms < 0.95 * poll_interval_ms + heard_ms + 500.0
+        assert len(other.assignment()) == 1, "the other partition stays where it was"
+        ends.set()
+        script.until(lambda: process.has_ended, within_ms=600_000.0)
+
+    play(begin, brokers=1)
