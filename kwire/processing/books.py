@@ -81,7 +81,7 @@ class Books:
     def offers(self, partitions: Iterable[TopicPartition] | None = None) -> Offers:
         """What is to be committed: of these partitions, or of all."""
         found: Offers = {}
-        for tp in list(self._books) if partitions is None else partitions:
+        for tp in list(self._books) if partitions is None else sorted(partitions):
             book = self._books.get(tp)
             offer = None if book is None or book.tracker is None else book.tracker.offer()
             if book is not None and offer is not None:

@@ -240,7 +240,7 @@ class Desk(Generic[K, V]):
 
     def drop_all(self) -> None:
         """The same of all."""
-        self.drop(set(self.loads))
+        self.drop(list(self.loads))
 
     # --- one run --------------------------------------------------------------------------------------------
 

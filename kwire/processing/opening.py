@@ -106,7 +106,7 @@ class Opening:
     def _open(self, question: _Question, now_ms: float) -> None:
         committed, topics = question.committed.result(), question.topics.result()
         topic_ids = {topic: infos[0].topic_id for topic, infos in topics.items() if infos}
-        known = {tp: committed[tp] for tp in question.wanted if tp.topic in topic_ids}
+        known = {tp: committed[tp] for tp in sorted(question.wanted) if tp.topic in topic_ids}
         self._books.open(known, topic_ids)
         if unknown := question.wanted - known.keys():
             self._unknown |= unknown

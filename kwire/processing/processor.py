@@ -367,7 +367,7 @@ class Processor(Generic[K, V]):
             assigned = consumer.assignment()
             self._opening.forget(assigned)
             self._commits.commit_last(consumer, assigned, self._patience_ms)
-            for tp in assigned:
+            for tp in sorted(assigned):
                 if (at := self._books.begins_at(tp)) is not None:
                     consumer.seek(tp, at)  # whoever goes on with the consumer begins with what is undone
             self._valve.open()

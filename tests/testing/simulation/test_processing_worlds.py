@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -39,6 +42,22 @@ def test_a_world_in_which_records_are_worked_on_is_well(seed: int) -> None:
 
 def test_such_a_world_is_the_same_each_time() -> None:
     assert simulate(10, processing=True).digest == simulate(10, processing=True).digest
+
+
+def test_such_a_world_is_the_same_in_processes_that_hash_differently() -> None:
+    """What was asked for, committed and sought went in the order of sets."""
+    code = "from kwire.testing.simulation.run import simulate; print(simulate(1, processing=True).digest)"
+    digests = {
+        subprocess.run(
+            (sys.executable, "-c", code),
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
 
 
 def test_its_faults_are_those_of_the_seed() -> None:
