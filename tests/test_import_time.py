@@ -15,7 +15,7 @@ import pytest
 import kwire
 
 # Packages that take long to load, or that only some calls need.
-HEAVY = ("construct", "cramjam", "google_crc32c", "numpy", "pyarrow", "trio", "typer")
+HEAVY = ("construct", "cramjam", "fastcrc", "numpy", "pyarrow", "trio", "typer")
 NEVER_NEEDED = ("asyncio", "difflib", "pdb", "rich", "socket", "ssl", "subprocess", "unittest")
 NETWORK_SIDE = ("kwire.assignors", "kwire.cluster", "kwire.managers", "kwire.network.run", "kwire.protocol")
 
@@ -46,7 +46,7 @@ def test_the_network_thread_needs_no_numpy() -> None:
     """It looks at the headers of batches only. numpy is loaded by the application thread, while that waits."""
     imported = loaded_by("import kwire.network.run")
     assert "trio" in imported
-    assert imported.isdisjoint({"numpy", "cramjam", "google_crc32c"})
+    assert imported.isdisjoint({"numpy", "cramjam", "fastcrc"})
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_waiting_for_records_loads_what_decodes_them(timeout: float, loads: bool
         "    with kwire.Consumer('topic', bootstrap_servers='127.0.0.1:1', group_id='group') as consumer:\n"
         f"        consumer.poll({timeout})"
     )
-    decoding = {"numpy", "google_crc32c", "kwire.fetching.open_fetch"}
+    decoding = {"numpy", "fastcrc", "kwire.fetching.open_fetch"}
     assert decoding <= imported if loads else imported.isdisjoint(decoding)
 
 

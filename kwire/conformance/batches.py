@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass, field
 
 import cramjam
-import google_crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from kwire.clock import wall_clock_ms
 from kwire.model import Header
@@ -74,7 +74,7 @@ def encode_batch(
         len(records),
     ) + compress(codec, payload)
     no_leader_epoch = -1  # the broker fills it in
-    return _HEAD.pack(0, _AFTER_LENGTH_BYTES + len(body), no_leader_epoch, _MAGIC, google_crc32c.value(body)) + body
+    return _HEAD.pack(0, _AFTER_LENGTH_BYTES + len(body), no_leader_epoch, _MAGIC, crc32c(body)) + body
 
 
 def compress(codec: Codec, payload: bytes) -> bytes:

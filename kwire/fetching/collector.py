@@ -47,7 +47,7 @@ class FetchCollector(Generic[K, V]):
     def get_ready(self) -> None:
         """Load what decoding needs, above all numpy: that takes about as long as the first answer, so whoever waits for
         one does it meanwhile. Nothing happens the second time."""
-        import google_crc32c  # noqa: F401
+        import fastcrc  # noqa: F401
 
         import kwire.fetching.open_fetch  # noqa: F401
 

@@ -10,7 +10,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-import google_crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from kwire.errors import InvalidArgumentError
 from kwire.protocol.record_batch import LOG_APPEND_TIME_BIT, LOG_OVERHEAD_BYTES
@@ -119,7 +119,7 @@ def framed(fields: Fields, payload: bytes, *, base_offset: int = 0, leader_epoch
     """A whole batch around its (compressed) records."""
     body = _BODY.pack(*fields) + payload
     length_bytes = _HEAD.size - LOG_OVERHEAD_BYTES + len(body)
-    return _HEAD.pack(base_offset, length_bytes, leader_epoch, _MAGIC, google_crc32c.value(body)) + body
+    return _HEAD.pack(base_offset, length_bytes, leader_epoch, _MAGIC, crc32c(body)) + body
 
 
 def placed(batch: bytes, base_offset: int, leader_epoch: int) -> bytes:
@@ -132,7 +132,7 @@ def with_times(batch: Batch, max_timestamp_ms: int, *, appended: bool) -> bytes:
     data = bytes(batch.data[batch.position : batch.end])
     attributes = batch.attributes | LOG_APPEND_TIME_BIT if appended else batch.attributes & ~LOG_APPEND_TIME_BIT
     body = struct.pack(">h", attributes) + data[23:_TIMES_AT] + struct.pack(">q", max_timestamp_ms) + data[43:]
-    return data[:17] + struct.pack(">I", google_crc32c.value(body)) + body
+    return data[:17] + struct.pack(">I", crc32c(body)) + body
 
 
 def record_bytes(

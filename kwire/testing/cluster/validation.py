@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import google_crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from kwire.errors import CorruptRecordError
 from kwire.protocol.error_codes import ErrorCode
@@ -109,7 +109,7 @@ def _check_frame(batch: Batch, settings: TopicSettings) -> None:
             ErrorCode.MESSAGE_TOO_LARGE,
             f"its {batch.size_bytes} bytes are more than max.message.bytes, {settings.max_message_bytes}",
         )
-    if google_crc32c.value(bytes(batch.data[batch.position + CRC_COVERS_FROM : batch.end])) != batch.crc:
+    if crc32c(memoryview(batch.data)[batch.position + CRC_COVERS_FROM : batch.end]) != batch.crc:
         raise RecordsRefusedError(ErrorCode.CORRUPT_MESSAGE, "its checksum is wrong")
     if batch.size_bytes > settings.segment_bytes:
         raise RecordsRefusedError(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, assert_never
 
-import google_crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from kwire.errors import KafkaError
 from kwire.protocol.compiler import decode_message, decode_prefix, encode_message
@@ -134,5 +134,5 @@ def find_batch(frame: bytes) -> range | None:
 
 
 def _is_sound(frame: bytes, start: int, stop: int) -> bool:
-    crc: int = google_crc32c.value(frame[start + CRC_COVERS_FROM : stop])
-    return crc == int.from_bytes(frame[start + CRC_AT : start + CRC_COVERS_FROM])
+    crc = int.from_bytes(frame[start + CRC_AT : start + CRC_COVERS_FROM])
+    return crc == crc32c(frame[start + CRC_COVERS_FROM : stop])
