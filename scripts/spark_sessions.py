@@ -27,7 +27,7 @@ IMPORT_PATH = os.pathsep.join([str(HOME), *os.environ.get("PYTHONPATH", "").spli
 def spark_session(
     name: str, *, cores: int = 2, memory: str = "2g", kafka: bool = False, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """A session that ends with the block. The first of a process starts the JVM, whose memory and jars stay as they are.
+    """A session that ends with the block. The first of a process starts the JVM; its memory and jars stay.
 
     Args:
         name: for Spark's own pages and logs.

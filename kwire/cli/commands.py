@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from kwire.cli.audit import audit_history
 from kwire.cli.conformance import judge_broker
 from kwire.cli.consume import consume_topic
 from kwire.cli.fake import run_fake_cluster
@@ -27,6 +28,7 @@ app.command("consume")(consume_topic)
 app.command("config")(print_settings)
 app.command("conformance")(judge_broker)
 app.command("fake")(run_fake_cluster)
+app.command("audit")(audit_history)
 app.add_typer(faults_commands, name="faults")
 app.add_typer(wire_commands, name="wire")
 

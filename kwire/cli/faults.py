@@ -60,6 +60,9 @@ Protocol = Annotated[
 ]
 Report = Annotated[Path | None, typer.Option("--report", metavar="FILE", help="Write a page with pictures there.")]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there, for machines.")]
+History = Annotated[
+    Path | None, typer.Option("--history", metavar="FILE", help="Write all that happened there, for 'kwire audit'.")
+]
 
 
 @faults_commands.command("list")
@@ -90,6 +93,7 @@ def run_faults(
     group_protocol: Protocol = None,
     report: Report = None,
     json_file: Json = None,
+    history: History = None,
 ) -> None:
     """Run a schedule of faults, and judge what the consumers made of it.
 
@@ -100,11 +104,15 @@ def run_faults(
         _check_words(client or [], group_protocol)
         orders = _orders(file, scenario, seed, seconds, clients=[*(client or []), *(command or [])])
         orders = [_with_protocol(order, group_protocol) for order in orders]
+        if history is not None and len(orders) > 1:
+            raise InvalidArgumentError("--history is of one run: name one client")
         outcomes: list[Outcome] = []
         failures: list[Exception] = []
         for outcome in _run_each(orders, failures):
             outcomes.append(outcome)
             _write(outcomes, report, json_file)  # at once: the next client may take as long again
+            if history is not None:
+                history.write_text("".join(f"{line}\n" for line in outcome.run.ledger.lines()))
         has_passed = tell(outcomes) if outcomes else False
         if failures:
             raise failures[0]

@@ -30,7 +30,7 @@ def reached_in_time(ledger: Ledger, reached: Mapping[str, float], *, rule: str, 
     for partition, log in final_logs(ledger).items():
         wanted = [value for offset, value in log.values.items() if offset >= log.start and value not in later]
         if late := [value for value in wanted if reached.get(value, float("inf")) > deadline_ms]:
-            story = f"{len(late)} of {len(wanted)} records not {what} {allowed_ms:.0f} ms after all was quiet"
+            story = f"{len(late)} records not {what} {allowed_ms:.0f} ms after all was quiet"
             yield Violation(rule=rule, at_ms=deadline_ms, what=f"{partition}: {story}")
 
 

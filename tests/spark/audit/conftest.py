@@ -1,0 +1,24 @@
+"""One Spark session for the tests of the audit."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """On two cores of this machine."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PySpark's own, about the version of pandas
+        from spark_sessions import spark_session
+
+        with spark_session("tests of the audit", memory="1g") as session:
+            yield session
