@@ -1,0 +1,149 @@
+"""What is done and what is not of one partition that is being caught up with.
+
+`undone` is what the token says: it shrinks when the application commits. `delivered` is what of it the application has
+been given and has come back from; that may be committed, and is not read again. `head` is the last position of the main
+cursor that the application committed: nothing from there on counts as done.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kwire.catch_up.progress import CatchUpProgress, Pace
+from kwire.catch_up.ranges import NOTHING, add, below, cut, holding
+from kwire.catch_up.recovery import Recovered
+from kwire.catch_up.token import HeadMark, Token, encode, encode_mark
+from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.offset_ranges import Ranges, count, within, without
+
+
+class Book:
+    """Args:
+    life: The name of this ownership; see `Token`.
+    main_epoch: The assignment epoch of the main cursor's position that is in here.
+    """
+
+    def __init__(
+        self, tp: TopicPartition, recovered: Recovered, *, life: str, topic_id: UUID, main_epoch: int, now_ms: float
+    ) -> None:
+        self.topic_partition = tp
+        self.life = life
+        self.topic_id = topic_id
+        self.main_epoch = main_epoch
+        self.claimed = False
+        """Whether the group's own log has a token of this life; before that, the head's log is not written."""
+        self.undone = recovered.undone
+        self.delivered: Ranges = NOTHING
+        self.head = recovered.head
+        self._metadata = recovered.low.metadata
+        self._epochs: dict[int, int | None] = {recovered.low.offset: recovered.low.leader_epoch}
+        self._pace = Pace(now_ms)
+        self._done = 0
+
+    # --- what there is to do ---
+
+    def split(self, end: int) -> None:
+        """The main cursor goes on at the end of the log; what lies in front of it is to be caught up."""
+        self.undone = add(self.undone, range(self.head.offset, end))
+        self._epochs[self.head.offset] = self.head.leader_epoch
+        self.head = OffsetAndMetadata(max(end, self.head.offset))
+
+    def unread(self) -> Ranges:
+        """What the application has not been given."""
+        return without(self.undone, self.delivered)
+
+    def epoch_at(self, offset: int) -> int | None:
+        """The leader epoch of the record in front of an offset that a range begins at, if it is known."""
+        return self._epochs.get(offset)
+
+    # --- what happens to it ---
+
+    def note_delivered(self, part: range, position: OffsetAndMetadata) -> None:
+        """A child's records of `part` have been given to the application up to this position."""
+        new = within(self.undone, range(part.start, position.offset))
+        self._done += count(without(new, self.delivered))
+        for each in new:
+            self.delivered = add(self.delivered, each)
+        self._epochs[position.offset] = position.leader_epoch
+
+    def read_again(self, start: int, stop: int) -> None:
+        """The log was cut at `start`, and has other records from there on."""
+        self.undone = add(self.undone, range(start, stop))
+        self.delivered = below(self.delivered, start)
+
+    def lose(self, gone: range) -> None:
+        """The log has these no more, or the user passes over them."""
+        self._done += count(within(self.unread(), gone))
+        self.undone = cut(self.undone, gone)
+        self._tidy()
+
+    def main_moved(self, position: OffsetAndMetadata, epoch: int) -> None:
+        """The main cursor was set to this position, and reads everything from there on."""
+        self.main_epoch = epoch
+        self.undone = below(self.undone, position.offset)
+        self.delivered = below(self.delivered, position.offset)
+        if position.offset < self.head.offset:
+            self.head = position
+
+    # --- what is committed ---
+
+    def commit_delivered(self) -> None:
+        """Everything that was given is done."""
+        self.undone = without(self.undone, self.delivered)
+        self._tidy()
+
+    def commit_head(self, position: OffsetAndMetadata) -> None:
+        """What the main cursor was given is done up to here."""
+        self.head = OffsetAndMetadata(position.offset, leader_epoch=position.leader_epoch)
+
+    def commit_in_range(self, position: OffsetAndMetadata) -> bool:
+        """What was given of the range that this offset lies in is done up to here, and no more than was given. Whether
+        there is such a range."""
+        found = holding(self.undone, position.offset)
+        if found is None:
+            return False
+        done = within(self.delivered, range(found.start, position.offset))
+        if position.offset < found.stop and done and done[-1].stop == position.offset:
+            self._epochs.setdefault(position.offset, position.leader_epoch)
+        self.undone = without(self.undone, done)
+        self._metadata = position.metadata
+        self._tidy()
+        return True
+
+    def _tidy(self) -> None:
+        self.delivered = tuple(part for each in self.undone for part in within(self.delivered, each))
+        starts = {each.start for each in self.undone} | {each.stop for each in self.delivered}
+        self._epochs = {offset: epoch for offset, epoch in self._epochs.items() if offset in starts}
+
+    # --- what is written ---
+
+    def low_water(self) -> OffsetAndMetadata:
+        """What the group's own log is to say: everything in front of it is done; the token says what is not, behind it.
+        Without a range left it is a commit like any other."""
+        if not self.undone:
+            return OffsetAndMetadata(self.head.offset, self._metadata, self.head.leader_epoch)
+        token = Token(self.life, self.topic_id, self.undone, self.head.offset, self.head.leader_epoch, self._metadata)
+        low = self.undone[0].start
+        return OffsetAndMetadata(low, encode(token), self._epochs.get(low))
+
+    def head_mark(self, metadata: str = "") -> OffsetAndMetadata:
+        """What the head's log is to say."""
+        mark = encode_mark(HeadMark(self.life, self.topic_id, metadata))
+        return OffsetAndMetadata(self.head.offset, mark, self.head.leader_epoch)
+
+    # --- what users see ---
+
+    def progress(self, now_ms: float) -> CatchUpProgress:
+        left, rate = count(self.unread()), self._pace.per_s(now_ms, self._done)
+        return CatchUpProgress(
+            topic_partition=self.topic_partition,
+            ranges=self.undone,
+            done=self._done,
+            left=left,
+            rate_per_s=rate,
+            left_s=left / rate if rate > 0 else None,
+        )
+
+    def tick(self, now_ms: float) -> None:
+        """Time passes: for the rate."""
+        self._pace.look(now_ms, self._done)

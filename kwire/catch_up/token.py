@@ -1,0 +1,172 @@
+"""What the two commit logs say beside an offset, as text in a commit's metadata.
+
+The group's own offset is the low-water mark: everything in front of it is done. Its metadata carries the `Token`: which
+ranges behind it are not done, and from where on nothing is. The head's log, the group `<group>.head`, carries a
+`HeadMark`: whose progress its offset is. Both keep what the user committed as metadata, behind a line's end.
+
+Brokers bound metadata to 4,096 characters (`offset.metadata.max.bytes`). A token that is too long loses detail, never a
+range: the two nearest become one, and what lies between them is read again after a crash.
+"""
+
+from __future__ import annotations
+
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import NamedTuple
+from uuid import UUID
+
+from kwire.offset_ranges import Ranges
+
+LIMIT_CHARS = 4096
+PREFIX = "kwire-lag1:"
+HEAD_PREFIX = "kwire-head1:"
+"""Nobody else's metadata begins like these; the number is the version of what follows."""
+_USER = "\n"
+_BASE = 36
+_NO_EPOCH = "-"
+
+
+class Token(NamedTuple):
+    """What is not done of a partition, as of one commit.
+
+    Attributes:
+        life: Whose commits these are: each owner of the partition has a life of its own, and the head's log is believed
+            only when it was written in the same one.
+        topic_id: Of the topic that these offsets are of.
+        undone: The ranges that are to be caught up.
+        head: Nothing from here on is done, unless the head's log says more.
+        head_epoch: The leader epoch of the record in front of it (KIP-320).
+        metadata: What the user committed with the offset.
+    """
+
+    life: str
+    topic_id: UUID
+    undone: Ranges
+    head: int
+    head_epoch: int | None = None
+    metadata: str = ""
+
+
+class HeadMark(NamedTuple):
+    """Whose head an offset in `<group>.head` is."""
+
+    life: str
+    topic_id: UUID
+    metadata: str = ""
+
+
+def head_group(group_id: str) -> str:
+    """The name of the group that the head's progress is committed to."""
+    return f"{group_id}.head"
+
+
+def life_of(uuid: UUID) -> str:
+    """A name for a life: 64 of the bits, as text."""
+    return _packed(uuid.bytes[:8])
+
+
+def encode(token: Token, *, limit_chars: int = LIMIT_CHARS) -> str:
+    """The token as metadata. One that does not fit even with a single range is answered all the same: the user's own
+    metadata is too long, and the broker says so."""
+    text = _written(token)
+    while len(text) > limit_chars and len(token.undone) > 1:
+        token = token._replace(undone=_coarser(token.undone))
+        text = _written(token)
+    return text
+
+
+def decode(metadata: str) -> Token | None:
+    """The token in a commit's metadata. None: it is somebody else's, or damaged: everything behind the committed offset
+    counts as undone, which costs work and loses nothing."""
+    parts = _checked(PREFIX, metadata)
+    if parts is None:
+        return None
+    try:
+        life, topic_id, head, epoch, numbers = parts[0].split(",")
+        steps = [int(number, _BASE) for number in numbers.split(".") if number]
+        head_epoch = None if epoch == _NO_EPOCH else int(epoch, _BASE)
+        return Token(life, _uuid(topic_id), _ranges(steps), int(head, _BASE), head_epoch, parts[1])
+    except ValueError:
+        return None
+
+
+def encode_mark(mark: HeadMark) -> str:
+    """The mark as metadata."""
+    return _sealed(HEAD_PREFIX, f"{mark.life},{_packed(mark.topic_id.bytes)}", mark.metadata)
+
+
+def decode_mark(metadata: str) -> HeadMark | None:
+    """The mark in a commit's metadata; None when it is none."""
+    parts = _checked(HEAD_PREFIX, metadata)
+    if parts is None:
+        return None
+    try:
+        life, topic_id = parts[0].split(",")
+        return HeadMark(life, _uuid(topic_id), parts[1])
+    except ValueError:
+        return None
+
+
+def users_metadata(metadata: str) -> str:
+    """What the user committed as metadata: without what is kwire's own."""
+    for prefix in (PREFIX, HEAD_PREFIX):
+        if (parts := _checked(prefix, metadata)) is not None:
+            return parts[1]
+    return metadata
+
+
+def _written(token: Token) -> str:
+    epoch = _NO_EPOCH if token.head_epoch is None else _digits(token.head_epoch)
+    edges = [edge for each in token.undone for edge in (each.start, each.stop)]
+    steps = (edge - before for edge, before in zip(edges, [0, *edges], strict=False))
+    fields = (token.life, _packed(token.topic_id.bytes), _digits(token.head), epoch, ".".join(map(_digits, steps)))
+    return _sealed(PREFIX, ",".join(fields), token.metadata)
+
+
+def _ranges(steps: list[int]) -> Ranges:
+    if len(steps) % 2 or any(step <= 0 for step in steps[1:]) or any(step < 0 for step in steps[:1]):
+        raise ValueError("edges that do not rise, or a range without an end")
+    edges, edge = [], 0
+    for step in steps:
+        edge += step
+        edges.append(edge)
+    return tuple(range(start, stop) for start, stop in zip(edges[::2], edges[1::2], strict=True))
+
+
+def _coarser(ranges: Ranges) -> Ranges:
+    """The two that lie nearest to each other made one, with all between them."""
+    nearest = min(range(1, len(ranges)), key=lambda index: ranges[index].start - ranges[index - 1].stop)
+    joined = range(ranges[nearest - 1].start, ranges[nearest].stop)
+    return (*ranges[: nearest - 1], joined, *ranges[nearest + 1 :])
+
+
+def _sealed(prefix: str, body: str, users: str) -> str:
+    text = f"{prefix}{_digits(zlib.crc32(body.encode()))}:{body}"
+    return text + _USER + users if users else text
+
+
+def _checked(prefix: str, metadata: str) -> tuple[str, str] | None:
+    """The body, if it is whole, and the user's part."""
+    if not metadata.startswith(prefix):
+        return None
+    own, _, users = metadata.removeprefix(prefix).partition(_USER)
+    crc, _, body = own.partition(":")
+    return (body, users) if crc == _digits(zlib.crc32(body.encode())) else None
+
+
+def _packed(data: bytes) -> str:
+    return urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _uuid(text: str) -> UUID:
+    return UUID(bytes=urlsafe_b64decode(text + "=="))
+
+
+def _digits(number: int) -> str:
+    """In base 36, as `int` reads it: a third shorter than decimal."""
+    alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
+    digits = ""
+    while number or not digits:
+        number, digit = divmod(number, _BASE)
+        digits = alphabet[digit] + digits
+    return digits

@@ -1,0 +1,119 @@
+"""What is done of a partition that is being caught up with, commit by commit."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from kwire.catch_up.book import Book
+from kwire.catch_up.recovery import Recovered
+from kwire.catch_up.token import decode, decode_mark
+from kwire.model import OffsetAndMetadata, TopicPartition
+
+TP = TopicPartition("orders", 0)
+LAG = range(70, 120)
+
+
+def at(offset: int, leader_epoch: int | None = None) -> OffsetAndMetadata:
+    return OffsetAndMetadata(offset, leader_epoch=leader_epoch)
+
+
+@pytest.fixture
+def book() -> Book:
+    """Committed 70, the end of the log is 120."""
+    made = Book(TP, Recovered(at(70, 1), (), at(70, 1)), life="life", topic_id=UUID(int=1), main_epoch=1, now_ms=0.0)
+    made.split(120)
+    return made
+
+
+def undone_in(low_water: OffsetAndMetadata) -> tuple[range, ...]:
+    token = decode(low_water.metadata)
+    return () if token is None else token.undone
+
+
+def test_the_lag_is_undone_and_the_group_stays_in_front_of_it(book: Book) -> None:
+    assert (book.undone, book.head.offset) == ((LAG,), 120)
+    low = book.low_water()
+    assert (low.offset, low.leader_epoch, undone_in(low)) == (70, 1, (LAG,))
+
+
+def test_what_was_returned_is_done_when_it_is_committed(book: Book) -> None:
+    book.note_delivered(LAG, at(100, 2))
+    assert (book.low_water().offset, book.unread()) == (70, (range(100, 120),))
+    book.commit_delivered()
+    low = book.low_water()
+    assert (low.offset, low.leader_epoch, undone_in(low)) == (100, 2, (range(100, 120),))
+
+
+def test_a_commit_beyond_what_the_child_has_returned_covers_what_it_has_returned(book: Book) -> None:
+    """Somebody commits `position()`, which is the main cursor's: that must not make the lag done."""
+    book.commit_in_range(at(120))
+    assert book.undone == (LAG,)
+    book.note_delivered(LAG, at(90))
+    book.commit_in_range(at(120))
+    assert book.undone == (range(90, 120),)
+
+
+def test_a_commit_of_one_range_leaves_the_others(book: Book) -> None:
+    """Two children: what the second one was given may be committed first."""
+    book.note_delivered(range(70, 95), at(80))
+    book.note_delivered(range(95, 120), at(110))
+    book.commit_delivered()
+    assert book.undone == (range(80, 95), range(110, 120))
+    assert book.low_water().offset == 80
+    book.note_delivered(range(80, 95), at(95))
+    book.note_delivered(range(110, 120), at(115))
+    book.commit_in_range(at(115))
+    assert book.undone == (range(80, 95), range(115, 120))
+
+
+def test_with_nothing_left_the_group_has_the_heads_offset_and_no_token(book: Book) -> None:
+    book.note_delivered(LAG, at(120))
+    book.commit_head(at(135, 4))
+    book.commit_delivered()
+    assert book.low_water() == OffsetAndMetadata(135, "", 4)
+
+
+def test_a_main_cursor_that_goes_back_reads_everything_from_there_on(book: Book) -> None:
+    book.note_delivered(LAG, at(80))
+    book.main_moved(at(100), epoch=2)
+    assert (book.undone, book.unread(), book.head.offset) == ((range(70, 100),), (range(80, 100),), 100)
+
+
+def test_a_main_cursor_that_goes_on_leaves_the_lag(book: Book) -> None:
+    book.main_moved(at(500), epoch=2)
+    assert (book.undone, book.head.offset) == ((LAG,), 120)
+
+
+def test_a_log_that_was_cut_is_read_again_from_the_cut_on(book: Book) -> None:
+    book.note_delivered(LAG, at(100))
+    book.read_again(60, 100)
+    assert (book.undone, book.unread()) == ((range(60, 120),), (range(60, 120),))
+
+
+def test_what_the_log_has_lost_is_not_waited_for(book: Book) -> None:
+    book.lose(range(70, 90))
+    assert (book.undone, book.progress(0.0).done, book.progress(0.0).left) == ((range(90, 120),), 20, 30)
+
+
+def test_the_heads_log_says_whose_progress_it_is(book: Book) -> None:
+    book.commit_head(at(140, 5))
+    mark = decode_mark(book.head_mark("a note").metadata)
+    assert mark is not None
+    assert (mark.life, mark.metadata, book.head_mark().offset, book.head_mark().leader_epoch) == (
+        "life",
+        "a note",
+        140,
+        5,
+    )
+
+
+def test_progress_is_what_was_returned_and_how_fast(book: Book) -> None:
+    book.note_delivered(LAG, at(90))
+    progress = book.progress(2_000.0)
+    assert (progress.done, progress.left, progress.rate_per_s, progress.left_s) == (20, 30, 10.0, 3.0)
+    assert progress.share == 0.4
+    book.commit_delivered()
+    book.note_delivered(LAG, at(100))
+    assert (book.progress(2_000.0).done, book.progress(2_000.0).left) == (30, 20)

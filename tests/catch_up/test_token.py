@@ -1,0 +1,80 @@
+"""What the two commit logs carry beside an offset."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire.catch_up.token import (
+    LIMIT_CHARS,
+    HeadMark,
+    Token,
+    decode,
+    decode_mark,
+    encode,
+    encode_mark,
+    life_of,
+    users_metadata,
+)
+from kwire.offset_ranges import count, normal, without
+
+TOPIC_ID = UUID(int=7 << 90)
+LIFE = life_of(UUID(int=5 << 80))
+many_ranges = st.lists(
+    st.tuples(st.integers(0, 2**50), st.integers(1, 2**20)).map(lambda each: range(each[0], sum(each))), max_size=500
+).map(normal)
+
+
+@given(many_ranges.filter(lambda ranges: len(ranges) < 150), st.integers(0, 2**60), st.none() | st.integers(0, 2**31))
+def test_a_token_says_what_it_was_made_of(undone: tuple[range, ...], head: int, epoch: int | None) -> None:
+    token = Token(LIFE, TOPIC_ID, undone, head, epoch, "the user's own\nin two lines")
+    assert decode(encode(token)) == token
+
+
+@given(many_ranges)
+def test_a_token_that_is_too_long_loses_detail_and_never_a_range(undone: tuple[range, ...]) -> None:
+    written = encode(Token(LIFE, TOPIC_ID, undone, 2**60))
+    assert len(written) <= LIMIT_CHARS
+    read = decode(written)
+    assert read is not None
+    assert without(undone, read.undone) == ()
+
+
+def test_of_ranges_that_do_not_fit_the_nearest_are_joined() -> None:
+    undone = (range(10), range(12, 20), range(1000, 1010))
+    fits_two = len(encode(Token(LIFE, TOPIC_ID, (range(20), range(1000, 1010)), 2000)))
+    read = decode(encode(Token(LIFE, TOPIC_ID, undone, 2000), limit_chars=fits_two))
+    assert read is not None
+    assert read.undone == (range(20), range(1000, 1010))
+    assert count(read.undone) == 30
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    ["", "a note", "kwire-lag1:", "kwire-lag1:zzz:life,x,y", "kwire1:abc", encode_mark(HeadMark(LIFE, TOPIC_ID))],
+)
+def test_what_is_somebody_elses_is_no_token(metadata: str) -> None:
+    assert decode(metadata) is None
+
+
+def test_a_damaged_token_is_not_believed() -> None:
+    written = encode(Token(LIFE, TOPIC_ID, (range(70, 120),), 120))
+    for place in range(len(written)):
+        other = "1" if written[place] != "1" else "2"
+        assert decode(written[:place] + other + written[place + 1 :]) is None
+
+
+def test_the_users_metadata_comes_back_from_both_logs() -> None:
+    token = encode(Token(LIFE, TOPIC_ID, (range(70, 120),), 120, metadata="a note"))
+    mark = encode_mark(HeadMark(LIFE, TOPIC_ID, "another"))
+    assert [users_metadata(each) for each in (token, mark, "plain", "")] == ["a note", "another", "plain", ""]
+    assert decode_mark(mark) == HeadMark(LIFE, TOPIC_ID, "another")
+    assert decode_mark(token) is None
+
+
+def test_lives_have_names_of_their_own() -> None:
+    assert life_of(UUID(int=1 << 64)) != life_of(UUID(int=2 << 64))
+    assert len(LIFE) == 11
