@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire.catch_up.progress import CatchUpProgress
 from kwire.config import ConsumerConfig
 from kwire.consumer.access import ThreadAccessKey
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
@@ -9,6 +10,7 @@ from kwire.consumer.sync import Consumer
 from kwire.fetching.columns import Records
 from kwire.model import (
     ConsumerGroupMetadata,
+    Cursor,
     Header,
     Node,
     OffsetAndMetadata,
@@ -22,9 +24,11 @@ from kwire.model import (
 from kwire.version import __version__
 
 __all__ = [
+    "CatchUpProgress",
     "Consumer",
     "ConsumerConfig",
     "ConsumerGroupMetadata",
+    "Cursor",
     "Header",
     "Node",
     "OffsetAndMetadata",

@@ -12,6 +12,7 @@ from enum import Enum, auto
 from re import Pattern
 from typing import Generic, TypeAlias, TypeVar
 
+from kwire.catch_up.progress import CatchUpProgress
 from kwire.errors import KafkaError
 from kwire.model import (
     ConsumerGroupMetadata,
@@ -115,9 +116,12 @@ class Unsubscribe:
 
 @dataclass(frozen=True, slots=True)
 class Seek:
+    """`epoch`: only if this is still the assignment epoch of one of the cursors, which then is the one to be moved."""
+
     partition: TopicPartition
     position: OffsetAndMetadata
     reply: Reply[None]
+    epoch: int | None = None
 
 
 class ResetTo(Enum):
@@ -182,6 +186,13 @@ class CommitAsync:
 class GetCommitted:
     partitions: frozenset[TopicPartition]
     reply: Reply[dict[TopicPartition, OffsetAndMetadata | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class GetCatchUp:
+    """How far the catching up of each partition is that has something to catch up."""
+
+    reply: Reply[dict[TopicPartition, CatchUpProgress]]
 
 
 # What ListOffsets takes for a time, beside times.
@@ -258,6 +269,7 @@ ApplicationEvent: TypeAlias = (
     | Commit
     | CommitAsync
     | GetCommitted
+    | GetCatchUp
     | LookUpOffsets
     | LookUpTopics
     | CallbackCompleted
@@ -314,6 +326,7 @@ class AssignmentView:
 
     `epochs` has each assigned partition with its assignment epoch: records of another epoch are dropped. `withheld` are
     partitions whose records must wait (paused) or must not come any more (their revocation is under way).
+    `children` are the views of the cursors that catch up, from the first lag on: what they read, `epochs` of their own.
     """
 
     generation: int = 0
@@ -324,6 +337,11 @@ class AssignmentView:
     paused: frozenset[TopicPartition] = frozenset()
     withheld: frozenset[TopicPartition] = frozenset()
     group: ConsumerGroupMetadata | None = None
+    children: tuple[AssignmentView, ...] = ()
+
+    def is_current(self, tp: TopicPartition, epoch: int | None) -> bool:
+        """Whether one of the cursors reads the partition in this assignment epoch."""
+        return self.epochs.get(tp) == epoch or any(child.is_current(tp, epoch) for child in self.children)
 
     @property
     def is_member(self) -> bool:

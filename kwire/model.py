@@ -35,6 +35,15 @@ class TimestampType(Enum):
     LOG_APPEND_TIME = 1
 
 
+class Cursor(Enum):
+    """Which of a consumer's cursors a record came from (`enable_parallel_rebalance`)."""
+
+    MAIN = "main"
+    """The one that is always there; after a crash it reads what is new."""
+    CHILD = "child"
+    """One that catches up with the lag a crash has left."""
+
+
 class Header(NamedTuple):
     """One record header. Keys may repeat."""
 

@@ -19,7 +19,17 @@ from kwire.config.deserializers import AnyDeserializer, deserializer
 from kwire.config.endpoints import Endpoint, endpoints
 from kwire.config.names import snake_case_name, snake_case_names
 from kwire.config.offset_reset import OffsetReset, ResetKind, offset_reset
-from kwire.config.parsers import MAX_LONG, Parser, boolean, choice, integer, optional_text, text
+from kwire.config.parsers import (
+    MAX_LONG,
+    Parser,
+    boolean,
+    choice,
+    integer,
+    optional_integer,
+    optional_text,
+    share,
+    text,
+)
 from kwire.config.setting import setting, settings_of
 from kwire.config.settings import Settings
 from kwire.config.strategy import NamedAssignor, strategies
@@ -28,6 +38,8 @@ from kwire.errors import ConfigError, InvalidGroupIdError
 log = logging.getLogger("kwire.config")
 
 MIB = 1024 * 1024
+# Each has a buffer and fetch sessions; one network thread feeds them all.
+MOST_CHILDREN = 16
 
 
 def _group_id() -> Parser[str | None]:
@@ -92,6 +104,25 @@ class ConsumerConfig:
         "Give partitions back one poll after they are asked for, or later: see delay_revoke (KIP-983); kwire's own.",
         boolean(),
     )
+
+    enable_parallel_rebalance: bool = setting(
+        False,
+        "After a crash, read the newest records first, and catch up with the lag beside them; kwire's own.",
+        boolean(),
+    )
+    parallel_rebalance_min_lag_records: int = setting(
+        1, "A lag of so many records is caught up with beside the newest; a smaller one is read in order.", integer(1)
+    )
+    parallel_rebalance_min_lag_ms: int | None = setting(
+        None,
+        "So is one whose first record is that old.",
+        optional_integer(1),
+        shown_default="however old it is",
+    )
+    parallel_rebalance_head_share: float = setting(
+        0.5, "How much of the bytes is for the newest records, while there is a lag: between 0 and 1.", share()
+    )
+    parallel_rebalance_children: int = setting(1, "How many cursors share a long lag.", integer(1, MOST_CHILDREN))
 
     # --- offsets ------------------------------------------------------------------------------------------------
     auto_offset_reset: OffsetReset = setting(

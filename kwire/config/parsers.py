@@ -51,6 +51,29 @@ def integer(minimum: int, maximum: int = MAX_INT) -> Parser[int]:
     return Parser(read, f"{minimum} to {maximum}")
 
 
+def optional_integer(minimum: int, maximum: int = MAX_INT) -> Parser[int | None]:
+    """A whole number in the closed range, or None."""
+    number = integer(minimum, maximum)
+    return Parser(lambda value: None if value is None else number.read(value), f"{number.valid}, or None")
+
+
+def share() -> Parser[float]:
+    """A number between 0 and 1, and neither of them."""
+
+    def read(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise BadValueError("not a number")
+        try:
+            found = float(value)
+        except ValueError:
+            raise BadValueError("not a number") from None
+        if not 0.0 < found < 1.0:
+            raise BadValueError("out of range")
+        return found
+
+    return Parser(read, "a number between 0 and 1, and neither of them")
+
+
 def text(valid: str = "text") -> Parser[str]:
     """Any text, also none at all."""
     return Parser(_read_text, valid)

@@ -33,6 +33,11 @@ class Settings(TypedDict, total=False):
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
     enable_async_revocation: bool
+    enable_parallel_rebalance: bool
+    parallel_rebalance_min_lag_records: int
+    parallel_rebalance_min_lag_ms: int | None
+    parallel_rebalance_head_share: float
+    parallel_rebalance_children: int
 
     auto_offset_reset: str | OffsetReset
     enable_auto_commit: bool

@@ -45,6 +45,7 @@ from kwire.fetching.collector import FetchCollector
 from kwire.fetching.columns import Records
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
+from kwire.fetching.fair_collector import FairCollector
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.mailbox import Mailbox
 from kwire.model import ConsumerGroupMetadata, K, TopicPartition, V
@@ -68,14 +69,9 @@ class ConsumerCore(Generic[K, V]):
         self.revocation = Revocation()
         self.closed = False
         self.in_callback = False
-        self._buffer = FetchBuffer()
-        self._collector: FetchCollector[K, V] = FetchCollector(
-            self._buffer,
-            _deserializers(config),
-            max_poll_records=config.max_poll_records,
-            read_committed=bool(config.isolation_level.value),
-            check_crcs=config.check_crcs,
-        )
+        children = config.parallel_rebalance_children if config.enable_parallel_rebalance else 0
+        self._buffer = FetchBuffer(children)
+        self._collector = self._make_collector()
         from kwire.assignors import resolve  # like all that serves the network thread, not before it is needed
 
         assignors = resolve(config.partition_assignment_strategy)
@@ -88,6 +84,24 @@ class ConsumerCore(Generic[K, V]):
         except BaseException:
             self.post_close(0.0, leave_group=False)  # a Ctrl-C, perhaps: nobody will hold what would close the thread
             raise
+
+    def _make_collector(self) -> FetchCollector[K, V] | FairCollector[K, V]:
+        config = self.config
+
+        def collector_of(buffer: FetchBuffer) -> FetchCollector[K, V]:
+            return FetchCollector(
+                buffer,
+                _deserializers(config),
+                max_poll_records=config.max_poll_records,
+                read_committed=bool(config.isolation_level.value),
+                check_crcs=config.check_crcs,
+            )
+
+        main, children = collector_of(self._buffer), [collector_of(buffer) for buffer in self._buffer.children]
+        if not children:
+            return main
+        share = config.parallel_rebalance_head_share
+        return FairCollector(main, children, max_poll_records=config.max_poll_records, head_share=share)
 
     # --- polling --------------------------------------------------------------------------------------------
 
@@ -131,13 +145,13 @@ class ConsumerCore(Generic[K, V]):
             chunks, delivered = self._collector.collect(self.mailbox.view)
         except CorruptPartitionError as corrupt:
             # The position stays in front of the damage: the next poll fetches it again, a seek steps over it.
-            self.mailbox.post(Seek(corrupt.topic_partition, corrupt.position, Reply()))
+            self.mailbox.post(Seek(corrupt.topic_partition, corrupt.position, Reply(), corrupt.epoch))
             raise corrupt.error from corrupt.error.__cause__
         if chunks:
             self.delivery.hand_out(delivered)
         elif delivered:
             self.mailbox.note(RecordsDelivered(delivered))  # past records nobody may see: nothing to wait for
-        if self._buffer.take_drained():
+        if self._collector.take_drained():
             self.mailbox.post(BufferDrained())
         return self.records(chunks)
 

@@ -7,7 +7,7 @@ and what it has not seen when it is left is not lost: the next poll hands that o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
@@ -49,6 +49,8 @@ class _Stretch(Generic[K, V]):
             next=self.behind,
             deserialized_keys=None if chunk.deserialized_keys is None else chunk.deserialized_keys[row + 1 :],
             deserialized_values=None if chunk.deserialized_values is None else chunk.deserialized_values[row + 1 :],
+            cursor=chunk.cursor,
+            epoch=chunk.epoch,
         )
         return _Stretch(self.epoch, rest, self.behind)
 
@@ -59,19 +61,19 @@ class _Loop(Generic[K, V]):
     def __init__(self, records: Records[K, V], delivered: Sequence[Delivered]) -> None:
         self.current: Record[K, V] | None = None
         epochs = {tp: epoch for tp, epoch, _ in delivered}
-        chunks = [chunk for chunk in records.chunks() if len(chunk)]
-        last = {chunk.topic_partition: chunk for chunk in chunks}
+        chunks = [(_cursor(chunk, epochs), chunk) for chunk in records.chunks() if len(chunk)]
+        last = dict(chunks)
         # Behind the last records of a partition there may be more to skip: transaction markers, aborted records.
-        ends = {tp: position for tp, _, position in delivered}
+        ends = {(tp, epoch): position for tp, epoch, position in delivered}
         self._stretches = [
-            _Stretch(
-                epochs[chunk.topic_partition],
-                chunk,
-                ends[chunk.topic_partition] if chunk is last[chunk.topic_partition] else chunk.next,
-            )
-            for chunk in chunks
+            _Stretch(cursor[1], chunk, ends[cursor] if chunk is last[cursor] else chunk.next)
+            for cursor, chunk in chunks
         ]
-        self._nothing_to_see = [entry for entry in delivered if entry[0] not in last]
+        self._nothing_to_see = [entry for entry in delivered if entry[:2] not in last]
+
+    def epoch_of(self, record: Record[K, V]) -> int | None:
+        """The assignment epoch of the stretch that the record is in."""
+        return next((stretch.epoch for stretch in self._stretches if stretch.row_of(record) is not None), None)
 
     def split(self) -> tuple[list[Delivered], list[_Stretch[K, V]]]:
         """What the loop has seen, the current record included, and what it has not."""
@@ -124,7 +126,7 @@ class Delivery(Generic[K, V]):
 
         A seek or a rebalance since then has made it stale; that of a paused partition waits until it is resumed.
         """
-        current = [stretch for stretch in self._unseen if view.epochs.get(_partition(stretch)) == stretch.epoch]
+        current = [stretch for stretch in self._unseen if view.is_current(_partition(stretch), stretch.epoch)]
         self._unseen = [stretch for stretch in current if _partition(stretch) in view.withheld]
         due = [stretch for stretch in current if _partition(stretch) not in view.withheld]
         return [stretch.chunk for stretch in due], [stretch.delivered() for stretch in due]
@@ -142,7 +144,7 @@ class Delivery(Generic[K, V]):
             self._delivered = ()
             return
         current = self._loop.current
-        failed_at = TopicPartition(current.topic, current.partition), current.offset
+        failed_at = TopicPartition(current.topic, current.partition), self._loop.epoch_of(current), current.offset
         self._delivered = [_capped(entry, *failed_at) for entry in self._so_far()]
         self._loop = None
 
@@ -159,6 +161,16 @@ def _partition(stretch: _Stretch[K, V]) -> TopicPartition:
     return stretch.chunk.topic_partition
 
 
-def _capped(entry: Delivered, tp: TopicPartition, offset: int) -> Delivered:
+def _cursor(chunk: PartitionRecords[K, V], epochs: Mapping[TopicPartition, int]) -> tuple[TopicPartition, int]:
+    """Who has read it: an assignment epoch names the cursor, where a partition has several."""
+    tp = chunk.topic_partition
+    return tp, epochs[tp] if chunk.epoch is None else chunk.epoch
+
+
+def _capped(entry: Delivered, tp: TopicPartition, failed_in: int | None, offset: int) -> Delivered:
     key, epoch, position = entry
-    return entry if key != tp else (key, epoch, OffsetAndMetadata(offset, leader_epoch=position.leader_epoch))
+    return (
+        entry
+        if (key, epoch) != (tp, failed_in)
+        else (key, epoch, OffsetAndMetadata(offset, leader_epoch=position.leader_epoch))
+    )

@@ -14,6 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack
 
+from kwire.catch_up.progress import CatchUpProgress
 from kwire.clock import Deadline
 from kwire.config import ConsumerConfig, Settings
 from kwire.consumer.access import AccessGuard, ThreadAccessKey
@@ -46,6 +47,7 @@ from kwire.events import (
     CommitAsync,
     CommitCallback,
     EnforceRebalance,
+    GetCatchUp,
     GetCommitted,
     GetLag,
     GetPosition,
@@ -447,12 +449,28 @@ class Consumer(Generic[K, V]):
     def committed(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None for a partition without a commit."""
+        """What the group has committed; None for a partition without a commit. Everything in front of it is done: while
+        a lag is being caught up with, that is how far the child got."""
         with self._guard:
             self._core.check_open()
             self._core.check_group("committed")
             wanted = checked_partitions(partitions)
             return self._calls.ask("committed", partial(GetCommitted, wanted), timeout) if wanted else {}
+
+    # --- catching up after a crash (parallel rebalance) -----------------------------------------------------
+
+    def child_consumer_is_alive(self) -> bool:
+        """Whether a child cursor has been started, to catch up with a lag. It stays on standby when it is done, until
+        the consumer is closed. Always False without `enable_parallel_rebalance`."""
+        with self._guard:
+            return not self._core.closed and bool(self._core.mailbox.view.children)
+
+    def catch_up_progress(self) -> dict[TopicPartition, CatchUpProgress]:
+        """How far the catching up is of each partition that has a lag to be caught up with."""
+        with self._guard:
+            self._core.check_open()
+            self._core.note_delivered()
+            return self._calls.command("catch_up_progress", GetCatchUp)
 
     # --- looking things up ----------------------------------------------------------------------------------
 
@@ -480,7 +498,8 @@ class Consumer(Generic[K, V]):
     def beginning_offsets(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
+        """The first offset of each partition. Of both cursors, where a lag is being caught up with: not behind what is
+        still to be returned."""
         return self._ends("beginning_offsets", partitions, EARLIEST_TIMESTAMP, timeout)
 
     def end_offsets(

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from kwire.model import Cursor
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable
 
@@ -26,7 +28,8 @@ class CompletedFetch:
     """One partition's part of a Fetch answer.
 
     `epoch` is the assignment epoch it was fetched in, `fetch_epoch` the leader epoch of what lies in front of
-    `fetch_offset`; `aborted` has (producer id, first offset) of aborted transactions.
+    `fetch_offset`; `aborted` has (producer id, first offset) of aborted transactions. `cursor` has fetched it, and
+    wants nothing from `stop_offset` on.
     """
 
     topic_partition: TopicPartition
@@ -35,12 +38,19 @@ class CompletedFetch:
     records: Buffer
     aborted: tuple[tuple[int, int], ...] = ()
     fetch_epoch: int | None = None
+    cursor: Cursor = Cursor.MAIN
+    stop_offset: int | None = None
 
 
 class FetchBuffer:
-    """First in, first out, except that fetches of withheld partitions wait at their place."""
+    """First in, first out, except that fetches of withheld partitions wait at their place.
 
-    def __init__(self) -> None:
+    Args:
+        children: How many other cursors have a buffer of their own, which are beside this one (`children`).
+    """
+
+    def __init__(self, children: int = 0) -> None:
+        self.children = tuple(FetchBuffer() for _ in range(children))
         self._lock = Lock()
         self._fetches: deque[CompletedFetch] = deque()
         self._bytes: dict[TopicPartition, int] = {}

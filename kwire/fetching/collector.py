@@ -6,7 +6,7 @@ put aside. Whatever lies in front of an error is handed out first; the error is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, TypeAlias
 
 from kwire.errors import KafkaError
 from kwire.fetching.damage import CorruptPartitionError
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from kwire.events import AssignmentView, Delivered
     from kwire.fetching.buffer import CompletedFetch, FetchBuffer
     from kwire.fetching.open_fetch import OpenFetch
+
+
+Collected: TypeAlias = "tuple[list[PartitionRecords[K, V]], list[Delivered]]"
 
 
 class FetchCollector(Generic[K, V]):
@@ -51,8 +54,12 @@ class FetchCollector(Generic[K, V]):
 
         import kwire.fetching.open_fetch  # noqa: F401
 
-    def collect(self, view: AssignmentView) -> tuple[list[PartitionRecords[K, V]], list[Delivered]]:
-        """Up to `max_poll_records` records.
+    def take_drained(self) -> bool:
+        """As `FetchBuffer.take_drained`."""
+        return self._buffer.take_drained()
+
+    def collect(self, view: AssignmentView, most: int | None = None) -> Collected[K, V]:
+        """Up to `most` records, or `max_poll_records`.
 
         Returns:
             The chunks, and how far each partition got; a partition may advance without a record (compaction,
@@ -63,7 +70,7 @@ class FetchCollector(Generic[K, V]):
         """
         chunks: list[PartitionRecords[K, V]] = []
         delivered, self._untold = self._untold, []
-        left = self._max_poll_records
+        left = self._max_poll_records if most is None else most
         while left > 0 and (current := self._current(view)) is not None:
             try:
                 chunk = self._next_chunk(current, left)
@@ -86,7 +93,11 @@ class FetchCollector(Generic[K, V]):
     def _next_chunk(self, current: OpenFetch, max_records: int) -> PartitionRecords[K, V]:
         rows, behind = current.next_rows(max_records)
         raw: PartitionRecords[bytes, bytes] = PartitionRecords(
-            topic_partition=current.fetch.topic_partition, columns=rows, next=behind
+            topic_partition=current.fetch.topic_partition,
+            columns=rows,
+            next=behind,
+            cursor=current.fetch.cursor,
+            epoch=current.fetch.epoch,
         )
         chunk, error = deserialize_chunk(raw, self._deserializers)
         if error is not None and not len(chunk):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Generic
 
-from kwire.model import K, OffsetAndMetadata, Record, TopicPartition, V
+from kwire.model import Cursor, K, OffsetAndMetadata, Record, TopicPartition, V
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -69,8 +69,20 @@ class Records(Generic[K, V]):
         return frozenset(chunk.topic_partition for chunk in self._chunks if len(chunk))
 
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Where each partition goes on behind these records: what to commit when they are processed (KIP-1094)."""
-        return {chunk.topic_partition: chunk.next for chunk in self._chunks}
+        """Where each partition goes on behind these records: what to commit when they are processed (KIP-1094).
+
+        Of a partition that two cursors have read it is the child's, which is the lower; to commit both, call
+        `commit_sync()` without offsets, or with those of each: `of(cursor).next_offsets()`.
+        """
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for cursor in (Cursor.MAIN, Cursor.CHILD):
+            found |= {chunk.topic_partition: chunk.next for chunk in self._chunks if chunk.cursor is cursor}
+        return found
+
+    def of(self, cursor: Cursor) -> Records[K, V]:
+        """Those that one cursor has read: what is new, or what is being caught up (`enable_parallel_rebalance`)."""
+        chunks = [chunk for chunk in self._chunks if chunk.cursor is cursor]
+        return Records(chunks, to_be_revoked=self.to_be_revoked, lost=self.lost)
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{partition}: {sum(map(len, chunks))}" for partition, chunks in self._by_partition.items())

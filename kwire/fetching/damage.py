@@ -10,11 +10,13 @@ if TYPE_CHECKING:
 
 
 class CorruptPartitionError(Exception):
-    """Carries the public error to the caller, with the position in front of the damage; never leaves the package."""
+    """Carries the public error to the caller, with the position in front of the damage and the
+    assignment epoch it is of; never leaves the package."""
 
-    def __init__(self, tp: TopicPartition, error: CorruptRecordError, position: OffsetAndMetadata) -> None:
+    def __init__(self, tp: TopicPartition, error: CorruptRecordError, position: OffsetAndMetadata, epoch: int) -> None:
         super().__init__(str(error))
         self.topic_partition = tp
         self.error = error.at(tp.topic, tp.partition, position.offset)
         self.error.__cause__ = error
         self.position = position
+        self.epoch = epoch

@@ -52,6 +52,8 @@ def deserialize_chunk(
             next=chunk.next,
             deserialized_keys=keys,
             deserialized_values=values,
+            cursor=chunk.cursor,
+            epoch=chunk.epoch,
         )
         return good, None
     origin, row, reason = failed
@@ -61,6 +63,8 @@ def deserialize_chunk(
         next=_position_of(chunk, row),
         deserialized_keys=None if keys is None else keys[:row],
         deserialized_values=None if values is None else values[:row],
+        cursor=chunk.cursor,
+        epoch=chunk.epoch,
     )
     return good, _error(chunk, origin, row, reason)
 

@@ -49,10 +49,23 @@ class OpenFetch:
     def _scan(self) -> Iterator[Batch]:
         """All whole, sound batches that reach beyond the fetch offset. The first of a fetch may begin before it."""
         for batch in iter_batches(self.fetch.records, check_crcs=self._check_crcs):
+            if self._is_behind_stop(batch):
+                self._end = OffsetAndMetadata(self._within(batch.next_offset), leader_epoch=self._end.leader_epoch)
+                return
             if batch.next_offset > self.fetch.fetch_offset:
                 epoch = epoch_or_none(batch.partition_leader_epoch)
-                self._end = OffsetAndMetadata(batch.next_offset, leader_epoch=epoch)
+                self._end = OffsetAndMetadata(self._within(batch.next_offset), leader_epoch=epoch)
                 yield batch
+
+    def _is_behind_stop(self, batch: Batch) -> bool:
+        """Not known of an old compressed message, which shows its last offset for its first, until it is inflated."""
+        stop = self.fetch.stop_offset
+        return stop is not None and batch.base_offset >= stop and batch.record_count >= 0
+
+    def _within(self, offset: int) -> int:
+        """The offset, or where this fetch has to stop: somebody else reads what lies behind."""
+        stop = self.fetch.stop_offset
+        return offset if stop is None else min(offset, stop)
 
     @property
     def is_finished(self) -> bool:
@@ -71,7 +84,7 @@ class OpenFetch:
         if len(rows):
             return rows, self._behind(rows)
         if self._error is not None:
-            raise CorruptPartitionError(self.fetch.topic_partition, self._error, self.position)
+            raise CorruptPartitionError(self.fetch.topic_partition, self._error, self.position, self.fetch.epoch)
         return rows, self._end
 
     def advance(self, rows: int, position: OffsetAndMetadata) -> None:
@@ -85,11 +98,18 @@ class OpenFetch:
             self._batches = []
         else:
             self._batches = self._batches[decoded.taken :]
-        self._columns = decoded.columns
+        self._columns = self._cut(decoded.columns)
         # Batches are stored whole: the first may begin before the position. Looking first saves a call that lets go of
         # the interpreter, which the network thread then takes.
-        offsets, position = decoded.columns.offsets, self.position.offset
+        offsets, position = self._columns.offsets, self.position.offset
         self._row = int(offsets.searchsorted(position)) if len(offsets) and offsets[0] < position else 0
+
+    def _cut(self, columns: RecordColumns) -> RecordColumns:
+        """A batch is stored whole, and may reach beyond the stop."""
+        stop, offsets = self.fetch.stop_offset, columns.offsets
+        if stop is None or not len(offsets) or offsets[-1] < stop:
+            return columns
+        return columns.slice(0, int(offsets.searchsorted(stop)))
 
     def _behind(self, rows: RecordColumns) -> OffsetAndMetadata:
         if self._is_end(self._row + len(rows)):

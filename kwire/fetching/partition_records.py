@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from kwire.model import NO_LEADER_EPOCH, K, OffsetAndMetadata, Record, TimestampType, TopicPartition, V
+from kwire.model import NO_LEADER_EPOCH, Cursor, K, OffsetAndMetadata, Record, TimestampType, TopicPartition, V
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,6 +33,7 @@ class PartitionRecords(Generic[K, V]):
     `next` is the position behind them: what to commit once they are processed (KIP-1094). It may lie beyond the last
     record, and there may be no record at all, when compaction, an aborted transaction or control batches took them.
     Without deserializers keys and values are the bytes in `columns`, K and V are bytes, and both lists are None.
+    `cursor` has read them, in the assignment epoch `epoch`, which names the cursor as well: no two have the same.
     """
 
     topic_partition: TopicPartition
@@ -40,6 +41,8 @@ class PartitionRecords(Generic[K, V]):
     next: OffsetAndMetadata
     deserialized_keys: Sequence[K | None] | None = None
     deserialized_values: Sequence[V | None] | None = None
+    cursor: Cursor = Cursor.MAIN
+    epoch: int | None = None
 
     def __len__(self) -> int:
         return len(self.columns)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from kwire.clock import NEVER_MS, Backoff
@@ -23,7 +23,6 @@ from kwire.fetching.session import FetchSession, FetchSpec
 from kwire.managers.base import Deliver, RequestState
 from kwire.managers.fetch_request import fetch_request
 from kwire.managers.metadata import MetadataManager
-from kwire.managers.positions import PositionsManager
 from kwire.managers.unsent import (
     NOTHING_TO_SEND,
     AnyUnsentRequest,
@@ -32,7 +31,7 @@ from kwire.managers.unsent import (
     PollResult,
     UnsentRequest,
 )
-from kwire.model import TopicPartition
+from kwire.model import Cursor, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.fetch import (
     FetchResponse,
@@ -70,9 +69,20 @@ class _Fetching:
         self.request = RequestState(backoff)
 
 
+class OutOfRange(Protocol):
+    """Who decides where a partition goes on that has no record at its position."""
+
+    def out_of_range(self, partition: AssignedPartition, log_start_offset: int) -> None: ...
+
+
 class FetchManager:
     """Args:
+    positions: told of positions that are out of range.
     on_data: called when records have been put into the buffer.
+    cursor: whose fetches these are. A child's go over a connection of their own.
+
+    Attributes:
+        limit_bytes: How much may be fetched ahead.
     """
 
     def __init__(
@@ -80,13 +90,16 @@ class FetchManager:
         config: ConsumerConfig,
         subscription: Subscription,
         metadata: MetadataManager,
-        positions: PositionsManager,
+        positions: OutOfRange,
         buffer: FetchBuffer,
         deliver: Deliver,
         on_data: Callable[[], None],
         backoff: Backoff,
+        cursor: Cursor = Cursor.MAIN,
     ) -> None:
         self._config = config
+        self._cursor = cursor
+        self.limit_bytes = config.fetch_buffer_bytes
         self._subscription = subscription
         self._metadata = metadata
         self._positions = positions
@@ -115,7 +128,7 @@ class FetchManager:
         self._take_changes(now_ms)
         busy = [fetching for fetching in self._lines.values() if fetching.session.wanted]
         wake_at_ms = min(self._blocked.values(), default=NEVER_MS)
-        room_bytes = self._buffer.room_bytes(self._config.fetch_buffer_bytes, self._subscription.view.withheld)
+        room_bytes = self._buffer.room_bytes(self.limit_bytes, self._subscription.view.withheld)
         if room_bytes <= 0 or not busy:
             return PollResult([], wake_at_ms)
         requests: list[AnyUnsentRequest] = []
@@ -186,6 +199,8 @@ class FetchManager:
         return line is None or self._lines[line].session.wanted[partition.topic_partition].epoch != partition.epoch
 
     def _channel(self, tp: TopicPartition) -> Channel:
+        if self._cursor is Cursor.CHILD:
+            return Channel.CHILD_FETCH
         return Channel.QUIET_FETCH if self._has_many and self._liveliness.is_quiet(tp) else Channel.FETCH
 
     @property
@@ -218,9 +233,7 @@ class FetchManager:
                 self._config,
                 session,
                 session.specs,
-                max_bytes=max(
-                    1, min(self._config.fetch_max_bytes, room_bytes, self._config.fetch_buffer_bytes // ANSWER_SHARE)
-                ),
+                max_bytes=max(1, min(self._config.fetch_max_bytes, room_bytes, self.limit_bytes // ANSWER_SHARE)),
                 max_wait_ms=self._config.fetch_max_wait_ms,
             ),
             destination=Destination(self._metadata.cluster.nodes[node_id], channel),
@@ -335,6 +348,8 @@ class FetchManager:
             records=data.records,
             aborted=tuple((t.producer_id, t.first_offset) for t in data.aborted_transactions or ()),
             fetch_epoch=partition.fetch_epoch,
+            cursor=self._cursor,
+            stop_offset=partition.stop_offset,
         )
         batch = None
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from kwire.clock import NEVER_MS, Backoff
@@ -74,7 +75,18 @@ class OffsetQuery:
 
 
 class ListOffsetsManager:
-    def __init__(self, config: ConsumerConfig, metadata: MetadataManager, backoff: Backoff) -> None:
+    """Args:
+    widened: what users are told for an offset found at a time (or at `EARLIEST_TIMESTAMP` or `LATEST_TIMESTAMP`).
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        metadata: MetadataManager,
+        backoff: Backoff,
+        widened: Callable[[TopicPartition, int, int], int],
+    ) -> None:
+        self._widened = widened
         self._config = config
         self._metadata = metadata
         self._backoff = backoff
@@ -82,7 +94,7 @@ class ListOffsetsManager:
 
     def look_up(self, event: LookUpOffsets) -> None:
         """`offsets_for_times`, `beginning_offsets` and `end_offsets`: all partitions or an error."""
-        gathering = _Gathering(event)
+        gathering = _Gathering(event, self._widened)
         if not event.timestamps:
             event.reply.succeed({})
         for tp, timestamp in event.timestamps.items():
@@ -246,7 +258,8 @@ class ListOffsetsManager:
 class _Gathering:
     """The answers of one call, until all are there."""
 
-    def __init__(self, event: LookUpOffsets) -> None:
+    def __init__(self, event: LookUpOffsets, widened: Callable[[TopicPartition, int, int], int]) -> None:
+        self._widened = widened
         self._event = event
         self._found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
 
@@ -257,6 +270,9 @@ class _Gathering:
         self._event.reply.waiting_for = what
 
     def found(self, tp: TopicPartition, offset: OffsetAndTimestamp | None, now_ms: float) -> None:
+        timestamp = self._event.timestamps[tp]
+        if offset is not None and timestamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP):
+            offset = replace(offset, offset=self._widened(tp, timestamp, offset.offset))
         self._found[tp] = offset
         if len(self._found) == len(self._event.timestamps):
             self._event.reply.succeed(self._found)

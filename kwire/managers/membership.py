@@ -39,11 +39,8 @@ class GroupIdentity(NamedTuple):
         return self.generation_id != NO_GENERATION
 
 
-class Membership(Protocol):
-    """A member of a group, whatever the protocol."""
-
-    leaving: Leaving
-    """Farewells to the coordinator; at the end of the consumer it alone is polled."""
+class Committer(Protocol):
+    """In whose name offsets are committed and looked up."""
 
     def identity(self) -> GroupIdentity: ...
 
@@ -67,6 +64,21 @@ class Membership(Protocol):
         """Whether look-ups of committed offsets name the member, so that the broker can check its epoch (KIP-848)."""
         ...
 
+    def on_membership_lost(self, code: ErrorCode) -> None: ...
+
+    def on_stale_epoch(self) -> None:
+        """An answer to the present identity says that the broker has a newer epoch for this member (KIP-848)."""
+        ...
+
+    def on_group_rebalancing(self, reason: str) -> None: ...
+
+
+class Membership(Committer, Protocol):
+    """A member of a group, whatever the protocol."""
+
+    leaving: Leaving
+    """Farewells to the coordinator; at the end of the consumer it alone is polled."""
+
     @property
     def awaits_poll(self) -> bool:
         """Whether `on_poll` would change anything: a join waits for it, or an error is to be raised again."""
@@ -88,17 +100,42 @@ class Membership(Protocol):
         """Leave at the end of the consumer (KIP-1092); `leaving` tells the coordinator."""
         ...
 
-    def on_membership_lost(self, code: ErrorCode) -> None: ...
-
-    def on_stale_epoch(self) -> None:
-        """An answer to the present identity says that the broker has a newer epoch for this member (KIP-848)."""
-        ...
-
-    def on_group_rebalancing(self, reason: str) -> None: ...
     def poll(self, now_ms: float) -> PollResult: ...
 
 
-def around_open_join(coordinator: Destination | None, member: Membership) -> Destination | None:
+class Nobody:
+    """Commits and looks up offsets of a group that has no members, as those do who assign partitions by hand.
+
+    Args:
+        blocks_coordinator: whether a request of somebody else's is open that the broker answers nothing else behind.
+    """
+
+    is_joining = False
+    refusal = None
+    fetches_as_member = False
+
+    def __init__(self, group_id: str, blocks_coordinator: Callable[[], bool]) -> None:
+        self._identity = GroupIdentity(group_id)
+        self._blocks_coordinator = blocks_coordinator
+
+    def identity(self) -> GroupIdentity:
+        return self._identity
+
+    @property
+    def blocks_coordinator(self) -> bool:
+        return self._blocks_coordinator()
+
+    def on_membership_lost(self, code: ErrorCode) -> None:
+        """There is none to lose: the broker finds members in a group that should have none, and refuses the commit."""
+
+    def on_stale_epoch(self) -> None:
+        """As above."""
+
+    def on_group_rebalancing(self, reason: str) -> None:
+        """As above."""
+
+
+def around_open_join(coordinator: Destination | None, member: Committer) -> Destination | None:
     """The coordinator, over another connection than the one that an open join or sync keeps blocked."""
     if coordinator is not None and member.blocks_coordinator:
         return coordinator._replace(channel=Channel.CONTROL)

@@ -11,7 +11,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
@@ -26,7 +26,7 @@ from kwire.events import Commit, CommitAsync, CommitCompleted, Reply
 from kwire.managers.auto_commit import AutoCommitTimer
 from kwire.managers.base import Deliver, RequestState
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
-from kwire.managers.membership import GroupIdentity, Membership, around_open_join
+from kwire.managers.membership import Committer, GroupIdentity, around_open_join
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
 from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
@@ -115,16 +115,58 @@ class _PendingCommit:
             self.reply.waiting_for = what
 
 
+class CommitLog(Protocol):
+    """Where commits go, and what a commit of all that was returned says there."""
+
+    @property
+    def group_id(self) -> str: ...
+
+    @property
+    def by_member(self) -> bool:
+        """Whether only a member of the group may write to it."""
+        ...
+
+    def delivered(self) -> Offsets: ...
+
+    def acknowledged(self, offsets: Offsets) -> None:
+        """The broker has taken these."""
+        ...
+
+
+class GroupLog:
+    """The group's own log, which says of each partition how far the application got."""
+
+    def __init__(self, group_id: str | None, subscription: Subscription) -> None:
+        self.group_id = group_id or ""
+        self._subscription = subscription
+
+    @property
+    def by_member(self) -> bool:
+        return self._subscription.is_group
+
+    def delivered(self) -> Offsets:
+        return self._subscription.consumed()
+
+    def acknowledged(self, offsets: Offsets) -> None:
+        """Nobody has to know."""
+
+
 class OffsetCommitManager:
+    """Args:
+    log: where it commits to, if that is not simply the group.
+    """
+
     def __init__(
         self,
         config: ConsumerConfig,
         subscription: Subscription,
         coordinator: FindCoordinatorManager,
-        member: Membership,
+        member: Committer,
         deliver: Deliver,
         backoff: Backoff,
+        log: CommitLog | None = None,
     ) -> None:
+        self._log = log or GroupLog(config.group_id, subscription)
         self._config = config
         self._subscription = subscription
         self._coordinator = coordinator
@@ -138,7 +180,7 @@ class OffsetCommitManager:
 
     def commit(self, event: Commit) -> None:
         """Until it succeeds, is refused for good, or the caller gives up."""
-        offsets = self._subscription.consumed() if event.offsets is None else event.offsets
+        offsets = self._log.delivered() if event.offsets is None else event.offsets
 
         def on_done(error: KafkaError | None) -> None:
             if error is None:
@@ -152,7 +194,7 @@ class OffsetCommitManager:
 
     def commit_async(self, event: CommitAsync, now_ms: float) -> None:
         """Once; the callback runs on the application thread."""
-        offsets = self._subscription.consumed() if event.offsets is None else event.offsets
+        offsets = self._log.delivered() if event.offsets is None else event.offsets
 
         def on_done(error: KafkaError | None) -> None:
             if error is not None and error.retriable:
@@ -167,8 +209,7 @@ class OffsetCommitManager:
 
     def auto_commit(self, now_ms: float) -> None:
         """Commit what was delivered, without anybody waiting: the timer is due, or an assignment is about to change."""
-        offsets = self._subscription.consumed()
-        if not self._config.enable_auto_commit or not offsets or self._member.is_joining:
+        if not self._config.enable_auto_commit or self._member.is_joining or not (offsets := self._log.delivered()):
             return
         self._timer.started()
 
@@ -205,6 +246,8 @@ class OffsetCommitManager:
 
     def _settle(self, commit: _PendingCommit, error: KafkaError | None) -> None:
         commit.settled, commit.error = True, error
+        if error is None:
+            self._log.acknowledged(commit.offsets)
         commit.waits_for("commits that were made before it")
         self._report()
 
@@ -250,7 +293,7 @@ class OffsetCommitManager:
 
     def _wake_at_ms(self, commit: _PendingCommit, destination: Destination | None, *, held: bool) -> float:
         if destination is None:
-            commit.waits_for(f"the coordinator of group {self._config.group_id}{self._coordinator.last_error}")
+            commit.waits_for(f"the coordinator of group {self._log.group_id}{self._coordinator.last_error}")
             return commit.deadline_ms
         if held:
             commit.waits_for("a commit that was made before it")
@@ -267,7 +310,7 @@ class OffsetCommitManager:
     def _reason_to_refuse(self, commit: _PendingCommit, now_ms: float) -> KafkaError | None:
         if self._member.is_joining:
             return RebalanceInProgressError("the group is rebalancing; poll() to finish it, then commit again")
-        if self._subscription.is_group and not self._member.identity().is_member:
+        if self._log.by_member and not self._member.identity().is_member:
             return self._member.refusal or CommitFailedError(
                 "not a member of the group (any more): its partitions may have a new owner; "
                 "poll more often, or raise max_poll_interval_ms"
@@ -295,9 +338,7 @@ class OffsetCommitManager:
 
     def _identity(self) -> GroupIdentity:
         """Who commits: without a group subscription nobody in particular, so the instance id is not told either."""
-        if self._subscription.is_group:
-            return self._member.identity()
-        return GroupIdentity(self._config.group_id or "")
+        return self._member.identity() if self._log.by_member else GroupIdentity(self._log.group_id)
 
     def _on_answer(
         self, commit: _PendingCommit, identity: GroupIdentity, answer: OffsetCommitResponse, now_ms: float

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol, TypeAlias
 
+from kwire.catch_up.token import users_metadata
 from kwire.clock import NEVER_MS, Backoff
 from kwire.errors import KafkaError, TopicAuthorizationError
 from kwire.events import GetCommitted, Reply
 from kwire.managers.base import RequestState
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
-from kwire.managers.membership import GroupIdentity, Membership, around_open_join
+from kwire.managers.membership import Committer, GroupIdentity, around_open_join
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
@@ -79,7 +80,7 @@ class OffsetFetchManager:
     """Look-ups are retried with back-off until they are answered, refused for good, or given up."""
 
     def __init__(
-        self, group_id: str | None, coordinator: FindCoordinatorManager, member: Membership, backoff: Backoff
+        self, group_id: str | None, coordinator: FindCoordinatorManager, member: Committer, backoff: Backoff
     ) -> None:
         self._group_id = group_id
         self._coordinator = coordinator
@@ -91,8 +92,12 @@ class OffsetFetchManager:
         """`Consumer.committed`."""
         reply = event.reply
         state = RequestState(self._backoff)
+
+        def on_found(found: Committed) -> None:
+            reply.succeed({tp: _as_user_wrote(position) for tp, position in found.items()})
+
         self._pending.append(
-            _Lookup(event.partitions, reply.succeed, reply.fail, state, wanted=lambda: not reply.abandoned, reply=reply)
+            _Lookup(event.partitions, on_found, reply.fail, state, wanted=lambda: not reply.abandoned, reply=reply)
         )
 
     def look_up(
@@ -200,6 +205,13 @@ class OffsetFetchManager:
         lookup.state.failed(now_ms)
         lookup.waits_for(f"a retry of OffsetFetch (last error: {error})")
         self._pending.append(lookup)
+
+
+def _as_user_wrote(position: OffsetAndMetadata | None) -> OffsetAndMetadata | None:
+    """Without what kwire itself has in the metadata: a member with parallel rebalance may have committed it."""
+    if position is None or not position.metadata:
+        return position
+    return OffsetAndMetadata(position.offset, users_metadata(position.metadata), position.leader_epoch)
 
 
 def _position(partition: _Answered) -> OffsetAndMetadata | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Protocol
 
 from kwire.clock import NEVER_MS
 from kwire.config import ConsumerConfig, OffsetReset, ResetKind
@@ -24,7 +25,7 @@ from kwire.events import (
 )
 from kwire.managers.base import Deliver
 from kwire.managers.list_offsets import ListOffsetsManager
-from kwire.managers.offset_fetch import Committed, OffsetFetchManager
+from kwire.managers.offset_fetch import Committed, OnCommitted, OnFailed
 from kwire.managers.offset_validation import OffsetValidationManager
 from kwire.managers.unsent import PollResult
 from kwire.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -40,8 +41,21 @@ _RESETS = {
 }
 
 
+class CommittedLookUp(Protocol):
+    """Who finds out where the group was: `OffsetFetchManager`, or somebody who asks more than one log."""
+
+    def look_up(
+        self,
+        partitions: frozenset[TopicPartition],
+        on_found: OnCommitted,
+        on_failed: OnFailed,
+        wanted: Callable[[], bool],
+    ) -> None: ...
+
+
 class PositionsManager:
     """Args:
+    offset_fetch: where committed offsets are looked up.
     wall_clock_ms: now in milliseconds since the epoch, for `auto_offset_reset="by_duration:..."`.
     """
 
@@ -49,7 +63,7 @@ class PositionsManager:
         self,
         config: ConsumerConfig,
         subscription: Subscription,
-        offset_fetch: OffsetFetchManager,
+        offset_fetch: CommittedLookUp,
         list_offsets: ListOffsetsManager,
         validation: OffsetValidationManager,
         deliver: Deliver,

@@ -10,8 +10,11 @@ from uuid import UUID
 from kwire.assignors.base import Assignor
 from kwire.clock import NEVER_MS, Backoff, chance, new_uuid
 from kwire.config import ConsumerConfig, GroupProtocol, MetadataRecoveryStrategy
+from kwire.events import Delivered, GetCatchUp, ResetPositions, Seek, SetPaused
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.base import Deliver, RequestManager
+from kwire.managers.catch_up import CatchUpManager, Chances
+from kwire.managers.child_cursor import CursorSetting
 from kwire.managers.classic_group import ClassicGroupManager
 from kwire.managers.consumer_group import ConsumerGroupManager
 from kwire.managers.consumer_heartbeat import new_member_id
@@ -24,8 +27,10 @@ from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_commit import OffsetCommitManager
 from kwire.managers.offset_fetch import OffsetFetchManager
 from kwire.managers.offset_validation import OffsetValidationManager
-from kwire.managers.positions import PositionsManager
+from kwire.managers.parallel_rebalance import ParallelRebalance
+from kwire.managers.positions import CommittedLookUp, PositionsManager
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
+from kwire.model import TopicPartition
 from kwire.subscription.subscription import Subscription
 
 FLOOR_MS = 10.0
@@ -103,16 +108,34 @@ class RequestManagers:
                 heartbeat_interval_ms=config.heartbeat_interval_ms,
             )
             keeping_membership = (heartbeat, classic)
-        self.offset_commit = OffsetCommitManager(
-            config, subscription, self.coordinator, self.membership, deliver, backoff
-        )
         self.offset_fetch = OffsetFetchManager(config.group_id, self.coordinator, self.membership, backoff)
-        self.list_offsets = ListOffsetsManager(config, self.metadata, backoff)
+        self.list_offsets = ListOffsetsManager(config, self.metadata, backoff, self._widened)
+        self.catch_up: CatchUpManager | None = None
+        self.offset_commit: OffsetCommitManager | ParallelRebalance
+        look_up: CommittedLookUp = self.offset_fetch
+        if config.enable_parallel_rebalance and config.group_id is not None:
+            setting = CursorSetting(config, subscription, self.metadata, deliver, environment.on_data, backoff)
+            chances = Chances(environment.wall_clock_ms, environment.new_uuid)
+            self.catch_up = CatchUpManager(setting, buffer, self.list_offsets, self._limit_main, chances)
+            self.offset_commit = look_up = ParallelRebalance(
+                config,
+                subscription,
+                self.catch_up,
+                self.coordinator,
+                self.membership,
+                self.offset_fetch,
+                deliver,
+                backoff,
+            )
+        else:
+            self.offset_commit = OffsetCommitManager(
+                config, subscription, self.coordinator, self.membership, deliver, backoff
+            )
         self.validation = OffsetValidationManager(config, subscription, self.metadata, deliver, backoff)
         self.positions = PositionsManager(
             config,
             subscription,
-            self.offset_fetch,
+            look_up,
             self.list_offsets,
             self.validation,
             deliver,
@@ -129,6 +152,7 @@ class RequestManagers:
             self.offset_fetch,
             self.list_offsets,
             self.coordinator,
+            *((self.catch_up,) if self.catch_up is not None else ()),
             self.fetch,
             self.metadata,
         )
@@ -136,7 +160,57 @@ class RequestManagers:
     @property
     def awaits_poll(self) -> bool:
         """Whether anybody has to hear of the application's next poll. Mostly nobody: records flow, and that is all."""
-        return self.membership.awaits_poll or self.validation.awaits_poll or self.positions.awaits_poll
+        if self.membership.awaits_poll or self.validation.awaits_poll or self.positions.awaits_poll:
+            return True
+        return self.catch_up is not None and self.catch_up.awaits_poll
+
+    def on_poll(self) -> None:
+        """The application polls."""
+        self.membership.on_poll()
+        self.validation.on_poll()
+        self.positions.on_poll()
+        if self.catch_up is not None:
+            self.catch_up.on_poll()
+
+    def note_delivered(self, delivered: Sequence[Delivered]) -> None:
+        """The application has been given records up to these offsets, and has come back for more."""
+        self.subscription.note_delivered(delivered)
+        self.validation.settle()
+        if self.catch_up is not None:
+            self.catch_up.note_delivered(delivered)
+
+    def seek(self, event: Seek) -> None:
+        """To the cursor that is meant."""
+        if self.catch_up is not None and self.catch_up.seek(event):
+            event.reply.succeed(None)
+        else:
+            self.positions.seek(event)
+
+    def reset_to(self, event: ResetPositions) -> None:
+        if self.catch_up is not None:
+            self.catch_up.reset(event.partitions or self.subscription.partitions)
+        self.positions.reset_to(event)
+
+    def set_paused(self, event: SetPaused) -> None:
+        """Both cursors."""
+        self.subscription.set_paused(event.partitions, event.paused)
+        if self.catch_up is not None:
+            self.catch_up.set_paused(event.partitions, event.paused)
+        event.reply.succeed(None)
+
+    def progress(self, event: GetCatchUp) -> None:
+        event.reply.succeed({} if self.catch_up is None else self.catch_up.progress())
+
+    def _limit_main(self, limit_bytes: int) -> None:
+        self.fetch.limit_bytes = limit_bytes
+
+    def _widened(self, tp: TopicPartition, timestamp: int, offset: int) -> int:
+        return offset if self.catch_up is None else self.catch_up.widened(tp, timestamp, offset)
+
+    def poll_on_close(self) -> list[AnyUnsentRequest]:
+        """Requests that end the fetch sessions of all cursors."""
+        children = [] if self.catch_up is None else self.catch_up.poll_on_close()
+        return self.fetch.poll_on_close() + children
 
     def poll(self, now_ms: float) -> PollResult:
         """Everything there is to send, and the earliest moment any manager wants to be polled again."""

@@ -15,6 +15,7 @@ from kwire.events import (
     CommitAsync,
     EndOfTurn,
     EnforceRebalance,
+    GetCatchUp,
     GetCommitted,
     GetLag,
     GetPosition,
@@ -52,12 +53,9 @@ class Inbox:
         """Carry out one event."""
         match event:
             case RecordsDelivered():
-                self._subscription.note_delivered(event.delivered)
-                self._managers.validation.settle()
+                self._managers.note_delivered(event.delivered)
             case PollStarted():
-                self._managers.membership.on_poll()
-                self._managers.validation.on_poll()
-                self._managers.positions.on_poll()
+                self._managers.on_poll()
             case BufferDrained():
                 pass  # the turn it causes polls the fetches
             case Subscribe():
@@ -67,12 +65,11 @@ class Inbox:
             case Unsubscribe():
                 self._unsubscribe(event)
             case Seek():
-                self._managers.positions.seek(event)
+                self._managers.seek(event)
             case ResetPositions():
-                self._managers.positions.reset_to(event)
+                self._managers.reset_to(event)
             case SetPaused():
-                self._subscription.set_paused(event.partitions, event.paused)
-                event.reply.succeed(None)
+                self._managers.set_paused(event)
             case GetPosition():
                 self._managers.validation.settle()
                 self._managers.positions.position(event)
@@ -84,6 +81,8 @@ class Inbox:
                 self._managers.offset_commit.commit_async(event, now_ms)
             case GetCommitted():
                 self._managers.offset_fetch.committed(event)
+            case GetCatchUp():
+                self._managers.progress(event)
             case LookUpOffsets():
                 self._managers.list_offsets.look_up(event)
             case LookUpTopics():

@@ -34,6 +34,7 @@ class AssignedPartition:
         "epoch",
         "fetch_epoch",
         "fetch_offset",
+        "held",
         "high_watermark",
         "last_stable_offset",
         "leader",
@@ -43,6 +44,7 @@ class AssignedPartition:
         "preferred_until_ms",
         "released",
         "reset",
+        "stop_offset",
         "suspect",
         "topic_id",
         "topic_partition",
@@ -63,6 +65,10 @@ class AssignedPartition:
         self.withheld = False
         # The application has taken leave of it: what it had of it is committed, as far as it ever will be.
         self.released = False
+        # Its position is known, but not yet whether to begin there: see `managers.catch_up`.
+        self.held = False
+        # What lies from here on is read by somebody else; None: it is read to the end and beyond.
+        self.stop_offset: int | None = None
         # The log was truncated; how far in front of what is buffered is settled when the application comes back.
         self.suspect = False
         self.high_watermark = UNKNOWN_OFFSET
@@ -88,7 +94,9 @@ class AssignedPartition:
 
     def fetchable(self, now_ms: float) -> bool:
         """Whether a fetch may ask for this partition now."""
-        return self.has_valid_position and not self.paused and not self.withheld and now_ms >= self.blocked_until_ms
+        if not self.has_valid_position or self.paused or self.withheld or self.held:
+            return False
+        return now_ms >= self.blocked_until_ms and (self.stop_offset is None or self.fetch_offset < self.stop_offset)
 
     def set_position(self, position: OffsetAndMetadata) -> None:
         self.fetch_offset = position.offset

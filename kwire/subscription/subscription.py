@@ -7,8 +7,9 @@ assigned. `generation` counts what the user did, `version` every change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum, auto
+from itertools import count
 from re import Pattern
 
 from kwire.config import OffsetReset
@@ -33,16 +34,26 @@ class Subscription:
     """Args:
     publish: takes each new view.
     drop_buffered: told of partitions whose buffered records must never be delivered.
+    epochs: where assignment epochs come from. Cursors that share one are told apart by them.
+
+    Attributes:
+        children: The subscriptions of the cursors that catch up with a lag; their views are part of this one's.
+        on_moved: Told of a partition whose position has been set, be it back, on, or for the first time.
+        on_removed: Told of partitions that are not assigned any more, before anybody sees a view without them.
     """
 
     def __init__(
         self,
         publish: Callable[[AssignmentView], None],
         drop_buffered: Callable[[Collection[TopicPartition]], None],
+        epochs: Iterator[int] | None = None,
     ) -> None:
         self._publish = publish
         self._drop_buffered = drop_buffered
-        self._next_epoch = 0
+        self.epochs = epochs or count(1)
+        self.children: list[Subscription] = []
+        self.on_moved: list[Callable[[TopicPartition], None]] = []
+        self.on_removed: list[Callable[[Collection[TopicPartition]], None]] = []
         self.kind = SubscriptionKind.NONE
         self.generation = 0
         self.version = 0
@@ -133,8 +144,7 @@ class Subscription:
 
     def _add(self, partitions: Collection[TopicPartition]) -> None:
         for tp in sorted(partitions):
-            self._next_epoch += 1
-            self.partitions[tp] = AssignedPartition(tp, self._next_epoch)
+            self.partitions[tp] = AssignedPartition(tp, next(self.epochs))
             self.initializing.add(tp)
         self.touched |= set(partitions)
 
@@ -148,6 +158,8 @@ class Subscription:
         self.unvalidated -= gone
         self.touched |= gone
         self._drop_buffered(gone)
+        for told in self.on_removed:
+            told(gone)
 
     # --- positions ------------------------------------------------------------------------------------------
 
@@ -167,6 +179,8 @@ class Subscription:
                     assert position is not None
                     partition.set_position(position)
                     self.unvalidated.add(tp)
+                    for told in self.on_moved:
+                        told(tp)
                 case PartitionEffect.LOOK_UP_RESET_OFFSET:
                     partition.reset = reset
                 case PartitionEffect.DROP_BUFFERED:
@@ -179,8 +193,7 @@ class Subscription:
 
     def _restamp(self, partition: AssignedPartition) -> None:
         """A new epoch: records fetched from the old position, buffered or in flight, are dropped when they are met."""
-        self._next_epoch += 1
-        partition.epoch = self._next_epoch
+        partition.epoch = next(self.epochs)
         partition.suspect = False
         self._drop_buffered((partition.topic_partition,))
 
@@ -240,6 +253,7 @@ class Subscription:
             paused=frozenset(tp for tp, partition in self.partitions.items() if partition.paused),
             withheld=frozenset(tp for tp, p in self.partitions.items() if p.withheld or p.paused or p.suspect),
             group=self.group,
+            children=tuple(child.view for child in self.children),
         )
         self._publish(self.view)
 

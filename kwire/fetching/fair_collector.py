@@ -1,0 +1,136 @@
+"""Collects from several cursors: what is new, and what is being caught up after a crash, each with its share of bytes.
+
+Stands where `FetchCollector` stands without `enable_parallel_rebalance`. A cursor that has nothing leaves its share to
+the others, and saves up none: when something new comes, the main cursor is the first to be asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic
+
+from kwire.errors import KafkaError
+from kwire.fetching.damage import CorruptPartitionError
+from kwire.model import K, V
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kwire.events import AssignmentView, Delivered
+    from kwire.fetching.collector import Collected, FetchCollector
+    from kwire.fetching.partition_records import PartitionRecords
+
+# A poll's records are collected in so many portions: the fewer, the coarser the shares of one poll.
+PORTIONS = 4
+
+
+class FairCollector(Generic[K, V]):
+    """One per consumer; used by its application thread only.
+
+    Args:
+        main, children: A collector for each cursor.
+        head_share: The main cursor's share of the bytes, between 0 and 1, while all have records.
+    """
+
+    def __init__(
+        self,
+        main: FetchCollector[K, V],
+        children: Sequence[FetchCollector[K, V]],
+        *,
+        max_poll_records: int,
+        head_share: float,
+    ) -> None:
+        child_share = (1.0 - head_share) / len(children)
+        self._sources = [_Source(main, head_share), *(_Source(child, child_share) for child in children)]
+        self._max_poll_records = max_poll_records
+        self._portion = -(-max_poll_records // PORTIONS)
+        # Damage that a child met behind records of others: those come first, the next call raises it.
+        self._damage: CorruptPartitionError | None = None
+        self._first: _Source[K, V] | None = None
+
+    def get_ready(self) -> None:
+        """As `FetchCollector.get_ready`."""
+        self._sources[0].collector.get_ready()
+
+    def take_drained(self) -> bool:
+        """As `FetchBuffer.take_drained`, of any of the buffers."""
+        drained = [source.collector.take_drained() for source in self._sources]  # each says it once
+        return any(drained)
+
+    def collect(self, view: AssignmentView) -> Collected[K, V]:
+        """Up to `max_poll_records` records of all cursors together; as `FetchCollector.collect`."""
+        if not view.children:
+            return self._sources[0].collector.collect(view)
+        self._raise_damage(view)
+        views = [view, *(_child_view(view, child) for child in view.children)]
+        return self._collect(dict(zip(self._sources, views, strict=False)))
+
+    def _collect(self, views: dict[_Source[K, V], AssignmentView]) -> Collected[K, V]:
+        chunks: list[PartitionRecords[K, V]] = []
+        delivered: list[Delivered] = []
+        left, hungry = self._max_poll_records, list(views)
+        while left > 0 and hungry:
+            source = self._next(hungry)
+            try:
+                more, told = source.collector.collect(views[source], min(left, self._portion))
+            except (CorruptPartitionError, KafkaError) as error:
+                if not (chunks or delivered):
+                    raise
+                self._remember(source, error)
+                break
+            chunks += more
+            delivered += told
+            left -= sum(map(len, more))
+            source.took(more)
+            if not more:
+                hungry.remove(source)
+        self._level(hungry)
+        return chunks, delivered
+
+    def _next(self, hungry: list[_Source[K, V]]) -> _Source[K, V]:
+        """Whoever met an error, so that it is told; else whoever is the furthest behind its share."""
+        first, self._first = self._first, None
+        return first if first in hungry else min(hungry, key=lambda source: source.used)
+
+    def _level(self, hungry: list[_Source[K, V]]) -> None:
+        """Whoever ran out of records starts again beside the others, however little it has had."""
+        least = min((source.used for source in hungry), default=0.0)
+        for source in self._sources:
+            source.used = max(0.0, source.used - least) if source in hungry else 0.0
+
+    def _remember(self, source: _Source[K, V], error: Exception) -> None:
+        if isinstance(error, CorruptPartitionError):
+            self._damage = error
+        else:
+            self._first = source  # it is met again, in front of everything else
+
+    def _raise_damage(self, view: AssignmentView) -> None:
+        damage, self._damage = self._damage, None
+        if damage is not None and view.is_current(damage.topic_partition, damage.epoch):
+            raise damage
+
+
+class _Source(Generic[K, V]):
+    """A cursor's collector, and how many bytes it has had, by its share."""
+
+    def __init__(self, collector: FetchCollector[K, V], share: float) -> None:
+        self.collector = collector
+        self.used = 0.0
+        self._share = share
+
+    def took(self, chunks: Sequence[PartitionRecords[K, V]]) -> None:
+        self.used += sum(_size_bytes(chunk) for chunk in chunks) / self._share
+
+
+def _size_bytes(chunk: PartitionRecords[K, V]) -> int:
+    """What its records take in memory: from the first value to the end of the last one, and as much again for a row."""
+    starts, lengths = chunk.columns.value_starts, chunk.columns.value_lengths
+    if not len(starts):
+        return 0
+    return int(starts[-1] - starts[0]) + max(0, int(lengths[-1])) + len(starts)
+
+
+def _child_view(main: AssignmentView, child: AssignmentView) -> AssignmentView:
+    """What a child may hand out: nothing of what the main cursor must not, or has no more."""
+    gone = child.epochs.keys() - main.epochs.keys()
+    return replace(child, withheld=child.withheld | main.withheld | gone)

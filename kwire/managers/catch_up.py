@@ -1,0 +1,329 @@
+"""Parallel rebalance: after a crash the main cursor goes on at the end of the log, and child cursors catch up with the
+lag beside it (KIP draft "enable.parallel.rebalance").
+
+A partition whose committed position is known is held until it is known how long its lag is. If it is long enough, the
+main cursor is sought to the end, and what lies in front of it is entered in the partition's `Book`, with what earlier
+owners have left. From the books children get their parts, the lowest first; when a part has been returned to the
+application, the child takes the next one, or stays on standby. Everything here is about one assignment: when a
+partition goes, so does its book, and the next owner begins with what was committed (`parallel_rebalance.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
+from uuid import UUID
+
+from kwire.catch_up.book import Book
+from kwire.catch_up.division import buffer_shares, first_part
+from kwire.catch_up.progress import CatchUpProgress
+from kwire.catch_up.ranges import cut
+from kwire.catch_up.recovery import Recovered
+from kwire.catch_up.token import life_of
+from kwire.clock import NEVER_MS
+from kwire.config import ResetKind
+from kwire.errors import KafkaError, OffsetOutOfRangeError
+from kwire.events import EARLIEST_TIMESTAMP, Delivered, ErrorRaised, Seek
+from kwire.fetching.buffer import FetchBuffer
+from kwire.managers.child_cursor import ChildCursor, CursorSetting
+from kwire.managers.lag import Lag, LagLookUp
+from kwire.managers.list_offsets import ListOffsetsManager
+from kwire.managers.unsent import AnyUnsentRequest, PollResult
+from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
+from kwire.states.partition import PartitionEvent
+
+log = logging.getLogger(__name__)
+
+
+class Chances(NamedTuple):
+    """What is different each time."""
+
+    wall_clock_ms: Callable[[], int]
+    new_uuid: Callable[[], UUID]
+
+
+class CatchUpManager:
+    """Args:
+    limit_main: told how much the main cursor may have fetched ahead, in bytes: the children need room as well.
+
+    Attributes:
+        books: The partitions that have, or may have, something to catch up.
+        unclaimed: Those whose token the group's log does not have yet.
+    """
+
+    def __init__(
+        self,
+        setting: CursorSetting,
+        buffer: FetchBuffer,
+        list_offsets: ListOffsetsManager,
+        limit_main: Callable[[int], None],
+        chances: Chances,
+    ) -> None:
+        self._config = setting.config
+        self._main = setting.main
+        self._metadata = setting.metadata
+        self._deliver = setting.deliver
+        self._limit_main = limit_main
+        self._new_uuid = chances.new_uuid
+        self.books: dict[TopicPartition, Book] = {}
+        self.unclaimed: set[TopicPartition] = set()
+        self._asked: dict[TopicPartition, int | None] = {}
+        """Held partitions, with the assignment epoch their lag was asked for in."""
+        self._changed: set[TopicPartition] = set()
+        self._now_ms = 0.0
+        self._lag = LagLookUp(
+            setting.config, setting.main, list_offsets, chances.wall_clock_ms, self._on_lag, self._on_refused
+        )
+        self.children = [
+            ChildCursor(setting, each, on_eaten=self._on_eaten, on_parted=self._on_parted) for each in buffer.children
+        ]
+        setting.main.on_removed.append(self.forget)
+        for subscription in (setting.main, *(child.subscription for child in self.children)):
+            subscription.on_moved.append(self._changed.add)
+
+    # --- a partition begins ---------------------------------------------------------------------------------
+
+    def recovered(self, tp: TopicPartition, found: Recovered) -> None:
+        """A partition is about to get its position, at `found.head`. Until its lag is known, it is not fetched."""
+        partition = self._main.partitions[tp]
+        life = life_of(self._new_uuid())
+        self.books[tp] = Book(
+            tp, found, life=life, topic_id=self.topic_id(tp), main_epoch=partition.epoch, now_ms=self._now_ms
+        )
+        self._asked[tp] = None
+        partition.held = True
+
+    @property
+    def held(self) -> Collection[TopicPartition]:
+        """Those whose lag is not known yet."""
+        return self._asked.keys()
+
+    def topic_id(self, tp: TopicPartition) -> UUID:
+        return self._metadata.cluster.topic_id(tp.topic)
+
+    def _ask_for_lags(self) -> None:
+        for tp, epoch in self._asked.items():
+            partition = self._main.partitions[tp]
+            if partition.has_valid_position and partition.epoch != epoch:
+                self._asked[tp] = partition.epoch
+                self._lag.ask(tp)
+
+    def _on_lag(self, tp: TopicPartition, lag: Lag) -> None:
+        self._follow(tp)
+        book = self.books.get(tp)
+        if lag.is_long and book is not None:
+            position = self._main.partitions[tp].consumed
+            assert position is not None
+            book.commit_head(position)
+            book.split(lag.end)
+            log.info("%s goes on at its end, %d; to be caught up: %s", tp, lag.end, book.undone)
+            self._main.fire(tp, PartitionEvent.SEEK, position=OffsetAndMetadata(lag.end))
+            book.main_epoch = self._main.partitions[tp].epoch
+            self._main.publish()
+        self._let_go(tp)
+
+    def _on_refused(self, tp: TopicPartition, error: KafkaError) -> None:
+        """Its fetches will be refused for the same reason, and the user hear of it then."""
+        log.warning("the lag of %s cannot be known, so it is read in order: %s", tp, error)
+        self._let_go(tp)
+
+    def _let_go(self, tp: TopicPartition) -> None:
+        """It is fetched from now on."""
+        self._asked.pop(tp, None)
+        if tp in self.books:
+            self.unclaimed.add(tp)
+            self._changed.add(tp)
+        if tp in self._main.partitions:
+            self._main.partitions[tp].held = False
+            self._main.touched.add(tp)
+
+    # --- the user -------------------------------------------------------------------------------------------
+
+    def seek(self, event: Seek) -> bool:
+        """Whether a child is meant, and nobody else: who was to fetch again what was damaged, or who reads what the
+        user passes over. Else it is the main cursor, which reads everything from there on."""
+        self.refresh()
+        tp, position = event.partition, event.position
+        if event.epoch is not None:
+            for child in self.children:
+                child.seek_in_epoch(tp, position, event.epoch)
+            partition = self._main.partitions.get(tp)
+            return partition is None or partition.epoch != event.epoch
+        for child in self.children:
+            part = child.parts.get(tp)
+            if part is not None and part.reached < position.offset < part.stop:
+                self.books[tp].lose(range(part.reached, position.offset))
+                child.seek(tp, position)
+                return True
+        self.reset((tp,))
+        return False
+
+    def reset(self, partitions: Iterable[TopicPartition]) -> None:
+        """The user says where to go on: nobody asks any more how far that is from the end."""
+        for tp in set(partitions) & self._asked.keys():
+            self._let_go(tp)
+
+    def set_paused(self, partitions: Collection[TopicPartition], paused: bool) -> None:
+        for child in self.children:
+            if mine := child.parts.keys() & set(partitions):
+                child.subscription.set_paused(mine, paused)
+
+    def progress(self) -> dict[TopicPartition, CatchUpProgress]:
+        self.refresh()
+        return {tp: book.progress(self._now_ms) for tp, book in sorted(self.books.items()) if book.undone}
+
+    def widened(self, tp: TopicPartition, timestamp: int, offset: int) -> int:
+        """An end of the log as both cursors see it: no beginning behind what one of them may still return, no end in
+        front of where one of them is."""
+        if tp not in self.books:
+            return offset
+        cursors = [self._main.partitions.get(tp), *(child.subscription.partitions.get(tp) for child in self.children)]
+        offsets = [cursor.consumed.offset for cursor in cursors if cursor is not None and cursor.consumed is not None]
+        return min(offset, *offsets) if timestamp == EARLIEST_TIMESTAMP else max(offset, *offsets)
+
+    # --- what happens to positions --------------------------------------------------------------------------
+
+    def note_delivered(self, delivered: Iterable[Delivered]) -> None:
+        for child in self.children:
+            if child.parts:
+                child.note_delivered(delivered)
+                self._changed.update(child.parts.keys() & {tp for tp, _, _ in delivered})
+
+    def refresh(self) -> None:
+        """Enter in the books what has happened."""
+        changed = self._changed & self.books.keys()
+        self._changed.clear()
+        for tp in sorted(changed):
+            self._follow(tp)
+            if tp in self.books:
+                self._enter(tp)
+
+    def _follow(self, tp: TopicPartition) -> None:
+        """The main cursor may have been set elsewhere, since it was out of range, or by the user: what lies behind that
+        is its own. Another topic of the same name makes all that is known void."""
+        partition, book = self._main.partitions[tp], self.books[tp]
+        if self._is_recreated(book):
+            self.forget((tp,))
+        elif partition.has_position and partition.epoch != book.main_epoch and partition.consumed is not None:
+            book.main_moved(partition.consumed, partition.epoch)
+            for child in self.children:
+                if tp in child.parts and child.parts[tp].stop > partition.consumed.offset:
+                    child.stop((tp,))
+
+    def _enter(self, tp: TopicPartition) -> None:
+        book = self.books[tp]
+        for child in self.children:
+            if (part := child.parts.get(tp)) is None:
+                continue
+            position = child.position(tp)
+            if position.offset < part.reached:
+                book.read_again(position.offset, part.reached)
+                part.start = min(part.start, position.offset)
+            else:
+                book.note_delivered(range(part.start, part.stop), position)
+            part.reached = position.offset
+            if part.reached >= part.stop:
+                child.stop((tp,))
+        book.tick(self._now_ms)
+        self._close_if_done(tp)
+        self._hand_out(tp)
+
+    def _close_if_done(self, tp: TopicPartition) -> None:
+        book = self.books[tp]
+        if not book.undone and tp not in self._asked:
+            del self.books[tp]
+            self.unclaimed.discard(tp)
+
+    def _hand_out(self, tp: TopicPartition) -> None:
+        """Give those children something to read of it that read nothing of it."""
+        book = self.books.get(tp)
+        if book is None or tp in self._asked:
+            return
+        free = book.unread()
+        for child in self.children:
+            if tp in child.parts:
+                free = cut(free, range(child.parts[tp].reached, child.parts[tp].stop))
+        idle = [child for child in self.children if tp not in child.parts]
+        for left, child in enumerate(idle):
+            part = first_part(free, len(idle) - left)
+            if part is None:
+                return
+            self._start(child, tp, part, book.epoch_at(part.start))
+            free = cut(free, part)
+
+    def _start(self, child: ChildCursor, tp: TopicPartition, part: range, leader_epoch: int | None) -> None:
+        if child.subscription not in self._main.children:
+            self._main.children.append(child.subscription)
+        child.start(tp, part, leader_epoch)
+
+    def _on_eaten(self, tp: TopicPartition, gone: range) -> None:
+        """The log begins behind what was to be read. As without a child: a warning, or, without a policy, an error."""
+        log.warning("%s has lost the offsets from %d to %d of what was to be caught up", tp, gone.start, gone.stop)
+        self.books[tp].lose(gone)
+        self._changed.add(tp)
+        if self._config.auto_offset_reset.kind is ResetKind.NONE:
+            self._deliver(ErrorRaised(OffsetOutOfRangeError({tp: gone.start}), self._main.generation))
+
+    def _on_parted(self, tp: TopicPartition) -> None:
+        """A new topic of that name: nothing to catch up. Else the leader does not know the epoch of what was read, and
+        the child goes on where it was."""
+        if self._is_recreated(self.books[tp]):
+            self.forget((tp,))
+            return
+        for child in self.children:
+            if tp in child.subscription.awaiting_reset:
+                child.seek(tp, OffsetAndMetadata(child.position(tp).offset))
+
+    def _is_recreated(self, book: Book) -> bool:
+        now = self.topic_id(book.topic_partition)
+        return now != book.topic_id and ZERO_UUID not in (now, book.topic_id)
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Somebody else's from now on, or no more: what was not committed, the next owner finds undone."""
+        for child in self.children:
+            child.stop(partitions)
+        for tp in self.books.keys() & set(partitions):
+            del self.books[tp]
+            self.unclaimed.discard(tp)
+            if tp in self._asked:
+                self._let_go(tp)
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    @property
+    def awaits_poll(self) -> bool:
+        return any(child.awaits_poll for child in self.children)
+
+    def on_poll(self) -> None:
+        for child in self.children:
+            child.on_poll()
+
+    def poll(self, now_ms: float) -> PollResult:
+        self._now_ms = now_ms
+        if self.books:
+            self._ask_for_lags()
+            self.refresh()
+        self._share_buffer()
+        requests: list[AnyUnsentRequest] = []
+        wake_at_ms = NEVER_MS
+        for child in self.children:
+            if child.subscription in self._main.children:
+                result = child.poll(now_ms)
+                requests += result.requests
+                wake_at_ms = min(wake_at_ms, result.wake_at_ms)
+        return PollResult(requests, wake_at_ms)
+
+    def poll_on_close(self) -> list[AnyUnsentRequest]:
+        return [request for child in self.children for request in child.fetch.poll_on_close()]
+
+    def _share_buffer(self) -> None:
+        active = [child for child in self.children if child.parts]
+        total_bytes = self._config.fetch_buffer_bytes
+        if not active:
+            self._limit_main(total_bytes)
+            return
+        head_bytes, child_bytes = buffer_shares(total_bytes, self._config.parallel_rebalance_head_share, len(active))
+        self._limit_main(head_bytes)
+        for child in active:
+            child.fetch.limit_bytes = child_bytes

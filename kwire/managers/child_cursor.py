@@ -1,0 +1,182 @@
+"""A child cursor: a second reader of partitions on the same network thread, which catches up with what a crash left.
+
+It is no second member of the group. It has what a consumer with a manual assignment has: a subscription of its own,
+whose positions are validated like any other (KIP-320), fetch sessions of its own over connections of its own, so its
+answers bring aborted transactions of their own, and a buffer of its own. Made once, it stays on standby when it has
+nothing to read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from kwire.clock import NEVER_MS, Backoff
+from kwire.config import ConsumerConfig, OffsetReset, ResetKind
+from kwire.events import AssignmentView, Delivered
+from kwire.fetching.buffer import FetchBuffer
+from kwire.managers.base import Deliver
+from kwire.managers.fetch import FetchManager
+from kwire.managers.metadata import MetadataManager
+from kwire.managers.offset_validation import OffsetValidationManager
+from kwire.managers.unsent import AnyUnsentRequest, PollResult
+from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
+from kwire.states.partition import PartitionEvent
+from kwire.subscription.partition import AssignedPartition
+from kwire.subscription.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+
+class CursorSetting(NamedTuple):
+    """What child cursors get from the consumer that they belong to."""
+
+    config: ConsumerConfig
+    main: Subscription
+    metadata: MetadataManager
+    deliver: Deliver
+    on_data: Callable[[], None]
+    backoff: Backoff
+
+
+@dataclass(slots=True)
+class Part:
+    """What a child reads of a partition, and how far the application is known to have been given it."""
+
+    start: int
+    stop: int
+    reached: int
+
+
+class ChildCursor:
+    """Args:
+    on_eaten: told of offsets that the log has no more.
+    on_parted: told of partitions whose log has nothing in common with what was read of it.
+    """
+
+    def __init__(
+        self,
+        setting: CursorSetting,
+        buffer: FetchBuffer,
+        *,
+        on_eaten: Callable[[TopicPartition, range], None],
+        on_parted: Callable[[TopicPartition], None],
+    ) -> None:
+        self._main = setting.main
+        self._on_eaten = on_eaten
+        self._on_parted = on_parted
+        self.parts: dict[TopicPartition, Part] = {}
+        # Out of range, while records in front of it are still to be returned: where the log starts.
+        self._ahead: dict[TopicPartition, int] = {}
+        # Whatever the policy, a lag is never left before its end: the log may have been cut, then it goes on there.
+        config = replace(setting.config, auto_offset_reset=OffsetReset(ResetKind.EARLIEST))
+        self.subscription = Subscription(self._publish, buffer.drop, setting.main.epochs)
+        self._validation = OffsetValidationManager(
+            config, self.subscription, setting.metadata, setting.deliver, setting.backoff
+        )
+        self.fetch = FetchManager(
+            config,
+            self.subscription,
+            setting.metadata,
+            self,
+            buffer,
+            setting.deliver,
+            setting.on_data,
+            setting.backoff,
+            Cursor.CHILD,
+        )
+
+    def _publish(self, _: AssignmentView) -> None:
+        """As a part of the main cursor's view, so that the application thread sees both change at once."""
+        self._main.publish()
+
+    # --- what it reads --------------------------------------------------------------------------------------
+
+    def start(self, tp: TopicPartition, part: range, leader_epoch: int | None) -> None:
+        """Read this part of a partition that it is not reading."""
+        self.parts[tp] = Part(part.start, part.stop, part.start)
+        self.subscription.assign_manually(frozenset((*self.subscription.partitions, tp)))
+        self.subscription.partitions[tp].stop_offset = part.stop
+        self._set_position(tp, OffsetAndMetadata(part.start, leader_epoch=leader_epoch))
+        self.subscription.set_paused((tp,), self._main.partitions[tp].paused)
+        log.info("catching up with %s from %d to %d", tp, part.start, part.stop)
+
+    def stop(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these no more; what is buffered of them is dropped."""
+        gone = self.parts.keys() & set(partitions)
+        for tp in gone:
+            del self.parts[tp]
+            self._ahead.pop(tp, None)
+        if gone:
+            self.subscription.remove(gone)
+
+    def seek(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
+        """Go on at another place of the part."""
+        self._ahead.pop(tp, None)
+        self._set_position(tp, position)
+        self.subscription.publish()
+
+    def seek_in_epoch(self, tp: TopicPartition, position: OffsetAndMetadata, epoch: int) -> None:
+        """The same, if it is still the epoch that records at this position were fetched in."""
+        partition = self.subscription.partitions.get(tp)
+        if partition is not None and partition.epoch == epoch:
+            self.seek(tp, position)
+
+    def _set_position(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
+        self.subscription.fire(tp, PartitionEvent.SEEK, position=position)
+
+    # --- how far it got -------------------------------------------------------------------------------------
+
+    def note_delivered(self, delivered: Iterable[Delivered]) -> None:
+        self.subscription.note_delivered(delivered)
+        self._validation.settle()
+
+    def position(self, tp: TopicPartition) -> OffsetAndMetadata:
+        """How far the application is known to have been given the records of its part."""
+        position = self.subscription.partitions[tp].consumed
+        assert position is not None
+        return position
+
+    def is_fetched(self, tp: TopicPartition) -> bool:
+        """Whether nothing is missing but the application."""
+        return self.subscription.partitions[tp].fetch_offset >= self.parts[tp].stop
+
+    # --- retention ------------------------------------------------------------------------------------------
+
+    def out_of_range(self, partition: AssignedPartition, log_start_offset: int) -> None:
+        """What was fetched before is good, and returned first. A log that ends in front of the position has been cut:
+        the main cursor finds that out as well, and then this part is its own."""
+        if log_start_offset <= partition.fetch_offset:
+            return
+        self._ahead[partition.topic_partition] = log_start_offset
+        partition.blocked_until_ms = NEVER_MS
+
+    def _settle_eaten(self) -> None:
+        for tp, log_start_offset in list(self._ahead.items()):
+            partition = self.subscription.partitions[tp]
+            if partition.is_ahead or not partition.has_valid_position:
+                continue
+            del self._ahead[tp]
+            gone = range(partition.fetch_offset, min(log_start_offset, self.parts[tp].stop))
+            self.seek(tp, OffsetAndMetadata(gone.stop))
+            self._on_eaten(tp, gone)
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    @property
+    def awaits_poll(self) -> bool:
+        """Whether it matters to it how far the application is."""
+        return self._validation.awaits_poll or bool(self._ahead) or any(map(self.is_fetched, self.parts))
+
+    def on_poll(self) -> None:
+        self._validation.on_poll()
+
+    def poll(self, now_ms: float) -> PollResult:
+        self._settle_eaten()
+        for tp in list(self.subscription.awaiting_reset):
+            self._on_parted(tp)
+        validation, fetch = self._validation.poll(now_ms), self.fetch.poll(now_ms)
+        requests: list[AnyUnsentRequest] = [*validation.requests, *fetch.requests]
+        return PollResult(requests, min(validation.wake_at_ms, fetch.wake_at_ms))

@@ -1,0 +1,189 @@
+"""What parallel rebalance reads from and writes to its two commit logs: recovery of a partition, claims, and commits.
+
+The group's log is read and written as a member, `<group>.head` as nobody in particular: it is a group without members,
+with a coordinator of its own. A new owner claims a partition first: the group's log gets a token of its life, which the
+coordinator takes from members of this generation alone. What a former owner still writes to the head's log is of
+another life, and nobody believes it. Its claim holds back neither records nor the child's commits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from kwire.catch_up.recovery import recover
+from kwire.catch_up.token import decode, head_group, users_metadata
+from kwire.clock import NEVER_MS, Backoff
+from kwire.config import ConsumerConfig
+from kwire.errors import KafkaError
+from kwire.events import BackgroundEvent, Commit, CommitAsync, CommitCompleted, Reply
+from kwire.managers.base import Deliver, RequestState
+from kwire.managers.catch_up import CatchUpManager
+from kwire.managers.commit_logs import CommitSplitter, HeadLog, LowWaterLog, Split
+from kwire.managers.find_coordinator import FindCoordinatorManager
+from kwire.managers.joint_commits import JointCallback, JointReply
+from kwire.managers.membership import Membership, Nobody
+from kwire.managers.offset_commit import OffsetCommitManager, Offsets
+from kwire.managers.offset_fetch import Committed, OffsetFetchManager, OnCommitted, OnFailed
+from kwire.managers.unsent import AnyUnsentRequest, PollResult
+from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.subscription.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+
+class ParallelRebalance:
+    """Takes the place of the commit manager, and of the look-up of committed offsets where positions come from."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        main: Subscription,
+        catch_up: CatchUpManager,
+        coordinator: FindCoordinatorManager,
+        member: Membership,
+        offset_fetch: OffsetFetchManager,
+        deliver: Deliver,
+        backoff: Backoff,
+    ) -> None:
+        assert config.group_id is not None
+        group_id = head_group(config.group_id)
+        self._main = main
+        self._catch_up = catch_up
+        self._deliver = deliver
+        self._offset_fetch = offset_fetch
+        self._splitter = CommitSplitter(main, catch_up)
+        self.head_coordinator = FindCoordinatorManager(group_id, backoff, deliver)
+        nobody = Nobody(group_id, lambda: member.blocks_coordinator)
+        self._head_fetch = OffsetFetchManager(group_id, self.head_coordinator, nobody, backoff)
+        low_log = LowWaterLog(config.group_id, main, self._splitter)
+        self._low_commit = OffsetCommitManager(config, main, coordinator, member, self._on_part_done, backoff, low_log)
+        head_log = HeadLog(group_id, self._splitter)
+        self._head_commit = OffsetCommitManager(
+            config, main, self.head_coordinator, nobody, self._on_part_done, backoff, head_log
+        )
+        self._joints: list[JointReply] = []
+        self._claim: Reply[None] | None = None
+        self._claiming = RequestState(backoff)
+
+    # --- recovery -------------------------------------------------------------------------------------------
+
+    def look_up(
+        self,
+        partitions: frozenset[TopicPartition],
+        on_found: OnCommitted,
+        on_failed: OnFailed,
+        wanted: Callable[[], bool],
+    ) -> None:
+        """Ask the group's log, then the head's for partitions that have a token; answer where the head goes on."""
+
+        def on_committed(committed: Committed) -> None:
+            tokens = frozenset(tp for tp, found in committed.items() if found is not None and decode(found.metadata))
+            if tokens:
+                self._head_fetch.look_up(tokens, partial(self._recover, committed, on_found), on_failed, wanted)
+            else:
+                self._recover(committed, on_found, {})
+
+        self._offset_fetch.look_up(partitions, on_committed, on_failed, wanted)
+
+    def _recover(self, committed: Committed, on_found: OnCommitted, heads: Committed) -> None:
+        positions: Committed = {}
+        for tp, found in committed.items():
+            positions[tp] = found
+            if found is not None and tp in self._main.initializing:
+                recovered = recover(found, heads.get(tp), self._catch_up.topic_id(tp))
+                positions[tp] = recovered.head
+                self._catch_up.recovered(tp, recovered)
+        on_found(positions)
+
+    # --- commits --------------------------------------------------------------------------------------------
+
+    def commit(self, event: Commit) -> None:
+        """As `OffsetCommitManager.commit`."""
+        low, head = self._split(event.offsets)
+        joint = JointReply(event.reply, 2)
+        self._joints.append(joint)
+        self._low_commit.commit(Commit(low, joint.parts[0], event.is_last))
+        self._head_commit.commit(Commit(head, joint.parts[1], event.is_last))
+
+    def commit_async(self, event: CommitAsync, now_ms: float) -> None:
+        """As `OffsetCommitManager.commit_async`."""
+        low, head = self._split(event.offsets)
+        callback = None
+        if event.callback is not None:
+            shown = {tp: _shown(position) for tp, position in low.items()} if event.offsets is None else event.offsets
+            callback = JointCallback(self._deliver, event.callback, shown, 2).part_done
+        self._low_commit.commit_async(CommitAsync(low, callback), now_ms)
+        self._head_commit.commit_async(CommitAsync(head, callback), now_ms)
+
+    def auto_commit(self, now_ms: float) -> None:
+        """As `OffsetCommitManager.auto_commit`. Their timers are apart as well."""
+        self._low_commit.auto_commit(now_ms)
+        self._head_commit.auto_commit(now_ms)
+
+    def _split(self, offsets: Offsets | None) -> Split:
+        return self._splitter.delivered() if offsets is None else self._splitter.asked(offsets)
+
+    def _on_part_done(self, event: BackgroundEvent) -> None:
+        """A part of an asynchronous commit has its outcome; its callback is one of ours."""
+        assert isinstance(event, CommitCompleted)
+        event.callback(event.offsets, event.error)
+
+    @property
+    def idle(self) -> bool:
+        return self._low_commit.idle and self._head_commit.idle
+
+    def close(self) -> None:
+        self._low_commit.close()
+        self._head_commit.close()
+
+    # --- claims ---------------------------------------------------------------------------------------------
+
+    def _look_after_claim(self, now_ms: float) -> float:
+        """Claim what is not claimed; when to look again."""
+        if self._claim is not None and self._claim.done:
+            self._end_claim(self._claim, now_ms)
+        if self._claim is not None or not self._catch_up.unclaimed:
+            return NEVER_MS
+        if not self._claiming.ready(now_ms):
+            return self._claiming.wake_at_ms
+        self._catch_up.refresh()
+        books = self._catch_up.books
+        offsets = {tp: books[tp].low_water() for tp in sorted(self._catch_up.unclaimed) if books[tp].undone}
+        if offsets:
+            self._claim = Reply()
+            self._claiming.sent()
+            self._low_commit.commit(Commit(offsets, self._claim))
+        return NEVER_MS
+
+    def _end_claim(self, claim: Reply[None], now_ms: float) -> None:
+        self._claim = None
+        try:
+            claim.result()
+        except KafkaError as error:
+            log.info("the claim of what is to be caught up has to be repeated: %s", error)
+            self._claiming.failed(now_ms)
+        else:
+            self._claiming.succeeded()
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    def poll(self, now_ms: float) -> PollResult:
+        claim_at_ms = self._look_after_claim(now_ms)
+        for joint in self._joints:
+            joint.pass_on()
+        requests: list[AnyUnsentRequest] = []
+        wake_at_ms = claim_at_ms
+        for manager in (self._low_commit, self._head_commit, self._head_fetch, self.head_coordinator):
+            result = manager.poll(now_ms)
+            requests += result.requests
+            wake_at_ms = min(wake_at_ms, result.wake_at_ms)
+        for joint in self._joints:
+            joint.pass_on()
+        self._joints = [joint for joint in self._joints if not joint.is_over]
+        return PollResult(requests, wake_at_ms)
+
+
+def _shown(position: OffsetAndMetadata) -> OffsetAndMetadata:
+    return OffsetAndMetadata(position.offset, users_metadata(position.metadata), position.leader_epoch)
