@@ -109,8 +109,11 @@ def commits_follow_handling(ledger: Ledger) -> Iterator[Violation]:
 
 
 def nothing_finished_runs_again(ledger: Ledger) -> Iterator[Violation]:
-    """What the group knew to be finished when a member began with a partition, that member does not do again."""
+    """What the group knew to be finished when a member began with a partition, that member does not do again. Unless
+    the group has given the partition to another since, and the member, cut off, cannot know: then it goes on at its own
+    position, and what the other one has done meanwhile comes again."""
     truth = _Truth()
+    owners: dict[TopicPartition, str] = {}
     stored: dict[TopicPartition, StoredMap] = {}
     known: dict[Place, StoredMap] = {}
     for event in ledger.events:
@@ -120,7 +123,11 @@ def nothing_finished_runs_again(ledger: Ledger) -> Iterator[Violation]:
                 stored[event.partition] = event
             case AskedForCommits():
                 known |= {(event.member, at): stored[at] for at in event.partitions}
+            case Assigned():
+                owners |= dict.fromkeys(event.partitions, event.member)
             case HandlingBegan() if event.value in truth.done and event.partition not in truth.cut:
+                if owners.get(event.partition, event.member) != event.member:
+                    continue
                 at = known.get((event.member, event.partition))
                 if at is not None and _covers(at, event.offset):
                     what = f"{event.member} began {event.partition}@{event.offset} again, which was committed as done"

@@ -103,6 +103,10 @@ def arrived(offset: int, *finished: tuple[int, int]) -> Event:
     return MapArrived(at_ms=40.0, member="a", partition=T0, offset=offset, finished=finished)
 
 
+def assigned(member: str, at: float = 5.0) -> Event:
+    return Assigned(at_ms=at, member=member, partitions=(T0,))
+
+
 def status(**wrong: int) -> Event:
     values = {"waiting": 0, "in_work": 0, "retrying": 0, "handled": 2, **wrong}
     return StatusSeen(at_ms=60.0, member="a", processor=1, paused=(), **values)
@@ -167,6 +171,19 @@ def test_what_was_known_to_be_done_and_runs_again() -> None:
     assert rules(*events, *handled(0, member="b")) == ["handled-again"]
     assert rules(*events, *handled(2, member="b")) == ["handled-again"], "the map said so"
     assert rules(*events, Truncated(at_ms=55.0, partition=T0, to=2), *handled(0, member="b")) == []
+
+
+def test_a_member_that_is_cut_off_may_do_again_what_its_successor_has_done() -> None:
+    """It cannot know that it was expelled; whoever has the partition now is judged as ever."""
+    events = [*started("a"), *started("b"), *sent(0, 1), assigned("a"), assigned("b", at=15.0), *handled(0, member="b")]
+    asked: list[Event] = [
+        StoredMap(at_ms=45.0, partition=T0, offset=1, finished=()),
+        AskedForCommits(at_ms=45.0, member="a", partitions=(T0,)),
+        AskedForCommits(at_ms=45.0, member="b", partitions=(T0,)),
+    ]
+    assert rules(*events, *asked, *handled(0, member="a")) == []
+    assert rules(*events, *asked, *handled(0, member="b")) == ["handled-again"]
+    assert rules(*events, *asked, assigned("a", at=50.0), *handled(0, member="a")) == ["handled-again"]
 
 
 def test_a_record_that_overtakes_its_lane() -> None:
