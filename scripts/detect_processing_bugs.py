@@ -60,8 +60,8 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
         name="partition-lane-freed-too-soon",
         story="two workers have records of one partition at the same time",
         file="processing/partition_lanes.py",
-        old="        self._is_open = False\n        taken = _popped(",
-        new="        self._is_open = True\n        taken = _popped(",
+        old="        self._is_open = False\n        taken = self._next(",
+        new="        self._is_open = True\n        taken = self._next(",
     ),
     Bug(
         name="failed-counts-as-done",
@@ -121,10 +121,17 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
         new="        self._desk.ended.put(run)\n        _nobody_looks()\n",
     ),
     Bug(
+        name="seeks-in-front-of-its-commit",
+        story="what an earlier life had finished, and this one has committed, the next processor does again",
+        file="processing/books.py",
+        old="        base = book.tracker.next_to_do ",
+        new="        base = book.tracker.base ",
+    ),
+    Bug(
         name="seeks-without-epoch",
         story="whoever goes on with the consumer does not notice that the log was cut",
         file="processing/books.py",
-        old="        return OffsetAndMetadata(book.tracker.base, leader_epoch=_epoch_at(book, book.tracker.base))\n",
-        new="        return OffsetAndMetadata(book.tracker.base)\n",
+        old="        return OffsetAndMetadata(base, leader_epoch=_epoch_at(book, base))\n",
+        new="        return OffsetAndMetadata(base)\n",
     ),
 )

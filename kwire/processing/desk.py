@@ -24,11 +24,12 @@ from kwire.model import K, Record, TopicPartition, V
 from kwire.processing.books import Book, Books
 from kwire.processing.lanes import Lanes, Ordering, Work
 from kwire.processing.loads import Loads
-from kwire.processing.pace import LONGEST_RUN, RUN_MS, Pace
+from kwire.processing.pace import RUN_MS, Pace
 from kwire.processing.partition_lanes import Mixing
 from kwire.processing.plan import Plan
 from kwire.processing.policies import OnFailure
-from kwire.processing.workers import Run, records_of
+from kwire.processing.rows import Rows, with_keys
+from kwire.processing.workers import Item, Run, records_of
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,9 @@ class Desk(Generic[K, V]):
         self._lanes: Lanes[K, V] = Lanes(plan.ordering)
         self._may_mix = plan.ordering is not Ordering.PARTITION and plan.batch_size is None
         """Whether a run may be made of several lanes: a batch is of one."""
+        self._by_key = plan.ordering is Ordering.KEY
+        self._is_held_up = False
+        """Whether a record that takes its time was met: others may have to wait for it."""
         self._entries: dict[int, _Entry[K, V]] = {}  # by the run's id()
         self._executing = 0
         self._retries: list[tuple[float, int, _Entry[K, V]]] = []
@@ -124,14 +128,17 @@ class Desk(Generic[K, V]):
         Piling up more would end in a pause, which goes through the network thread; and what waits for long has left the
         processor's cache when it is its turn.
         """
-        return self._executing > 0 and self._lanes.waiting >= min(LONGEST_RUN, self._plan.max_buffered_records // 2)
+        return self._executing > 0 and self._lanes.waiting >= self._plenty
 
     @property
     def wants_more(self) -> bool:
         """Whether it is better to poll once more before anything is handed out: handing over takes longer than the work
         on what there is."""
-        enough = min(LONGEST_RUN, self._plan.max_buffered_records // 2)
-        return self.pace.are_trifles and self._lanes.waiting < enough
+        return self.pace.are_trifles and self._lanes.waiting < self._plenty
+
+    @property
+    def _plenty(self) -> int:
+        return min(self.pace.longest_run, self._plan.max_buffered_records // 2)
 
     @property
     def has_ended(self) -> bool:
@@ -177,14 +184,16 @@ class Desk(Generic[K, V]):
         if book is not None and book.tracker is not None and first < book.tracker.position:
             self._forget_from(tp, first)
         wanted = self._books.deliver(tp, offsets, columns.leader_epochs.tolist, chunk.next)
-        records: Sequence[Record[K, V]] = list(chunk)
-        if len(wanted) < len(records):
-            wanted = set(wanted)
-            records = [record for record in records if record.offset in wanted]
-        if not records:
-            return
-        self._lanes.add(records)
-        self.loads.add(tp, records)
+        makes_late = self.pace.makes_late and not self._is_held_up
+        records: Sequence[Record[K, V]]
+        if len(wanted) < len(chunk):
+            still_wanted = set(wanted)
+            records = [record for record in chunk if record.offset in still_wanted]
+        else:
+            records = Rows((with_keys(chunk) if self._by_key else chunk,)) if makes_late else list(chunk)
+        if records:
+            self._lanes.add(records)
+            self.loads.add(tp, records)
 
     def hand_out(self, now_ms: float) -> None:
         """To the workers: what is due to be tried again, then what waits, as far as there are hands, and the rate."""
@@ -196,7 +205,8 @@ class Desk(Generic[K, V]):
                 entry.is_waiting = False
                 self.pace.begin(1)
                 self._start(entry, now_ms)
-        is_quick = self._is_quick(now_ms)
+        self._is_held_up = any(entry.is_stuck(now_ms) for entry in self._entries.values())
+        is_quick = self.pace.are_trifles and not self._is_held_up
         mixing = self._mixing(is_quick)
         # What takes no time needs no more than one worker: others would only queue for the interpreter.
         while (hands := min(self._hands, _QUICK_HANDS - self._executing) if is_quick else self._hands) > 0:
@@ -206,7 +216,7 @@ class Desk(Generic[K, V]):
             if not most or (work := self._lanes.take(most, mixing)) is None:
                 return
             self.pace.begin(len(work.records))
-            items = work.records if self._plan.batch_size is None else [work.records]
+            items: Sequence[Item[K, V]] = [list(work.records)] if self._plan.batch_size is not None else work.records
             entry = _Entry(Run(items, self._plan.call), work, self._books.book(work.partition))
             self._entries[id(entry.run)] = entry
             self._start(entry, now_ms)
@@ -247,8 +257,7 @@ class Desk(Generic[K, V]):
     def _start(self, entry: _Entry[K, V], now_ms: float) -> None:
         run = entry.run
         self._executing += 1
-        run.started_ms, run.began_at = now_ms, run.done
-        run.is_out, run.took_ms = True, 0.0
+        run.start(now_ms)
         if self.pace.are_trifles or len(run.todo) > 1:  # else nobody stands behind it
             self._stuck_ms = min(self._stuck_ms, now_ms + _STUCK_MS)
         self._start_run(run)
@@ -273,10 +282,10 @@ class Desk(Generic[K, V]):
     def _report(self, entry: _Entry[K, V]) -> None:
         """Its book hears of the records that are done with since the last time."""
         run = entry.run
-        end = run.done  # the worker may be going on meanwhile
-        if end == entry.reported:
+        begin, end = entry.reported, run.done  # the worker may be going on meanwhile
+        if end == begin:
             return
-        done = records_of(run.items[entry.reported : end])
+        done = records_of(run.items[begin:end])
         entry.reported = end
         run.attempts = 0
         self.loads.remove(entry.partition, done)
@@ -284,7 +293,7 @@ class Desk(Generic[K, V]):
         # Of a partition that was given up, or of a log that was cut, nobody wants to know.
         book = self._books.book(entry.partition)
         if book is entry.book and book is not None and book.tracker is not None:
-            offsets = map(_offset_of, done)
+            offsets = done.offsets() if isinstance(done, Rows) else map(_offset_of, done)
             is_cut = entry.void_from < NEVER_MS
             book.tracker.finish_all([each for each in offsets if each < entry.void_from] if is_cut else offsets)
 
@@ -310,7 +319,7 @@ class Desk(Generic[K, V]):
     def _give_up(self, entry: _Entry[K, V], error: Exception, now_ms: float) -> None:
         """The item has failed for good: pass it by, or let somebody else take it."""
         run, policy = entry.run, self._plan.on_failure
-        concerned = len(records_of([run.todo[0]]))
+        concerned = len(records_of([run.items[run.done]]))
         if callable(policy):
             run.rescue = (policy, error)
             self.tally.dead_lettered += concerned
@@ -360,10 +369,6 @@ class Desk(Generic[K, V]):
         self._lanes.give_back(entry.work, len(run.items) - 1)
 
     # --- the rest -------------------------------------------------------------------------------------------
-
-    def _is_quick(self, now_ms: float) -> bool:
-        """Whether all that is in work will be over in a moment."""
-        return self.pace.are_trifles and not any(entry.is_stuck(now_ms) for entry in self._entries.values())
 
     def _mixing(self, is_quick: bool) -> Mixing:
         if not self._may_mix or self.pace.are_slow:

@@ -22,6 +22,7 @@ from typing import Generic
 from kwire.errors import IllegalStateError
 from kwire.model import K, Record, TopicPartition, V
 from kwire.processing.partition_lanes import KeyLanes, Mixing, NoLanes, OneLane
+from kwire.processing.rows import Rows
 
 
 class Ordering(Enum):
@@ -40,7 +41,7 @@ class Work(Generic[K, V]):
     """Records of one partition that are in work; the object itself stands for them."""
 
     partition: TopicPartition
-    records: list[Record[K, V]]
+    records: Sequence[Record[K, V]]
     lanes: Sequence[Hashable]
     """What they keep closed; of a lane as often as it has records here."""
 
@@ -79,7 +80,7 @@ class Lanes(Generic[K, V]):
         """
         if not records:
             return
-        tp = records[0].topic_partition
+        tp = records.topic_partition if isinstance(records, Rows) else records[0].topic_partition
         partition = self._partitions.get(tp) or self._partitions.setdefault(tp, _Partition(_new_lanes(self._ordering)))
         partition.lanes.add(records)
         self.waiting += len(records)

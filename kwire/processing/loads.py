@@ -11,6 +11,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 
 from kwire.model import K, Record, TopicPartition, V
+from kwire.processing.rows import Rows
 
 _key_size_of = itemgetter(Record._fields.index("serialized_key_size"))
 _value_size_of = itemgetter(Record._fields.index("serialized_value_size"))
@@ -52,5 +53,7 @@ class Loads(dict[TopicPartition, Load]):
 
 
 def _size_bytes(records: Sequence[Record[K, V]]) -> int:
+    if isinstance(records, Rows):
+        return records.size_bytes()
     size_bytes: int = sum(map(_key_size_of, records)) + sum(map(_value_size_of, records))
     return size_bytes

@@ -20,8 +20,10 @@ _WORTH_MS = 0.5
 # them anyway, wherever they are: so many go along that the worker need not wait for the owner.
 _SLOW_MS = 2 * _WORTH_MS
 _LANE_RUN_MS = 3 * RUN_MS
-# And no more than stay in the processor's cache, and are gone before the garbage collector counts them as old.
-LONGEST_RUN = 500
+# And no more than stay in the processor's cache, and are gone before the garbage collector counts them as old; of those
+# that the worker makes itself, so many that handing over costs little beside.
+_LONGEST_RUN = 500
+_LONGEST_RUN_OF_ROWS = 2_000
 _TRIFLE_MS = 0.005
 _LEAST_MS = 1e-6
 _NEWEST_WEIGHS = 0.2
@@ -57,7 +59,18 @@ class Pace(Generic[K, V]):
         most = RUN_MS / self._ms_each
         if self._plan.ordering is not Ordering.PARTITION:  # records go round among all that have nothing to do
             most = min(most, max(waiting / hands, _WORTH_MS / self._ms_each))
-        return max(1, int(min(most, available, LONGEST_RUN)))
+        return max(1, int(min(most, available, self.longest_run)))
+
+    @property
+    def longest_run(self) -> int:
+        """How many records a run has at most, if they are not of one lane."""
+        return _LONGEST_RUN_OF_ROWS if self.makes_late else _LONGEST_RUN
+
+    @property
+    def makes_late(self) -> bool:
+        """Whether records are made by whoever handles them, one by one. Until then they keep the whole answer that they
+        came in, so they must not wait for long."""
+        return self._plan.can_make_late and self.are_trifles
 
     @property
     def are_trifles(self) -> bool:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Sequence
 from enum import Enum
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Generic
 
 from kwire.errors import InvalidArgumentError
 from kwire.model import K, Record, V
+from kwire.processing.rows import FEW_ROWS, Rows
 
 _key_of = itemgetter(Record._fields.index("key"))
 
@@ -36,31 +37,66 @@ class NoLanes(Generic[K, V]):
     def __init__(self) -> None:
         self._queue: deque[Record[K, V]] = deque()
         """Records as they came."""
+        self._rows: deque[Rows[K, V]] = deque()
+        """What came behind all of the queue, and has not been made yet."""
+        self._rows_count = 0
 
     @property
     def waiting(self) -> int:
         """How many records wait."""
-        return len(self._queue)
+        return len(self._queue) + self._rows_count
 
     def add(self, records: Sequence[Record[K, V]]) -> None:
         """They wait from now on, each behind those of its lane."""
-        self._queue.extend(records)
+        if isinstance(records, Rows):
+            self._rows.append(records)
+            self._rows_count += len(records)
+        else:
+            self._make()
+            self._queue.extend(records)
 
-    def take(self, most: int, _mixing: Mixing, /) -> tuple[list[Record[K, V]], Sequence[Hashable]]:
+    def take(self, most: int, _mixing: Mixing, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
         """Records of open lanes, maybe none; and the lane of each, now closed."""
-        return _popped(self._queue, most), ()
+        return self._next(most), ()
 
     def open(self, lanes: Sequence[Hashable]) -> None:
         """Nothing of these is in work any more."""
 
     def give_back(self, records: Sequence[Record[K, V]]) -> None:
         """They were taken, and wait again, in front of all others of their lanes, which are still closed."""
-        self._queue.extendleft(reversed(records))
+        self._queue.extendleft(reversed(list(records)))
 
     def drop(self, first: int) -> list[Record[K, V]]:
         """Forget what waits from that offset on; what that was."""
+        self._make()
         gone, self._queue = _parted(self._queue, first)
         return gone
+
+    def _next(self, most: int) -> Sequence[Record[K, V]]:
+        """The first that wait: not made yet, if none of them is and many are wanted."""
+        if not self._queue and self._rows:
+            if most >= FEW_ROWS:
+                return self._next_rows(most)
+            rows = self._rows.popleft()
+            self._rows_count -= len(rows)
+            self._queue.extend(rows)
+        return _popped(self._queue, most)
+
+    def _next_rows(self, most: int) -> Rows[K, V]:
+        rows = self._rows.popleft()
+        while self._rows and len(rows) < most:
+            rows += self._rows.popleft()
+        if len(rows) > most:
+            self._rows.appendleft(rows[most:])
+            rows = rows[:most]
+        self._rows_count -= len(rows)
+        return rows
+
+    def _make(self) -> None:
+        """All that wait."""
+        self._queue.extend(chain.from_iterable(self._rows))
+        self._rows.clear()
+        self._rows_count = 0
 
 
 class OneLane(NoLanes[K, V]):
@@ -70,11 +106,11 @@ class OneLane(NoLanes[K, V]):
         super().__init__()
         self._is_open = True
 
-    def take(self, most: int, _mixing: Mixing, /) -> tuple[list[Record[K, V]], Sequence[Hashable]]:
-        if not self._is_open or not self._queue:
+    def take(self, most: int, _mixing: Mixing, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
+        if not self._is_open or not self.waiting:
             return [], ()
         self._is_open = False
-        taken = _popped(self._queue, most)
+        taken = self._next(most)
         return taken, ("all",) * len(taken)
 
     def open(self, lanes: Sequence[Hashable]) -> None:
@@ -100,7 +136,7 @@ class KeyLanes(NoLanes[K, V]):
 
     @property
     def waiting(self) -> int:
-        return len(self._queue) + self._held_count
+        return super().waiting + self._held_count
 
     def add(self, records: Sequence[Record[K, V]]) -> None:
         """As above.
@@ -111,8 +147,28 @@ class KeyLanes(NoLanes[K, V]):
         _check_keys(records)
         super().add(records)
 
-    def take(self, most: int, mixing: Mixing, /) -> tuple[list[Record[K, V]], Sequence[Hashable]]:
+    def take(self, most: int, mixing: Mixing, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
+        taken = self._take_rows(most, mixing) or self._take_made(most, mixing)
+        keys: Sequence[Hashable] = _keys_of(taken)
+        self._closed.update(keys)
+        self._closed.discard(None)
+        return taken, keys
+
+    def _take_rows(self, most: int, mixing: Mixing) -> Rows[K, V] | None:
+        """Those that come next, if none of them is made, and the lanes of all are open."""
+        if mixing is Mixing.ONE_LANE or self._ready or self._queue or not self._rows or most < FEW_ROWS:
+            return None
+        rows = self._next_rows(most)
+        if not self._closed or self._closed.isdisjoint(rows.keys()):
+            return rows
+        self._rows.appendleft(rows)
+        self._rows_count += len(rows)
+        return None
+
+    def _take_made(self, most: int, mixing: Mixing) -> list[Record[K, V]]:
         taken: list[Record[K, V]] = []
+        if mixing is not Mixing.WHOLE_SLICES or self._queue or most < FEW_ROWS:  # else they wait as they are
+            self._make()
         if mixing is Mixing.ONE_LANE:
             self._sort_out()
             if self._ready:
@@ -125,10 +181,7 @@ class KeyLanes(NoLanes[K, V]):
                 found = self._take_queued(most - len(taken), mixing)
                 waits = not found and mixing is Mixing.WHOLE_SLICES
                 taken += found
-        keys: list[Hashable] = list(map(_key_of, taken))
-        self._closed.update(keys)
-        self._closed.discard(None)
-        return taken, keys
+        return taken
 
     def open(self, lanes: Sequence[Hashable]) -> None:
         if not self._held:
@@ -141,7 +194,7 @@ class KeyLanes(NoLanes[K, V]):
                 self._ready.append(key)
 
     def give_back(self, records: Sequence[Record[K, V]]) -> None:
-        for record in reversed(records):
+        for record in reversed(list(records)):
             if record.key is None:
                 self._queue.appendleft(record)
             else:
@@ -219,9 +272,13 @@ def _parted(records: deque[Record[K, V]], first: int) -> tuple[list[Record[K, V]
     return gone, deque(record for record in records if record.offset < first) if gone else records
 
 
+def _keys_of(records: Sequence[Record[K, V]]) -> Sequence[Hashable]:
+    return records.keys() if isinstance(records, Rows) else list(map(_key_of, records))
+
+
 def _check_keys(records: Sequence[Record[K, V]]) -> None:
     try:
-        deque(map(hash, map(_key_of, records)), maxlen=0)
+        deque(map(hash, _keys_of(records)), maxlen=0)
     except TypeError as error:
         bad = next(record for record in records if not _can_be_looked_up(record.key))
         raise InvalidArgumentError(

@@ -63,6 +63,11 @@ class Plan(Generic[K, V]):
         return is_async(self.handler)
 
     @property
+    def can_make_late(self) -> bool:
+        """Whether it is our own threads that call the handler, with one record after the other."""
+        return self.executor is None and self.batch_size is None and not self.is_async
+
+    @property
     def call(self) -> Callable[[Item[K, V]], object]:
         """The handler, as whoever knows whether there are batches may call it."""
         return cast("Callable[[Item[K, V]], object]", self.handler)

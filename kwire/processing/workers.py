@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import suppress
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from typing import Generic, Protocol, TypeAlias, cast
 
 from kwire.clock import monotonic_ms
 from kwire.consumer.host import Joinable, Queue, current_host
 from kwire.model import K, Record, V
 from kwire.processing.policies import DeadLetter
+from kwire.processing.rows import Rows
 
 Handler: TypeAlias = Callable[[Record[K, V]], object]
 BatchHandler: TypeAlias = Callable[[list[Record[K, V]]], object]
@@ -29,11 +30,12 @@ Rescue: TypeAlias = tuple[DeadLetter[K, V], Exception]
 class Run(Generic[K, V]):
     """Items on their way through the handler, one after the other.
 
-    They are taken from `todo` by the worker at its left end, and by the owner, who thinks better of it, at its right
-    end: both are atomic, so no item is with both, and nobody waits for a lock.
+    For each of them there is a ticket in `todo`. Tickets are taken by the worker at the left end, and by the owner, who
+    thinks better of it, at the right end: both are atomic, so no item is with both, and nobody waits for a lock.
 
     Attributes:
-        items: All of them, but for what the owner has taken back. The owner's.
+        items: All of them, but for what the owner has taken back. The owner's, who never changes it in place.
+        at: Which item the next ticket is for. The worker's while it is out.
         is_out: Whether it is in a worker's hands. The owner's.
         is_stopped: Whether it ends with the item it is at. The owner's.
         is_cancelled: Whether that item counts as failed, whatever its handler says: it was told to end. The owner's.
@@ -45,6 +47,7 @@ class Run(Generic[K, V]):
     """
 
     __slots__ = (
+        "at",
         "attempts",
         "began_at",
         "error",
@@ -60,8 +63,9 @@ class Run(Generic[K, V]):
     )
 
     def __init__(self, items: Sequence[Item[K, V]], handler: Callable[[Item[K, V]], object]) -> None:
-        self.items = list(items)
-        self.todo = deque(items)
+        self.items = items
+        self.todo = deque(repeat(None, len(items)))
+        self.at = 0
         self.handler = handler
         self.started_ms = 0.0
         self.took_ms = 0.0
@@ -88,31 +92,40 @@ class Run(Generic[K, V]):
 
     def put_back(self) -> None:
         """The item that was taken last has failed, and comes next again."""
-        self.todo.appendleft(self.items[len(self.items) - len(self.todo) - 1])
+        self.todo.appendleft(None)
 
-    def take_back(self) -> list[Item[K, V]]:
+    def start(self, now_ms: float) -> None:
+        """It goes out."""
+        self.started_ms, self.took_ms = now_ms, 0.0
+        self.began_at = self.at = self.done
+        self.is_out = True
+
+    def take_back(self) -> Sequence[Item[K, V]]:
         """What the worker has not begun, in order."""
-        back: list[Item[K, V]] = []
+        count = 0
         with suppress(IndexError):
             while True:
-                back.append(self.todo.pop())
-        back.reverse()
-        del self.items[len(self.items) - len(back) :]
+                self.todo.pop()
+                count += 1
+        stays = len(self.items) - count
+        back, self.items = self.items[stays:], self.items[:stays]
         return back
 
     def give(self, items: Sequence[Item[K, V]]) -> None:
         """More to do, behind the rest."""
-        self.items += items
-        self.todo.extend(items)
+        self.items = [*self.items, *items]
+        self.todo.extend(repeat(None, len(items)))
 
     # --- the worker's ---------------------------------------------------------------------------------------
 
     def next_item(self) -> Item[K, V] | None:
         """Take it. None: there is no more."""
         try:
-            return self.todo.popleft()
+            self.todo.popleft()
         except IndexError:
             return None
+        self.at += 1
+        return self.items[self.at - 1]
 
     def execute(self) -> None:
         """One after the other, to the end or to a failure."""
@@ -120,9 +133,9 @@ class Run(Generic[K, V]):
         try:
             if self.rescue is not None:
                 self.be_rescued()
-            while True:
+            for item in self.items[self.at :] if self.at else self.items:  # made only now, if they are rows
                 try:
-                    item = take()  # what takes no time takes as long as its call: no `next_item` here
+                    take()  # what takes no time takes as long as its call: no `next_item` here
                 except IndexError:
                     break
                 handler(item)
@@ -142,7 +155,7 @@ class Run(Generic[K, V]):
 
 def records_of(items: Sequence[Item[K, V]]) -> Sequence[Record[K, V]]:
     """What is in them: all items of a run are records, or all are batches."""
-    if items and isinstance(items[0], list):
+    if not isinstance(items, Rows) and items and isinstance(items[0], list):
         return list(chain.from_iterable(cast("Sequence[list[Record[K, V]]]", items)))
     return cast("Sequence[Record[K, V]]", items)
 
@@ -218,7 +231,9 @@ class ExecutorWorkers(Generic[K, V]):
             return
         began_ms = monotonic_ms()
         try:
-            future = self._executor.submit(run.handler, run.todo.popleft())
+            item = run.next_item()
+            assert item is not None  # nobody takes back what was not handed out yet
+            future = self._executor.submit(run.handler, item)
         except RuntimeError as error:  # it was shut down
             run.error = error
             self._ended(run)

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from kwire import Record, TimestampType, TopicPartition
+import kwire.processing.partition_lanes
+from kwire import OffsetAndMetadata, Record, TimestampType, TopicPartition
 from kwire.errors import IllegalStateError, InvalidArgumentError
+from kwire.fetching.partition_records import PartitionRecords
 from kwire.processing.lanes import Lanes, Ordering, Work
 from kwire.processing.partition_lanes import Mixing
+from kwire.processing.rows import Rows
+from kwire.protocol.record_columns import RecordColumns
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
 def record(tp: TopicPartition, offset: int, key: bytes | None = None) -> Record[bytes, bytes]:
     return Record(*tp, offset, -1, TimestampType.CREATE_TIME, key, b"", (), None, -1, 0)
+
+
+def rows(tp: TopicPartition, first: int, keys: list[bytes | None]) -> Rows[bytes, bytes]:
+    """The same records, not made yet."""
+    count = len(keys)
+    none = np.full(count, -1, dtype=np.int64)
+    columns = RecordColumns(
+        buffer=b"",
+        offsets=np.arange(first, first + count, dtype=np.int64),
+        timestamps=none,
+        timestamp_types=np.zeros(count, dtype=np.int8),
+        leader_epochs=np.full(count, -1, dtype=np.int32),
+        key_starts=np.zeros(count, dtype=np.int64),
+        key_lengths=none,
+        value_starts=np.zeros(count, dtype=np.int64),
+        value_lengths=np.zeros(count, dtype=np.int64),
+    )
+    behind = OffsetAndMetadata(first + count)
+    return Rows([PartitionRecords(topic_partition=tp, columns=columns, next=behind, deserialized_keys=keys)])
 
 
 def taken(lanes: Lanes[bytes, bytes], most: int = 1) -> list[tuple[str, int]]:
@@ -85,6 +109,36 @@ def test_a_whole_slice_waits_for_the_lanes_of_its_records() -> None:
     second = lanes.take(2, Mixing.WHOLE_SLICES)
     assert second is not None
     assert [each.offset for each in second.records] == [2, 3]
+
+
+@pytest.mark.parametrize("ordering", Ordering)
+def test_many_that_nobody_has_made_are_taken_as_they_are(ordering: Ordering) -> None:
+    lanes: Lanes[bytes, bytes] = Lanes(ordering)
+    lanes.add(rows(A, 0, [b"x", b"y"] * 50))
+    lanes.add(rows(A, 100, [b"x", None] * 50))
+    first = lanes.take(150, Mixing.WHOLE_SLICES)
+    assert first is not None
+    assert isinstance(first.records, Rows)
+    assert first.records.offsets() == list(range(150))
+    lanes.done(first)
+    second = lanes.take(150, Mixing.WHOLE_SLICES)
+    assert second is not None
+    assert [each.offset for each in second.records] == list(range(150, 200))
+
+
+def test_rows_of_a_closed_lane_wait_for_it_and_go_round_it_when_that_takes_long() -> None:
+    lanes: Lanes[bytes, bytes] = Lanes(Ordering.KEY)
+    lanes.add([record(A, 0, b"x")])
+    slow = lanes.take()
+    lanes.add(rows(A, 1, [b"x", b"y"] * 50))
+    assert slow is not None
+    assert lanes.take(100, Mixing.WHOLE_SLICES) is None
+    assert lanes.waiting == 100
+    work = lanes.take(100, Mixing.OPEN_LANES)
+    assert work is not None
+    assert [each.offset for each in work.records] == list(range(2, 101, 2))
+    lanes.done(slow)
+    assert taken(lanes, 100) == [("a", offset) for offset in range(1, 101, 2)]
 
 
 @pytest.mark.parametrize("ordering", Ordering)
@@ -163,10 +217,12 @@ def test_a_key_that_cannot_be_looked_up_is_refused(key: object) -> None:
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Records come, are worked on side by side, finish in any order, and partitions come and go."""
+    """Records come, made or not, are worked on side by side, finish in any order, and partitions come and go."""
 
-    @initialize(ordering=st.sampled_from(Ordering))
-    def begin(self, ordering: Ordering) -> None:
+    @initialize(ordering=st.sampled_from(Ordering), few=st.sampled_from([1, 3, 64]))
+    def begin(self, ordering: Ordering, few: int) -> None:
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(kwire.processing.partition_lanes, "FEW_ROWS", few)
         self.ordering = ordering
         self.lanes: Lanes[bytes, bytes] = Lanes(ordering)
         self.expected: dict[object, list[Record[bytes, bytes]]] = {}
@@ -179,13 +235,15 @@ class AnyOrder(RuleBasedStateMachine):
             return each.topic_partition
         return None if self.ordering is Ordering.NONE or each.key is None else (each.topic_partition, each.key)
 
-    @rule(tp=st.sampled_from([A, B]), keys=st.lists(st.sampled_from([b"x", b"y", b"z", None]), max_size=6))
-    def add(self, tp: TopicPartition, keys: list[bytes | None]) -> None:
-        new = []
-        for key in keys:
-            new.append(record(tp, self.offset, key))
-            self.offset += 1
-        self.lanes.add(new)
+    @rule(
+        tp=st.sampled_from([A, B]),
+        keys=st.lists(st.sampled_from([b"x", b"y", b"z", None]), max_size=6),
+        are_made=st.booleans(),
+    )
+    def add(self, tp: TopicPartition, keys: list[bytes | None], are_made: bool) -> None:
+        new = [record(tp, self.offset + number, key) for number, key in enumerate(keys)]
+        self.lanes.add(new if are_made or not new else rows(tp, self.offset, keys))
+        self.offset += len(new)
         for each in new:
             self.expected.setdefault(self.lane(each), []).append(each)
 
@@ -243,6 +301,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "lanes"):
+            self.patch.undo()
             assert self.lanes.waiting == sum(map(len, self.expected.values()))
             assert self.lanes.in_work == sum(len(work.records) for work in self.in_work)
 

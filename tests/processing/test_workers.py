@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
-from kwire import Record, TimestampType
+from kwire import OffsetAndMetadata, Record, TimestampType, TopicPartition
+from kwire.fetching.partition_records import PartitionRecords
+from kwire.processing.rows import Rows
 from kwire.processing.workers import Item, Run
+from kwire.protocol.record_columns import RecordColumns
 
 Items = list[Item[bytes, bytes]]
 
@@ -46,7 +51,7 @@ def test_a_failed_item_comes_next_again() -> None:
     run.put_back()
     assert run.done == 1
     assert run.record == record(1)
-    assert list(run.todo) == [record(1), record(2)]
+    assert len(run.todo) == 2
 
 
 def test_a_dead_letter_gets_each_record_of_a_batch() -> None:
@@ -69,10 +74,51 @@ def test_a_dead_letter_whose_record_was_taken_back_has_nothing_to_do() -> None:
     assert (run.done, run.error) == (0, None)
 
 
+def rows(count: int) -> Rows[bytes, bytes]:
+    """Records as above, not made yet."""
+    none, places = np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    columns = RecordColumns(
+        buffer=b"",
+        offsets=np.arange(count, dtype=np.int64),
+        timestamps=none,
+        timestamp_types=np.zeros(count, dtype=np.int8),
+        leader_epochs=np.full(count, -1, dtype=np.int32),
+        key_starts=places,
+        key_lengths=none,
+        value_starts=places,
+        value_lengths=places,
+    )
+    tp = TopicPartition("orders", 0)
+    return Rows([PartitionRecords(topic_partition=tp, columns=columns, next=OffsetAndMetadata(count))])
+
+
+def test_records_that_nobody_has_made_go_through_a_run_like_others() -> None:
+    def fail_at_two(item: Item[bytes, bytes]) -> None:
+        if item == record(2) and not seen:
+            seen.append(item)
+            raise OSError
+        handled.append(item)
+
+    handled: Items = []
+    seen: Items = []
+    run = Run(rows(5), fail_at_two)
+    run.start(0.0)
+    run.execute()
+    run.is_out = False
+    run.put_back()
+    assert (run.done, run.record) == (2, record(2))
+    assert list(run.take_back()) == [record(2), record(3), record(4)]
+    run.give([record(2), record(3)])
+    run.start(0.0)
+    run.execute()
+    assert handled == [record(0), record(1), record(2), record(3)]
+
+
 @pytest.mark.slow
-def test_owner_and_worker_may_take_at_the_same_time() -> None:
+@pytest.mark.parametrize("are_made", [True, False])
+def test_owner_and_worker_may_take_at_the_same_time(are_made: bool) -> None:
     for _ in range(200):
-        items: Items = [record(offset) for offset in range(300)]
+        items: Sequence[Item[bytes, bytes]] = [record(offset) for offset in range(300)] if are_made else rows(300)
         handled: Items = []
         run = Run(items, handled.append)
         run.is_out = True
@@ -81,5 +127,5 @@ def test_owner_and_worker_may_take_at_the_same_time() -> None:
         back = run.take_back()
         worker.join()
         run.is_out = False
-        assert handled + back == items
+        assert [*handled, *back] == list(items)
         assert run.done == len(run.items) == len(handled)

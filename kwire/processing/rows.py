@@ -1,0 +1,91 @@
+"""Records of one partition that nobody has made yet: a worker makes each when it is its turn, and it is gone with it.
+
+What handlers that take no time cost is mostly making records, and keeping them: those that wait grow old, and
+collecting garbage then costs more than the handler. Contract: immutable; all that is asked of it but records comes from
+columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import cast, overload
+
+from kwire.fetching.partition_records import PartitionRecords
+from kwire.model import K, Record, TopicPartition, V
+
+# For fewer, slicing columns takes longer than making all records at once.
+FEW_ROWS = 64
+
+
+class Rows(Sequence[Record[K, V]]):
+    """Args:
+    chunks: In order; each has at least one record.
+    """
+
+    __slots__ = ("_chunks", "_count")
+
+    def __init__(self, chunks: Iterable[PartitionRecords[K, V]]) -> None:
+        self._chunks = tuple(chunks)
+        self._count = sum(map(len, self._chunks))
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return self._chunks[0].topic_partition
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Record[K, V]]:
+        """Makes them, each time anew."""
+        return chain.from_iterable(self._chunks)
+
+    @overload
+    def __getitem__(self, at: int) -> Record[K, V]: ...
+    @overload
+    def __getitem__(self, at: slice) -> Rows[K, V]: ...
+    def __getitem__(self, at: int | slice) -> Record[K, V] | Rows[K, V]:
+        if isinstance(at, slice):
+            start, stop, step = at.indices(self._count)
+            assert step == 1
+            return self if stop - start == self._count else Rows(self._between(start, stop))
+        start = range(self._count)[at]
+        return next(iter(Rows(self._between(start, start + 1))))
+
+    def _between(self, start: int, stop: int) -> Iterator[PartitionRecords[K, V]]:
+        for chunk in self._chunks:
+            first, end = max(start, 0), min(stop, len(chunk))
+            if first < end:
+                yield _sliced(chunk, first, end)
+            start, stop = start - len(chunk), stop - len(chunk)
+
+    def __add__(self, others: Rows[K, V]) -> Rows[K, V]:
+        """These, and those behind them."""
+        return Rows((*self._chunks, *others._chunks))
+
+    def offsets(self) -> list[int]:
+        return list(chain.from_iterable(cast("list[int]", chunk.columns.offsets.tolist()) for chunk in self._chunks))
+
+    def keys(self) -> list[K | None]:
+        return list(chain.from_iterable(chunk.keys() for chunk in self._chunks))
+
+    def size_bytes(self) -> int:
+        """Of keys and values, as the records would say: -1 for what is null."""
+        columns = [chunk.columns for chunk in self._chunks]
+        return sum(int(each.key_lengths.sum()) + int(each.value_lengths.sum()) for each in columns)
+
+
+def with_keys(chunk: PartitionRecords[K, V]) -> PartitionRecords[K, V]:
+    """The same; its keys are made once, for whoever looks at them and for the records."""
+    return chunk if chunk.deserialized_keys is not None else replace(chunk, deserialized_keys=chunk.keys())
+
+
+def _sliced(chunk: PartitionRecords[K, V], start: int, stop: int) -> PartitionRecords[K, V]:
+    keys, values = chunk.deserialized_keys, chunk.deserialized_values
+    return replace(
+        chunk,
+        columns=chunk.columns.slice(start, stop),
+        deserialized_keys=None if keys is None else keys[start:stop],
+        deserialized_values=None if values is None else values[start:stop],
+    )
