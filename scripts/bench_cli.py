@@ -21,6 +21,7 @@ import bench_processing
 import bench_rebalance
 import bench_rebalance_report
 import bench_scale
+import bench_spark
 import bench_startup
 import bench_throughput
 import bench_throughput_report
@@ -107,6 +108,12 @@ def processing(chosen: argparse.Namespace) -> Outcome:
     return shown(bench_processing.run(rounds=chosen.rounds, cases=cases), bench_processing.targets(cases))
 
 
+def spark(chosen: argparse.Namespace) -> Outcome:
+    topics, queries = chosen.case or list(bench_spark.TOPICS), chosen.query or list(bench_spark.QUERIES)
+    results = bench_spark.run(rounds=chosen.rounds, scale=chosen.scale, topics=topics, queries=queries)
+    return shown(results, bench_spark.targets(topics, queries))
+
+
 def shown(results: Sequence[Figures], targets: Sequence[Target]) -> Outcome:
     """A missed target is printed and no failure: what these suites measure depends on the machine."""
     print_table(results, targets, Console(width=TABLE_WIDTH))
@@ -122,6 +129,7 @@ SUITES: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
     "memory": memory,
     "startup": startup,
     "processing": processing,
+    "spark": spark,
 }
 
 
@@ -161,7 +169,11 @@ def add_consumer_suites(
     startup = suites.add_parser("startup", help="import, and from there to the first record")
     processing = suites.add_parser("processing", help="what a Processor costs, and how much it keeps in work")
     processing.add_argument("--case", action="append", default=[], choices=bench_processing.CASES, help="(all)")
-    found = (latency, scale, memory, startup, processing)
+    spark = suites.add_parser("spark", help="Spark through kwire's source and through its own")
+    spark.add_argument("--case", action="append", default=[], choices=bench_spark.TOPICS, help="a topic (all)")
+    spark.add_argument("--query", action="append", default=[], choices=bench_spark.QUERIES, help="(all)")
+    spark.add_argument("--scale", type=float, default=1.0, help="part of each topic that is written (1.0)")
+    found = (latency, scale, memory, startup, processing, spark)
     for suite in found:
         suite.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each ({LEAST_ROUNDS})")
     return found

@@ -21,6 +21,7 @@ from prove_processor import processor
 from prove_rebalances import rebalances
 from prove_rolling_restart import rolling_restart
 from prove_slow_handler import slow_handler
+from prove_spark_answers import spark_answers
 from prove_spark_audit import spark_audit
 
 from kwire.testing.kafka import ClusterError
@@ -38,6 +39,7 @@ PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "processor": processor,
     "async-revocation": async_revocation,
     "slow-handler": slow_handler,
+    "spark-answers": spark_answers,
     "spark-audit": spark_audit,
 }
 
