@@ -108,6 +108,14 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
+class AssignRanges:
+    """Replace the assignment, by ranges of offsets (start, end) that are read to their ends and no further."""
+
+    ranges: Mapping[TopicPartition, tuple[int, int]]
+    reply: Reply[None]
+
+
+@dataclass(frozen=True, slots=True)
 class Unsubscribe:
     """Leave the group if there is one; callbacks have been run."""
 
@@ -260,6 +268,7 @@ ApplicationEvent: TypeAlias = (
     | BufferDrained
     | Subscribe
     | Assign
+    | AssignRanges
     | Unsubscribe
     | Seek
     | ResetPositions

@@ -84,11 +84,11 @@ def to_batches(chunk: PartitionRecords[K, V], *, max_span_bytes: int = _MAX_SPAN
     Raises:
         CorruptRecordError: A timestamp that Arrow's microseconds cannot hold.
     """
-    for columns in _portions(chunk.columns, max_span_bytes):
+    for columns in portions(chunk.columns, max_span_bytes):
         yield _batch(chunk, columns)
 
 
-def _portions(columns: RecordColumns, max_span_bytes: int) -> Iterator[RecordColumns]:
+def portions(columns: RecordColumns, max_span_bytes: int) -> Iterator[RecordColumns]:
     """Halves, until each spans little enough of the buffer; one record always does, its length being an int32."""
     rows = len(columns)
     if not rows:
@@ -97,27 +97,27 @@ def _portions(columns: RecordColumns, max_span_bytes: int) -> Iterator[RecordCol
     if rows == 1 or behind_last - int(columns.key_starts[0]) <= max_span_bytes:
         yield columns
         return
-    yield from _portions(columns.slice(0, rows // 2), max_span_bytes)
-    yield from _portions(columns.slice(rows // 2, rows), max_span_bytes)
+    yield from portions(columns.slice(0, rows // 2), max_span_bytes)
+    yield from portions(columns.slice(rows // 2, rows), max_span_bytes)
 
 
 def _batch(chunk: PartitionRecords[K, V], columns: RecordColumns) -> pa.RecordBatch:
     rows = len(columns)
-    _check_timestamps(chunk, columns)
+    check_timestamps(chunk, columns)
     arrays = [
-        _binary(columns.buffer, columns.key_starts, columns.key_lengths),
-        _binary(columns.buffer, columns.value_starts, columns.value_lengths),
-        pa.repeat(_text(chunk.topic_partition.topic), rows),
-        _numbers(np.full(rows, chunk.topic_partition.partition, np.int32), pa.int32()),
-        _numbers(columns.offsets, pa.int64()),
-        _numbers(columns.timestamps * _US_PER_MS, pa.timestamp("us", tz="UTC")),
-        _numbers(columns.timestamp_types.astype(np.int32), pa.int32()),
-        _headers(columns),
+        binary_column(columns.buffer, columns.key_starts, columns.key_lengths),
+        binary_column(columns.buffer, columns.value_starts, columns.value_lengths),
+        pa.repeat(text_scalar(chunk.topic_partition.topic), rows),
+        number_column(np.full(rows, chunk.topic_partition.partition, np.int32), pa.int32()),
+        number_column(columns.offsets, pa.int64()),
+        number_column(columns.timestamps * _US_PER_MS, pa.timestamp("us", tz="UTC")),
+        number_column(columns.timestamp_types.astype(np.int32), pa.int32()),
+        header_column(columns),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def _check_timestamps(chunk: PartitionRecords[K, V], columns: RecordColumns) -> None:
+def check_timestamps(chunk: PartitionRecords[K, V], columns: RecordColumns) -> None:
     impossible = (columns.timestamps > _MAX_TIMESTAMP_MS) | (columns.timestamps < -_MAX_TIMESTAMP_MS)
     if impossible.any():
         row = int(impossible.argmax())
@@ -130,7 +130,7 @@ def _check_timestamps(chunk: PartitionRecords[K, V], columns: RecordColumns) -> 
         )
 
 
-def _binary(buffer: Buffer, starts: Ints, lengths: Ints) -> pa.BinaryArray:
+def binary_column(buffer: Buffer, starts: Ints, lengths: Ints) -> pa.BinaryArray:
     """A binary column of spans that ascend in the buffer.
 
     The buffer itself, cut at every start and end, is an Arrow array already: gap, span, gap, span. Taking every second
@@ -144,16 +144,16 @@ def _binary(buffer: Buffer, starts: Ints, lengths: Ints) -> pa.BinaryArray:
     edges[1::2] = starts - origin + np.maximum(lengths, 0)
     data = pa.py_buffer(memoryview(buffer)[origin : origin + int(edges[-1])])
     spans = pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), data])
-    return spans.take(_numbers(np.arange(0, len(edges), 2), pa.int64(), is_there=lengths >= 0))
+    return spans.take(number_column(np.arange(0, len(edges), 2), pa.int64(), is_there=lengths >= 0))
 
 
-def _text(text: str) -> pa.StringScalar:
+def text_scalar(text: str) -> pa.StringScalar:
     data = text.encode()
     edges = np.array([0, len(data)], np.int32)
     return pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(edges), pa.py_buffer(data)])[0]
 
 
-def _numbers(
+def number_column(
     numbers: Ints | NDArray[np.int32], kind: pa.DataType, is_there: NDArray[np.bool_] | None = None
 ) -> pa.Array:
     """The numbers as a column, where they are. (`pa.array` and `pa.scalar` import pandas if they can: 0.3 s, once.)"""
@@ -161,13 +161,13 @@ def _numbers(
     return pa.Array.from_buffers(kind, len(numbers), [validity, pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
-def _headers(columns: RecordColumns) -> pa.ListArray:
+def header_column(columns: RecordColumns) -> pa.ListArray:
     """Null for a record without headers, as Spark has it; never an empty list."""
     at = columns.headers_at
     if at is None:
         return pa.nulls(len(columns), _HEADERS)
     used = slice(int(at.first[0]), int(at.first[-1]))
-    values = _binary(columns.buffer, at.value_starts[used], at.value_lengths[used])
+    values = binary_column(columns.buffer, at.value_starts[used], at.value_lengths[used])
     pairs = pa.StructArray.from_arrays([_names(columns.buffer, at, used), values], fields=list(_HEADER))
     edges = (at.first - at.first[0]).astype(np.int32)
     validity = np.packbits(columns.header_counts() > 0, bitorder="little")
@@ -176,7 +176,7 @@ def _headers(columns: RecordColumns) -> pa.ListArray:
 
 
 def _names(buffer: Buffer, at: HeaderColumns, used: slice) -> pa.StringArray:
-    names = _binary(buffer, at.key_starts[used], at.key_lengths[used])
+    names = binary_column(buffer, at.key_starts[used], at.key_lengths[used])
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:

@@ -8,6 +8,7 @@ from typing import assert_never
 from kwire.events import (
     ApplicationEvent,
     Assign,
+    AssignRanges,
     BufferDrained,
     CallbackCompleted,
     Close,
@@ -62,6 +63,9 @@ class Inbox:
                 self._subscribe(event)
             case Assign():
                 self._assign(event, now_ms)
+            case AssignRanges():
+                self._subscription.assign_ranges(event.ranges)
+                event.reply.succeed(None)
             case Unsubscribe():
                 self._unsubscribe(event)
             case Seek():

@@ -7,7 +7,7 @@ assigned. `generation` counts what the user did, `version` every change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum, auto
 from itertools import count
 from re import Pattern
@@ -102,6 +102,18 @@ class Subscription:
         self.topics = NO_TOPICS
         self._remove(self.partitions.keys() - partitions)
         self._add(partitions - self.partitions.keys())
+        self.publish()
+
+    def assign_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Replace the assignment, by ranges of offsets (start, end); nothing of what was there before stays."""
+        self.generation += 1
+        self.kind = SubscriptionKind.MANUAL
+        self.topics = NO_TOPICS
+        self._remove(set(self.partitions))
+        self._add(ranges.keys())
+        for tp, (start, end) in ranges.items():
+            self.partitions[tp].stop_offset = end
+            self.fire(tp, PartitionEvent.SEEK, position=OffsetAndMetadata(start))
         self.publish()
 
     def unsubscribe(self) -> None:

@@ -1,0 +1,167 @@
+"""`RangeConsumer`: reads ranges of offsets to their ends, as columns; what batch jobs need of a consumer, and no more.
+
+The network side is that of `Consumer`: fetches run ahead while the caller works on what came before, outages are waited
+out, leaders followed. There is no group, no commit and no position that outlives a range. Used by one thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from kwire.clock import Deadline, monotonic_ms
+from kwire.config import ConsumerConfig
+from kwire.consumer.host import current_host
+from kwire.consumer.waiting import BlockingCalls
+from kwire.errors import InvalidArgumentError, KafkaTimeoutError
+from kwire.events import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    AssignRanges,
+    BufferDrained,
+    Close,
+    ErrorRaised,
+    LookUpOffsets,
+    PollStarted,
+    RecordsDelivered,
+)
+from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.fetching.damage import CorruptPartitionError
+from kwire.fetching.open_fetch import OpenFetch
+from kwire.fetching.partition_records import PartitionRecords
+from kwire.mailbox import Mailbox
+from kwire.model import TopicPartition
+
+_numbers = itertools.count(1)
+
+
+class RangeConsumer:
+    """Reads one set of ranges after the other, over connections that stay. Close it, best with `with`.
+
+    Args:
+        config: Without a group, and with `auto_offset_reset="none"`: a range whose start is gone is an error.
+
+    Raises:
+        InvalidArgumentError: The config has a group.
+    """
+
+    def __init__(self, config: ConsumerConfig) -> None:
+        if config.group_id is not None:
+            raise InvalidArgumentError("ranges are read without a group: leave group_id out")
+        host = current_host()
+        self._config = config
+        self._buffer = FetchBuffer()
+        self._mailbox = Mailbox(host.new_waiter)
+        self._calls = BlockingCalls(self._mailbox, config.default_api_timeout_ms)
+        client_id = config.client_id or f"ranges-{next(_numbers)}"
+        self._thread = host.new_network_side(config, (), self._mailbox, self._buffer, client_id=client_id)
+        self._thread.start()
+
+    def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The offsets of these times: ms since the epoch, -1 for the end (under read_committed the last stable offset),
+        -2 for the beginning. Where all records are older there is no entry."""
+        if not timestamps:
+            return {}
+        found = self._calls.ask("offsets", partial(LookUpOffsets, dict(timestamps)), None)
+        return {tp: offset.offset for tp, offset in found.items() if offset is not None}
+
+    def bounds(self, tp: TopicPartition) -> tuple[int, int]:
+        """The first offset of a partition and the one behind its last."""
+        return self.offsets({tp: EARLIEST_TIMESTAMP})[tp], self.offsets({tp: LATEST_TIMESTAMP})[tp]
+
+    def read(
+        self, ranges: Mapping[TopicPartition, tuple[int, int]], *, timeout_ms: float
+    ) -> Iterator[PartitionRecords[bytes, bytes]]:
+        """All visible records of the ranges (start, end), in offset order within each partition.
+
+        Partitions of one broker are fetched together. Leaving the iterator early drops what was fetched ahead.
+
+        Raises:
+            OffsetOutOfRangeError: The log does not have a position that was asked for, or not any more.
+            CorruptRecordError: Everything in front of the damage has been yielded.
+            KafkaTimeoutError: Nothing came for `timeout_ms`.
+        """
+        reading = {tp: span for tp, span in ranges.items() if span[0] < span[1]}
+        if not reading:
+            return
+        self._calls.command("read", partial(AssignRanges, reading))
+        try:
+            yield from self._read({tp: end for tp, (_, end) in reading.items()}, timeout_ms)
+        finally:
+            # Not waited for: it may be an error of the network thread that ends this.
+            self._calls.post(partial(AssignRanges, {})).abandon()
+
+    def _read(self, ends: dict[TopicPartition, int], timeout_ms: float) -> Iterator[PartitionRecords[bytes, bytes]]:
+        deadline = Deadline.after(timeout_ms)
+        while ends:
+            seen = self._mailbox.signal()
+            self._raise_errors()
+            fetch = self._buffer.take()
+            if fetch is not None:
+                yield from self._collect(fetch, ends)
+                deadline = Deadline.after(timeout_ms)
+                continue
+            if self._mailbox.awaits_poll:
+                self._mailbox.post(PollStarted())
+            if deadline.expired:
+                raise self._timed_out(ends, timeout_ms)
+            self._mailbox.wait(seen, deadline)
+
+    def _raise_errors(self) -> None:
+        self._calls.check_alive()
+        event = self._mailbox.take()
+        if isinstance(event, ErrorRaised) and event.generation in (None, self._mailbox.view.generation):
+            raise event.error
+
+    def _timed_out(self, ends: Collection[TopicPartition], timeout_ms: float) -> Exception:
+        if self._mailbox.bootstrap_error is not None:
+            return self._mailbox.bootstrap_error
+        names = ", ".join(map(str, sorted(ends)))
+        return KafkaTimeoutError(f"nothing came of {names} within {timeout_ms:.0f} ms")
+
+    def _collect(
+        self, fetch: CompletedFetch, ends: dict[TopicPartition, int]
+    ) -> Iterator[PartitionRecords[bytes, bytes]]:
+        """What one fetch has of its range, portion by portion. A range that is through is taken out of `ends`."""
+        tp = fetch.topic_partition
+        try:
+            if self._mailbox.view.epochs.get(tp) != fetch.epoch or tp not in ends:
+                return
+            opened = OpenFetch(
+                fetch,
+                read_committed=bool(self._config.isolation_level.value),
+                check_crcs=self._config.check_crcs,
+            )
+            is_through = False
+            while not is_through:
+                rows, behind = opened.next_rows(len(fetch.records))
+                opened.advance(len(rows), behind)
+                if behind.offset >= ends[tp]:
+                    del ends[tp]
+                if len(rows):
+                    yield PartitionRecords(topic_partition=tp, columns=rows, next=behind)
+                self._mailbox.note(RecordsDelivered([(tp, fetch.epoch, behind)]))
+                is_through = tp not in ends or opened.is_finished
+        except CorruptPartitionError as corrupt:
+            raise corrupt.error from corrupt.error.__cause__
+        finally:
+            self._buffer.release(fetch)
+            if self._buffer.take_drained():
+                self._mailbox.post(BufferDrained())
+
+    def close(self) -> None:
+        """End the network thread, and with it all connections; at most `close_timeout_ms`."""
+        deadline = Deadline(monotonic_ms() + self._config.close_timeout_ms)
+        self._mailbox.post(Close(deadline.at_ms, leave_group=None))
+        self._thread.join(deadline)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,110 @@
+"""What a task does: reads its ranges as Arrow batches.
+
+Spark reuses the processes its tasks run in, so consumers stay: the next task finds connections and metadata as they
+were. Fetching runs ahead in the consumer's thread while this one decodes and Spark takes what was decoded. Brokers that
+go away are waited for by the consumer; what fails beyond that fails the task, which Spark tries again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from kwire.config import ConsumerConfig
+from kwire.consumer.range_consumer import RangeConsumer
+from kwire.errors import KafkaTimeoutError, OffsetOutOfRangeError
+from kwire.model import TopicPartition
+from kwire.spark import errors
+from kwire.spark.columns import ArrowBatches
+from kwire.spark.kafka_options import task_config
+from kwire.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET
+from kwire.spark.options import SourceOptions
+from kwire.spark.planning import Task, loss_handler
+from kwire.spark.ranges import OffsetRange
+
+log = logging.getLogger(__name__)
+
+Spans = dict[TopicPartition, tuple[int, int]]
+
+# Consumers that nobody uses now, by process and settings. A process that was forked must not touch its parent's.
+_idle: dict[tuple[int, ConsumerConfig], RangeConsumer] = {}
+
+
+def read_task(task: Task, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    """All visible records of the ranges, each partition's in order.
+
+    Raises:
+        DataLossError: Some of the range is not there any more (a warning with `failOnDataLoss=false`).
+        CorruptRecordError: A damaged batch; names topic, partition and offset.
+        KafkaTimeoutError: Nothing came for `kafkaConsumer.pollTimeoutMs`.
+    """
+    config = task_config(options.kafka)
+    key = (os.getpid(), config)
+    consumer = _idle.pop(key, None) or RangeConsumer(config)
+    is_sound = False
+    try:
+        yield from _TaskRead(consumer, options).batches(task)
+        is_sound = True
+    finally:
+        # Whoever failed, or was left in the middle, may be in any state.
+        if is_sound and key not in _idle:
+            _idle[key] = consumer
+        else:
+            consumer.close()
+
+
+class _TaskRead:
+    """One task's reading."""
+
+    def __init__(self, consumer: RangeConsumer, options: SourceOptions) -> None:
+        self._consumer = consumer
+        self._options = options
+        self._on_loss = loss_handler(options)
+
+    def batches(self, task: Task) -> Iterator[pa.RecordBatch]:
+        spans = {span.topic_partition: self._bound(span) for span in task}
+        makers = {tp: ArrowBatches(tp, include_headers=self._options.include_headers) for tp in spans}
+        while spans:
+            try:
+                for chunk in self._consumer.read(spans, timeout_ms=self._options.poll_timeout_ms):
+                    tp = chunk.topic_partition
+                    yield from makers[tp].of(chunk)
+                    spans[tp] = (chunk.next.offset, spans[tp][1])
+                return
+            except OffsetOutOfRangeError as error:
+                spans = self._without_lost(spans, error)
+            except KafkaTimeoutError as error:
+                raise self._starved(spans, error) from error
+
+    def _bound(self, span: OffsetRange) -> tuple[int, int]:
+        """Ends that are looked up late."""
+        tp = span.topic_partition
+        start = span.start if span.start != EARLIEST_OFFSET else self._consumer.offsets({tp: EARLIEST_OFFSET})[tp]
+        end = span.end if span.end != LATEST_OFFSET else self._consumer.offsets({tp: LATEST_OFFSET})[tp]
+        return start, end
+
+    def _without_lost(self, spans: Spans, error: OffsetOutOfRangeError) -> Spans:
+        """What is left to be read when records are gone. Raises: DataLossError, unless that is to be lived with."""
+        left = dict(spans)
+        for tp in sorted(error.offsets):
+            start, end = spans[tp]
+            start = max(start, error.offsets[tp])
+            self._on_loss(errors.could_not_read(tp, start, end))
+            first, behind_last = self._consumer.bounds(tp)
+            if start >= behind_last or first >= end:
+                log.warning("%s now has offsets [%d, %d): [%d, %d) is skipped", tp, first, behind_last, start, end)
+                del left[tp]
+            else:
+                log.warning("%s now begins at %d: what is in front of it is skipped", tp, first)
+                left[tp] = (max(start, first), end)
+        return left
+
+    def _starved(self, spans: Spans, error: KafkaTimeoutError) -> KafkaTimeoutError:
+        waiting = {tp: start for tp, (start, end) in spans.items() if start < end}
+        offsets = ", ".join(f"{tp} at {start}" for tp, start in sorted(waiting.items()))
+        return KafkaTimeoutError(
+            f"Cannot fetch record for offset {offsets} in {self._options.poll_timeout_ms:.0f} milliseconds: {error}"
+        )

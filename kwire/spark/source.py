@@ -1,0 +1,58 @@
+"""`KwireDataSource`: what Spark finds under the name `kwire`."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from kwire.spark.batch import KwireBatchReader
+from kwire.spark.errors import OptionError
+from kwire.spark.option_values import GivenOptions
+from kwire.spark.options import batch_options
+
+_HEADERS = StructField(
+    "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+)
+_FIELDS = [
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+]
+
+
+def spark_schema(*, include_headers: bool) -> StructType:
+    """The schema of Spark's `kafka` source."""
+    return StructType([*_FIELDS, _HEADERS] if include_headers else _FIELDS)
+
+
+class KwireDataSource(DataSource):
+    """Kafka topics as tables. The options are those of Spark's `kafka` source; see docs/spark.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kwire"
+
+    def schema(self) -> StructType:
+        given = GivenOptions(self.options)
+        return spark_schema(include_headers=given.flag("includeHeaders", default=False))
+
+    def reader(self, schema: StructType) -> KwireBatchReader:
+        self._check(schema)
+        return KwireBatchReader(batch_options(self.options))
+
+    def _check(self, schema: StructType) -> None:
+        if schema != self.schema():
+            raise OptionError("Kafka source has a fixed schema and cannot be set with a custom one")

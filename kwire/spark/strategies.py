@@ -1,0 +1,52 @@
+"""Which partitions a query reads: those named, those of topics, or those of topics that a pattern finds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kwire.model import TopicPartition
+from kwire.spark.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class AssignPartitions:
+    """These, as far as they exist."""
+
+    partitions: frozenset[TopicPartition]
+
+    @property
+    def topics(self) -> frozenset[str]:
+        return frozenset(tp.topic for tp in self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeTopics:
+    """All of these topics, which have to exist."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribePattern:
+    """All of the topics in whose names the pattern is found anywhere, as Spark's source does it."""
+
+    pattern: re.Pattern[str]
+
+
+Strategy: TypeAlias = AssignPartitions | SubscribeTopics | SubscribePattern
+
+
+def pattern_of(text: str) -> SubscribePattern:
+    """The pattern of an option, which Spark's source has in Java's syntax.
+
+    Raises:
+        OptionError: Python does not understand it. Where it does, the two mean the same but for rarities.
+    """
+    try:
+        return SubscribePattern(re.compile(text))
+    except re.error as error:
+        raise OptionError(
+            f"Option 'subscribePattern': Python's regular expressions have no {text!r}: {error}"
+        ) from error
