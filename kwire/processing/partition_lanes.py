@@ -17,6 +17,7 @@ from kwire.errors import InvalidArgumentError
 from kwire.model import K, Record, V
 from kwire.processing.rows import FEW_ROWS, Rows
 
+_NOTHING: frozenset[Hashable] = frozenset()
 _key_of = itemgetter(Record._fields.index("key"))
 
 
@@ -83,8 +84,9 @@ class NoLanes(Generic[K, V]):
         return _popped(self._queue, most)
 
     def _next_rows(self, most: int) -> Rows[K, V]:
+        """As they came, if they are not too many: cutting takes time."""
         rows = self._rows.popleft()
-        while self._rows and len(rows) < most:
+        while self._rows and len(rows) + len(self._rows[0]) <= most:
             rows += self._rows.popleft()
         if len(rows) > most:
             self._rows.appendleft(rows[most:])
@@ -278,7 +280,7 @@ def _keys_of(records: Sequence[Record[K, V]]) -> Sequence[Hashable]:
 
 def _check_keys(records: Sequence[Record[K, V]]) -> None:
     try:
-        deque(map(hash, _keys_of(records)), maxlen=0)
+        _NOTHING.isdisjoint(_keys_of(records))  # looks up each
     except TypeError as error:
         bad = next(record for record in records if not _can_be_looked_up(record.key))
         raise InvalidArgumentError(

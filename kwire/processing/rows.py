@@ -8,7 +8,6 @@ columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import cast, overload
 
@@ -55,10 +54,11 @@ class Rows(Sequence[Record[K, V]]):
 
     def _between(self, start: int, stop: int) -> Iterator[PartitionRecords[K, V]]:
         for chunk in self._chunks:
-            first, end = max(start, 0), min(stop, len(chunk))
+            count = len(chunk)
+            first, end = max(start, 0), min(stop, count)
             if first < end:
-                yield _sliced(chunk, first, end)
-            start, stop = start - len(chunk), stop - len(chunk)
+                yield chunk if end - first == count else _sliced(chunk, first, end)
+            start, stop = start - count, stop - count
 
     def __add__(self, others: Rows[K, V]) -> Rows[K, V]:
         """These, and those behind them."""
@@ -78,14 +78,23 @@ class Rows(Sequence[Record[K, V]]):
 
 def with_keys(chunk: PartitionRecords[K, V]) -> PartitionRecords[K, V]:
     """The same; its keys are made once, for whoever looks at them and for the records."""
-    return chunk if chunk.deserialized_keys is not None else replace(chunk, deserialized_keys=chunk.keys())
+    if chunk.deserialized_keys is not None:
+        return chunk
+    return PartitionRecords(  # `replace` takes longer than all else that is done with a chunk
+        topic_partition=chunk.topic_partition,
+        columns=chunk.columns,
+        next=chunk.next,
+        deserialized_keys=chunk.keys(),
+        deserialized_values=chunk.deserialized_values,
+    )
 
 
 def _sliced(chunk: PartitionRecords[K, V], start: int, stop: int) -> PartitionRecords[K, V]:
     keys, values = chunk.deserialized_keys, chunk.deserialized_values
-    return replace(
-        chunk,
+    return PartitionRecords(
+        topic_partition=chunk.topic_partition,
         columns=chunk.columns.slice(start, stop),
+        next=chunk.next,
         deserialized_keys=None if keys is None else keys[start:stop],
         deserialized_values=None if values is None else values[start:stop],
     )

@@ -114,14 +114,15 @@ def test_a_whole_slice_waits_for_the_lanes_of_its_records() -> None:
 @pytest.mark.parametrize("ordering", Ordering)
 def test_many_that_nobody_has_made_are_taken_as_they_are(ordering: Ordering) -> None:
     lanes: Lanes[bytes, bytes] = Lanes(ordering)
-    lanes.add(rows(A, 0, [b"x", b"y"] * 50))
-    lanes.add(rows(A, 100, [b"x", None] * 50))
-    first = lanes.take(150, Mixing.WHOLE_SLICES)
+    lanes.add(rows(A, 0, [b"x", b"y"] * 25))
+    lanes.add(rows(A, 50, [b"x", None] * 50))
+    lanes.add(rows(A, 150, [b"y", b"x"] * 25))
+    first = lanes.take(180, Mixing.WHOLE_SLICES)
     assert first is not None
     assert isinstance(first.records, Rows)
     assert first.records.offsets() == list(range(150))
     lanes.done(first)
-    second = lanes.take(150, Mixing.WHOLE_SLICES)
+    second = lanes.take(180, Mixing.WHOLE_SLICES)
     assert second is not None
     assert [each.offset for each in second.records] == list(range(150, 200))
 
