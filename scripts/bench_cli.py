@@ -105,7 +105,8 @@ def startup(chosen: argparse.Namespace) -> Outcome:
 
 def processing(chosen: argparse.Namespace) -> Outcome:
     cases = chosen.case or list(bench_processing.CASES)
-    return shown(bench_processing.run(rounds=chosen.rounds, cases=cases), bench_processing.targets(cases))
+    results = bench_processing.run(rounds=chosen.rounds, cases=cases, against=chosen.against)
+    return shown(results, bench_processing.targets(["no-op"] if chosen.against else cases))
 
 
 def spark(chosen: argparse.Namespace) -> Outcome:
@@ -169,6 +170,9 @@ def add_consumer_suites(
     startup = suites.add_parser("startup", help="import, and from there to the first record")
     processing = suites.add_parser("processing", help="what a Processor costs, and how much it keeps in work")
     processing.add_argument("--case", action="append", default=[], choices=bench_processing.CASES, help="(all)")
+    processing.add_argument(
+        "--against", type=Path, metavar="TREE", help="no-op alone, here and in another clone, in turns"
+    )
     spark = suites.add_parser("spark", help="Spark through kwire's source and through its own")
     spark.add_argument("--case", action="append", default=[], choices=bench_spark.TOPICS, help="a topic (all)")
     spark.add_argument("--query", action="append", default=[], choices=bench_spark.QUERIES, help="(all)")

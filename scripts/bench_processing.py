@@ -79,13 +79,14 @@ TARGETS: Mapping[str, Sequence[Target]] = {
 }
 
 
-def run(*, rounds: int, cases: Sequence[str], scale: float = 1.0) -> list[Figures]:
+def run(*, rounds: int, cases: Sequence[str], scale: float = 1.0, against: Path | None = None) -> list[Figures]:
     """Measure what is asked for.
 
     Args:
         rounds: How often each contestant has its turn; those that take longest have but one.
         cases: Names of `CASES`.
         scale: What part of the records is written.
+        against: Another clone: instead of the cases, a handler that does nothing is timed in both.
 
     Raises:
         ClusterError: There is no broker to be had.
@@ -93,6 +94,8 @@ def run(*, rounds: int, cases: Sequence[str], scale: float = 1.0) -> list[Figure
     """
     results: list[Figures] = []
     with place() as at:
+        if against is not None:
+            return no_op_in_both(at, rounds, scale, against)
         for name in cases:
             results += CASES[name](at, rounds, scale)
     return results
@@ -145,6 +148,18 @@ def no_op(at: Place, rounds: int, scale: float) -> list[Figures]:
     return take_turns(NO_OP_CASE, rounds, turns)
 
 
+def no_op_in_both(at: Place, rounds: int, scale: float, other: Path) -> list[Figures]:
+    """The same in this tree and in another, in turns. What CPU a record takes is comparable on a busy machine too."""
+    records = round(NO_OP_RECORDS * scale)
+    topic = filled(at, "no-op", partitions=MANY_PARTITIONS, records=records, keys=NO_OP_KEYS)
+    turns: dict[str, Turn] = {PLAIN: turn("drain", "plain", at, topic, records=records)}
+    for name in [name for name, mode in NO_OPS.items() if mode == "threads"]:
+        work: Work = {"records": records, "ordering": name}
+        turns[f"{name}, there"] = turn("drain", "threads", at, topic, other, **work)
+        turns[name] = turn("drain", "threads", at, topic, **work)
+    return take_turns(NO_OP_CASE, rounds, turns)
+
+
 def efficiency(at: Place, rounds: int, scale: float) -> list[Figures]:
     """Of what so many workers could do at most, if nothing else took time."""
     topic = filled(at, "efficiency", partitions=1, records=round(NO_OP_RECORDS * scale), keys=NO_OP_KEYS)
@@ -187,8 +202,8 @@ CASES: Mapping[str, Callable[[Place, int, float], list[Figures]]] = {
 # --- what they are made of --------------------------------------------------------------------------------------------
 
 
-def turn(task: str, mode: str, at: Place, topic: str, **options: str | float) -> Turn:
-    return partial(run_worker, task, mode, worker=WORKER, servers=at.servers, topic=topic, **options)
+def turn(task: str, mode: str, at: Place, topic: str, tree: Path | None = None, /, **options: str | float) -> Turn:
+    return partial(run_worker, task, mode, tree, worker=WORKER, servers=at.servers, topic=topic, **options)
 
 
 def published(case: str, name: str, who: str, value: float, rounds: int) -> Figures:

@@ -89,14 +89,23 @@ def take_turns(case: str, rounds: int, turns: Mapping[str, Turn]) -> list[Figure
     ]
 
 
-def run_worker(task: str, contestant: str, *, worker: Path = WORKER, **options: str | float) -> dict[str, float]:
+def run_worker(
+    task: str, contestant: str, tree: Path | None = None, /, *, worker: Path = WORKER, **options: str | float
+) -> dict[str, float]:
     """One turn in a process of its own, which runs `worker`.
+
+    Args:
+        tree: The top of another clone, whose kwire and worker it is; None: this one's.
 
     Raises:
         WrongAnswerError: It failed, or says that what it read is not what is there.
     """
+    environment = dict(os.environ)
+    if tree is not None:
+        worker = tree / "scripts" / worker.name
+        environment["PYTHONPATH"] = str(tree)
     command = [sys.executable, str(worker), task, contestant, json.dumps(options)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TURN_TIMEOUT_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TURN_TIMEOUT_S, check=False, env=environment)
     if done.returncode:
         raise WrongAnswerError(f"{contestant}, {task}: {done.stderr.strip() or f'exit code {done.returncode}'}")
     answer: dict[str, float] = json.loads(done.stdout)

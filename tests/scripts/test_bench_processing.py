@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import bench_processing
@@ -74,6 +75,16 @@ def test_a_topic_is_worked_on_to_its_end(servers: str, contestant: str) -> None:
     )
     assert figures["seconds"] > 0
     assert figures["thousand_per_s"] == pytest.approx(RECORDS / figures["seconds"] / 1000)
+
+
+@pytest.mark.slow
+def test_a_turn_may_be_another_clones(servers: str, tmp_path: Path) -> None:
+    """Its kwire, and its worker."""
+    (tmp_path / "kwire").mkdir()
+    (tmp_path / "kwire" / "__init__.py").write_text("WHO = 'the other'\n")
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / WORKER.name).write_text("import json, kwire\nprint(json.dumps({kwire.WHO: 1.0}))\n")
+    assert run_worker("drain", "threads", tmp_path, worker=WORKER, servers=servers) == {"the other": 1.0}
 
 
 @pytest.mark.slow
