@@ -12,7 +12,7 @@ from kwire.errors import CorruptRecordError
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.partition_records import epoch_or_none
 from kwire.fetching.transactions import visible_batches
-from kwire.model import OffsetAndMetadata
+from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata
 from kwire.protocol.record_batch import Batch, iter_batches
 from kwire.protocol.record_columns import RecordColumns, empty_columns
 from kwire.protocol.records import decode_available
@@ -35,7 +35,9 @@ class OpenFetch:
         self.position = OffsetAndMetadata(fetch.fetch_offset, leader_epoch=fetch.fetch_epoch)
         self._check_crcs = check_crcs
         self._error: CorruptRecordError | None = None
-        self._end = self.position
+        # Numbers until somebody asks: of large records a fetch has many batches, and only the last one's count.
+        self._end_offset = fetch.fetch_offset
+        self._end_epoch = NO_LEADER_EPOCH if fetch.fetch_epoch is None else fetch.fetch_epoch
         self._batches: list[Batch] = []
         try:
             # One by one: what lies in front of a damaged batch is good.
@@ -48,13 +50,14 @@ class OpenFetch:
 
     def _scan(self) -> Iterator[Batch]:
         """All whole, sound batches that reach beyond the fetch offset. The first of a fetch may begin before it."""
+        fetch_offset = self.fetch.fetch_offset
         for batch in iter_batches(self.fetch.records, check_crcs=self._check_crcs):
             if self._is_behind_stop(batch):
-                self._end = OffsetAndMetadata(self._within(batch.next_offset), leader_epoch=self._end.leader_epoch)
+                self._end_offset = self._within(batch.next_offset)
                 return
-            if batch.next_offset > self.fetch.fetch_offset:
-                epoch = epoch_or_none(batch.partition_leader_epoch)
-                self._end = OffsetAndMetadata(self._within(batch.next_offset), leader_epoch=epoch)
+            if batch.next_offset > fetch_offset:
+                self._end_offset = self._within(batch.next_offset)
+                self._end_epoch = batch.partition_leader_epoch
                 yield batch
 
     def _is_behind_stop(self, batch: Batch) -> bool:
@@ -66,6 +69,11 @@ class OpenFetch:
         """The offset, or where this fetch has to stop: somebody else reads what lies behind."""
         stop = self.fetch.stop_offset
         return offset if stop is None else min(offset, stop)
+
+    @property
+    def _end(self) -> OffsetAndMetadata:
+        """The position behind all that is whole and sound."""
+        return OffsetAndMetadata(self._end_offset, leader_epoch=epoch_or_none(self._end_epoch))
 
     @property
     def is_finished(self) -> bool:

@@ -144,7 +144,8 @@ def _many(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns:
 
 def _few(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns | None:
     """The short way, if it is the right one here."""
-    if not 0 < sum(batch.record_count for batch in batches) <= MOST_RECORDS:
+    # Of large records each has a batch to itself, and then the long way takes its time over each batch, too.
+    if not 0 < sum(batch.record_count for batch in batches) <= MOST_RECORDS + len(batches):
         return None
     return few_columns(payloads.buffer, zip(batches, payloads.starts, payloads.ends, strict=True))
 

@@ -41,13 +41,20 @@ def outcome(batches: Sequence[Batch]) -> list[object]:
 def both_ways(batches: Sequence[Batch], monkeypatch: pytest.MonkeyPatch) -> tuple[list[object], list[object]]:
     few = outcome(batches)
     with monkeypatch.context() as patch:
-        patch.setattr(record_decoding, "MOST_RECORDS", 0)
+        patch.setattr(record_decoding, "_few", lambda *_: None)
         return few, outcome(batches)
 
 
 def taken(batches: Sequence[Batch]) -> bool:
     """Whether the short way is one for these."""
     return few_columns(batches[0].data, [(each, each.payload_start, each.end) for each in batches]) is not None
+
+
+def goes_the_short_way(batches: Sequence[Batch]) -> bool:
+    return (
+        record_decoding._few(batches, record_decoding._payloads(batches, record_decoding._Limits(True, 1024)))
+        is not None
+    )
 
 
 def record(body: bytes) -> bytes:
@@ -131,3 +138,12 @@ def test_times_and_offsets_that_wrap_around_go_the_other_way(monkeypatch: pytest
     assert not taken(wrapping)
     few, many = both_ways(wrapping, monkeypatch)
     assert few == many
+
+
+def test_many_batches_of_one_large_record_each_go_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    each_alone = list(iter_batches(b"".join(batch(number) for number in range(3 * MOST_RECORDS))))
+    assert goes_the_short_way(each_alone)
+    few, many = both_ways(each_alone, monkeypatch)
+    assert few == many
+    (together,) = iter_batches(batch(*range(3 * MOST_RECORDS)))
+    assert not goes_the_short_way([together])
