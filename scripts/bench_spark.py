@@ -166,25 +166,32 @@ def take(read: Read, query: Callable[[Read], None]) -> dict[str, float]:
 
 def cpu_s_of(pid: int) -> float:
     """What a process has used, and all below it, those that have ended included."""
-    parents: dict[int, list[int]] = {}
-    used: dict[int, float] = {}
+    return sum(ticks for one in (pid, *descendants(pid)) if (ticks := _ticks(one)) is not None) * TICK_S
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below one, as far as they run now."""
+    children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (found := _stat(entry)) is not None:
-            parent, ticks = found
-            parents.setdefault(parent, []).append(int(entry.name))
-            used[int(entry.name)] = ticks * TICK_S
-    total, waiting = 0.0, [pid]
+        if entry.name.isdigit() and (fields := _stat(int(entry.name))) is not None:
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, waiting = list[int](), [pid]
     while waiting:
-        one = waiting.pop()
-        total += used.get(one, 0.0)
-        waiting += parents.get(one, [])
-    return total
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
 
 
-def _stat(entry: Path) -> tuple[int, int] | None:
-    """Parent, and ticks of the process and its ended children."""
+def _ticks(pid: int) -> int | None:
+    """Of the process and its ended children."""
+    fields = _stat(pid)
+    return None if fields is None else sum(map(int, fields[11:15]))
+
+
+def _stat(pid: int) -> list[str] | None:
+    """What the system says of a process, from its state on; None if it is gone."""
     try:
-        fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    return int(fields[1]), sum(map(int, fields[11:15]))

@@ -25,13 +25,20 @@ IMPORT_PATH = os.pathsep.join([str(HOME), *os.environ.get("PYTHONPATH", "").spli
 
 @contextmanager
 def spark_session(
-    name: str, *, cores: int = 2, memory: str = "2g", kafka: bool = False, settings: Mapping[str, str] | None = None
+    name: str,
+    *,
+    cores: int = 2,
+    attempts: int = 1,
+    memory: str = "2g",
+    kafka: bool = False,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
     """A session that ends with the block. The first of a process starts the JVM; its memory and jars stay.
 
     Args:
         name: for Spark's own pages and logs.
         cores: how many tasks run at once.
+        attempts: how often a task may fail until its job has.
         memory: the heap of the JVM, as Java writes it.
         kafka: whether to add the jars of Spark's own Kafka source.
         settings: further ones of Spark.
@@ -42,7 +49,7 @@ def spark_session(
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = IMPORT_PATH
     scratch = Path(tempfile.mkdtemp(prefix="kwire-spark-"))
-    builder = SparkSession.builder.appName(name).master(f"local[{cores}]")
+    builder = SparkSession.builder.appName(name).master(f"local[{cores},{attempts}]")
     for key, value in {**settings_of(scratch, cores, memory, kafka=kafka), **(settings or {})}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
