@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kwire.errors import CorruptRecordError
+from kwire.protocol.text import text_of
 
 try:
     import pyarrow as pa
@@ -181,4 +182,4 @@ def _names(buffer: Buffer, at: HeaderColumns, used: slice) -> pa.StringArray:
         return names.cast(pa.string())
     except pa.ArrowInvalid:
         # Not UTF-8: U+FFFD stands in for what does not decode, here as in `RecordColumns.headers`.
-        return pa.array([name.decode(errors="replace") for name in names.to_pylist()], pa.string())
+        return pa.array([text_of(name) for name in names.to_pylist()], pa.string())

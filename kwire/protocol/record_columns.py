@@ -14,6 +14,7 @@ import numpy as np
 
 from kwire.model import Header
 from kwire.protocol.record_headers import HeaderColumns, join_headers, no_headers
+from kwire.protocol.text import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -119,7 +120,7 @@ def _names(raw: list[bytes | None]) -> Iterable[str]:
 
 
 def _text(name: bytes | None) -> str:
-    return (name or b"").decode(errors="replace")
+    return text_of(name or b"")
 
 
 def copy_spans(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None]:
