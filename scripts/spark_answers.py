@@ -82,7 +82,8 @@ def differences(theirs: Answer, ours: Answer) -> Iterator[str]:
         return
     if theirs.schema != ours.schema:
         yield f"schemas: {theirs.schema} and {ours.schema}"
-    if theirs.tasks != ours.tasks:
+    # To a source in Python that has no partitions Spark gives one task, which reads nothing.
+    if theirs.tasks != ours.tasks and (theirs.tasks, ours.tasks) != (0, 1):
         yield f"tasks: {theirs.tasks} and {ours.tasks}"
     assert theirs.rows is not None
     assert ours.rows is not None

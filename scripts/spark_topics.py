@@ -39,8 +39,21 @@ RECORDS = 240
 PARTITIONS = 3
 LARGE_BYTES = 3_000_000
 PLACEHOLDER = "key-that-is-no-text"
-# Cut off, overlong, a surrogate, bytes that never occur; text around them.
-NO_TEXT = (b"\xff\xfe", b"a\xc3(b", b"\xed\xa0\x80", b"\xf0\x9f\x98", b"\xc0\xaf!", b"\xe2\x82", b"\xf5\x80\x80\x80")
+# Cut off, overlong, surrogates, bytes that never occur, too large; text around them.
+NO_TEXT = (
+    *(
+        b"\xff\xfe",
+        b"a\xc3(b",
+        b"\xf0\x9f\x98",
+        b"\xf0\x9f\x98!",
+        b"\xc0\xaf!",
+        b"\xe0\x80\xaf",
+        b"\xe2\x82",
+        b"\xe2\x82A",
+    ),
+    *(b"\xed\xa0\x80", b"\xed\xa0", b"\xed\xa0A", b"\xed\xa0\xbd\xed\xb8\x80"),
+    *(b"\xf5\x80\x80\x80", b"\xf4\x90\x80\x80", b"\xf0\x80\x80\x80", b"\x80\xbf"),
+)
 CRC_AT, BODY_AT = 17, 21
 FAR_FUTURE_MS = 1 << 62
 
@@ -149,7 +162,7 @@ class Topics:
     def transactional(self) -> Written:
         """Committed and aborted ones in turns, an aborted one first and last; and records of no transaction between."""
         name = self.make("transactions", 2)
-        producer = Producer({"bootstrap.servers": self._servers, "transactional.id": name})
+        producer = self._producer({"transactional.id": name})
         producer.init_transactions(TIMEOUT_S)
         for number in range(9):
             producer.begin_transaction()
@@ -213,7 +226,7 @@ class Topics:
     # --- small steps ----------------------------------------------------------------------------------------------
 
     def _producer(self, settings: Mapping[str, str | int] | None = None) -> Producer:
-        return Producer({"bootstrap.servers": self._servers, "acks": "all", **(settings or {})})
+        return Producer({"bootstrap.servers": self._servers, "acks": "all", "log_level": 0, **(settings or {})})
 
     def _flush(self, producer: Producer, name: str) -> None:
         if left := producer.flush(TIMEOUT_S):
