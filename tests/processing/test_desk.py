@@ -14,6 +14,7 @@ from kwire.processing import OnFailure, Ordering, Retry
 from kwire.processing.books import Books
 from kwire.processing.desk import Desk
 from kwire.processing.plan import Plan
+from kwire.processing.rows import Rows
 from kwire.processing.workers import Run
 from kwire.protocol.record_columns import RecordColumns
 
@@ -93,6 +94,32 @@ def test_quick_records_go_in_long_runs_and_slow_ones_to_all_workers() -> None:
         office.desk.deliver(chunk(0, [b"%d" % number for number in range(10)]))
     assert quick.handed_out(0.0) == [list(range(10))]
     assert slow.handed_out(0.0) == [[0], [1]]
+
+
+def test_records_that_take_no_time_are_made_by_who_handles_them() -> None:
+    office, slow = Office(ms_each=0.001), Office(ms_each=1.0)
+    for each in (office, slow):
+        each.desk.deliver(chunk(0, [b"%d" % number for number in range(100)]))
+        each.handed_out(0.0)
+    assert isinstance(office.out[0].items, Rows)
+    assert not any(isinstance(run.items, Rows) for run in slow.out)
+    assert office.desk.loads[TP].records == 100
+    office.end(office.out[0])
+    assert office.desk.tally.handled == 100
+    assert not office.desk.loads
+
+
+def test_while_a_record_takes_its_time_nothing_waits_in_the_answer_it_came_in() -> None:
+    """What waits for long would keep all of the answer in memory, of other partitions too."""
+    office = Office(ms_each=0.001)
+    office.desk.deliver(chunk(0, [b"x"]))
+    office.handed_out(0.0)
+    office.out[0].todo.popleft()  # its worker is at it
+    office.handed_out(office.desk.due_ms)
+    office.desk.deliver(chunk(1, [b"%d" % number for number in range(100)]))
+    office.handed_out(100.0)
+    assert len(office.out) > 1
+    assert not any(isinstance(run.items, Rows) for run in office.out[1:])
 
 
 def test_records_behind_one_that_takes_its_time_go_to_others() -> None:
