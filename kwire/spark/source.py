@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 from kwire.spark.batch import KwireBatchReader
 from kwire.spark.errors import OptionError
 from kwire.spark.option_values import GivenOptions
-from kwire.spark.options import batch_options
+from kwire.spark.options import batch_options, stream_options
 
 _HEADERS = StructField(
     "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -52,6 +52,15 @@ class KwireDataSource(DataSource):
     def reader(self, schema: StructType) -> KwireBatchReader:
         self._check(schema)
         return KwireBatchReader(batch_options(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Needs PySpark 4.2, which first let Python sources limit a batch."""
+        try:
+            from kwire.spark.stream import KwireStreamReader
+        except ImportError as error:
+            raise OptionError("streams of kwire need PySpark 4.2 or newer; batches work from 4.0 on") from error
+        self._check(schema)
+        return KwireStreamReader(stream_options(self.options))
 
     def _check(self, schema: StructType) -> None:
         if schema != self.schema():

@@ -1,0 +1,93 @@
+"""Where a streaming query began, written down before its first batch.
+
+Spark asks a Python source again where to start when it comes back before its first batch is through. If that is the
+end of the log, what came in between would never be read. Spark's `kafka` source writes its answer into the query's
+checkpoint; this is the same file in the same form, so that either finds what the other wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from uuid import uuid4
+
+from pyarrow import ArrowInvalid
+from pyarrow.fs import FileSystem, FileType, LocalFileSystem
+
+from kwire.spark.errors import OptionError
+from kwire.spark.offsets import Offsets, from_spark, to_json
+
+_VERSION = 1
+
+
+class InitialOffsets:
+    """The file of one source of a query.
+
+    Args:
+        checkpoint: The query's `checkpointLocation`: a path, or a URI of a file system that pyarrow knows.
+        source_index: Which of the query's sources, counted from 0.
+
+    Raises:
+        OptionError: There is no such file system.
+    """
+
+    def __init__(self, checkpoint: str, source_index: int = 0) -> None:
+        self._files, top = _file_system(checkpoint)
+        self._folder = f"{top.rstrip('/')}/sources/{source_index}"
+        self._path = f"{self._folder}/0"
+
+    def read(self) -> Offsets | None:
+        """What was written, None if nothing was.
+
+        Raises:
+            OptionError: The file is of a newer version, or of something else.
+        """
+        if self._files.get_file_info(self._path).type is FileType.NotFound:
+            return None
+        with self._files.open_input_stream(self._path) as file:
+            return parsed(file.read())
+
+    def add(self, offsets: Offsets) -> Offsets:
+        """Write them, unless somebody has: what counts from now on."""
+        if (written := self.read()) is not None:
+            return written
+        self._files.create_dir(self._folder, recursive=True)
+        unfinished = f"{self._folder}/.0.{uuid4()}.tmp"
+        with self._files.open_output_stream(unfinished) as file:
+            file.write(formatted(offsets))
+        self._files.move(unfinished, self._path)
+        return offsets
+
+
+def formatted(offsets: Offsets) -> bytes:
+    """A zero byte, which Spark 2.1 wanted (SPARK-19517), the version, and the offsets."""
+    return b"\0" + f"v{_VERSION}\n{to_json(offsets)}".encode()
+
+
+def parsed(content: bytes) -> Offsets:
+    """Raises: OptionError."""
+    text = content[1:].decode()
+    if text.startswith("v"):
+        version, _, text = text.partition("\n")
+        number = 0
+        with suppress(ValueError):
+            number = int(version[1:])
+        if number != _VERSION:
+            raise OptionError(
+                f"Log file was malformed: failed to read correct log version from {version}; the maximum supported log "
+                f"version is v{_VERSION}"
+            )
+    try:
+        return from_spark(json.loads(text))
+    except ValueError as error:
+        raise OptionError(f"the initial offsets in the checkpoint cannot be read: {error}") from error
+
+
+def _file_system(checkpoint: str) -> tuple[FileSystem, str]:
+    if "://" not in checkpoint and not checkpoint.startswith("file:"):
+        return LocalFileSystem(), checkpoint
+    try:
+        files, path = FileSystem.from_uri(checkpoint)
+    except (ArrowInvalid, OSError) as error:
+        raise OptionError(f"Option 'kwire.checkpointLocation': cannot use {checkpoint}: {error}") from error
+    return files, path

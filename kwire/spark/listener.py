@@ -1,0 +1,62 @@
+"""Lag of streaming queries, partition by partition: what Spark's own source reports only as a minimum and a maximum.
+
+spark.streams.addListener(LagListener(lambda name, lags: print(name, sum(lags.values()))))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    SourceProgress,
+    StreamingQueryListener,
+)
+
+from kwire.model import TopicPartition
+from kwire.spark.offsets import Offsets, from_spark
+
+Report = Callable[[str, Mapping[TopicPartition, int]], None]
+
+
+class LagListener(StreamingQueryListener):
+    """Tells how far each partition is behind, after each batch.
+
+    Args:
+        report: Called with the query's name (its id, if it has none) and the offsets that are not read yet. What it
+            raises, Spark logs.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """A batch is through."""
+        progress = event.progress
+        self._report(progress.name or str(progress.id), lags(progress.sources))
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Nothing more will be known."""
+
+
+def lags(sources: Iterable[SourceProgress]) -> dict[TopicPartition, int]:
+    """How many offsets of each partition the sources have not read, as of their last batch. Sources of other kinds, and
+    those that do not know how much there is, are left out."""
+    behind: dict[TopicPartition, int] = {}
+    for source in sources:
+        end, latest = _offsets(source.endOffset), _offsets(source.latestOffset)
+        behind |= {tp: max(0, offset - end[tp]) for tp, offset in latest.items() if tp in end}
+    return behind
+
+
+def _offsets(text: str | None) -> Offsets:
+    try:
+        return from_spark(json.loads(text or "{}"))
+    except ValueError:
+        return {}
