@@ -42,8 +42,13 @@ class Book:
 
     # --- what there is to do ---
 
-    def split(self, end: int) -> None:
-        """The main cursor goes on at the end of the log; what lies in front of it is to be caught up."""
+    def split(self, end: int, life: str) -> None:
+        """The main cursor goes on at the end of the log; what lies in front of it is to be caught up.
+
+        That is another life: a token from before knows nothing of the lag, and with it the head's log, which is behind
+        the lag, must not be believed.
+        """
+        self._live_on(life)
         self.undone = add(self.undone, range(self.head.offset, end))
         self._epochs[self.head.offset] = self.head.leader_epoch
         self.head = OffsetAndMetadata(max(end, self.head.offset))
@@ -77,13 +82,19 @@ class Book:
         self.undone = cut(self.undone, gone)
         self._tidy()
 
-    def main_moved(self, position: OffsetAndMetadata, epoch: int) -> None:
-        """The main cursor was set to this position, and reads everything from there on."""
+    def main_moved(self, position: OffsetAndMetadata, epoch: int, life: str) -> None:
+        """The main cursor was set to this position, and reads everything from there on. When it went back, that is
+        another life: what the head's log has is too much."""
         self.main_epoch = epoch
         self.undone = below(self.undone, position.offset)
         self.delivered = below(self.delivered, position.offset)
         if position.offset < self.head.offset:
             self.head = position
+            self._live_on(life)
+
+    def _live_on(self, life: str) -> None:
+        self.life = life
+        self.claimed = False
 
     # --- what is committed ---
 

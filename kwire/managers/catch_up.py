@@ -87,9 +87,13 @@ class CatchUpManager:
     def recovered(self, tp: TopicPartition, found: Recovered) -> None:
         """A partition is about to get its position, at `found.head`. Until its lag is known, it is not fetched."""
         partition = self._main.partitions[tp]
-        life = life_of(self._new_uuid())
         self.books[tp] = Book(
-            tp, found, life=life, topic_id=self.topic_id(tp), main_epoch=partition.epoch, now_ms=self._now_ms
+            tp,
+            found,
+            life=self._new_life(),
+            topic_id=self.topic_id(tp),
+            main_epoch=partition.epoch,
+            now_ms=self._now_ms,
         )
         self._asked[tp] = None
         partition.held = True
@@ -98,6 +102,9 @@ class CatchUpManager:
     def held(self) -> Collection[TopicPartition]:
         """Those whose lag is not known yet."""
         return self._asked.keys()
+
+    def _new_life(self) -> str:
+        return life_of(self._new_uuid())
 
     def topic_id(self, tp: TopicPartition) -> UUID:
         return self._metadata.cluster.topic_id(tp.topic)
@@ -116,7 +123,7 @@ class CatchUpManager:
             position = self._main.partitions[tp].consumed
             assert position is not None
             book.commit_head(position)
-            book.split(lag.end)
+            book.split(lag.end, self._new_life())
             log.info("%s goes on at its end, %d; to be caught up: %s", tp, lag.end, book.undone)
             self._main.fire(tp, PartitionEvent.SEEK, position=OffsetAndMetadata(lag.end))
             book.main_epoch = self._main.partitions[tp].epoch
@@ -132,11 +139,15 @@ class CatchUpManager:
         """It is fetched from now on."""
         self._asked.pop(tp, None)
         if tp in self.books:
-            self.unclaimed.add(tp)
+            self._claim_again(self.books[tp])
             self._changed.add(tp)
         if tp in self._main.partitions:
             self._main.partitions[tp].held = False
             self._main.touched.add(tp)
+
+    def _claim_again(self, book: Book) -> None:
+        if not book.claimed and book.topic_partition not in self._asked:
+            self.unclaimed.add(book.topic_partition)
 
     # --- the user -------------------------------------------------------------------------------------------
 
@@ -206,7 +217,8 @@ class CatchUpManager:
         if self._is_recreated(book):
             self.forget((tp,))
         elif partition.has_position and partition.epoch != book.main_epoch and partition.consumed is not None:
-            book.main_moved(partition.consumed, partition.epoch)
+            book.main_moved(partition.consumed, partition.epoch, self._new_life())
+            self._claim_again(book)
             for child in self.children:
                 if tp in child.parts and child.parts[tp].stop > partition.consumed.offset:
                     child.stop((tp,))

@@ -137,6 +137,7 @@ class ParallelRebalance:
     def close(self) -> None:
         self._low_commit.close()
         self._head_commit.close()
+        self.head_coordinator.close()
 
     # --- claims ---------------------------------------------------------------------------------------------
 
@@ -165,7 +166,10 @@ class ParallelRebalance:
             log.info("the claim of what is to be caught up has to be repeated: %s", error)
             self._claiming.failed(now_ms)
         else:
-            self._claiming.succeeded()
+            if self._catch_up.unclaimed:
+                self._claiming.again(now_ms)  # of another life by now, or of other partitions
+            else:
+                self._claiming.succeeded()
 
     # --- the loop -------------------------------------------------------------------------------------------
 

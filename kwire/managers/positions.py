@@ -302,6 +302,8 @@ class PositionsManager:
         partition = self._subscription.partitions.get(tp)
         if partition is None:
             reply.fail(_unassigned(tp))
+        elif partition.held:
+            reply.waiting_for = f"how far {tp} is behind the end of its log"
         elif partition.has_valid_position and partition.consumed is not None:
             reply.succeed(partition.consumed.offset)
         elif (problem := self._validation.problem(tp)) is not None:

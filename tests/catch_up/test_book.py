@@ -23,7 +23,7 @@ def at(offset: int, leader_epoch: int | None = None) -> OffsetAndMetadata:
 def book() -> Book:
     """Committed 70, the end of the log is 120."""
     made = Book(TP, Recovered(at(70, 1), (), at(70, 1)), life="life", topic_id=UUID(int=1), main_epoch=1, now_ms=0.0)
-    made.split(120)
+    made.split(120, "life")
     return made
 
 
@@ -77,12 +77,28 @@ def test_with_nothing_left_the_group_has_the_heads_offset_and_no_token(book: Boo
 
 def test_a_main_cursor_that_goes_back_reads_everything_from_there_on(book: Book) -> None:
     book.note_delivered(LAG, at(80))
-    book.main_moved(at(100), epoch=2)
+    book.main_moved(at(100), epoch=2, life="another life")
     assert (book.undone, book.unread(), book.head.offset) == ((range(70, 100),), (range(80, 100),), 100)
 
 
+def test_what_was_claimed_before_the_lag_was_known_does_not_count_behind_it(book: Book) -> None:
+    """The token of then has nothing of the lag: together with the head's log it would make the lag done."""
+    book.claimed = True
+    before = book.life
+    book.split(200, "another life")
+    assert (book.claimed, book.life == before) == (False, False)
+
+
+def test_a_head_that_went_back_is_claimed_anew(book: Book) -> None:
+    """What the head's log has is too much: it must not be believed any more."""
+    book.commit_head(at(150))
+    book.claimed = True
+    book.main_moved(at(140), epoch=2, life="another life")
+    assert (book.claimed, book.life) == (False, "another life")
+
+
 def test_a_main_cursor_that_goes_on_leaves_the_lag(book: Book) -> None:
-    book.main_moved(at(500), epoch=2)
+    book.main_moved(at(500), epoch=2, life="another life")
     assert (book.undone, book.head.offset) == ((LAG,), 120)
 
 
