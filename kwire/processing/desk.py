@@ -190,7 +190,7 @@ class Desk(Generic[K, V]):
             still_wanted = set(wanted)
             records = [record for record in chunk if record.offset in still_wanted]
         else:
-            records = Rows((with_keys(chunk) if self._by_key else chunk,)) if makes_late else list(chunk)
+            records = Rows((with_keys(chunk) if self._by_key else chunk,), offsets) if makes_late else list(chunk)
         if records:
             self._lanes.add(records)
             self.loads.add(tp, records)

@@ -133,6 +133,9 @@ class KeyLanes(NoLanes[K, V]):
         self._held_count = 0
         self._closed: set[Hashable] = set()
         """Keys that are in work or held: the queue's records must not overtake those."""
+        self._taken: Sequence[Hashable] | None = None
+        """Keys of the last rows that were taken, while nobody has had to look at them: one by one that takes longer
+        than a handler that does nothing."""
         self._ready: deque[Hashable] = deque()
         """Held keys of which nothing is in work, each once, the one that has waited longest first."""
 
@@ -150,8 +153,12 @@ class KeyLanes(NoLanes[K, V]):
         super().add(records)
 
     def take(self, most: int, mixing: Mixing, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
-        taken = self._take_rows(most, mixing) or self._take_made(most, mixing)
-        keys: Sequence[Hashable] = _keys_of(taken)
+        self._look_at_taken()
+        if (rows := self._take_rows(most, mixing)) is not None:
+            self._taken = rows.keys()
+            return rows, self._taken
+        taken = self._take_made(most, mixing)
+        keys: list[Hashable] = list(map(_key_of, taken))
         self._closed.update(keys)
         self._closed.discard(None)
         return taken, keys
@@ -186,6 +193,10 @@ class KeyLanes(NoLanes[K, V]):
         return taken
 
     def open(self, lanes: Sequence[Hashable]) -> None:
+        if lanes is self._taken:  # nobody has looked, so nobody waits for them
+            self._taken = None
+            return
+        self._look_at_taken()
         if not self._held:
             self._closed.difference_update(lanes)
             return
@@ -219,6 +230,12 @@ class KeyLanes(NoLanes[K, V]):
         return gone
 
     # --- inside ---------------------------------------------------------------------------------------------
+
+    def _look_at_taken(self) -> None:
+        if self._taken is not None:
+            self._closed.update(self._taken)
+            self._closed.discard(None)
+            self._taken = None
 
     def _take_held(self, key: Hashable, most: int) -> list[Record[K, V]]:
         held = self._held[key]

@@ -21,13 +21,15 @@ FEW_ROWS = 64
 class Rows(Sequence[Record[K, V]]):
     """Args:
     chunks: In order; each has at least one record.
+    offsets: Theirs, if somebody has them.
     """
 
-    __slots__ = ("_chunks", "_count")
+    __slots__ = ("_chunks", "_count", "_offsets")
 
-    def __init__(self, chunks: Iterable[PartitionRecords[K, V]]) -> None:
+    def __init__(self, chunks: Iterable[PartitionRecords[K, V]], offsets: list[int] | None = None) -> None:
         self._chunks = tuple(chunks)
         self._count = sum(map(len, self._chunks))
+        self._offsets = offsets
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -62,10 +64,14 @@ class Rows(Sequence[Record[K, V]]):
 
     def __add__(self, others: Rows[K, V]) -> Rows[K, V]:
         """These, and those behind them."""
-        return Rows((*self._chunks, *others._chunks))
+        are_known = self._offsets is not None and others._offsets is not None
+        return Rows((*self._chunks, *others._chunks), [*self.offsets(), *others.offsets()] if are_known else None)
 
     def offsets(self) -> list[int]:
-        return list(chain.from_iterable(cast("list[int]", chunk.columns.offsets.tolist()) for chunk in self._chunks))
+        if self._offsets is None:
+            parts = (cast("list[int]", chunk.columns.offsets.tolist()) for chunk in self._chunks)
+            self._offsets = list(chain.from_iterable(parts))
+        return self._offsets
 
     def keys(self) -> list[K | None]:
         return list(chain.from_iterable(chunk.keys() for chunk in self._chunks))
