@@ -32,7 +32,7 @@ class InitialOffsets:
     """
 
     def __init__(self, checkpoint: str, source_index: int = 0) -> None:
-        self._files, top = _file_system(checkpoint)
+        self._files, top = file_system(checkpoint)
         self._folder = f"{top.rstrip('/')}/sources/{source_index}"
         self._path = f"{self._folder}/0"
 
@@ -83,7 +83,8 @@ def parsed(content: bytes) -> Offsets:
         raise OptionError(f"the initial offsets in the checkpoint cannot be read: {error}") from error
 
 
-def _file_system(checkpoint: str) -> tuple[FileSystem, str]:
+def file_system(checkpoint: str) -> tuple[FileSystem, str]:
+    """Where a checkpoint is. Raises: OptionError, if that is no file system that pyarrow knows."""
     if "://" not in checkpoint and not checkpoint.startswith("file:"):
         return LocalFileSystem(), checkpoint
     try:

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from kwire.model import TopicPartition
-from kwire.spark.offsets import Offsets, from_spark
+from kwire.spark.fresh_first import Coverages, from_form
 
 Report = Callable[[str, Mapping[TopicPartition, int]], None]
 
@@ -50,13 +50,14 @@ def lags(sources: Iterable[SourceProgress]) -> dict[TopicPartition, int]:
     those that do not know how much there is, are left out."""
     behind: dict[TopicPartition, int] = {}
     for source in sources:
-        end, latest = _offsets(source.endOffset), _offsets(source.latestOffset)
-        behind |= {tp: max(0, offset - end[tp]) for tp, offset in latest.items() if tp in end}
+        end, latest = _covered(source.endOffset), _covered(source.latestOffset)
+        behind |= {tp: end[tp].left(log.head) for tp, log in latest.items() if tp in end}
     return behind
 
 
-def _offsets(text: str | None) -> Offsets:
+def _covered(text: str | None) -> Coverages:
+    """With the gaps of a fresh-first query."""
     try:
-        return from_spark(json.loads(text or "{}"))
-    except ValueError:
+        return from_form(json.loads(text or "{}"))
+    except (AttributeError, ValueError):
         return {}

@@ -67,7 +67,8 @@ def from_spark(offset: Mapping[str, Mapping[str, object]]) -> Offsets:
             for partition, entry in partitions.items()
         }
     except (AttributeError, TypeError, ValueError) as error:
-        raise OptionError(f"these are not the offsets of a Kafka source: {offset}") from error
+        hint = "; a query with kwire.freshFirst wrote them, and goes on only with it" if "'head'" in str(offset) else ""
+        raise OptionError(f"these are not the offsets of a Kafka source: {offset}{hint}") from error
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> str:

@@ -25,7 +25,10 @@ OWN_PREFIX = "kwire."
 # By lower-case name, as users write them.
 OWN_OPTIONS = {
     name.lower(): name
-    for name in ("kwire.checkpointLocation", "kwire.commitOffsetsToGroup", "kwire.rangesPerTask", "kwire.sourceIndex")
+    for name in (
+        *("kwire.checkpointLocation", "kwire.commitOffsetsToGroup", "kwire.rangesPerTask", "kwire.sourceIndex"),
+        *("kwire.freshFirst", "kwire.freshOffsetsPerTrigger", "kwire.backfillOffsetsPerTrigger"),
+    )
 }
 _STRATEGIES = ("subscribe", "subscribepattern", "assign")
 _OF_SPARK = """

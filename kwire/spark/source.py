@@ -16,6 +16,7 @@ from pyspark.sql.types import (
 
 from kwire.spark.batch import KwireBatchReader
 from kwire.spark.errors import OptionError
+from kwire.spark.fresh_first.settings import fresh_first_options
 from kwire.spark.option_values import GivenOptions
 from kwire.spark.options import batch_options, stream_options
 
@@ -56,11 +57,13 @@ class KwireDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Needs PySpark 4.2, which first let Python sources limit a batch."""
         try:
+            from kwire.spark.fresh_first.stream import FreshFirstStreamReader
             from kwire.spark.stream import KwireStreamReader
         except ImportError as error:
             raise OptionError("streams of kwire need PySpark 4.2 or newer; batches work from 4.0 on") from error
         self._check(schema)
-        return KwireStreamReader(stream_options(self.options))
+        options, fresh = stream_options(self.options), fresh_first_options(GivenOptions(self.options))
+        return KwireStreamReader(options) if fresh is None else FreshFirstStreamReader(options, fresh)
 
     def _check(self, schema: StructType) -> None:
         if schema != self.schema():

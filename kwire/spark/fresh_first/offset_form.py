@@ -14,8 +14,7 @@ from kwire.errors import InvalidArgumentError
 from kwire.model import TopicPartition
 from kwire.spark.fresh_first.coverage import Coverage, Coverages
 
-PartitionForm: TypeAlias = int | dict[str, int | list[list[int]]]
-OffsetForm: TypeAlias = dict[str, dict[str, PartitionForm]]
+OffsetForm: TypeAlias = dict[str, dict[str, object]]
 
 
 def to_form(covered: Coverages) -> OffsetForm:
@@ -49,10 +48,10 @@ def has_gaps(covered: Coverages) -> bool:
     return any(each.gaps for each in covered.values())
 
 
-def _partition_form(covered: Coverage) -> PartitionForm:
+def _partition_form(covered: Coverage) -> object:
     if not covered.gaps and not covered.begin:
         return covered.head
-    form: dict[str, int | list[list[int]]] = {"head": covered.head}
+    form: dict[str, object] = {"head": covered.head}
     if covered.begin:
         form["begin"] = covered.begin
     if covered.gaps:
