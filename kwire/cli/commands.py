@@ -14,6 +14,7 @@ from kwire.cli.conformance import judge_broker
 from kwire.cli.consume import consume_topic
 from kwire.cli.fake import run_fake_cluster
 from kwire.cli.faults import faults_commands
+from kwire.cli.pipeline import run_pipeline
 from kwire.cli.show_config import print_settings
 from kwire.cli.wire import wire_commands
 from kwire.version import __version__
@@ -29,6 +30,7 @@ app.command("config")(print_settings)
 app.command("conformance")(judge_broker)
 app.command("fake")(run_fake_cluster)
 app.command("audit")(audit_history)
+app.command("pipeline")(run_pipeline)
 app.add_typer(faults_commands, name="faults")
 app.add_typer(wire_commands, name="wire")
 

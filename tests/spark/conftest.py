@@ -1,4 +1,4 @@
-"""One Spark session for the tests of the audit."""
+"""One Spark session for all tests that need one."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def spark() -> Iterator[SparkSession]:
         warnings.simplefilter("ignore")  # PySpark's own, about the version of pandas
         from spark_sessions import spark_session
 
-        with spark_session("tests of the audit", memory="1g") as session:
+        with spark_session("tests", memory="1g") as session:
             yield session

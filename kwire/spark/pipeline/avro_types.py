@@ -1,0 +1,116 @@
+"""Avro schemas as Spark's types, in the mapping of Spark's own `from_avro`. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pyspark.sql import types
+
+from kwire.errors import ConfigError
+
+_PRIMITIVES: dict[str, type[types.DataType]] = {
+    "null": types.NullType,
+    "boolean": types.BooleanType,
+    "int": types.IntegerType,
+    "long": types.LongType,
+    "float": types.FloatType,
+    "double": types.DoubleType,
+    "bytes": types.BinaryType,
+    "string": types.StringType,
+    "enum": types.StringType,
+    "fixed": types.BinaryType,
+}
+_LOGICAL: dict[str, type[types.DataType]] = {
+    "date": types.DateType,
+    "timestamp-millis": types.TimestampType,
+    "timestamp-micros": types.TimestampType,
+    "local-timestamp-millis": types.TimestampNTZType,
+    "local-timestamp-micros": types.TimestampNTZType,
+    "uuid": types.StringType,
+}
+
+
+def struct_of(text: str) -> types.StructType:
+    """The columns of a record.
+
+    Args:
+        text: an Avro schema, JSON, whose top is a record.
+
+    Raises:
+        ConfigError: It is no such schema, or has something that a table cannot have; the message names the field.
+    """
+    try:
+        schema = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"value_schema is no JSON: {error}") from None
+    found, _is_nullable = _type(schema, {}, "the value")
+    if not isinstance(found, types.StructType):
+        raise ConfigError(f"value_schema is of a record, not of {found.simpleString()}")
+    return found
+
+
+def _type(schema: object, named: dict[str, Mapping[str, object]], path: str) -> tuple[types.DataType, bool]:
+    """The type, and whether it may be null."""
+    if isinstance(schema, list):
+        return _union(schema, named, path)
+    if isinstance(schema, str):
+        return _named(schema, named, path)
+    if not isinstance(schema, Mapping) or "type" not in schema:
+        raise ConfigError(f"value_schema: {path} is {schema!r}, which is no type")
+    kind = schema["type"]
+    if not isinstance(kind, str):
+        return _type(kind, named, path)
+    if "name" in schema:
+        named[str(schema["name"])] = schema
+    return _complex(kind, schema, named, path), False
+
+
+def _named(name: str, named: dict[str, Mapping[str, object]], path: str) -> tuple[types.DataType, bool]:
+    if name in _PRIMITIVES:
+        return _PRIMITIVES[name](), name == "null"
+    if name not in named:
+        raise ConfigError(f"value_schema: {path} is {name!r}, which is no type")
+    return _complex(str(named[name]["type"]), named[name], named, path), False
+
+
+def _complex(
+    kind: str, schema: Mapping[str, object], named: dict[str, Mapping[str, object]], path: str
+) -> types.DataType:
+    logical = schema.get("logicalType")
+    if logical == "decimal":
+        return types.DecimalType(int(str(schema["precision"])), int(str(schema.get("scale", 0))))
+    if isinstance(logical, str) and logical in _LOGICAL:
+        return _LOGICAL[logical]()
+    match kind:
+        case "record":
+            return _record(schema, named, path)
+        case "array":
+            return types.ArrayType(*_type(schema.get("items"), named, f"{path}[]"))
+        case "map":
+            return types.MapType(types.StringType(), *_type(schema.get("values"), named, f"{path}{{}}"))
+        case _:
+            return _named(kind, named, path)[0]
+
+
+def _record(schema: Mapping[str, object], named: dict[str, Mapping[str, object]], path: str) -> types.StructType:
+    fields = schema.get("fields")
+    if not isinstance(fields, list):
+        raise ConfigError(f"value_schema: {path} is a record without fields")
+    # A record in itself has no end as a table: while it is described its name means nothing.
+    inside = {name: each for name, each in named.items() if each is not schema}
+    found = []
+    for each in fields:
+        if not isinstance(each, Mapping) or not isinstance(each.get("name"), str):
+            raise ConfigError(f"value_schema: {path} has the field {each!r}, which has no name")
+        found.append(types.StructField(each["name"], *_type(each.get("type"), inside, f"{path}.{each['name']}")))
+    named.update(inside)
+    return types.StructType(found)
+
+
+def _union(branches: list[object], named: dict[str, Mapping[str, object]], path: str) -> tuple[types.DataType, bool]:
+    others = [each for each in branches if each != "null"]
+    if len(others) != 1:
+        raise ConfigError(f"value_schema: {path} is one of several types; a column has one, or null")
+    found, is_nullable = _type(others[0], named, path)
+    return found, is_nullable or len(others) < len(branches)

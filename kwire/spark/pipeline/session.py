@@ -1,0 +1,64 @@
+"""The Spark session of a pipeline, with kwire's source in it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import DataFrame, SparkSession
+
+from kwire.errors import ConfigError
+from kwire.spark.pipeline.plan import MIB, Plan
+
+APPLICATION = "kwire pipeline"
+
+
+def open_session(plan: Plan) -> SparkSession:
+    """A session on the plan's master.
+
+    Raises:
+        ConfigError: Spark does not start here.
+    """
+    # Workers are to be of this Python, which has kwire and pyarrow; on a cluster whoever set them up says which.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(APPLICATION).master(plan.master)
+    for name, value in settings_of(plan).items():
+        builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise ConfigError(f"Spark does not start: {error}; it needs Java 17, by JAVA_HOME or on the PATH") from None
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def settings_of(plan: Plan) -> dict[str, str]:
+    """Settings of the session: those that make files of the wanted size, and whatever the user says on top."""
+    own = {
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(plan.file_mib * MIB),
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.ui.showConsoleProgress": "false",  # it would write over ours
+        # Faster by a tenth to a third than the loopback device, where there are such sockets.
+        "spark.python.unix.domain.socket.enabled": str(sys.platform != "win32").lower(),
+    }
+    return own | dict(plan.spark)
+
+
+def read_topics(session: SparkSession, plan: Plan) -> DataFrame:
+    """The source's rows. Spark finds the source by itself."""
+    return session.readStream.format("kwire").options(**source_options(plan)).load()
+
+
+def source_options(plan: Plan) -> dict[str, str]:
+    """What the source is told: what the plan says, and whatever the user says on top."""
+    options = {"kafka.bootstrap.servers": plan.bootstrap, "subscribe": ",".join(plan.topics)}
+    if plan.from_.startswith("@"):
+        options |= {"startingTimestamp": plan.from_[1:], "startingOffsetsByTimestampStrategy": "latest"}
+    else:
+        options["startingOffsets"] = plan.from_
+    if plan.fresh_first:
+        options["kwire.freshFirst"] = "stateless"  # as it is: no target keeps state from batch to batch
+    if plan.checkpoint is not None:
+        options["kwire.checkpointLocation"] = plan.checkpoint
+    return options | dict(plan.source)

@@ -1,0 +1,44 @@
+"""The user's function: how it is found, and what is said when it is not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from kwire.errors import ConfigError
+from kwire.spark.pipeline.targets import function_of
+
+
+@pytest.fixture
+def billing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module in the working directory, which is on no path."""
+    (tmp_path / "billing_module.py").write_text(
+        "CALLS = []\nRATE = 3\ndef store(rows, number):\n    CALLS.append((rows, number))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "billing_module", raising=False)
+    return "billing_module"
+
+
+def test_a_function_of_the_working_directory_is_called_with_rows_and_the_number_of_the_batch(billing: str) -> None:
+    function_of(f"{billing}:store")("rows", 7)  # type: ignore[arg-type]  # rows are handed on, whatever they are
+    assert sys.modules[billing].CALLS == [("rows", 7)]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("billing_module", "function is module:function, not 'billing_module'"),
+        (":store", "function is module:function"),
+        ("no_such_module_here:store", "there is no module no_such_module_here"),
+        ("billing_module:charge", "billing_module has no function charge"),
+        ("billing_module:RATE", "billing_module has no function RATE"),
+    ],
+)
+def test_a_function_that_is_not_there_is_told(billing: str, name: str, said: str) -> None:
+    assert billing
+    with pytest.raises(ConfigError, match=said):
+        function_of(name)
