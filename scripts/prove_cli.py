@@ -23,6 +23,7 @@ from prove_rolling_restart import rolling_restart
 from prove_slow_handler import slow_handler
 from prove_spark_answers import spark_answers
 from prove_spark_audit import spark_audit
+from prove_spark_fresh_first import spark_fresh_first
 from prove_spark_kills import spark_kills
 
 from kwire.testing.kafka import ClusterError
@@ -43,6 +44,7 @@ PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "spark-answers": spark_answers,
     "spark-audit": spark_audit,
     "spark-kills": spark_kills,
+    "spark-fresh-first": spark_fresh_first,
 }
 
 app = typer.Typer(
