@@ -28,9 +28,11 @@ _GRACE_SHARE = 0.05
 class Leaving:
     """Args:
     max_poll_interval_ms: What the group grants, at most.
+    patience_ms: How long a last commit may take where nothing else ends it.
     """
 
-    def __init__(self, max_poll_interval_ms: float) -> None:
+    def __init__(self, max_poll_interval_ms: float, patience_ms: float) -> None:
+        self.patience_ms = patience_ms
         self._drain_ms = DRAIN_SHARE * max_poll_interval_ms
         self._commit_ms = (_COMMIT_SHARE - DRAIN_SHARE) * max_poll_interval_ms
         self.grace_ms = min(_GRACE_MS, _GRACE_SHARE * max_poll_interval_ms)
@@ -46,9 +48,9 @@ class Leaving:
         """How long what is in work of these may take: as long as is left since they were asked for."""
         return min((self._until_ms.get(tp, now_ms + self._drain_ms) for tp in partitions), default=now_ms)
 
-    def commit_by_ms(self, partitions: Collection[TopicPartition], now_ms: float) -> float:
-        """When the last commit of these has to be over, if their drain begins now."""
-        return self.until_ms(partitions, now_ms) + self._commit_ms
+    def commit_ms(self, until_ms: float, now_ms: float) -> float:
+        """How long the last commit may take behind a drain that might have gone on until then."""
+        return max(0.0, min(self.patience_ms, until_ms + self._commit_ms - now_ms))
 
     def hold_back(self, consumer: Consumer[K, V], desk: Desk[K, V], commits: Commits, now_ms: float) -> None:
         """Begin nothing more of what is asked back, and have the next poll keep what is not through."""

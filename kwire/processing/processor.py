@@ -120,12 +120,11 @@ class Processor(Generic[K, V]):
         self._commits = Commits(self._books, self._desk.look, interval_ms=commit_interval * 1000.0)
         self._listener = _Listener(self, consumer.rebalance_listener)
         self._thread: Joinable | None = None
-        self._leaving = Leaving(consumer.config.max_poll_interval_ms)
+        self._leaving = Leaving(consumer.config.max_poll_interval_ms, consumer.config.default_api_timeout_ms)
         self._error: BaseException | None = None
         self._has_run = self._is_running = self._is_draining = False
         self._is_stopping = self._was_told = False  # told since it looked last
         self._have_it_look = _nobody_looks
-        self._patience_ms: float = consumer.config.default_api_timeout_ms
         self._reached_by_ms = NEVER_MS
         self._drains = True
         self._deadline = Deadline(NEVER_MS)
@@ -155,7 +154,7 @@ class Processor(Generic[K, V]):
         self._have_it_look = self._consumer._return_early(self._has_news)
         try:
             now_ms = monotonic_ms()
-            self._reached_by_ms = now_ms + self._patience_ms
+            self._reached_by_ms = now_ms + self._leaving.patience_ms
             self._opening.begin(self._consumer.assignment())
             self._commits.begin(now_ms)
             while not self._is_stopping and self._desk.error is None:
@@ -312,13 +311,11 @@ class Processor(Generic[K, V]):
     def _give_up(self, partitions: Partitions, consumer: RebalanceConsumer) -> None:
         """Let what is in work end, commit, and forget them."""
         self._desk.drop(partitions)
-        now_ms = monotonic_ms()
-        until_ms = self._leaving.until_ms(partitions, now_ms)
-        commit_by = Deadline(self._leaving.commit_by_ms(partitions, now_ms))
+        until_ms = self._leaving.until_ms(partitions, monotonic_ms())
         if not self._wait_for(partitions, Deadline(min(until_ms, self._deadline.at_ms))):
             self._leave_alone(partitions)
             self._wait_for(partitions, Deadline.after(self._leaving.grace_ms if self._plan.is_async else 0.0))
-        self._commits.commit_last(consumer, partitions, min(self._patience_ms, commit_by.remaining_ms()))
+        self._commits.commit_last(consumer, partitions, self._leaving.commit_ms(until_ms, monotonic_ms()))
         self._forget(partitions)
 
     def _lose(self, partitions: Partitions) -> None:
@@ -366,7 +363,7 @@ class Processor(Generic[K, V]):
         try:
             assigned = consumer.assignment()
             self._opening.forget(assigned)
-            self._commits.commit_last(consumer, assigned, self._patience_ms)
+            self._commits.commit_last(consumer, assigned, self._leaving.patience_ms)
             for tp in sorted(assigned):
                 if (at := self._books.begins_at(tp)) is not None:
                     consumer.seek(tp, at)  # whoever goes on with the consumer begins with what is undone

@@ -6,11 +6,15 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+import kwire.processing.partition_lanes
+from kwire.processing.rows import Rows
 from kwire.processing.tracker import Tracker
+from kwire.processing.workers import Item, Run
 from kwire.testing.invariants.handling_events import HandlingEnded, Lined, ProcessorStarted, StatusSeen
 from kwire.testing.invariants.ledger import Calm, Closing, Killed
 from kwire.testing.simulation.handling import draw_handling
@@ -38,6 +42,21 @@ def test_a_world_in_which_records_are_worked_on_is_well(seed: int) -> None:
     for kind in (Calm, Closing, ProcessorStarted, Lined, StatusSeen):
         assert next(ledger.of(kind), None) is not None, kind.__name__
     assert sum(event.is_done for event in ledger.of(HandlingEnded)) > 100
+
+
+def test_a_world_whose_workers_make_their_records_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worlds have few records: as a rule too few for that."""
+    monkeypatch.setattr(kwire.processing.partition_lanes, "FEW_ROWS", 2)
+    run_of, counted = Run.__init__, Counter[type]()
+
+    def counting(run: Run[bytes, bytes], items: Sequence[Item[bytes, bytes]], handler: Callable[..., object]) -> None:
+        counted[type(items)] += 1
+        run_of(run, items, handler)
+
+    monkeypatch.setattr(Run, "__init__", counting)
+    outcome = simulate(156, processing=True)
+    assert not outcome.violations, story(outcome)
+    assert counted[Rows] > 10
 
 
 def test_such_a_world_is_the_same_each_time() -> None:
