@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
+import picture_pipeline
 import spark_tables
 import typer
 from bench_feed import feed
@@ -159,6 +160,7 @@ def spark_fresh_first(
     records: Annotated[int, typer.Option(min=1_000, help="How many records nobody has read.")] = 5_000_000,
     per_second: Annotated[int, typer.Option(min=1, help="How many come in meanwhile.")] = 1_000,
     kills: Annotated[int, typer.Option(min=0, help="How often it is killed while it works off the backfill.")] = 2,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw its progress there, as an SVG.")] = None,
 ) -> Sequence[str]:
     """After an outage the newest records come first, and in the end each is there once."""
     with KafkaCluster() as cluster, tempfile.TemporaryDirectory(prefix="kwire-prove-") as name:
@@ -175,6 +177,8 @@ def spark_fresh_first(
         finally:
             if pipeline.is_running():
                 pipeline.kill()
+        if picture is not None and pipeline.batches():
+            picture_pipeline.draw(pipeline.batches(), picture)
         if story.broken:
             print((Path(name) / "errors.txt").read_text()[-2_000:])
         return story.broken
