@@ -239,6 +239,11 @@ class ConsumerCore(Generic[K, V]):
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         group_id = self.check_group("group_metadata")
+        if self.config.enable_parallel_rebalance:
+            raise IllegalStateError(
+                "with enable_parallel_rebalance=True a transactional producer must not commit for this consumer: it "
+                "would write over the record of what is still to be caught up"
+            )
         known = self.mailbox.view.group
         return known or ConsumerGroupMetadata(group_id=group_id, group_instance_id=self.config.group_instance_id)
 

@@ -28,7 +28,6 @@ from kwire.events import EARLIEST_TIMESTAMP, Delivered, ErrorRaised, Seek
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.child_cursor import ChildCursor, CursorSetting
 from kwire.managers.lag import Lag, LagLookUp
-from kwire.managers.list_offsets import ListOffsetsManager
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
 from kwire.states.partition import PartitionEvent
@@ -56,7 +55,6 @@ class CatchUpManager:
         self,
         setting: CursorSetting,
         buffer: FetchBuffer,
-        list_offsets: ListOffsetsManager,
         limit_main: Callable[[int], None],
         chances: Chances,
     ) -> None:
@@ -73,7 +71,7 @@ class CatchUpManager:
         self._changed: set[TopicPartition] = set()
         self._now_ms = 0.0
         self._lag = LagLookUp(
-            setting.config, setting.main, list_offsets, chances.wall_clock_ms, self._on_lag, self._on_refused
+            setting.config, setting.main, setting.list_offsets, chances.wall_clock_ms, self._on_lag, self._on_refused
         )
         self.children = [
             ChildCursor(setting, each, on_eaten=self._on_eaten, on_parted=self._on_parted) for each in buffer.children

@@ -11,18 +11,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig, OffsetReset, ResetKind
-from kwire.events import AssignmentView, Delivered
+from kwire.errors import KafkaError
+from kwire.events import EARLIEST_TIMESTAMP, AssignmentView, Delivered, ErrorRaised
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.base import Deliver
 from kwire.managers.fetch import FetchManager
+from kwire.managers.list_offsets import ListOffsetsManager
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_validation import OffsetValidationManager
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
-from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
+from kwire.model import Cursor, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kwire.states.partition import PartitionEvent
 from kwire.subscription.partition import AssignedPartition
 from kwire.subscription.subscription import Subscription
@@ -36,6 +39,7 @@ class CursorSetting(NamedTuple):
     config: ConsumerConfig
     main: Subscription
     metadata: MetadataManager
+    list_offsets: ListOffsetsManager
     deliver: Deliver
     on_data: Callable[[], None]
     backoff: Backoff
@@ -65,11 +69,13 @@ class ChildCursor:
         on_parted: Callable[[TopicPartition], None],
     ) -> None:
         self._main = setting.main
+        self._deliver = setting.deliver
         self._on_eaten = on_eaten
         self._on_parted = on_parted
         self.parts: dict[TopicPartition, Part] = {}
-        # Out of range, while records in front of it are still to be returned: where the log starts.
-        self._ahead: dict[TopicPartition, int] = {}
+        self._list_offsets = setting.list_offsets
+        # Out of range, in this assignment epoch; and whether it was asked where the log starts.
+        self._out_of_range: dict[TopicPartition, tuple[int, bool]] = {}
         # Whatever the policy, a lag is never left before its end: the log may have been cut, then it goes on there.
         config = replace(setting.config, auto_offset_reset=OffsetReset(ResetKind.EARLIEST))
         self.subscription = Subscription(self._publish, buffer.drop, setting.main.epochs)
@@ -108,13 +114,13 @@ class ChildCursor:
         gone = self.parts.keys() & set(partitions)
         for tp in gone:
             del self.parts[tp]
-            self._ahead.pop(tp, None)
+            self._out_of_range.pop(tp, None)
         if gone:
             self.subscription.remove(gone)
 
     def seek(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
         """Go on at another place of the part."""
-        self._ahead.pop(tp, None)
+        self._out_of_range.pop(tp, None)
         self._set_position(tp, position)
         self.subscription.publish()
 
@@ -145,38 +151,66 @@ class ChildCursor:
 
     # --- retention ------------------------------------------------------------------------------------------
 
-    def out_of_range(self, partition: AssignedPartition, log_start_offset: int) -> None:
-        """What was fetched before is good, and returned first. A log that ends in front of the position has been cut:
-        the main cursor finds that out as well, and then this part is its own."""
-        if log_start_offset <= partition.fetch_offset:
-            return
-        self._ahead[partition.topic_partition] = log_start_offset
+    def out_of_range(self, partition: AssignedPartition, log_start_offset: int) -> None:  # noqa: ARG002  it is -1, mostly
+        """What was fetched before is good, and returned first. Where the log starts is asked for then."""
+        self._out_of_range[partition.topic_partition] = partition.epoch, False
         partition.blocked_until_ms = NEVER_MS
 
-    def _settle_eaten(self) -> None:
-        for tp, log_start_offset in list(self._ahead.items()):
+    def _settle_out_of_range(self) -> None:
+        for tp, (epoch, was_asked) in list(self._out_of_range.items()):
             partition = self.subscription.partitions[tp]
-            if partition.is_ahead or not partition.has_valid_position:
-                continue
-            del self._ahead[tp]
-            gone = range(partition.fetch_offset, min(log_start_offset, self.parts[tp].stop))
+            if partition.epoch != epoch:
+                del self._out_of_range[tp]
+            elif not was_asked and not partition.is_ahead and partition.has_valid_position:
+                self._out_of_range[tp] = epoch, True
+                self._list_offsets.ask(
+                    tp,
+                    EARLIEST_TIMESTAMP,
+                    on_offset=partial(self._on_log_start, partition),
+                    on_error=self._on_refused,
+                    wanted=partial(self._is_out_of_range, partition, epoch),
+                    waits_for=_nobody_hears,
+                )
+
+    def _is_out_of_range(self, partition: AssignedPartition, epoch: int) -> bool:
+        return self._out_of_range.get(partition.topic_partition, (None, False))[0] == epoch == partition.epoch
+
+    def _on_log_start(self, partition: AssignedPartition, found: OffsetAndTimestamp | None, now_ms: float) -> None:
+        tp = partition.topic_partition
+        if found is None or not self._is_out_of_range(partition, partition.epoch):
+            return
+        if found.offset > partition.fetch_offset:
+            gone = range(partition.fetch_offset, min(found.offset, self.parts[tp].stop))
             self.seek(tp, OffsetAndMetadata(gone.stop))
             self._on_eaten(tp, gone)
+        else:
+            # The log ends in front of the position: it was cut. The main cursor finds that out as well, and goes back;
+            # then this part is its own.
+            del self._out_of_range[tp]
+            self.fetch.block(partition, now_ms)
+
+    def _on_refused(self, error: KafkaError) -> None:
+        """As its fetches are, from now on: the user hears of it."""
+        self._deliver(ErrorRaised(error, self._main.generation))
 
     # --- the loop -------------------------------------------------------------------------------------------
 
     @property
     def awaits_poll(self) -> bool:
         """Whether it matters to it how far the application is."""
-        return self._validation.awaits_poll or bool(self._ahead) or any(map(self.is_fetched, self.parts))
+        return self._validation.awaits_poll or bool(self._out_of_range) or any(map(self.is_fetched, self.parts))
 
     def on_poll(self) -> None:
         self._validation.on_poll()
 
     def poll(self, now_ms: float) -> PollResult:
-        self._settle_eaten()
+        self._settle_out_of_range()
         for tp in list(self.subscription.awaiting_reset):
             self._on_parted(tp)
         validation, fetch = self._validation.poll(now_ms), self.fetch.poll(now_ms)
         requests: list[AnyUnsentRequest] = [*validation.requests, *fetch.requests]
         return PollResult(requests, min(validation.wake_at_ms, fetch.wake_at_ms))
+
+
+def _nobody_hears(what: str) -> None:
+    """No call waits for it."""

@@ -263,7 +263,7 @@ class FetchManager:
             partition.preferred_until_ms = now_ms + self._config.metadata_max_age_ms
         else:
             self._metadata.request_update()
-            self._block(partition, now_ms)
+            self.block(partition, now_ms)
 
     def _unfollow(self, tp: TopicPartition, node_id: int) -> None:
         """Back to the leader: the follower cannot be reached, whatever the metadata says of it."""
@@ -361,7 +361,7 @@ class FetchManager:
             return fetch
         if batch is None or batch.next_offset <= partition.fetch_offset:
             # No whole batch, or none we asked for: a broker's bug (KIP-74). Asked again at once, it would spin.
-            self._block(partition, now_ms)
+            self.block(partition, now_ms)
             return None
         partition.fetch_offset = batch.next_offset
         partition.fetch_epoch = leader_epoch_or_none(batch.partition_leader_epoch)
@@ -372,7 +372,7 @@ class FetchManager:
     ) -> None:
         tp = partition.topic_partition
         followed, partition.preferred_replica = partition.preferred_replica, None
-        self._block(partition, now_ms)
+        self.block(partition, now_ms)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             if followed is None:
                 self._positions.out_of_range(partition, data.log_start_offset)
@@ -390,7 +390,7 @@ class FetchManager:
             error = error_for(code, f"fetching {tp} at offset {partition.fetch_offset}")
             self._raise(error)
 
-    def _block(self, partition: AssignedPartition, now_ms: float) -> None:
+    def block(self, partition: AssignedPartition, now_ms: float) -> None:
         """Leave the partition alone for a back-off: one that keeps failing must not spin the loop."""
         until_ms = now_ms + self._backoff.delay_ms(1)
         partition.blocked_until_ms = until_ms

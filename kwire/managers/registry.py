@@ -114,9 +114,11 @@ class RequestManagers:
         self.offset_commit: OffsetCommitManager | ParallelRebalance
         look_up: CommittedLookUp = self.offset_fetch
         if config.enable_parallel_rebalance and config.group_id is not None:
-            setting = CursorSetting(config, subscription, self.metadata, deliver, environment.on_data, backoff)
+            setting = CursorSetting(
+                config, subscription, self.metadata, self.list_offsets, deliver, environment.on_data, backoff
+            )
             chances = Chances(environment.wall_clock_ms, environment.new_uuid)
-            self.catch_up = CatchUpManager(setting, buffer, self.list_offsets, self._limit_main, chances)
+            self.catch_up = CatchUpManager(setting, buffer, self._limit_main, chances)
             self.offset_commit = look_up = ParallelRebalance(
                 config,
                 subscription,

@@ -69,7 +69,8 @@ class Processor(Generic[K, V]):
 
     Raises:
         InvalidArgumentError: A bad argument.
-        IllegalStateError: The consumer commits by itself.
+        IllegalStateError: The consumer commits by itself, or does not keep the order of a partition
+            (`enable_parallel_rebalance`).
     """
 
     def __init__(
@@ -94,6 +95,11 @@ class Processor(Generic[K, V]):
         if consumer.config.enable_auto_commit:
             raise IllegalStateError(
                 "the consumer commits whatever it has returned, done or not: make it with enable_auto_commit=False"
+            )
+        if consumer.config.enable_parallel_rebalance:
+            raise IllegalStateError(
+                "after a crash a consumer with enable_parallel_rebalance=True returns the newest records of a "
+                "partition before older ones, and a processor keeps their order: make it without"
             )
         plan: Plan[K, V] = Plan(
             handler=handler,

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kwire.config import Settings
+    from tests.integration.conftest import MakeTopic, Produce
+    from tests.integration.consumer.lag_story import Story
     from tests.integration.kafkas import SharedKafka
+else:
+    from lag_story import Story
 
 DEADLINE_S = 30.0
 
@@ -92,3 +96,17 @@ def poll_until() -> PollUntil:
 def one_partition() -> Callable[[str], list[TopicPartition]]:
     """Partition 0 of a topic, as a list."""
     return lambda topic: [TopicPartition(topic, 0)]
+
+
+@pytest.fixture(params=["classic", "consumer"])
+def story(
+    request: pytest.FixtureRequest,
+    kafka: SharedKafka,
+    topic: MakeTopic,
+    group_id: str,
+    produce: Produce,
+    open_consumer: OpenConsumer,
+    poll_until: PollUntil,
+) -> Story:
+    """One partition, under each of the group protocols."""
+    return Story(kafka, topic(), group_id, request.param, produce, open_consumer, poll_until)

@@ -2,135 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire import Cursor, OffsetAndMetadata, Records, TopicPartition
-from kwire.catch_up.token import decode, decode_mark
-from kwire.conformance.client import Address, Connection
-from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from kwire import Cursor, OffsetAndMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from kwire.catch_up.token import HeadMark, Token
-    from kwire.config import Settings
-    from tests.integration.conftest import MakeTopic, Produce
-    from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, PollUntil
-    from tests.integration.kafkas import SharedKafka
+    from tests.integration.consumer.lag_story import Story
 
 pytestmark = pytest.mark.slow
-
-ONE_GROUP_VERSION = 5
-
-
-class Committed(NamedTuple):
-    """What a group's log has of a partition."""
-
-    offset: int | None
-    metadata: str
-
-    @property
-    def token(self) -> Token | None:
-        return decode(self.metadata)
-
-    @property
-    def mark(self) -> HeadMark | None:
-        return decode_mark(self.metadata)
-
-
-class Story:
-    """One partition, its consumers one after the other, and both commit logs."""
-
-    def __init__(
-        self,
-        kafka: SharedKafka,
-        name: str,
-        group_id: str,
-        protocol: str,
-        produce: Produce,
-        open_consumer: OpenConsumer,
-        poll_until: PollUntil,
-    ) -> None:
-        self.tp = TopicPartition(name, 0)
-        self._kafka = kafka
-        self._group_id = group_id
-        self._protocol = protocol
-        self._produce = produce
-        self._open = open_consumer
-        self._poll_until = poll_until
-        self.end = 0
-
-    def produce_up_to(self, end: int) -> None:
-        self._produce(self.tp.topic, [b"%d" % offset for offset in range(self.end, end)], partition=0)
-        self.end = end
-
-    def start(self, **settings: Unpack[Settings]) -> BytesConsumer:
-        """A consumer that has got the partition; what its first polls returned is not lost: there is nothing yet."""
-        chosen: Settings = {
-            "group_id": self._group_id,
-            "group_protocol": self._protocol,
-            "enable_auto_commit": False,
-            "enable_parallel_rebalance": True,
-        }
-        if self._protocol == "classic":
-            chosen["heartbeat_interval_ms"] = 100
-        return self._open(self.tp.topic, **(chosen | settings))
-
-    def read(self, consumer: BytesConsumer, *, main: Iterable[int], child: Iterable[int]) -> None:
-        """Each cursor returns exactly these, each in order."""
-        found: dict[Cursor, list[int]] = {Cursor.MAIN: [], Cursor.CHILD: []}
-
-        def poll(records: Records[bytes, bytes]) -> None:
-            for cursor, offsets in found.items():
-                offsets += [record.offset for record in records.of(cursor)]
-
-        wanted = {Cursor.MAIN: list(main), Cursor.CHILD: list(child)}
-        for _ in range(300):
-            poll(consumer.poll(0.1))
-            if sum(map(len, found.values())) >= sum(map(len, wanted.values())):
-                break
-        assert found == wanted
-
-    def claim_of(self, consumer: BytesConsumer) -> Token:
-        """The token that a consumer writes as soon as it knows what is to be caught up."""
-        assert not self._poll_until(lambda: self.group_log().token is not None, consumer)
-        token = self.group_log().token
-        assert token is not None
-        return token
-
-    def crash(self, consumer: BytesConsumer) -> None:
-        """What it had not committed is not."""
-        consumer.close()
-
-    def group_log(self) -> Committed:
-        return self._log(self._group_id)
-
-    def head_log(self) -> Committed:
-        return self._log(f"{self._group_id}.head")
-
-    def _log(self, group_id: str) -> Committed:
-        """Asked as nobody in particular, and shown as it is: `committed()` leaves out what is kwire's own."""
-        topics = [OffsetFetchRequestTopic(name=self.tp.topic, partition_indexes=[self.tp.partition])]
-        with Connection(Address.parse(self._kafka.bootstrap_servers), 10.0) as connection:
-            answer = connection.ask(OffsetFetchRequest(group_id=group_id, topics=topics), ONE_GROUP_VERSION)
-        (found,) = answer.topics[0].partitions
-        assert not found.error_code
-        return Committed(None if found.committed_offset < 0 else found.committed_offset, found.metadata or "")
-
-
-@pytest.fixture(params=["classic", "consumer"])
-def story(
-    request: pytest.FixtureRequest,
-    kafka: SharedKafka,
-    topic: MakeTopic,
-    group_id: str,
-    produce: Produce,
-    open_consumer: OpenConsumer,
-    poll_until: PollUntil,
-) -> Story:
-    return Story(kafka, topic(), group_id, request.param, produce, open_consumer, poll_until)
 
 
 def at(offset: int) -> OffsetAndMetadata:
@@ -214,3 +95,196 @@ def test_a_second_crash_while_catching_up_adds_its_lag_to_what_is_left_of_the_fi
     assert third.committed([tp])[tp] == at(100)
     third.commit_sync()
     assert (story.group_log().offset, story.group_log().metadata) == (190, "")
+
+
+# --- what the calls of the consumer mean ---
+
+
+def test_a_poll_returns_what_both_cursors_have_and_says_which(story: Story) -> None:
+    consumer = story.lag(70, 120)
+    story.read(consumer, main=[], child=range(70, 120))
+    story.produce_up_to(125)
+    records = consumer.poll(10.0)
+    assert [record.offset for record in records] == [*range(120, 125)]
+    assert {chunk.cursor for chunk in records.chunks()} == {Cursor.MAIN}
+    assert not records.of(Cursor.CHILD)
+
+
+def test_pause_and_resume_act_on_both_cursors(story: Story) -> None:
+    tp = story.tp
+    consumer = story.lag(70, 120)
+    while not consumer.assignment():
+        assert consumer.poll(0.01).is_empty() or consumer.child_consumer_is_alive()
+    consumer.pause([tp])
+    story.produce_up_to(130)
+    polled = [record.offset for _ in range(10) for record in consumer.poll(0.05)]
+    assert not polled
+    assert consumer.paused() == {tp}
+    consumer.resume([tp])
+    story.read_all(consumer, range(70, 130))
+
+
+def test_auto_commit_commits_each_cursor_in_its_log(story: Story) -> None:
+    consumer = story.lag(70, 120, enable_auto_commit=True, auto_commit_interval_ms=100, max_poll_records=10)
+    assert len(consumer.poll(10.0)) == 10
+    story.produce_up_to(125)
+    seen: set[int] = set()
+    while not set(range(120, 125)) <= seen:
+        seen |= {record.offset for record in consumer.poll(10.0)}
+    consumer.pause([story.tp])
+    story.until(lambda: story.head_log().offset == 125 or story.group_log().offset == 125, consumer)
+
+
+def test_what_is_closed_with_auto_commit_is_not_returned_again(story: Story) -> None:
+    """Leaving by the door: what both cursors returned is committed."""
+    consumer = story.lag(70, 120, enable_auto_commit=True)
+    story.read(consumer, main=[], child=range(70, 120))
+    story.produce_up_to(130)
+    story.read(consumer, main=range(120, 130), child=[])
+    consumer.close()
+    assert (story.group_log().offset, story.group_log().metadata) == (130, "")
+
+
+def test_the_users_metadata_survives_the_token(story: Story) -> None:
+    tp = story.tp
+    consumer = story.lag(70, 120)
+    story.read(consumer, main=[], child=range(70, 120))
+    consumer.commit_sync({tp: OffsetAndMetadata(80, "a note")})
+    assert story.group_log().token is not None
+    assert consumer.committed([tp]) == {tp: OffsetAndMetadata(80, "a note")}
+    story.crash(consumer)
+    plain = story.start(enable_parallel_rebalance=False)
+    assert plain.committed([tp]) == {tp: OffsetAndMetadata(80, "a note")}
+
+
+def test_next_offsets_of_a_poll_never_commit_past_the_lag(story: Story) -> None:
+    """What everybody does with a poll's records is safe: of both cursors, the child's position is committed."""
+    tp = story.tp
+    consumer = story.lag(70, 120, max_poll_records=20)
+    story.produce_up_to(130)
+    seen: set[int] = set()
+    while len(seen) < 60:
+        records = consumer.poll(10.0)
+        seen |= {record.offset for record in records}
+        consumer.commit_sync(records.next_offsets())
+        low = consumer.committed([tp])[tp]
+        assert low is not None
+        assert set(range(70, low.offset)) <= seen
+    consumer.commit_sync()
+    assert story.group_log().offset == 130
+
+
+def test_a_commit_of_the_main_cursors_position_leaves_the_lag(story: Story) -> None:
+    tp = story.tp
+    consumer = story.lag(70, 120)
+    records = consumer.poll(10.0)
+    assert {chunk.cursor for chunk in records.chunks()} == {Cursor.CHILD}
+    consumer.poll(0.0)
+    position = consumer.position(tp)
+    assert position == 120
+    story.produce_up_to(150)
+    consumer.commit_sync({tp: at(140)})
+    assert consumer.committed([tp]) == {tp: at(70)}
+
+
+def test_a_seek_forward_within_the_lag_passes_over_what_lies_between(story: Story) -> None:
+    """The child is meant: it reads what the seek is about. The main cursor stays where it is."""
+    tp = story.tp
+    consumer = story.lag(70, 120, max_poll_records=10)
+    first = [record.offset for record in consumer.poll(10.0)]
+    consumer.poll(0.0).count()
+    consumer.seek(tp, 110)
+    assert consumer.position(tp) == 120
+    story.produce_up_to(122)
+    rest: list[int] = []
+    while not rest or max(rest) < 121:
+        rest += [record.offset for record in consumer.poll(5.0)]
+    while set(range(110, 122)) - set(rest):
+        rest += [record.offset for record in consumer.poll(5.0)]
+    assert first[0] == 70
+    assert sorted(rest) == list(range(110, 122))
+    consumer.commit_sync()
+    assert story.group_log().offset == 122
+
+
+def test_a_seek_back_returns_everything_from_there_on(story: Story) -> None:
+    tp = story.tp
+    consumer = story.lag(70, 120)
+    story.read(consumer, main=[], child=range(70, 120))
+    story.produce_up_to(130)
+    story.read(consumer, main=range(120, 130), child=[])
+    consumer.seek(tp, 60)
+    story.read(consumer, main=range(60, 130), child=[])
+    consumer.commit_sync()
+    assert (story.group_log().offset, story.group_log().metadata) == (130, "")
+
+
+def test_the_ends_of_the_log_are_those_of_both_cursors(story: Story) -> None:
+    tp = story.tp
+    consumer = story.lag(70, 120)
+    story.read(consumer, main=[], child=range(70, 120))
+    assert consumer.beginning_offsets([tp]) == {tp: 0}
+    assert consumer.end_offsets([tp]) == {tp: 120}
+
+
+def test_progress_is_told_until_the_lag_is_done(story: Story) -> None:
+    tp = story.tp
+    consumer = story.lag(70, 120, max_poll_records=20)
+    assert len(consumer.poll(10.0)) == 20
+    progress = consumer.catch_up_progress()[tp]
+    assert (progress.ranges, progress.done, progress.left) == ((range(70, 120),), 20, 30)
+    story.read(consumer, main=[], child=range(90, 120))
+    consumer.commit_sync()
+    assert consumer.catch_up_progress() == {}
+    assert consumer.child_consumer_is_alive()
+    consumer.close()
+    assert not consumer.child_consumer_is_alive()
+
+
+def test_a_loop_that_is_left_returns_of_both_cursors_what_it_has_not_seen(story: Story) -> None:
+    consumer = story.lag(70, 120)
+    seen: list[int] = []
+    for record in consumer:
+        seen.append(record.offset)
+        if len(seen) == 7:
+            break
+    story.produce_up_to(125)
+    consumer.commit_sync()
+    assert story.group_log().offset == 77
+    rest: list[int] = []
+    while len(rest) < 48:
+        rest += [record.offset for record in consumer.poll(5.0)]
+    assert sorted(seen + rest) == list(range(70, 125))
+    consumer.commit_sync()
+    assert story.group_log().offset == 125
+
+
+# --- when a child is worth it ---
+
+
+def test_a_lag_below_the_thresholds_is_read_in_order(story: Story) -> None:
+    consumer = story.lag(70, 120, parallel_rebalance_min_lag_records=51)
+    story.read(consumer, main=range(70, 120), child=[])
+    assert not consumer.child_consumer_is_alive()
+
+
+def test_a_short_lag_that_is_old_is_caught_up_with(story: Story) -> None:
+    consumer = story.lag(
+        70, 120, parallel_rebalance_min_lag_records=1_000, parallel_rebalance_min_lag_ms=1, fetch_max_wait_ms=100
+    )
+    story.read(consumer, main=[], child=range(70, 120))
+
+
+def test_a_long_lag_is_shared_by_several_children(story: Story) -> None:
+    consumer = story.lag(5, 40_000, parallel_rebalance_children=3, max_poll_records=5_000)
+    offsets: list[int] = []
+    starts: set[int] = set()
+    while len(offsets) < 39_995:
+        for chunk in consumer.poll(5.0).chunks():
+            if chunk.epoch not in starts and chunk.epoch is not None:
+                starts.add(chunk.epoch)
+            offsets += chunk.columns.offsets.tolist()
+    assert sorted(offsets) == list(range(5, 40_000))
+    assert len(starts) >= 3
+    consumer.commit_sync()
+    assert (story.group_log().offset, story.group_log().metadata) == (40_000, "")
