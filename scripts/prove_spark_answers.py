@@ -71,7 +71,7 @@ class Trial:
     def wrong(self) -> Iterator[str]:
         for case in self._chosen(wrong_cases(self.topics)):
             self.compared["wrong"] += 1
-            yield from (f"{case.name}: {line}" for line in wrong_answers(*self._both(case)))
+            yield from (f"{case.name}: {line}" for line in wrong_answers(*self._both(case), case.words))
         for case in self._chosen(wrong_streams(self.topics)):
             self.compared["wrong streams"] += 1
             theirs = refused_stream(self._spark, "kafka", case, self._servers)

@@ -101,26 +101,36 @@ def rows_that_differ(
             yield f"row {number} of {place[0]}-{place[1]}: {str(their_row)[:SHOWN]} and {str(our_row)[:SHOWN]}"
 
 
-def wrong_answers(theirs: Answer, ours: Answer) -> Iterator[str]:
-    """Of a read that both have to refuse, in the same words."""
+def wrong_answers(theirs: Answer, ours: Answer, words: str = "") -> Iterator[str]:
+    """Of a read that both have to refuse, in the same words.
+
+    Args:
+        words: what both have to say, where it cannot be all that Spark's own says.
+    """
     if not theirs.refusal:
         yield "kafka did not refuse: the case is no case"
     elif not ours.refusal:
         yield f"was not refused, kafka says: {told(theirs.refusal)[:SHOWN]}"
-    elif not says(ours.refusal, told(theirs.refusal)):
+    elif not (says(theirs.refusal, words) and says(ours.refusal, words or told(theirs.refusal))):
         yield f"other words: {told(theirs.refusal)[:SHOWN]!r} and {told(ours.refusal)[:SHOWN]!r}"
 
 
 NOISE = re.compile(r"^\s+at .*$|^(JVM|Driver) stacktrace:.*|^\s*\.\.\. \d+ more$|^An error occurred while calling .*$")
-PREFIX = re.compile(r"^(Caused by: )?(: )?([\w.$]+(Exception|Error|Failure): )+")
+PYTHON = "Traceback (most recent call last)"
+RAISED = re.compile(r"^[\w.]+(Error|Exception): ")
+STREAM = re.compile(r"^\[STREAM_FAILED\] .* terminated with exception: ")
+SQLSTATE = re.compile(r" SQLSTATE: \w+$")
+PREFIX = re.compile(r"^(Caused by: )?(: )?([\w.$]+(Exception|Error|Failure): )*(assertion failed: )?")
 
 
 def told(refusal: str) -> str:
     """What a refusal of Spark's source says, without where in Spark it happened: the cause, if there is one."""
     lines = [line.strip() for line in refusal.splitlines() if line.strip() and not NOISE.match(line)]
     causes = [line for line in lines if line.startswith("Caused by:")]
+    if PYTHON in refusal:
+        causes = [line for line in lines if RAISED.match(line)]
     first = (causes[-1:] or lines[:1] or [""])[0]
-    return PREFIX.sub("", first)
+    return SQLSTATE.sub("", PREFIX.sub("", STREAM.sub("", first)))
 
 
 def says(refusal: str, words: str) -> bool:
