@@ -40,7 +40,7 @@ maxOffsetsPerTrigger minOffsetsPerTrigger maxTriggerDelay
 fetchOffset.numRetries fetchOffset.retryIntervalMs kafkaConsumer.pollTimeoutMs
 """
 _KNOWN = {name.lower(): name for name in _OF_SPARK.split()}
-_OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "kwire.freshFirst")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -227,6 +227,7 @@ def test_a_stream_has_no_end() -> None:
     ("options", "message"),
     [
         ({"maxOffsetsPerTrigger": "7"}, "maxOffsetsPerTrigger option ignored in batch queries"),
+        ({"kwire.freshFirst": "stateless"}, "kwire.freshFirst option ignored in batch queries"),
         ({"startingOffset": "earliest"}, "option 'startingoffset' is ignored; did you mean 'startingOffsets'?"),
         ({"kafka.group.id": "g"}, "Kafka option 'kafka.group.id' has been set on this query"),
     ],
