@@ -4,6 +4,7 @@
     scripts/simulate --seeds 17 --story
     scripts/simulate --seeds 7 --repeat 20 --hash
     scripts/simulate --processor --seeds 1-200
+    scripts/simulate --parallel-rebalance --seeds 1-5000
 
 Each seed is a world: a cluster in memory, members of a group that run kwire's own code, a producer, and some faults.
 The same seed is the same run everywhere: `--hash` prints a digest of each run's events and of all bytes that went over
@@ -13,6 +14,8 @@ totals so far.
 
 Exit codes: 0 nothing found; 1 violations, each with a story and the command that replays it, or runs of a seed that
 differ; 2 wrong usage; 130 interrupted.
+
+Worlds of `--parallel-rebalance` are narrow: one consumer after the other, each ended at a point of the protocol.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from pathlib import Path
 from simulate_totals import Report, Totals
 from simulate_workers import WORLDS_OF_A_PROCESS, Died, Workers
 
+from kwire.testing.simulation.crash_orders import crash_in_order
 from kwire.testing.simulation.run import Outcome, simulate
 from kwire.testing.simulation.story import story
 
@@ -53,6 +57,23 @@ def report(seed: int, only: tuple[str, ...] | None, *, processing: bool = False,
         events=len(outcome.ledger.events),
         violations=tuple(str(violation) for violation in outcome.violations),
         story=story(shortened(outcome) if outcome.violations and not tell else outcome) if is_told else "",
+    )
+
+
+def crash_report(seed: int, *, tell: bool, digest: bool) -> Report:
+    """Run one seed as a world of crash orders."""
+    try:
+        outcome = crash_in_order(seed)
+    except Exception as error:  # noqa: BLE001  as above
+        return broken(seed, f"the world broke: {error!r}", "".join(traceback.format_exception(error)))
+    return Report(
+        seed=seed,
+        digest=outcome.digest if digest else "",
+        simulated_ms=outcome.simulated_ms,
+        faults=outcome.struck,
+        events=len(outcome.lines),
+        violations=tuple(str(violation) for violation in outcome.violations),
+        story=outcome.story if tell or outcome.violations else "",
     )
 
 
@@ -80,6 +101,8 @@ def reports(arguments: argparse.Namespace) -> Iterator[Report]:
     is_repeated = arguments.repeat > 1
     told = {"tell": arguments.story, "digest": arguments.hash or is_repeated}
     work = partial(report, only=arguments.only, processing=arguments.processor, **told)
+    if arguments.parallel_rebalance:
+        work = partial(crash_report, **told)
     worlds_each = 1 if is_repeated else WORLDS_OF_A_PROCESS  # strings hash differently in each process
     with Workers(work, arguments.processes, worlds_each=worlds_each) as workers:
         for done in workers.run(wanted(arguments)):
@@ -130,7 +153,7 @@ def tell(each: Report, arguments: argparse.Namespace) -> None:
         print(each.story)
     if each.violations:
         only = f" --only {','.join(arguments.only)}" if arguments.only else ""
-        kind = " --processor" if arguments.processor else ""
+        kind = " --processor" if arguments.processor else " --parallel-rebalance" * arguments.parallel_rebalance
         replay = f"scripts/simulate{kind} --seeds {each.seed}{only} --story"
         print(f"seed {each.seed}: {len(each.violations)} violations; replay: {replay}")
         sys.stdout.flush()
@@ -144,10 +167,14 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--processes", type=at_least_one, default=os.cpu_count() or 1, help="one for each core")
     parser.add_argument("--only", type=lambda text: tuple(text.split(",")), help="the faults that may strike; all")
     parser.add_argument("--processor", action="store_true", help="worlds whose members run a Processor")
+    parser.add_argument("--parallel-rebalance", action="store_true", help="crashes at points of the protocol")
     parser.add_argument("--hash", action="store_true", help="print a digest of each run")
     parser.add_argument("--story", action="store_true", help="tell each run from beginning to end")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the totals there")
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    if arguments.parallel_rebalance and (arguments.processor or arguments.only):
+        parser.error("--parallel-rebalance has crashes of its own: neither --processor nor --only")
+    return arguments
 
 
 def seed_range(text: str) -> range:

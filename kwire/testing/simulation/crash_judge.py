@@ -1,0 +1,212 @@
+"""Judges a world of crash orders: nothing of the union of both cursors is skipped, and only what no commit covers comes
+again. Pure: told what happens, in order.
+
+What the two commit logs say is done is worked out here, from both, at each commit that one of them takes: whoever comes
+next may begin there, so all of it has to be processed, even if no life of this world happens to crash just then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+
+from kwire.catch_up.token import decode, decode_mark
+from kwire.model import Cursor, TopicPartition
+from kwire.testing.cluster.groups.offsets import CommittedOffset
+from kwire.testing.invariants.violation import Violation
+from kwire.testing.simulation.crash_plan import GROUP, HEAD_GROUP
+
+
+@dataclass(slots=True)
+class _Holding:
+    """What a life has been given of a partition, in one assignment of it."""
+
+    seen: set[int] = field(default_factory=set)
+    head: int = -1
+    """The last offset of the main cursor."""
+
+
+@dataclass(slots=True)
+class _Log:
+    """A partition: what may be read of it, by offset; all values that ever stood there; where its log ended before it
+    was cut: offsets in front of that were given out again, and who has not noticed yet speaks of the old ones."""
+
+    alive: dict[int, str] = field(default_factory=dict)
+    ever: set[tuple[int, str]] = field(default_factory=set)
+    cut_end: int = 0
+    anew: set[int] = field(default_factory=set)
+
+
+class CrashJudge:
+    """Args:
+    now_ms: since the world began.
+
+    Attributes:
+        violations: What must not have happened, in order.
+    """
+
+    def __init__(self, now_ms: Callable[[], float]) -> None:
+        self.violations: list[Violation] = []
+        self.delivered = 0
+        self.repeated = 0
+        self._now_ms = now_ms
+        self._logs: defaultdict[TopicPartition, _Log] = defaultdict(_Log)
+        self._commits: dict[tuple[str, TopicPartition], CommittedOffset] = {}
+        self._processed: set[str] = set()
+        self._polled: set[str] = set()
+        self._durable: dict[str, str] = {}
+        self._holdings: dict[tuple[str, TopicPartition], _Holding] = {}
+        self._plain: set[str] = set()
+
+    def _broken(self, rule: str, what: str) -> None:
+        self.violations.append(Violation(rule=rule, at_ms=self._now_ms(), what=what))
+
+    # --- the log --------------------------------------------------------------------------------------------
+
+    def sent(self, at: TopicPartition, values: dict[int, str]) -> None:
+        """These may be read now, and have to be."""
+        log = self._logs[at]
+        log.alive |= values
+        log.ever |= set(values.items())
+        log.anew.update(offset for offset in values if offset < log.cut_end)
+
+    def removed(self, at: TopicPartition, before: int) -> None:
+        self._keep(at, lambda offset: offset >= before)
+
+    def truncated(self, at: TopicPartition, to: int) -> None:
+        """Offsets from there on are given out again, and what commits said of them is void."""
+        log = self._logs[at]
+        log.cut_end = max([log.cut_end, *(offset + 1 for offset in log.alive)])
+        self._durable.clear()
+        self._keep(at, lambda offset: offset < to)
+        for (_, held_at), holding in self._holdings.items():
+            if held_at == at:
+                holding.seen = {offset for offset in holding.seen if offset < to}
+                holding.head = min(holding.head, to - 1)
+
+    def recreated(self, at: TopicPartition) -> None:
+        """The topic of that name is another one."""
+        self.truncated(at, 0)
+        for group in (GROUP, HEAD_GROUP):
+            self._commits.pop((group, at), None)
+
+    def _keep(self, at: TopicPartition, stays: Callable[[int], bool]) -> None:
+        log = self._logs[at]
+        log.alive = {offset: value for offset, value in log.alive.items() if stays(offset)}
+
+    def unprocessed(self) -> Iterator[tuple[TopicPartition, int]]:
+        """What is in a log, and nobody has processed."""
+        for at, log in self._logs.items():
+            for offset, value in log.alive.items():
+                if value not in self._processed:
+                    yield at, offset
+
+    # --- lives ----------------------------------------------------------------------------------------------
+
+    def started(self, life: str, *, catches_up: bool) -> None:
+        """A client without the feature reads everything behind the group's offset, and its commits say nothing of what
+        had been done there."""
+        if not catches_up:
+            self._plain.add(life)
+            self._durable.clear()
+
+    def assigned(self, life: str, partitions: Collection[TopicPartition]) -> None:
+        for at in partitions:
+            self._holdings[life, at] = _Holding()
+
+    def given_up(self, life: str, partitions: Collection[TopicPartition]) -> None:
+        for at in partitions:
+            self._holdings.pop((life, at), None)
+
+    def polled(self, life: str, at: TopicPartition, cursor: Cursor, offset: int, value: str) -> None:
+        holding = self._holdings.get((life, at))
+        if holding is None:
+            self._broken("not-owned", f"{life} was given {at}@{offset}, which it does not have")
+            return
+        self.delivered += 1
+        self.repeated += value in self._polled
+        self._polled.add(value)
+        if (offset, value) not in self._logs[at].ever:
+            self._broken("wrong-value", f"{life} was given {value} at {at}@{offset}")
+        if self._logs[at].alive.get(offset) == value:  # else it was buffered when the log was cut
+            self._judge_order(life, at, cursor, offset, holding)
+        if life not in self._plain and value in self._durable:
+            by = self._durable[value]
+            self._broken("needless", f"{life} was given {at}@{offset}, which {by} had processed and committed")
+
+    def _judge_order(self, life: str, at: TopicPartition, cursor: Cursor, offset: int, holding: _Holding) -> None:
+        if offset in holding.seen:
+            self._broken("overlap", f"{life} was given {at}@{offset} twice, the second time by its {cursor.name}")
+        holding.seen.add(offset)
+        if cursor is Cursor.MAIN:
+            if offset <= holding.head:
+                self._broken("backwards", f"{life}'s main cursor came to {at}@{offset} behind {holding.head}")
+            holding.head = offset
+
+    def processed(self, values: Collection[str]) -> None:
+        """The application is through with these."""
+        self._processed.update(values)
+
+    def committed(self, life: str, values: Collection[str]) -> None:
+        """A life was told that all these are committed: nobody is to see them again."""
+        if life not in self._plain:
+            self._durable |= dict.fromkeys(values, life)
+
+    def answered(self, life: str, at: TopicPartition, offset: int) -> None:
+        """`committed()` said so."""
+        if (early := self._first_undone(at, offset)) is not None:
+            self._broken("answer-ahead", f"committed() told {life} {at}@{offset}, and {early} is not processed")
+
+    # --- the two logs ---------------------------------------------------------------------------------------
+
+    def taken(self, group: str, at: TopicPartition, commit: CommittedOffset) -> None:
+        """One of the logs has this from now on."""
+        self._commits[group, at] = commit
+        if group == GROUP and (early := self._first_undone(at, commit.offset)) is not None:
+            self._broken("commit-ahead", f"{at} is committed at {commit.offset}, and {early} is not processed")
+        done_up_to, undone = self._claimed(at)
+        skipped = [each for each in self._undone(at, done_up_to) if not any(each in one for one in undone)]
+        if skipped:
+            what = f"{at}: both logs together say that {skipped[:5]} are done, which nobody has processed"
+            self._broken("logs-ahead", what)
+
+    def _claimed(self, at: TopicPartition) -> tuple[int, tuple[range, ...]]:
+        """Up to where both logs say that all is done, and what they leave out of it."""
+        low, head = self._commits.get((GROUP, at)), self._commits.get((HEAD_GROUP, at))
+        if low is None:
+            return 0, ()
+        token = decode(low.metadata)
+        if token is None:
+            return low.offset, ()
+        mark = None if head is None else decode_mark(head.metadata)
+        believed = head is not None and mark is not None and mark.life == token.life
+        return max(token.head, head.offset if head is not None and believed else 0), token.undone
+
+    def is_settled(self, at: TopicPartition, end: int) -> bool:
+        """Whether the group's log says that everything is done, without a word of ranges."""
+        low = self._commits.get((GROUP, at))
+        return low is not None and low.offset == end and decode(low.metadata) is None
+
+    def unsettled(self, at: TopicPartition, end: int) -> None:
+        """All was processed and committed, and the group's log does not say so."""
+        low = self._commits.get((GROUP, at))
+        self._broken("unsettled", f"{at} is processed up to {end}, and the group's log has {low}")
+
+    def _first_undone(self, at: TopicPartition, before: int) -> int | None:
+        return min(self._undone(at, before), default=None)
+
+    def _undone(self, at: TopicPartition, before: int) -> list[int]:
+        """What nobody has processed, and was in the log when whoever speaks of its offset looked there."""
+        log = self._logs[at]
+        return [
+            offset
+            for offset, value in log.alive.items()
+            if offset < before and value not in self._processed and offset not in log.anew
+        ]
+
+    def end(self) -> None:
+        """All have had the time to read everything."""
+        left = sorted(self.unprocessed())
+        for at, offset in left[:3]:
+            self._broken("unseen", f"{at}@{offset} was never processed, one of {len(left)}")

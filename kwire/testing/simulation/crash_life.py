@@ -1,0 +1,242 @@
+"""One consumer of a world of crash orders: it polls, takes its time, commits, and is ended wherever its plan says.
+
+What a poll returned counts as processed when the application has done its work on it, a little later than it was
+returned: whoever is killed in between has not processed it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
+from kwire.consumer.sync import Consumer
+from kwire.errors import KafkaError
+from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.testing.simulation.crash_plan import GROUP, Life, Plan
+
+if TYPE_CHECKING:
+    from kwire.fetching.columns import Records
+    from kwire.testing.simulation.crash_judge import CrashJudge
+    from kwire.testing.simulation.host import Process
+    from kwire.testing.simulation.script import Script
+
+TOPIC = "lagging"
+POLL_SECONDS = 0.2
+WORK_MS = 20.0
+IDLE_POLLS = 3
+CLOSE_SECONDS = 5.0
+
+
+class Surroundings(Protocol):
+    """What a life sees of its world."""
+
+    @property
+    def script(self) -> Script: ...
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def judge(self) -> CrashJudge: ...
+    @property
+    def rng(self) -> random.Random: ...
+
+    def note(self, text: str) -> None: ...
+
+
+class CrashLife(RebalanceListener):
+    """Args:
+    life: None for the last one, which nothing befalls.
+    """
+
+    def __init__(self, world: Surroundings, process: Process, life: Life | None) -> None:
+        self.process = process
+        self.name = process.name
+        self.catches_up = life is None or life.catches_up
+        self.is_wanted = True
+        self.is_frozen = False
+        self.polls = 0
+        self._idle = 0
+        self._world = world
+        self._life = life
+        self._judge = world.judge
+        self._given: dict[TopicPartition, list[str]] = {}
+        self._reached: dict[TopicPartition, int] = {}
+        self._blow_is_due = life is not None and life.blow is not None
+
+    # --- as its world sees it -------------------------------------------------------------------------------
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process.has_ended or self.process.is_killed
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a successor may come: it is gone, or as good as."""
+        return self.has_ended or self.is_frozen
+
+    @property
+    def is_idle(self) -> bool:
+        return self._idle >= IDLE_POLLS
+
+    def wants_blow(self) -> bool:
+        """Once, in the middle of its work."""
+        is_due = self._blow_is_due and self._life is not None and self.polls > self._life.rounds // 2
+        self._blow_is_due = self._blow_is_due and not is_due
+        return is_due
+
+    def kill(self) -> None:
+        self._world.script.kill(self.process)
+
+    def freeze(self) -> None:
+        self.is_frozen = True
+        self.process.freeze()
+
+    def thaw(self) -> None:
+        self.is_frozen = False
+        self.process.thaw()
+
+    # --- the application ------------------------------------------------------------------------------------
+
+    def main(self) -> None:
+        plan = self._world.plan
+        settings: Mapping[str, object] = {
+            "group_id": GROUP,
+            "group_protocol": plan.protocol,
+            "enable_parallel_rebalance": self.catches_up,
+            "parallel_rebalance_children": plan.children,
+            "parallel_rebalance_min_lag_records": plan.min_lag,
+            "max_partition_fetch_bytes": plan.fetch_bytes,
+            "max_poll_records": plan.poll_records,
+            "enable_auto_commit": plan.commits == "auto",
+            "auto_commit_interval_ms": 200,
+            "isolation_level": "read_committed" if plan.read_committed else "read_uncommitted",
+            "metadata_max_age_ms": 5_000,
+        }
+        consumer = self._world.script.consumer_in(self.process, **settings)
+        consumer.subscribe([TOPIC], listener=self)
+        try:
+            while self.is_wanted and not self._is_done():
+                self._turn(consumer)
+        finally:
+            self._close(consumer)
+
+    def _is_done(self) -> bool:
+        """Who is to be ended by a crash goes on until it comes; all that may come too late anyway."""
+        life = self._life
+        return life is not None and self.polls >= life.rounds * (3 if life.crashes else 1)
+
+    def _turn(self, consumer: Consumer[bytes, bytes]) -> None:
+        try:
+            records = consumer.poll(POLL_SECONDS)
+            self.polls += 1
+            self._work(records)
+            if self._life is not None and self._life.pauses:
+                self._pause_or_resume(consumer)
+            self._commit(consumer)
+            self._ask(consumer)
+        except KafkaError as error:
+            self._world.note(f"{self.name} hears {type(error).__name__}: {error}")
+
+    def _work(self, records: Records[bytes, bytes]) -> None:
+        values: list[str] = []
+        for chunk in records.chunks():
+            rows, at = list(chunk), chunk.topic_partition
+            for record in rows:
+                value = (record.value or b"").decode()
+                self._judge.polled(self.name, at, chunk.cursor, record.offset, value)
+                self._given.setdefault(at, []).append(value)
+                values.append(value)
+            if rows:
+                first, last = rows[0].offset, rows[-1].offset
+                self._reached[at] = last + 1
+                self._world.note(f"{self.name} {chunk.cursor.name.lower()}: {at}@{first}..{last}")
+        self._idle = 0 if values else self._idle + 1
+        if values:
+            self._world.script.sleep(WORK_MS)
+            self._judge.processed(values)
+
+    def _pause_or_resume(self, consumer: Consumer[bytes, bytes]) -> None:
+        if paused := consumer.paused():
+            consumer.resume(paused)
+        elif self._world.rng.random() < 0.3:
+            consumer.pause(consumer.assignment())
+
+    def _ask(self, consumer: Consumer[bytes, bytes]) -> None:
+        if self._world.rng.random() < 0.2 and (assignment := consumer.assignment()):
+            for at, found in consumer.committed(assignment).items():
+                if found is not None:
+                    self._judge.answered(self.name, at, found.offset)
+
+    # --- commits --------------------------------------------------------------------------------------------
+
+    def _commit(self, consumer: Consumer[bytes, bytes]) -> None:
+        match self._world.plan.commits:
+            case "sync":
+                if self._world.rng.random() < 0.6:
+                    self._commit_sync(consumer)
+            case "async":
+                if self._world.rng.random() < 0.6:
+                    self._commit_async(consumer)
+            case "parts":
+                self._commit_part(consumer)
+            case _:
+                pass  # by itself
+        if self._life is None and self._world.plan.commits != "auto":
+            consumer.commit_sync()
+
+    def _commit_sync(self, consumer: Consumer[bytes, bytes]) -> None:
+        values = self._all_given()
+        consumer.commit_sync()
+        self._judge.committed(self.name, values)
+
+    def _commit_async(self, consumer: Consumer[bytes, bytes]) -> None:
+        values = self._all_given()
+
+        def told(_: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
+            if error is None:
+                self._judge.committed(self.name, values)
+
+        consumer.commit_async(callback=told)
+
+    def _commit_part(self, consumer: Consumer[bytes, bytes]) -> None:
+        """What one cursor was given last, and sometimes all of it."""
+        if self._world.rng.random() < 0.3:
+            self._commit_sync(consumer)
+        elif self._reached and self._world.rng.random() < 0.7:
+            at = self._world.rng.choice(sorted(self._reached))
+            consumer.commit_sync({at: OffsetAndMetadata(self._reached[at])})
+
+    def _all_given(self) -> list[str]:
+        return [value for values in self._given.values() for value in values]
+
+    # --- the group ------------------------------------------------------------------------------------------
+
+    def on_partitions_assigned(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+        self._world.note(f"{self.name} is assigned {sorted(map(str, partitions))}")
+        self._judge.assigned(self.name, partitions)
+
+    def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+        if self._world.plan.commits in ("sync", "parts"):
+            try:
+                values = self._all_given()
+                consumer.commit_sync()
+                self._judge.committed(self.name, values)
+            except KafkaError as error:
+                self._world.note(f"{self.name} cannot commit: {error}")
+        self._give_up(partitions)
+
+    def on_partitions_lost(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+        self._give_up(partitions)
+
+    def _give_up(self, partitions: Collection[TopicPartition]) -> None:
+        self._world.note(f"{self.name} gives up {sorted(map(str, partitions))}")
+        self._judge.given_up(self.name, partitions)
+        for at in partitions:
+            self._given.pop(at, None)
+            self._reached.pop(at, None)
+
+    def _close(self, consumer: Consumer[bytes, bytes]) -> None:
+        if not self.process.is_killed:
+            consumer.close(CLOSE_SECONDS)
+            self._world.note(f"{self.name} is closed")
