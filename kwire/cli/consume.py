@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from kwire.cli import formats, starts
+from kwire.cli.catching_up import CatchingUp
 from kwire.cli.config_files import Entry
 from kwire.cli.exits import StopSignals, clean_exits
 from kwire.cli.formats import Encode, Format
@@ -155,7 +156,8 @@ def run(plan: Plan, settings: Mapping[str, object], encode: Encode) -> None:
             consumer.assign(partitions)
             if plan.start is not None:
                 starts.seek_to_start(consumer, plan.start, partitions)
-        reader = Reader(consumer, encode, output, count=plan.count, ends=ends)
+        catching_up = CatchingUp(consumer) if settings.get("enable_parallel_rebalance") else None
+        reader = Reader(consumer, encode, output, count=plan.count, ends=ends, catching_up=catching_up)
         with StopSignals() as signals:
             reader.run(lambda: signals.received is not None)
     signals.exit_if_received()

@@ -13,11 +13,12 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Protocol
 
+from kwire.cli.catching_up import CatchingUp, CatchingUpConsumer
 from kwire.cli.formats import BytesRecord, Encode
 from kwire.cli.output import Output
 from kwire.cli.starts import SeekingConsumer
 from kwire.errors import IllegalStateError, KafkaTimeoutError
-from kwire.model import OffsetAndMetadata, PartitionInfo, TopicPartition
+from kwire.model import Cursor, OffsetAndMetadata, PartitionInfo, TopicPartition
 
 # How soon a signal, or a reader that left, is noticed when nothing arrives.
 POLL_SECONDS = 0.2
@@ -32,10 +33,12 @@ class Polled(Protocol):
 
     def __getitem__(self, partition: TopicPartition, /) -> Sequence[BytesRecord]: ...
 
+    def of(self, cursor: Cursor, /) -> Polled: ...
+
     def next_offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]: ...
 
 
-class ReadingConsumer(SeekingConsumer, Protocol):
+class ReadingConsumer(SeekingConsumer, CatchingUpConsumer, Protocol):
     """The part of `kwire.Consumer` that reading a topic needs."""
 
     def partitions_for(self, topic: str, /) -> Sequence[PartitionInfo]: ...
@@ -64,6 +67,7 @@ class Reader:
         output: takes the bytes.
         count: how many records to read, None for no limit.
         ends: where to stop in each partition, None to go on forever.
+        catching_up: watches the lags of a consumer with `enable_parallel_rebalance`.
     """
 
     def __init__(
@@ -74,7 +78,9 @@ class Reader:
         *,
         count: int | None = None,
         ends: Mapping[TopicPartition, int] | None = None,
+        catching_up: CatchingUp | None = None,
     ) -> None:
+        self._catching_up = catching_up
         self._consumer = consumer
         self._encode = encode
         self._output = output
@@ -94,11 +100,13 @@ class Reader:
             while not is_stopped() and not self._has_enough():
                 records = self._consumer.poll(POLL_SECONDS)
                 if records:
-                    self._write(records)
+                    self._write_each(records)
                 else:
                     self._output.check_reader()
                     self._look_at_positions()
                 self._leave_ended(records.next_offsets())
+                if self._catching_up is not None:
+                    self._catching_up.tell()
         finally:
             self._give_back()
 
@@ -109,6 +117,13 @@ class Reader:
             return False
         assigned = self._consumer.assignment()
         return bool(assigned) and self._at_end.issuperset(assigned)
+
+    def _write_each(self, records: Polled) -> None:
+        if self._catching_up is None:
+            self._write(records)
+        else:
+            for cursor in (Cursor.CHILD, Cursor.MAIN):  # of each, a partition's records are in order
+                self._write(records.of(cursor))
 
     def _write(self, records: Polled) -> None:
         batches = [(partition, records[partition]) for partition in sorted(records.partitions())]
@@ -155,6 +170,8 @@ class Reader:
 
     def _check_end(self, partition: TopicPartition, position: int) -> None:
         if self._ends is None or position < self._ends.get(partition, 0):
+            return
+        if self._catching_up is not None and self._catching_up.has_lag(partition):
             return
         self._at_end.add(partition)
         with suppress(IllegalStateError):

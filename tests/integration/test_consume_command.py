@@ -95,3 +95,15 @@ def test_a_setting_that_does_not_exist_is_wrong_usage(kafka: SharedKafka) -> Non
     assert done.returncode == 2
     (line,) = done.stderr.decode().splitlines()
     assert "max_poll_records" in line
+
+
+def test_with_parallel_rebalance_the_end_is_the_end_of_the_lag_as_well(kafka: SharedKafka, filled: str) -> None:
+    """The group has read a little of each partition; the rest is a lag, and comes beside what is new."""
+    group = ["--group", f"catching-up-{filled}", "-X", "enable_parallel_rebalance=true"]
+    first = run(kafka, filled, "-n", "10", *group)
+    assert first.returncode == 0
+    rest = run(kafka, filled, "--exit-at-end", *group)
+    assert (rest.returncode, rest.stderr) == (0, b"")
+    assert sorted(map(int, first.stdout.split() + rest.stdout.split())) == list(range(RECORDS))
+    nothing = run(kafka, filled, "--exit-at-end", *group)
+    assert (nothing.returncode, nothing.stdout) == (0, b"")
