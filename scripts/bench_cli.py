@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+import bench_catch_up
 import bench_chart
 import bench_codec
 import bench_latency
@@ -109,6 +110,11 @@ def processing(chosen: argparse.Namespace) -> Outcome:
     return shown(results, bench_processing.targets(["no-op"] if chosen.against else cases))
 
 
+def catch_up(chosen: argparse.Namespace) -> Outcome:
+    results = bench_catch_up.run(rounds=chosen.rounds, records=chosen.records)
+    return shown(results, bench_catch_up.TARGETS)
+
+
 def spark(chosen: argparse.Namespace) -> Outcome:
     topics, queries = chosen.case or list(bench_spark.TOPICS), chosen.query or list(bench_spark.QUERIES)
     results = bench_spark.run(rounds=chosen.rounds, scale=chosen.scale, topics=topics, queries=queries)
@@ -131,6 +137,7 @@ SUITES: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
     "startup": startup,
     "processing": processing,
     "spark": spark,
+    "catch-up": catch_up,
 }
 
 
@@ -177,7 +184,9 @@ def add_consumer_suites(
     spark.add_argument("--case", action="append", default=[], choices=bench_spark.TOPICS, help="a topic (all)")
     spark.add_argument("--query", action="append", default=[], choices=bench_spark.QUERIES, help="(all)")
     spark.add_argument("--scale", type=float, default=1.0, help="part of each topic that is written (1.0)")
-    found = (latency, scale, memory, startup, processing, spark)
+    catching_up = suites.add_parser("catch-up", help="back at a long lag: the newest record, and all of the lag")
+    catching_up.add_argument("--records", type=int, default=bench_catch_up.RECORDS, help="of the lag (5000000)")
+    found = (latency, scale, memory, startup, processing, spark, catching_up)
     for suite in found:
         suite.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each ({LEAST_ROUNDS})")
     return found
