@@ -1,0 +1,149 @@
+"""Who is collected from first, and how much: what is new, and what is being caught up."""
+
+from __future__ import annotations
+
+import pytest
+from record_batches import batch, damaged
+
+from kwire.events import AssignmentView
+from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.fetching.collector import FetchCollector
+from kwire.fetching.damage import CorruptPartitionError
+from kwire.fetching.deserializing import Deserializers
+from kwire.fetching.fair_collector import FairCollector
+from kwire.model import Cursor, TopicPartition
+
+TP = TopicPartition("orders", 0)
+MAIN_EPOCH, CHILD_EPOCH = 2, 3
+VIEW = AssignmentView(epochs={TP: MAIN_EPOCH}, children=(AssignmentView(epochs={TP: CHILD_EPOCH}),))
+MOST = 8
+
+
+class Cursors:
+    """A main cursor at 100 and a child at 0, with what was fetched for each."""
+
+    def __init__(self, head_share: float = 0.5) -> None:
+        self.main, self.child = FetchBuffer(), FetchBuffer()
+        collectors = [
+            FetchCollector(
+                buffer, Deserializers[bytes, bytes](), max_poll_records=MOST, read_committed=False, check_crcs=True
+            )
+            for buffer in (self.main, self.child)
+        ]
+        self.collector: FairCollector[bytes, bytes] = FairCollector(
+            collectors[0], collectors[1:], max_poll_records=MOST, head_share=head_share
+        )
+
+    def fetch(self, cursor: Cursor, *batches: bytes, at: int, stop: int | None = None) -> None:
+        is_main = cursor is Cursor.MAIN
+        fetch = CompletedFetch(
+            topic_partition=TP,
+            epoch=MAIN_EPOCH if is_main else CHILD_EPOCH,
+            fetch_offset=at,
+            records=b"".join(batches),
+            cursor=cursor,
+            stop_offset=stop,
+        )
+        (self.main if is_main else self.child).put([fetch])
+
+    def collect(self, view: AssignmentView = VIEW) -> list[tuple[Cursor, int]]:
+        chunks, _ = self.collector.collect(view)
+        return [(chunk.cursor, int(offset)) for chunk in chunks for offset in chunk.columns.offsets]
+
+
+def main(*offsets: int) -> list[tuple[Cursor, int]]:
+    return [(Cursor.MAIN, offset) for offset in offsets]
+
+
+def child(*offsets: int) -> list[tuple[Cursor, int]]:
+    return [(Cursor.CHILD, offset) for offset in offsets]
+
+
+@pytest.fixture
+def cursors() -> Cursors:
+    return Cursors()
+
+
+def test_of_equal_shares_each_poll_has_half(cursors: Cursors) -> None:
+    cursors.fetch(Cursor.MAIN, batch(*range(500, 520)), at=500)
+    cursors.fetch(Cursor.CHILD, batch(*range(100, 120)), at=100)
+    for start in (0, 4, 8):
+        found = set(cursors.collect())
+        assert found == {*main(*range(500 + start, 504 + start)), *child(*range(100 + start, 104 + start))}
+
+
+def test_a_larger_share_has_more_bytes() -> None:
+    cursors = Cursors(head_share=0.75)
+    cursors.fetch(Cursor.MAIN, batch(*range(100, 200)), at=100)
+    cursors.fetch(Cursor.CHILD, batch(*range(100)), at=0)
+    found = [cursor for _ in range(10) for cursor, _ in cursors.collect()]
+    assert 0.65 < found.count(Cursor.MAIN) / len(found) < 0.85
+
+
+def test_whoever_has_nothing_leaves_its_share_to_the_other(cursors: Cursors) -> None:
+    cursors.fetch(Cursor.CHILD, batch(*range(20)), at=0)
+    assert cursors.collect() == child(*range(8))
+
+
+def test_what_is_new_comes_first_however_long_the_lag_was_alone(cursors: Cursors) -> None:
+    cursors.fetch(Cursor.CHILD, batch(*range(100)), at=0)
+    for _ in range(5):
+        cursors.collect()
+    cursors.fetch(Cursor.MAIN, batch(100, 101), at=100)
+    assert cursors.collect()[:2] == main(100, 101)
+
+
+def test_a_lag_is_not_starved_by_what_is_new(cursors: Cursors) -> None:
+    cursors.fetch(Cursor.CHILD, batch(*range(16)), at=0)
+    cursors.fetch(Cursor.MAIN, batch(*range(100, 200)), at=100)
+    found = [entry for _ in range(5) for entry in cursors.collect()]
+    assert set(child(*range(16))) <= set(found)
+
+
+def test_a_child_stops_where_its_range_ends_though_the_batch_goes_on(cursors: Cursors) -> None:
+    cursors.fetch(Cursor.CHILD, batch(*range(5)), batch(*range(5, 10)), at=3, stop=7)
+    chunks, delivered = cursors.collector.collect(VIEW)
+    assert [int(offset) for chunk in chunks for offset in chunk.columns.offsets] == [3, 4, 5, 6]
+    assert delivered[-1][2].offset == 7
+
+
+def test_a_range_whose_last_records_were_compacted_away_is_over_at_its_end(cursors: Cursors) -> None:
+    cursors.fetch(Cursor.CHILD, batch(3, 4), batch(20, 21), at=3, stop=7)
+    chunks, delivered = cursors.collector.collect(VIEW)
+    assert [int(offset) for chunk in chunks for offset in chunk.columns.offsets] == [3, 4]
+    assert delivered[-1][2].offset == 7
+
+
+def test_nothing_of_a_partition_that_is_being_given_up_is_returned(cursors: Cursors) -> None:
+    cursors.fetch(Cursor.CHILD, batch(0, 1), at=0)
+    withheld = AssignmentView(epochs={TP: MAIN_EPOCH}, withheld=frozenset({TP}), children=VIEW.children)
+    assert cursors.collect(withheld) == []
+    assert cursors.collect() == child(0, 1)
+
+
+def test_nothing_of_a_partition_that_was_given_up_is_returned(cursors: Cursors) -> None:
+    """The main cursor's view is what counts: the child may not have heard of it yet."""
+    cursors.fetch(Cursor.CHILD, batch(0, 1), at=0)
+    assert cursors.collect(AssignmentView(children=VIEW.children)) == []
+
+
+def test_damage_in_the_lag_is_raised_once_what_is_new_has_been_returned(cursors: Cursors) -> None:
+    cursors.fetch(Cursor.MAIN, batch(100), at=100)
+    cursors.fetch(Cursor.CHILD, damaged(batch(0, 1)), at=0)
+    assert cursors.collect() == main(100)
+    with pytest.raises(CorruptPartitionError) as raised:
+        cursors.collect()
+    assert (raised.value.epoch, raised.value.position.offset) == (CHILD_EPOCH, 0)
+
+
+def test_damage_of_an_epoch_that_is_over_is_not_raised(cursors: Cursors) -> None:
+    cursors.fetch(Cursor.MAIN, batch(100), at=100)
+    cursors.fetch(Cursor.CHILD, damaged(batch(0, 1)), at=0)
+    assert cursors.collect() == main(100)
+    later = AssignmentView(epochs={TP: MAIN_EPOCH}, children=(AssignmentView(epochs={TP: CHILD_EPOCH + 1}),))
+    assert cursors.collect(later) == []
+
+
+def test_without_a_child_the_main_cursor_has_all_of_a_poll(cursors: Cursors) -> None:
+    cursors.fetch(Cursor.MAIN, batch(*range(100, 110)), at=100)
+    assert cursors.collect(AssignmentView(epochs={TP: MAIN_EPOCH})) == main(*range(100, 108))
