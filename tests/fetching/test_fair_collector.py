@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
-from record_batches import batch, damaged
 
 from kwire.events import AssignmentView
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
@@ -12,6 +13,11 @@ from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
 from kwire.fetching.fair_collector import FairCollector
 from kwire.model import Cursor, TopicPartition
+
+if TYPE_CHECKING:
+    from tests.record_batches import batch, damaged
+else:
+    from record_batches import batch, damaged
 
 TP = TopicPartition("orders", 0)
 MAIN_EPOCH, CHILD_EPOCH = 2, 3
