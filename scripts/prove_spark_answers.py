@@ -9,6 +9,7 @@ checkpoint that one source has left is taken up by the other, and given back, wi
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from spark_answers_streams import Batch
 
 PARTS = ("batch", "wrong", "streams", "crossing")
-ROUNDS_OF_CROSSING = 5
+ROUNDS_OF_CROSSING = 4
 
 
 class Trial:
@@ -85,6 +86,7 @@ class Trial:
     def streams(self) -> Iterator[str]:
         for stream in _streams(self.topics):
             if self._only in stream.name:
+                print(f"stream: {stream.name}", file=sys.stderr, flush=True)
                 theirs, found = compare(self._spark, self._other, stream, self._servers)
                 self.compared["streams"] += 1
                 self.compared["batches of streams"] += len(theirs)
@@ -97,13 +99,14 @@ class Trial:
             directory = Path(tempfile.mkdtemp(prefix="kwire-crossing-"))
             stream = Stream(
                 name="crossing",
-                options={"subscribe": name, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "70"},
+                options={"subscribe": name, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "100"},
             )
             batches: list[Batch] = []
             try:
                 for number in range(ROUNDS_OF_CROSSING):
                     self._topics.fill(name, 3, records=RECORDS, first=number * RECORDS)
                     source = first if number % 2 == 0 else _the_other(first, self._other)
+                    print(f"crossing from {first}: {source} goes on", file=sys.stderr, flush=True)
                     batches += run(self._spark, source, stream, self._servers, directory)
             finally:
                 shutil.rmtree(directory, ignore_errors=True)

@@ -65,6 +65,8 @@ def settings_of(scratch: Path, cores: int, memory: str, *, kafka: bool) -> dict[
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     here = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     places = {"spark.local.dir": str(scratch / "local"), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
+    # Workers that Spark starts on a busy machine take longer to call back than the 15 s it gives them.
+    patience = {"spark.python.authenticate.socketTimeout": "120s"}
     sizes = {"spark.driver.memory": memory, "spark.sql.shuffle.partitions": str(2 * cores)}
     jars = {"spark.jars": ",".join(map(str, ensure_spark_jars()))} if kafka else {}
-    return {**quiet, **here, **places, **sizes, **jars, "spark.sql.session.timeZone": "UTC"}
+    return {**quiet, **here, **places, **patience, **sizes, **jars, "spark.sql.session.timeZone": "UTC"}

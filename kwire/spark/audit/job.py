@@ -21,6 +21,9 @@ from kwire.testing.invariants import Ledger, Violation, check
 
 # What the rules take of memory is some 500 bytes an event.
 MOST_EVENTS = 20_000_000
+# Of the table: so much of it a task can count in memory that has a few hundred MB. Lines of polls have many records.
+TABLE_BYTES_OF_A_TASK = 4 * 1024 * 1024
+SHUFFLES = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +61,9 @@ def audit(spark: SparkSession, path: str, *, work: str | None = None, most_event
     with _working_directory(work) as directory:
         events = _stored(events_of_lines(spark, path), f"{directory}/events")
         _refuse_processors(events)
-        keys = _stored(kept_keys(events, moments_of(events)), f"{directory}/kept")
-        left = thinned(events, keys, keys.count())
-        left = _stored(left, f"{directory}/left").orderBy("place")
+        with _small_tasks(events):
+            keys = _stored(kept_keys(events, moments_of(events)), f"{directory}/kept")
+            left = _stored(thinned(events, keys, keys.count()), f"{directory}/left").orderBy("place")
         kept = _size(left, "records")
         if kept > most_events:
             raise InvalidArgumentError(
@@ -75,6 +78,19 @@ def _stored(rows: DataFrame, path: str) -> DataFrame:
     """On disk: what is asked more than once is worked out once, and a place stays what it is."""
     rows.write.mode("overwrite").parquet(path)
     return rows.sparkSession.read.parquet(path)
+
+
+@contextmanager
+def _small_tasks(events: DataFrame) -> Iterator[None]:
+    """As many tasks behind a shuffle as find room for the table. Spark joins those that are too small."""
+    spark = events.sparkSession
+    before = str(spark.conf.get(SHUFFLES))
+    size_bytes = int(str(events._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    spark.conf.set(SHUFFLES, str(max(int(before), size_bytes // TABLE_BYTES_OF_A_TASK)))
+    try:
+        yield
+    finally:
+        spark.conf.set(SHUFFLES, before)
 
 
 def _size(events: DataFrame, column: str) -> int:
