@@ -17,6 +17,7 @@ import typer
 from prove_async_revocation import async_revocation
 from prove_handlers import handlers
 from prove_mixed_groups import mixed_groups
+from prove_parallel_rebalance import parallel_rebalance
 from prove_processor import processor
 from prove_rebalances import rebalances
 from prove_rolling_restart import rolling_restart
@@ -40,6 +41,7 @@ PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "mixed-groups": mixed_groups,
     "processor": processor,
     "async-revocation": async_revocation,
+    "parallel-rebalance": parallel_rebalance,
     "slow-handler": slow_handler,
     "spark-answers": spark_answers,
     "spark-audit": spark_audit,
