@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
@@ -21,9 +21,9 @@ from kwire.spark import errors
 from kwire.spark.columns import ArrowBatches
 from kwire.spark.kafka_options import task_config
 from kwire.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET
+from kwire.spark.offsets import Offsets
 from kwire.spark.options import SourceOptions
 from kwire.spark.planning import Task, loss_handler
-from kwire.spark.ranges import OffsetRange
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class _TaskRead:
         self._on_loss = loss_handler(options)
 
     def batches(self, task: Task) -> Iterator[pa.RecordBatch]:
-        spans = {span.topic_partition: self._bound(span) for span in task}
+        spans = self._bound(task)
         makers = {tp: ArrowBatches(tp, include_headers=self._options.include_headers) for tp in spans}
         while spans:
             try:
@@ -79,12 +79,16 @@ class _TaskRead:
             except KafkaTimeoutError as error:
                 raise self._starved(spans, error) from error
 
-    def _bound(self, span: OffsetRange) -> tuple[int, int]:
-        """Ends that are looked up late."""
-        tp = span.topic_partition
-        start = span.start if span.start != EARLIEST_OFFSET else self._consumer.offsets({tp: EARLIEST_OFFSET})[tp]
-        end = span.end if span.end != LATEST_OFFSET else self._consumer.offsets({tp: LATEST_OFFSET})[tp]
-        return start, end
+    def _bound(self, task: Task) -> Spans:
+        """The ranges, with ends that were left to be looked up by now."""
+        firsts = self._look_up(
+            EARLIEST_OFFSET, (span.topic_partition for span in task if span.start == EARLIEST_OFFSET)
+        )
+        ends = self._look_up(LATEST_OFFSET, (span.topic_partition for span in task if span.end == LATEST_OFFSET))
+        return {tp: (firsts.get(tp, start), ends.get(tp, end)) for tp, start, end in task}
+
+    def _look_up(self, which: int, partitions: Iterable[TopicPartition]) -> Offsets:
+        return self._consumer.offsets(dict.fromkeys(partitions, which))
 
     def _without_lost(self, spans: Spans, error: OffsetOutOfRangeError) -> Spans:
         """What is left to be read when records are gone. Raises: DataLossError, unless that is to be lived with."""

@@ -1,0 +1,126 @@
+"""What a task reads, on a cluster in the process: its ranges, what is left of them, and what it says when it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kwire import TopicPartition
+from kwire.errors import CorruptRecordError, KafkaTimeoutError
+from kwire.protocol.messages.fetch import FetchRequest, FetchResponse
+from kwire.spark import range_reader
+from kwire.spark.errors import DataLossError
+from kwire.spark.options import SourceOptions, batch_options
+from kwire.spark.planning import Task
+from kwire.spark.range_reader import read_task
+from kwire.spark.ranges import OffsetRange
+from kwire.testing import Cluster
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """Two partitions of 100 records, ten in a batch, whose values are their offsets."""
+    with Cluster() as kafka:
+        kafka.create_topic("a", partitions=2)
+        for partition in range(2):
+            for first in range(0, 100, 10):
+                kafka.produce("a", *(b"%d" % offset for offset in range(first, first + 10)), partition=partition)
+        yield kafka
+        while range_reader._idle:
+            range_reader._idle.popitem()[1].close()
+
+
+def options_of(cluster: Cluster, **options: str) -> SourceOptions:
+    servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+    return batch_options({**servers, "subscribe": "a", "kafkaConsumer.pollTimeoutMs": "20000", **options})
+
+
+def read(cluster: Cluster, task: Task, **options: str) -> dict[TopicPartition, list[int]]:
+    """The offsets of each partition, in the order they came; values have to be the same."""
+    found: dict[TopicPartition, list[int]] = {}
+    for batch in read_task(task, options_of(cluster, **options)):
+        rows = batch.to_pydict()
+        assert [int(value) for value in rows["value"]] == rows["offset"]
+        for partition, offset in zip(rows["partition"], rows["offset"], strict=True):
+            found.setdefault(TopicPartition("a", partition), []).append(offset)
+    return found
+
+
+def test_a_task_reads_its_ranges(cluster: Cluster) -> None:
+    assert read(cluster, (OffsetRange(A0, 7, 42),)) == {A0: list(range(7, 42))}
+    assert read(cluster, (OffsetRange(A0, 7, 42), OffsetRange(A1, 90, 100))) == {
+        A0: list(range(7, 42)),
+        A1: list(range(90, 100)),
+    }
+
+
+def test_ends_are_looked_up_when_the_task_runs(cluster: Cluster) -> None:
+    cluster.delete_records("a", 0, 30)
+    assert read(cluster, (OffsetRange(A0, -2, -1), OffsetRange(A1, -2, 5))) == {
+        A0: list(range(30, 100)),
+        A1: list(range(5)),
+    }
+
+
+def test_several_ranges_of_a_broker_are_asked_for_in_one_request(cluster: Cluster) -> None:
+    asked: list[int] = []
+
+    def see(request: FetchRequest, _: object) -> None:
+        asked.append(sum(len(topic.partitions) for topic in request.topics))
+
+    cluster.control.on(FetchRequest).observe(see)
+    read(cluster, (OffsetRange(A0, 0, 100), OffsetRange(A1, 0, 100)))
+    assert 2 in asked
+
+
+def test_the_consumer_stays_for_the_next_task(cluster: Cluster) -> None:
+    read(cluster, (OffsetRange(A0, 0, 5),))
+    (before,) = range_reader._idle.values()
+    read(cluster, (OffsetRange(A1, 0, 5),))
+    assert list(range_reader._idle.values()) == [before]
+
+
+def test_records_that_are_gone_fail_the_task(cluster: Cluster) -> None:
+    cluster.delete_records("a", 0, 30)
+    with pytest.raises(DataLossError, match=r"Could not read records in offset \[20, 50\) for topic partition a-0"):
+        read(cluster, (OffsetRange(A0, 20, 50),))
+    assert not range_reader._idle, "a consumer that failed is not used again"
+
+
+def test_or_are_skipped_with_what_is_left_read_once(cluster: Cluster) -> None:
+    cluster.delete_records("a", 0, 30)
+    task = (OffsetRange(A0, 20, 50), OffsetRange(A1, 0, 100))
+    assert read(cluster, task, failOnDataLoss="false") == {A0: list(range(30, 50)), A1: list(range(100))}
+
+
+@pytest.mark.parametrize("span", [OffsetRange(A0, 5, 20), OffsetRange(A0, 150, 200)])
+def test_or_nothing_is_left(cluster: Cluster, span: OffsetRange) -> None:
+    cluster.delete_records("a", 0, 30)
+    assert read(cluster, (span, OffsetRange(A1, 0, 3)), failOnDataLoss="false") == {A1: [0, 1, 2]}
+
+
+def test_an_end_that_never_comes_is_named_with_how_far_it_got(cluster: Cluster) -> None:
+    with pytest.raises(KafkaTimeoutError, match="Cannot fetch record for offset a-0 at 100 in 200 milliseconds"):
+        read(cluster, (OffsetRange(A0, 50, 120),), **{"kafkaConsumer.pollTimeoutMs": "200"})
+
+
+def test_damage_is_named_with_its_place(cluster: Cluster) -> None:
+    def damage(answer: FetchResponse) -> None:
+        for topic in answer.responses:
+            for partition in topic.partitions:
+                if partition.records:
+                    records = bytes(partition.records)
+                    partition.records = records[:-1] + bytes([records[-1] ^ 0xFF])
+
+    cluster.control.on(FetchRequest).edit(damage)  # type: ignore[arg-type]  # answers of these requests alone
+    with pytest.raises(CorruptRecordError, match="a-0 at offset 90: ") as raised:
+        read(cluster, (OffsetRange(A0, 0, 100),))
+    assert (raised.value.topic, raised.value.partition, raised.value.offset) == ("a", 0, 90)
+
+
+def test_a_lost_connection_is_not_noticed(cluster: Cluster) -> None:
+    cluster.control.on(FetchRequest, times=1).cut()
+    assert read(cluster, (OffsetRange(A0, 0, 100),)) == {A0: list(range(100))}
