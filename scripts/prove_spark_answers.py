@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
 import typer
-from spark_answers import Answer, answer, differences, wrong_answers
+from spark_answers import Answer, answer, differences, load, plain_rows, rows_that_differ, wrong_answers
 from spark_answers_cases import Case, Set, batch_cases, make_set, wrong_cases, wrong_streams
 from spark_answers_streams import Stream, compare, refused_stream, run
 from spark_sessions import spark_session
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from spark_answers_streams import Batch
 
-PARTS = ("batch", "wrong", "streams", "crossing")
+PARTS = ("batch", "again", "wrong", "streams", "crossing")
 ROUNDS_OF_CROSSING = 4
 
 
@@ -68,6 +68,21 @@ class Trial:
             self.compared["batch"] += 1
             self.rows += sum(map(len, (theirs.rows or {}).values()))
             yield from (f"{case.name}: {line}" for line in differences(theirs, ours))
+
+    def again(self) -> Iterator[str]:
+        """A DataFrame that is used again, when more was written and when the first records are gone: each time it has
+        what is there."""
+        name = self._topics.make("again", 2)
+        self._topics.fill(name, 2)
+        case = Case(name="again", options={"subscribe": name})
+        frames = [load(self._spark, source, case, self._servers) for source in ("kafka", self._other)]
+        for what in ("at first", "when more was written", "when the first are gone"):
+            theirs, ours = (plain_rows(frame) for frame in frames)
+            self.compared["used again"] += 1
+            yield from (f"{what}: {line}" for line in rows_that_differ(theirs, ours))
+            self._topics.fill(name, 2, first=RECORDS)
+            if what != "at first":
+                self._topics.cut(name, 0, 30)
 
     def wrong(self) -> Iterator[str]:
         for case in self._chosen(wrong_cases(self.topics)):

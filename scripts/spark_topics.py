@@ -154,8 +154,13 @@ class Topics:
         """Whose first records are gone."""
         name = self.make("cut", 1)
         self.fill(name, 1, records=100)
-        self._admin.delete_records([Place(name, 0, 40)])[Place(name, 0, 40)].result(TIMEOUT_S)
+        self.cut(name, 0, 40)
         return self.written(name, 1)
+
+    def cut(self, name: str, partition: int, before: int) -> None:
+        """Removes what lies in front of an offset."""
+        place = Place(name, partition, before)
+        self._admin.delete_records([place])[place].result(TIMEOUT_S)
 
     # --- transactions and gaps ------------------------------------------------------------------------------------
 
