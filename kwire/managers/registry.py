@@ -151,10 +151,10 @@ class RequestManagers:
             *keeping_membership,
             self.validation,
             self.positions,
+            *((self.catch_up,) if self.catch_up is not None else ()),
             self.offset_fetch,
             self.list_offsets,
             self.coordinator,
-            *((self.catch_up,) if self.catch_up is not None else ()),
             self.fetch,
             self.metadata,
         )
