@@ -42,16 +42,16 @@ class Book:
 
     # --- what there is to do ---
 
-    def split(self, end: int, life: str) -> None:
+    def split(self, end: OffsetAndMetadata, life: str) -> None:
         """The main cursor goes on at the end of the log; what lies in front of it is to be caught up.
 
         That is another life: a token from before knows nothing of the lag, and with it the head's log, which is behind
         the lag, must not be believed.
         """
         self._live_on(life)
-        self.undone = add(self.undone, range(self.head.offset, end))
+        self.undone = add(self.undone, range(self.head.offset, end.offset))
         self._epochs[self.head.offset] = self.head.leader_epoch
-        self.head = OffsetAndMetadata(max(end, self.head.offset))
+        self.head = end
 
     def unread(self) -> Ranges:
         """What the application has not been given."""

@@ -121,9 +121,11 @@ class CatchUpManager:
             position = self._main.partitions[tp].consumed
             assert position is not None
             book.commit_head(position)
-            book.split(lag.end, self._new_life())
+            # With the epoch: should the log be cut, it is known where.
+            end = OffsetAndMetadata(lag.end, leader_epoch=lag.leader_epoch)
+            book.split(end, self._new_life())
             log.info("%s goes on at its end, %d; to be caught up: %s", tp, lag.end, book.undone)
-            self._main.fire(tp, PartitionEvent.SEEK, position=OffsetAndMetadata(lag.end))
+            self._main.fire(tp, PartitionEvent.SEEK, position=end)
             book.main_epoch = self._main.partitions[tp].epoch
             self._main.publish()
         self._let_go(tp)

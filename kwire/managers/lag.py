@@ -18,6 +18,7 @@ class Lag(NamedTuple):
     """What lies between a position and the end of the log, and whether that is worth a child."""
 
     end: int
+    leader_epoch: int | None
     is_long: bool
 
 
@@ -55,18 +56,18 @@ class LagLookUp:
             return
         records = found.offset - self._subscription.partitions[tp].fetch_offset
         if records <= 0 or records >= self._min_records or self._min_ms is None:
-            self._on_lag(tp, Lag(found.offset, records > 0 and records >= self._min_records))
+            self._on_lag(tp, Lag(found.offset, found.leader_epoch, records > 0 and records >= self._min_records))
             return
         before_ms = max(0, self._wall_clock_ms() - self._min_ms)
-        self._ask(tp, epoch, before_ms, partial(self._on_young, tp, epoch, found.offset))
+        self._ask(tp, epoch, before_ms, partial(self._on_young, tp, epoch, found))
 
     def _on_young(
-        self, tp: TopicPartition, epoch: int, end: int, young: OffsetAndTimestamp | None, now_ms: float
+        self, tp: TopicPartition, epoch: int, end: OffsetAndTimestamp, young: OffsetAndTimestamp | None, now_ms: float
     ) -> None:
         """`young` is the first record that is not old: is there one in front of it that has not been read?"""
         if self._is_wanted(tp, epoch):
             position = self._subscription.partitions[tp].fetch_offset
-            self._on_lag(tp, Lag(end, young is None or young.offset > position))
+            self._on_lag(tp, Lag(end.offset, end.leader_epoch, young is None or young.offset > position))
 
     def _ask(
         self,

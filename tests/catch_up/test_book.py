@@ -23,7 +23,7 @@ def at(offset: int, leader_epoch: int | None = None) -> OffsetAndMetadata:
 def book() -> Book:
     """Committed 70, the end of the log is 120."""
     made = Book(TP, Recovered(at(70, 1), (), at(70, 1)), life="life", topic_id=UUID(int=1), main_epoch=1, now_ms=0.0)
-    made.split(120, "life")
+    made.split(at(120), "life")
     return made
 
 
@@ -85,7 +85,7 @@ def test_what_was_claimed_before_the_lag_was_known_does_not_count_behind_it(book
     """The token of then has nothing of the lag: together with the head's log it would make the lag done."""
     book.claimed = True
     before = book.life
-    book.split(200, "another life")
+    book.split(at(200), "another life")
     assert (book.claimed, book.life == before) == (False, False)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +14,11 @@ from confluent_kafka.cimpl import NewTopic
 
 from kwire import Consumer, Cursor, OffsetAndMetadata
 from kwire.catch_up.token import HeadMark, encode_mark
-from kwire.errors import IllegalStateError, OffsetOutOfRangeError, RecordDeserializationError
+from kwire.errors import GroupAuthorizationError, IllegalStateError, OffsetOutOfRangeError, RecordDeserializationError
 from kwire.model import ZERO_UUID
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kwire.testing import Cluster
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -27,19 +32,19 @@ pytestmark = pytest.mark.slow
 DEADLINE_S = 30.0
 
 
-def at(offset: int, metadata: str = "") -> OffsetAndMetadata:
-    return OffsetAndMetadata(offset, metadata)
+def at(offset: int, metadata: str = "", leader_epoch: int | None = None) -> OffsetAndMetadata:
+    return OffsetAndMetadata(offset, metadata, leader_epoch)
 
 
-def leave_a_lag_behind(story: Story) -> None:
+def leave_a_lag_behind(story: Story, leader_epoch: int | None = None) -> None:
     """The child had committed 100 of [70, 120), the main cursor 140, and the log ends at 150."""
     consumer = story.lag(70, 120)
     story.read(consumer, main=[], child=range(70, 120))
     story.produce_up_to(150)
     story.read(consumer, main=range(120, 150), child=[])
     story.claim_of(consumer)
-    consumer.commit_sync({story.tp: at(100)})
-    consumer.commit_sync({story.tp: at(140)})
+    consumer.commit_sync({story.tp: at(100, "", leader_epoch)})
+    consumer.commit_sync({story.tp: at(140, "", leader_epoch)})
     assert (story.group_log().offset, story.head_log().offset) == (100, 140)
     story.crash(consumer)
 
@@ -254,3 +259,68 @@ def test_a_processor_refuses_a_consumer_that_does_not_keep_the_order(story: Stor
     assert isinstance(consumer, Consumer)
     with pytest.raises(IllegalStateError, match="keeps their order"):
         Processor(consumer, print)
+
+
+# --- what only the Kafka in this process can be told to do ---
+
+FAKE_ALONE = pytest.mark.only("fake", reason="nobody can have a real Kafka lose so many records, or refuse one group")
+
+
+@FAKE_ALONE
+def test_what_was_written_anew_behind_a_cut_is_returned_though_its_offsets_were_committed(
+    story: Story, kafka: SharedKafka
+) -> None:
+    """The head had committed 140. The log was cut in front of that while nobody looked, and has other records since."""
+    assert isinstance(kafka, Cluster)
+    leave_a_lag_behind(story, leader_epoch=0)
+    kafka.elect_uncleanly(*story.tp, lose=20)
+    story.end = kafka.end_offset(*story.tp)
+    assert 120 <= story.end < 140
+    cut = story.end
+    story.produce_up_to(160)
+    story.read_all(story.start(), [*range(100, 120), *range(cut, 160)])
+
+
+@FAKE_ALONE
+def test_a_cut_in_the_lag_gives_everything_behind_it_to_the_main_cursor(story: Story, kafka: SharedKafka) -> None:
+    assert isinstance(kafka, Cluster)
+    story.produce_up_to(75)
+    consumer = story.lag(70, 120, max_poll_records=10)
+    assert [record.offset for record in consumer.poll(10.0)] == list(range(70, 80))
+    kafka.elect_uncleanly(*story.tp, lose=45)
+    story.end = kafka.end_offset(*story.tp)
+    assert story.end < 80
+    cut = story.end
+    story.produce_up_to(130)
+    seen: set[int] = set()
+    until_s = time.monotonic() + DEADLINE_S
+    while not seen >= set(range(cut, 130)):
+        assert time.monotonic() < until_s, seen
+        seen |= {record.offset for record in consumer.poll(0.5) if record.leader_epoch}
+    consumer.commit_sync()
+    assert (story.group_log().offset, story.group_log().metadata) == (130, "")
+
+
+@FAKE_ALONE
+def test_without_permission_for_the_heads_log_a_poll_says_so(story: Story, kafka: SharedKafka) -> None:
+    assert isinstance(kafka, Cluster)
+    leave_a_lag_behind(story)
+    refusal = kafka.control.on(FindCoordinatorRequest, where=partial(_asks_for_head, story)).answer(
+        FindCoordinatorResponse(
+            coordinators=[
+                Coordinator(key=f"{story.group_id}.head", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, node_id=-1)
+            ]
+        )
+    )
+    consumer = story.start()
+    with pytest.raises(GroupAuthorizationError, match="head"):
+        story.read_all(consumer, range(100, 150))
+    refusal.remove()
+    seen: set[int] = set()
+    while not seen >= {*range(100, 120), *range(140, 150)}:
+        with suppress(GroupAuthorizationError):  # those of before
+            seen |= {record.offset for record in consumer.poll(1.0)}
+
+
+def _asks_for_head(story: Story, request: FindCoordinatorRequest, call: object) -> bool:
+    return f"{story.group_id}.head" in request.coordinator_keys
