@@ -110,7 +110,10 @@ def _from_json(schema: types.StructType) -> Column:
 
 
 def _from_avro(schema: types.StructType, plan: Plan) -> Column:
-    from kwire.spark.pipeline.avro_values import decoder
+    try:
+        from kwire.spark.pipeline.avro_values import decoder
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{plan.value_format.value} needs {error.name}: pip install 'kwire[spark]'") from None
 
     assert plan.value_schema is not None
     is_framed = plan.value_format is ValueFormat.AVRO_FRAMED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from io import BytesIO
@@ -132,3 +133,12 @@ def test_schemas_and_columns_that_cannot_be_are_told(
 
     with pytest.raises(ConfigError, match=said):
         with_columns(rows(spark, []), plan(**settings))
+
+
+def test_without_the_decoder_of_avro_it_says_what_to_install(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    monkeypatch.delitem(sys.modules, "kwire.spark.pipeline.avro_values", raising=False)
+    with pytest.raises(ConfigError, match=r"avro needs fastavro: pip install 'kwire\[spark\]'"):
+        made(spark, [], value_format="avro", value_schema=AVRO)
