@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 TOPIC = "lagging"
 POLL_SECONDS = 0.2
 WORK_MS = 20.0
-IDLE_POLLS = 3
 CLOSE_SECONDS = 5.0
 
 
@@ -56,7 +55,6 @@ class CrashLife(RebalanceListener):
         self.is_wanted = True
         self.is_frozen = False
         self.polls = 0
-        self._idle = 0
         self._world = world
         self._life = life
         self._judge = world.judge
@@ -75,10 +73,6 @@ class CrashLife(RebalanceListener):
         """Whether a successor may come: it is gone, or as good as."""
         return self.has_ended or self.is_frozen
 
-    @property
-    def is_idle(self) -> bool:
-        return self._idle >= IDLE_POLLS
-
     def wants_blow(self) -> bool:
         """Once, in the middle of its work."""
         is_due = self._blow_is_due and self._life is not None and self.polls > self._life.rounds // 2
@@ -89,8 +83,9 @@ class CrashLife(RebalanceListener):
         self._world.script.kill(self.process)
 
     def freeze(self) -> None:
-        self.is_frozen = True
-        self.process.freeze()
+        if not self.is_frozen:
+            self.is_frozen = True
+            self.process.freeze()
 
     def thaw(self) -> None:
         self.is_frozen = False
@@ -151,7 +146,6 @@ class CrashLife(RebalanceListener):
                 first, last = rows[0].offset, rows[-1].offset
                 self._reached[at] = last + 1
                 self._world.note(f"{self.name} {chunk.cursor.name.lower()}: {at}@{first}..{last}")
-        self._idle = 0 if values else self._idle + 1
         if values:
             self._world.script.sleep(WORK_MS)
             self._judge.processed(values)

@@ -127,15 +127,25 @@ class CrashWorld:
         self._grow(5)
         last = self._start(None)
         until_ms = self.script.now_ms() + DRAIN_MS
-        while self.script.now_ms() < until_ms and not (next(self.judge.unprocessed(), None) is None and last.is_idle):
+        while self.script.now_ms() < until_ms and not self._is_done():
             self.script.sleep(LOOK_MS)
         last.is_wanted = False
         self.script.until(lambda: all(life.has_ended for life in self._lives), LIFE_MS)
-        for at in self._partitions:
-            end = self.script.cluster.end_offset(*at)
-            found = self.script.cluster.partition(*at)
-            if found is not None and found.log.log_start_offset < end and not self.judge.is_settled(at, end):
-                self.judge.unsettled(at, end)
+        for at, end in self._unsettled():
+            self.judge.unsettled(at, end)
+
+    def _is_done(self) -> bool:
+        return next(self.judge.unprocessed(), None) is None and not self._unsettled()
+
+    def _unsettled(self) -> list[tuple[TopicPartition, int]]:
+        """Partitions of which the group's log does not say that all is done, and where they end."""
+        ends = [(at, self.script.cluster.end_offset(*at)) for at in self._partitions]
+        return [(at, end) for at, end in ends if self._start_of(at) < end and not self.judge.is_settled(at, end)]
+
+    def _start_of(self, at: TopicPartition) -> int:
+        found = self.script.cluster.partition(*at)
+        assert found is not None
+        return found.log.log_start_offset
 
     def _lay(self, crash: Crash, life: CrashLife) -> None:
         """Have it strike. What is under way then, and how far it came, is the broker's to say: the newest rule for a
@@ -202,9 +212,9 @@ class CrashWorld:
     def _strike(self, blow: Blow) -> None:
         self.struck[blow.value] += 1
         at = self.rng.choice(self._partitions)
-        found = self.script.cluster.partition(*at)
+        found, start = self.script.cluster.partition(*at), self._start_of(at)
         assert found is not None
-        start, end = found.log.log_start_offset, found.log.log_end_offset
+        end = found.log.log_end_offset
         match blow:
             case Blow.RETENTION:
                 before = self.rng.randint(start, found.log.last_stable_offset)

@@ -14,7 +14,7 @@ AT_ONCE_MS = 50.0
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_the_end_of_the_log_is_asked_for_at_once(protocol: str) -> None:
-    """The question waited for the next thing to happen on the network thread: the end of a long poll, or a heartbeat."""
+    """The question waited for the next thing to happen on the network thread, be it a heartbeat."""
 
     def story(script: Script) -> None:
         script.cluster.create_topic("orders", 1, 1)
