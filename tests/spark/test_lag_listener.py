@@ -36,3 +36,8 @@ def test_an_end_that_went_back_is_no_lag() -> None:
 def test_other_sources_are_left_out() -> None:
     others = [Source("7", "9"), Source(None, None), Source('{"logOffset":1}', "null"), Source('{"t": {"0": 5}}', None)]
     assert lag_of(*others, Source('{"t": {"1": 1}}', '{"t":{"1":3}}')) == {T1: 2}
+
+
+def test_what_a_fresh_first_query_jumped_over_is_lag() -> None:
+    end = '{"t": {"0": {"head": 500, "gaps": [[100, 300]]}, "1": 7}}'
+    assert lag_of(Source(end, '{"t":{"0":510,"1":7}}')) == {T0: 210, T1: 0}
