@@ -231,9 +231,6 @@ def wrong_cases(found: Set) -> list[Case]:
     ]
 
 
-WORDS = {"lost records": "out of range", "times out of bounds": "overflow"}
-
-
 FORBIDDEN = {
     "kafka.auto.offset.reset": "latest",
     "kafka.key.deserializer": "some.Class",
