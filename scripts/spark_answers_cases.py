@@ -224,7 +224,8 @@ def wrong_cases(found: Set) -> list[Case]:
     }
     for key, value in FORBIDDEN.items():
         wrong[f"{key} is forbidden"] = {**good, key: value}
-    cases = [Case(name=name, options=options, fails=True, words=WORDS.get(name, "")) for name, options in wrong.items()]
+    words = {"lost records": f"{found.cut.name}-0", "times out of bounds": "overflow"}
+    cases = [Case(name=name, options=options, fails=True, words=words.get(name, "")) for name, options in wrong.items()]
     return [
         *cases,
         Case(name="a schema of the user's", options=good, fails=True, schema="value string", words="schema"),
