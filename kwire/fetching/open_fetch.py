@@ -50,25 +50,16 @@ class OpenFetch:
 
     def _scan(self) -> Iterator[Batch]:
         """All whole, sound batches that reach beyond the fetch offset. The first of a fetch may begin before it."""
-        fetch_offset = self.fetch.fetch_offset
+        fetch_offset, stop = self.fetch.fetch_offset, self.fetch.stop_offset
         for batch in iter_batches(self.fetch.records, check_crcs=self._check_crcs):
-            if self._is_behind_stop(batch):
-                self._end_offset = self._within(batch.next_offset)
+            # An old compressed message shows its last offset for its first, until it is inflated.
+            if stop is not None and batch.base_offset >= stop and batch.record_count >= 0:
+                self._end_offset = stop  # somebody else reads what lies behind
                 return
             if batch.next_offset > fetch_offset:
-                self._end_offset = self._within(batch.next_offset)
+                self._end_offset = batch.next_offset if stop is None else min(batch.next_offset, stop)
                 self._end_epoch = batch.partition_leader_epoch
                 yield batch
-
-    def _is_behind_stop(self, batch: Batch) -> bool:
-        """Not known of an old compressed message, which shows its last offset for its first, until it is inflated."""
-        stop = self.fetch.stop_offset
-        return stop is not None and batch.base_offset >= stop and batch.record_count >= 0
-
-    def _within(self, offset: int) -> int:
-        """The offset, or where this fetch has to stop: somebody else reads what lies behind."""
-        stop = self.fetch.stop_offset
-        return offset if stop is None else min(offset, stop)
 
     @property
     def _end(self) -> OffsetAndMetadata:
@@ -106,18 +97,12 @@ class OpenFetch:
             self._batches = []
         else:
             self._batches = self._batches[decoded.taken :]
-        self._columns = self._cut(decoded.columns)
+        stop = self.fetch.stop_offset
+        self._columns = decoded.columns if stop is None else _in_front_of(decoded.columns, stop)
         # Batches are stored whole: the first may begin before the position. Looking first saves a call that lets go of
         # the interpreter, which the network thread then takes.
         offsets, position = self._columns.offsets, self.position.offset
         self._row = int(offsets.searchsorted(position)) if len(offsets) and offsets[0] < position else 0
-
-    def _cut(self, columns: RecordColumns) -> RecordColumns:
-        """A batch is stored whole, and may reach beyond the stop."""
-        stop, offsets = self.fetch.stop_offset, columns.offsets
-        if stop is None or not len(offsets) or offsets[-1] < stop:
-            return columns
-        return columns.slice(0, int(offsets.searchsorted(stop)))
 
     def _behind(self, rows: RecordColumns) -> OffsetAndMetadata:
         if self._is_end(self._row + len(rows)):
@@ -127,3 +112,11 @@ class OpenFetch:
     def _is_end(self, row: int) -> bool:
         """Whether nothing comes from that row on, neither records nor damage."""
         return row >= len(self._columns) and not self._batches and self._error is None
+
+
+def _in_front_of(columns: RecordColumns, stop: int) -> RecordColumns:
+    """A batch is stored whole, and may reach beyond the stop."""
+    offsets = columns.offsets
+    if not len(offsets) or offsets[-1] < stop:
+        return columns
+    return columns.slice(0, int(offsets.searchsorted(stop)))

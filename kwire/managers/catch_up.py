@@ -191,7 +191,7 @@ class CatchUpManager:
             return offset
         cursors = [self._main.partitions.get(tp), *(child.subscription.partitions.get(tp) for child in self.children)]
         offsets = [cursor.consumed.offset for cursor in cursors if cursor is not None and cursor.consumed is not None]
-        return min(offset, *offsets) if timestamp == EARLIEST_TIMESTAMP else max(offset, *offsets)
+        return min([offset, *offsets]) if timestamp == EARLIEST_TIMESTAMP else max([offset, *offsets])
 
     # --- what happens to positions --------------------------------------------------------------------------
 
