@@ -109,7 +109,8 @@ class Scenario:
         self.unanswered: list[AnyUnsentRequest] = []
         self.data_notices = 0
         self.closes: list[Close] = []
-        self.buffer = FetchBuffer()
+        children = self.config.parallel_rebalance_children if self.config.enable_parallel_rebalance else 0
+        self.buffer = FetchBuffer(children)
         self.subscription = Subscription(self.views.append, self.buffer.drop)
         environment = Environment(
             deliver=self.events.append,

@@ -1,0 +1,97 @@
+"""Catching up, in virtual time: what is asked, held back and claimed between an application and scripted brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.catch_up.token import decode
+from kwire.events import Assign, Commit, GetPosition, Reply
+from kwire.managers.unsent import Channel
+from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.protocol.messages.fetch import FetchRequest
+from kwire.protocol.messages.list_offsets import ListOffsetsRequest
+from kwire.protocol.messages.offset_commit import OffsetCommitRequest
+from kwire.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from tests.managers.scenario import Scenario
+
+O0 = TopicPartition("orders", 0)
+MakeScenario = Callable[..., "Scenario"]
+
+
+def committed(scenario: Scenario, offset: int) -> None:
+    """Assigned by hand, in a group that has committed this."""
+    scenario.post(Assign(frozenset((O0,)), Reply()))
+    scenario.serve()
+    scenario.answer_committed({O0: offset})
+    scenario.turn()
+
+
+@pytest.fixture
+def lagging(make_scenario: MakeScenario) -> Scenario:
+    """Its end of the log is asked for."""
+    scenario = make_scenario(group_id="billing", enable_auto_commit=False, enable_parallel_rebalance=True)
+    committed(scenario, 70)
+    return scenario
+
+
+def end_of_log(scenario: Scenario, offset: int) -> None:
+    """It is there, and the leader's epoch has not ended in front of it."""
+    scenario.answer_offsets({O0: offset})
+    scenario.serve()
+    end = EpochEndOffset(partition=0, leader_epoch=5, end_offset=offset)
+    topic = OffsetForLeaderTopicResult(topic="orders", partitions=[end])
+    scenario.answer(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse(topics=[topic]))
+    scenario.turn()
+
+
+def fetched(scenario: Scenario) -> dict[Channel, int]:
+    return {
+        unsent.destination.channel: partition.fetch_offset
+        for unsent in scenario.pending(FetchRequest)
+        if isinstance(unsent.request, FetchRequest)
+        for topic in unsent.request.topics
+        for partition in topic.partitions
+    }
+
+
+def test_nothing_is_fetched_before_the_lag_is_known_and_a_position_waits_for_it(lagging: Scenario) -> None:
+    reply: Reply[int] = Reply()
+    lagging.post(GetPosition(O0, reply))
+    assert not lagging.pending(FetchRequest)
+    assert not reply.done
+    assert "end of its log" in reply.waiting_for
+    end_of_log(lagging, 120)
+    assert reply.result() == 120
+
+
+def test_the_child_fetches_the_lag_over_a_connection_of_its_own(lagging: Scenario) -> None:
+    end_of_log(lagging, 120)
+    assert fetched(lagging) == {Channel.FETCH: 120, Channel.CHILD_FETCH: 70}
+
+
+def test_the_heads_log_is_not_written_before_the_groups_log_has_the_claim(lagging: Scenario) -> None:
+    lagging.answer_offsets({O0: 120})
+    lagging.turn()
+    lagging.post(Commit({O0: OffsetAndMetadata(130)}, Reply()))
+    lagging.turn()
+    assert {request.group_id for request in lagging.requests(OffsetCommitRequest)} == {"billing"}
+    token = decode(lagging.requests(OffsetCommitRequest)[0].topics[0].partitions[0].committed_metadata or "")
+    assert token is not None
+    assert token.undone == (range(70, 120),)
+
+
+def test_without_a_lag_it_is_fetched_where_the_group_was(lagging: Scenario) -> None:
+    lagging.answer_offsets({O0: 70})
+    lagging.serve()
+    assert fetched(lagging) == {Channel.FETCH: 70}
+    assert not lagging.pending(ListOffsetsRequest)
