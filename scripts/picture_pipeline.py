@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from kwire.spark.pipeline.progress import Figures
 WIDTH = 112
 COMMAND = "$ kwire pipeline orders -b localhost:9092 --path /data/orders --fresh-first"
 Line = Mapping[str, object]
+# Fonts that a page would have to fetch from somewhere: any font of one width will do.
+_FOREIGN = re.compile(r"@font-face \{.*?\}|<!--.*?-->", re.DOTALL)
 
 
 def draw(lines: Sequence[Line], file: Path) -> None:
@@ -35,7 +38,7 @@ def draw(lines: Sequence[Line], file: Path) -> None:
         seconds = (number(run[end], "ended_ms") - number(run[0], "ended_ms") + number(run[0], "took_ms")) / 1000
         console.print(f"\n[dim]{title}, {seconds:.1f} s after the first batch began[/dim]", highlight=False)
         console.print(bars.progress)
-    file.write_text(console.export_svg(title="kwire pipeline"))
+    file.write_text(_FOREIGN.sub("", console.export_svg(title="kwire pipeline")))
 
 
 def longest_run(lines: Sequence[Line]) -> Sequence[Line]:
