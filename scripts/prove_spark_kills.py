@@ -46,7 +46,9 @@ class Traffic:
     """Writes records whose value says where they are: what is in the table can be checked against itself."""
 
     def __init__(self, servers: str, topic: str) -> None:
-        self._producer = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 20, "log_level": 0})
+        self._producer = Producer(
+            {"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
+        )
         self._topic = topic
         self._enough = threading.Event()
         self._thread = threading.Thread(target=self._write, name="traffic")

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 BATCH = 20_000
 ATTEMPTS = 4
+DRAINED_AT_ONCE = 200  # batches
 
 
 def stream(spark: SparkSession, source: str, servers: str, topic: str, directory: Path, *, ends: bool) -> None:
     options = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
-    frame = spark.readStream.format(source).options(**options, maxOffsetsPerTrigger=str(BATCH)).load()
+    most = str(BATCH * (DRAINED_AT_ONCE if ends else 1))
+    frame = spark.readStream.format(source).options(**options, maxOffsetsPerTrigger=most).load()
     writer = frame.select("partition", "offset", "value").writeStream.format("parquet").outputMode("append")
     places = {"path": str(directory / "table"), "checkpointLocation": str(directory / "checkpoint")}
     trigger = writer.trigger(availableNow=True) if ends else writer.trigger(processingTime="0 seconds")
