@@ -36,6 +36,7 @@ class _Log:
     ever: set[tuple[int, str]] = field(default_factory=set)
     cut_end: int = 0
     anew: set[int] = field(default_factory=set)
+    is_another: bool = False
 
 
 class CrashJudge:
@@ -88,6 +89,7 @@ class CrashJudge:
     def recreated(self, at: TopicPartition) -> None:
         """The topic of that name is another one."""
         self.truncated(at, 0)
+        self._logs[at].is_another = True
         for group in (GROUP, HEAD_GROUP):
             self._commits.pop((group, at), None)
 
@@ -165,11 +167,20 @@ class CrashJudge:
         self._commits[group, at] = commit
         if group == GROUP and (early := self._first_undone(at, commit.offset)) is not None:
             self._broken("commit-ahead", f"{at} is committed at {commit.offset}, and {early} is not processed")
+        if group == GROUP:
+            self._excuse(at, commit.offset)
         done_up_to, undone = self._claimed(at)
         skipped = [each for each in self._undone(at, done_up_to) if not any(each in one for one in undone)]
         if skipped:
             what = f"{at}: both logs together say that {skipped[:5]} are done, which nobody has processed"
             self._broken("logs-ahead", what)
+
+    def _excuse(self, at: TopicPartition, before: int) -> None:
+        """A commit names a topic, and not which one of that name: who has not heard yet
+        that it is another one commits what it had of the old one, and no client can tell that from a good commit."""
+        log = self._logs[at]
+        if log.is_another:
+            self._keep(at, lambda offset: offset >= before or log.alive[offset] in self._processed)
 
     def _claimed(self, at: TopicPartition) -> tuple[int, tuple[range, ...]]:
         """Up to where both logs say that all is done, and what they leave out of it."""

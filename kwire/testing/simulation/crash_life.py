@@ -87,6 +87,10 @@ class CrashLife(RebalanceListener):
             self.is_frozen = True
             self.process.freeze()
 
+    def forget_reached(self, at: TopicPartition) -> None:
+        """It has not been given anything of it that it would commit by itself."""
+        self._reached.pop(at, None)
+
     def thaw(self) -> None:
         self.is_frozen = False
         self.process.thaw()

@@ -224,13 +224,20 @@ class CrashWorld:
             case Blow.TRUNCATION:
                 self.script.cluster.elect_uncleanly(*at, min(self.rng.randint(1, 20), end - start))
                 self.judge.truncated(at, found.log.log_end_offset)
+                self._forget_reached(at)
                 self.note(f"{at} is cut to {found.log.log_end_offset}, from {end}")
             case Blow.RECREATION:
                 self.script.cluster.delete_topic(TOPIC)
                 self.script.cluster.create_topic(TOPIC, self.plan.partitions, 1)
                 for each in self._partitions:
                     self.judge.recreated(each)
+                    self._forget_reached(each)
                 self.note(f"{TOPIC} is another topic")
+
+    def _forget_reached(self, at: TopicPartition) -> None:
+        """No application commits an offset of its own, without an epoch, of a log that is no more."""
+        for life in self._lives:
+            life.forget_reached(at)
 
 
 def _is_at(crash: Crash, request: Request[Message]) -> bool:
