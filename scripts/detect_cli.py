@@ -3,9 +3,9 @@
     scripts/detect
     scripts/detect --only crc-unchecked,wake-up-missed --seeds 1-20
 
-Each bug of `detect_bugs.py` and `detect_processing_bugs.py` replaces one line. Worlds are run, one seed after the
-other, until one of them finds something: those whose members run a `Processor` for bugs of that. kwire as it is comes
-first, and must pass them all. So the table says what the simulation and its invariants
+Each bug of `detect_bugs.py` and its neighbours replaces one line. Worlds are run, one seed after the other, until one
+of them finds something: those whose members run a `Processor` for bugs of that, and crash orders for bugs of parallel
+rebalance. kwire as it is comes first, and must pass them all. So the table says what the simulation and its invariants
 are worth: a bug that they let pass is one that they would not have told anybody of.
 
 Exit codes: 0 at least 95 % of the bugs were caught; 1 fewer, or kwire itself was; 2 wrong usage.
@@ -31,17 +31,18 @@ from statistics import median
 
 from detect_bug import Bug
 from detect_bugs import BUGS as CLIENT_BUGS
+from detect_catch_up_bugs import CATCH_UP_BUGS
 from detect_processing_bugs import PROCESSING_BUGS
 from detect_worker import WAITING_FACTOR
 from simulate_cli import seed_range
 
-BUGS = (*CLIENT_BUGS, *PROCESSING_BUGS)
+BUGS = (*CLIENT_BUGS, *PROCESSING_BUGS, *CATCH_UP_BUGS)
 ROOT = Path(__file__).resolve().parent.parent
 WORKER = Path(__file__).with_name("detect_worker.py")
 WANTED_SHARE = 0.95
 NO_END = "the world does not end"
 NO_BUG = "(no bug)"
-NO_BUG_IN_PROCESSING = "(no bug in processing)"
+NO_BUGS = {"polling": NO_BUG, "processing": "(no bug in processing)", "crashing": "(no bug in crash orders)"}
 HEADING = f"{'bug':36} {'worlds':>6} {'took':>9}  found by"
 STARTUP_SECONDS = 60.0
 
@@ -78,7 +79,7 @@ def plant(bug: Bug, package: Path) -> None:
     path.write_text(text.replace(bug.old, bug.new))
 
 
-def look_for(bug: Bug | None, seeds: Sequence[int], limit_seconds: float, *, processing: bool = False) -> Finding:
+def look_for(bug: Bug | None, seeds: Sequence[int], limit_seconds: float, *, worlds: str = "polling") -> Finding:
     """Run the worlds with this bug, or with none."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kwire-detect-") as folder:
@@ -86,7 +87,7 @@ def look_for(bug: Bug | None, seeds: Sequence[int], limit_seconds: float, *, pro
         shutil.copytree(ROOT / "kwire", package)  # with its compiled files, which stay good but for one
         if bug is not None:
             plant(bug, package)
-        output, errors, hangs = _run(Path(folder), seeds, limit_seconds, processing=processing)
+        output, errors, hangs = _run(Path(folder), seeds, limit_seconds, worlds=worlds)
     lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     rules = tuple(str(rule) for line in lines for rule in line.get("rules", ()))
     tried = sorted({int(line["seed"]) for line in lines})
@@ -96,7 +97,7 @@ def look_for(bug: Bug | None, seeds: Sequence[int], limit_seconds: float, *, pro
     elif tried and not rules and len(tried) < len(seeds):
         trouble = "KILLED: not by its own watch"
     return Finding(
-        name=(NO_BUG_IN_PROCESSING if processing else NO_BUG) if bug is None else bug.name,
+        name=NO_BUGS[worlds] if bug is None else bug.name,
         rules=rules,
         seeds=len(tried),
         seconds=time.monotonic() - began,
@@ -104,10 +105,9 @@ def look_for(bug: Bug | None, seeds: Sequence[int], limit_seconds: float, *, pro
     )
 
 
-def _run(folder: Path, seeds: Sequence[int], limit_seconds: float, *, processing: bool) -> tuple[str, str, bool]:
+def _run(folder: Path, seeds: Sequence[int], limit_seconds: float, *, worlds: str) -> tuple[str, str, bool]:
     """What the worker printed, out and err, and whether a world took too long."""
-    kind = "processing" if processing else "polling"
-    command = [sys.executable, str(WORKER), kind, str(limit_seconds), *map(str, seeds)]
+    command = [sys.executable, str(WORKER), worlds, str(limit_seconds), *map(str, seeds)]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONHASHSEED": "0"}
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -126,11 +126,11 @@ def findings(
     look: Callable[..., Finding] = look_for,
 ) -> Iterator[Finding]:
     """One for each bug, in order; before them, if it is wanted, those of kwire as it is."""
-    kinds = sorted({bug.is_in_processing for bug in bugs})
-    planted: list[tuple[Bug | None, bool]] = [(None, kind) for kind in kinds] if arguments.sound else []
-    planted += [(bug, bug.is_in_processing) for bug in bugs]
+    kinds = sorted({bug.worlds for bug in bugs})
+    planted: list[tuple[Bug | None, str]] = [(None, kind) for kind in kinds] if arguments.sound else []
+    planted += [(bug, bug.worlds) for bug in bugs]
     with ThreadPoolExecutor(arguments.processes) as pool:
-        yield from pool.map(lambda each: look(each[0], arguments.seeds, arguments.limit, processing=each[1]), planted)
+        yield from pool.map(lambda each: look(each[0], arguments.seeds, arguments.limit, worlds=each[1]), planted)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -140,7 +140,7 @@ def main(argv: Sequence[str]) -> int:
     print(HEADING)
     for finding in findings(bugs, arguments):
         print(finding, flush=True)
-        if finding.name not in (NO_BUG, NO_BUG_IN_PROCESSING):
+        if finding.name not in NO_BUGS.values():
             found.append(finding)
         elif finding.rules or finding.trouble:
             print("kwire as it is does not pass these worlds, so they say nothing of bugs")

@@ -1,6 +1,6 @@
 """Runs worlds of the kwire that is on the path, until one finds something; started by `detect_cli.py`.
 
-They are of the kind "polling", or "processing": with members that run a `Processor`.
+They are of the kind "polling"; or "processing", with members that run a `Processor`; or "crashing": crash orders.
 
 Prints one line of JSON for each world: its seed when it begins, and what it found, if it found anything. A world that
 takes too long ends the process: then the last line is that of a beginning. It is processor time that is limited, so
@@ -19,6 +19,7 @@ WAITING_FACTOR = 6
 
 
 def main(kind: str, limit_seconds: float, seeds: list[int]) -> None:
+    from kwire.testing.simulation.crash_orders import crash_in_order
     from kwire.testing.simulation.run import simulate
 
     logging.disable(logging.CRITICAL)
@@ -27,8 +28,8 @@ def main(kind: str, limit_seconds: float, seeds: list[int]) -> None:
         signal.setitimer(signal.ITIMER_PROF, limit_seconds)  # nobody handles SIGPROF, so it ends the process
         faulthandler.dump_traceback_later(limit_seconds * WAITING_FACTOR, exit=True)
         try:
-            found = simulate(seed, processing=kind == "processing").violations
-            rules = [violation.rule for violation in found]
+            outcome = crash_in_order(seed) if kind == "crashing" else simulate(seed, processing=kind == "processing")
+            rules = [violation.rule for violation in outcome.violations]
         except BaseException as error:  # noqa: BLE001  a world that breaks has found something, too
             rules = [f"the world broke: {_innermost(error)!r}"]
         if rules:

@@ -12,6 +12,7 @@ import detect_cli
 import pytest
 from detect_bug import Bug
 from detect_bugs import BUGS as CLIENT_BUGS
+from detect_catch_up_bugs import CATCH_UP_BUGS
 from detect_cli import BUGS, Finding
 from detect_processing_bugs import PROCESSING_BUGS
 
@@ -22,7 +23,9 @@ BY_NAME = {bug.name: bug for bug in BUGS}
 def test_there_are_bugs_in_all_parts_of_the_client() -> None:
     assert len(CLIENT_BUGS) >= 30
     assert len(PROCESSING_BUGS) >= 8
+    assert len(CATCH_UP_BUGS) >= 10
     assert len(BY_NAME) == len(BUGS)
+    assert all(bug.worlds == "crashing" for bug in CATCH_UP_BUGS)
     assert all(bug.is_in_processing for bug in PROCESSING_BUGS)
     assert not any(bug.is_in_processing for bug in CLIENT_BUGS)
     parts = {bug.file.split("/")[0] for bug in CLIENT_BUGS}
@@ -121,7 +124,7 @@ def test_what_a_worker_says(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    def run(_folder: Path, _seeds: Sequence[int], _limit: float, *, processing: bool) -> tuple[str, str, bool]:
+    def run(_folder: Path, _seeds: Sequence[int], _limit: float, *, worlds: str) -> tuple[str, str, bool]:
         return output, "Traceback\nSyntaxError: no", hangs
 
     (tmp_path / "kwire").mkdir()
