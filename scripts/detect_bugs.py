@@ -170,8 +170,8 @@ BUGS: tuple[Bug, ...] = (
         name="position-behind-damage",
         story="after an error the first good record is skipped",
         file="fetching/open_fetch.py",
-        old="raise CorruptPartitionError(self.fetch.topic_partition, self._error, self.position)",
-        new="raise CorruptPartitionError(self.fetch.topic_partition, self._error, self._end)",
+        old="raise CorruptPartitionError(self.fetch.topic_partition, self._error, self.position, ",
+        new="raise CorruptPartitionError(self.fetch.topic_partition, self._error, self._end, ",
     ),
     Bug(
         name="batches-from-their-beginning",
