@@ -133,7 +133,7 @@ class CrashJudge:
             self._broken("wrong-value", f"{life} was given {value} at {at}@{offset}")
         if self._logs[at].alive.get(offset) == value:  # else it was buffered when the log was cut
             self._judge_order(life, at, cursor, offset, holding)
-        if life not in self._plain and value in self._durable:
+        if life not in self._plain and value in self._durable and not self._logs[at].is_another:
             by = self._durable[value]
             self._broken("needless", f"{life} was given {at}@{offset}, which {by} had processed and committed")
 
@@ -177,7 +177,7 @@ class CrashJudge:
 
     def _excuse(self, at: TopicPartition, before: int) -> None:
         """A commit names a topic, and not which one of that name: who has not heard yet
-        that it is another one commits what it had of the old one, and no client can tell that from a good commit."""
+        that it is another one commits what it had of the old one: its offset may be behind or ahead of what was done."""
         log = self._logs[at]
         if log.is_another:
             self._keep(at, lambda offset: offset >= before or log.alive[offset] in self._processed)
