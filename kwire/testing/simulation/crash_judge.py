@@ -176,8 +176,8 @@ class CrashJudge:
             self._broken("logs-ahead", what)
 
     def _excuse(self, at: TopicPartition, before: int) -> None:
-        """A commit names a topic, and not which one of that name: who has not heard yet
-        that it is another one commits what it had of the old one: its offset may be behind or ahead of what was done."""
+        """A commit names a topic, and not which one of that name: who has not heard yet that it is another one commits
+        what it had of the old one, and that may be behind or ahead of what was done."""
         log = self._logs[at]
         if log.is_another:
             self._keep(at, lambda offset: offset >= before or log.alive[offset] in self._processed)
