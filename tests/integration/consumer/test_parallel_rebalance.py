@@ -113,15 +113,16 @@ def test_a_poll_returns_what_both_cursors_have_and_says_which(story: Story) -> N
 def test_pause_and_resume_act_on_both_cursors(story: Story) -> None:
     tp = story.tp
     consumer = story.lag(70, 120)
+    before = list[int]()
     while not consumer.assignment():
-        assert consumer.poll(0.01).is_empty() or consumer.child_consumer_is_alive()
+        before += [record.offset for record in consumer.poll(0.01)]
     consumer.pause([tp])
     story.produce_up_to(130)
     polled = [record.offset for _ in range(10) for record in consumer.poll(0.05)]
     assert not polled
     assert consumer.paused() == {tp}
     consumer.resume([tp])
-    story.read_all(consumer, range(70, 130))
+    story.read_all(consumer, sorted({*range(70, 130)} - {*before}))
 
 
 def test_auto_commit_commits_each_cursor_in_its_log(story: Story) -> None:
