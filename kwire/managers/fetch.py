@@ -1,17 +1,16 @@
 """Fetch: keeps one request in flight to every broker that leads something wanted, while the buffer has room; another
-one for its quiet partitions, where there are many, and for half of the lag, where there is one broker with much of it.
+one for its quiet partitions, where there are many.
 
 Looks only at partitions that changed: assigned, revoked, sought, paused, moved, or answered. What a broker's session
-has and what it should have meet in `fetching.session`, who is quiet is known in `fetching.liveliness`, what the second
-request is for in `fetching.overlap`.
+has and what it should have meet in `fetching.session`, who is quiet is known in `fetching.liveliness`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from kwire.clock import NEVER_MS, Backoff
@@ -20,10 +19,8 @@ from kwire.errors import CorruptRecordError, KafkaError, TopicAuthorizationError
 from kwire.events import ErrorRaised
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
 from kwire.fetching.liveliness import MANY_PARTITIONS, Liveliness
-from kwire.fetching.overlap import Overlap
-from kwire.fetching.session import FetchSpec
-from kwire.managers.base import Deliver
-from kwire.managers.fetch_line import Fetching, Line
+from kwire.fetching.session import FetchSession, FetchSpec
+from kwire.managers.base import Deliver, RequestState
 from kwire.managers.fetch_request import fetch_request
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import (
@@ -52,6 +49,24 @@ ANSWER_SHARE = 4
 LAST_VERSION_WITH_NAMES = 12  # v13 names topics by id alone (KIP-516)
 READ_COMMITTED_MIN_VERSION = 4
 _LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+class _Line(NamedTuple):
+    """A connection to a broker that fetches."""
+
+    node_id: int
+    channel: Channel
+
+
+class _Fetching:
+    """What goes over one line."""
+
+    __slots__ = ("line", "request", "session")
+
+    def __init__(self, line: _Line, backoff: Backoff) -> None:
+        self.line = line
+        self.session = FetchSession()
+        self.request = RequestState(backoff)
 
 
 class OutOfRange(Protocol):
@@ -92,10 +107,9 @@ class FetchManager:
         self._deliver = deliver
         self._on_data = on_data
         self._backoff = backoff
-        self._lines: dict[Line, Fetching] = {}
-        self._line_of: dict[TopicPartition, Line] = {}
+        self._lines: dict[_Line, _Fetching] = {}
+        self._line_of: dict[TopicPartition, _Line] = {}
         self._liveliness = Liveliness()
-        self._overlap = Overlap()
         self._blocked: dict[TopicPartition, float] = {}
         self._may_ask_early = False
         metadata.on_update.append(self._on_metadata)
@@ -161,7 +175,6 @@ class FetchManager:
             partition = self._subscription.partitions.get(tp)
             if partition is None or not partition.fetchable(now_ms):
                 self._liveliness.forget(tp)
-                self._overlap.forget(tp)
                 self._move(tp, None, None)
                 continue
             if self._is_new(partition):
@@ -171,7 +184,7 @@ class FetchManager:
                 self._metadata.request_update()
                 self._move(tp, None, None)
             else:
-                self._move(tp, Line(node_id, self._channel(tp)), self._spec(partition))
+                self._move(tp, _Line(node_id, self._channel(tp)), self._spec(partition))
 
     def _source(self, partition: AssignedPartition, now_ms: float) -> int | None:
         """The broker to fetch from: the follower the leader named (KIP-392) while it is known, else the leader."""
@@ -188,9 +201,7 @@ class FetchManager:
     def _channel(self, tp: TopicPartition) -> Channel:
         if self._cursor is Cursor.CHILD:
             return Channel.CHILD_FETCH
-        if self._has_many and self._liveliness.is_quiet(tp):
-            return Channel.QUIET_FETCH
-        return Channel.SECOND_FETCH if self._overlap.is_second(tp) else Channel.FETCH
+        return Channel.QUIET_FETCH if self._has_many and self._liveliness.is_quiet(tp) else Channel.FETCH
 
     @property
     def _has_many(self) -> bool:
@@ -200,20 +211,20 @@ class FetchManager:
         tp, cluster = partition.topic_partition, self._metadata.cluster
         return FetchSpec(cluster.topic_id(tp.topic), partition.fetch_offset, cluster.leader_epoch(tp), partition.epoch)
 
-    def _move(self, tp: TopicPartition, line: Line | None, spec: FetchSpec | None) -> None:
+    def _move(self, tp: TopicPartition, line: _Line | None, spec: FetchSpec | None) -> None:
         before = self._line_of.get(tp)
         if before is not None and before != line:
             self._lines[before].session.unwant(tp)
             del self._line_of[tp]
         if line is not None and spec is not None:
             if line not in self._lines:
-                self._lines[line] = Fetching(line, self._backoff)
+                self._lines[line] = _Fetching(line, self._backoff)
             self._line_of[tp] = line
             self._lines[line].session.want(tp, spec)
 
     # --- one request ----------------------------------------------------------------------------------------
 
-    def _request(self, fetching: Fetching, room_bytes: int) -> AnyUnsentRequest:
+    def _request(self, fetching: _Fetching, room_bytes: int) -> AnyUnsentRequest:
         node_id, channel = fetching.line
         session = fetching.session.next_request()
         fetching.request.sent()
@@ -235,14 +246,12 @@ class FetchManager:
 
     # --- its answer -----------------------------------------------------------------------------------------
 
-    def _on_failure(self, fetching: Fetching, error: KafkaError, now_ms: float) -> None:
+    def _on_failure(self, fetching: _Fetching, error: KafkaError, now_ms: float) -> None:
         fetching.session.failed()
         fetching.request.failed(now_ms)
         self._metadata.request_update()
         for tp in fetching.session.wanted:
             self._unfollow(tp, fetching.line.node_id)
-        if fetching.line.channel is Channel.SECOND_FETCH:
-            self._subscription.touched.update(self._overlap.failed(now_ms))
         if not error.retriable:
             self._deliver(ErrorRaised(error))
 
@@ -263,7 +272,7 @@ class FetchManager:
             partition.preferred_replica = None
             self._subscription.touched.add(tp)
 
-    def _on_answer(self, fetching: Fetching, answer: FetchResponse, now_ms: float) -> None:
+    def _on_answer(self, fetching: _Fetching, answer: FetchResponse, now_ms: float) -> None:
         self._may_ask_early = False
         code = ErrorCode.of(answer.error_code)
         fetching.session.answered(code, answer.session_id)
@@ -282,22 +291,11 @@ class FetchManager:
         self._may_ask_early = bool(fetches) and not any(data.error_code for _, data in partitions)
         if not self._may_ask_early:
             self._follow_leaders(fetching, answer, now_ms)
-        self._overlap_with(fetching.line, fetches, now_ms)
         if fetches:
             self._buffer.put(fetches)
             self._on_data()
 
-    def _overlap_with(self, line: Line, fetches: Sequence[CompletedFetch], now_ms: float) -> None:
-        stock_bytes = self._buffer.size_bytes
-        if line.channel is Channel.SECOND_FETCH:
-            self._overlap.heard_second(fetches, stock_bytes=stock_bytes)
-        elif line.channel is Channel.FETCH:
-            is_alone = sum(bool(fetching.session.wanted) for fetching in self._lines.values()) == 1
-            self._subscription.touched.update(
-                self._overlap.heard_first(fetches, stock_bytes=stock_bytes, is_alone=is_alone, now_ms=now_ms)
-            )
-
-    def _follow_leaders(self, fetching: Fetching, answer: FetchResponse, now_ms: float) -> None:
+    def _follow_leaders(self, fetching: _Fetching, answer: FetchResponse, now_ms: float) -> None:
         """KIP-951: a broker that does not lead a partition any more says who does, and is taken at its word; metadata
         for the rest is on its way. With a newer leader at hand nothing has to wait for the back-off of the error."""
         leaders = {

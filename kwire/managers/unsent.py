@@ -25,8 +25,6 @@ class Channel(Enum):
     """Heartbeats and commits: never behind a fetch. Joins block it, and heartbeats pause for them."""
     FETCH = auto()
     """Long polls of up to `fetch_max_wait_ms`."""
-    SECOND_FETCH = auto()
-    """Answered while the answer to the other is taken in, where there is much to fetch."""
     QUIET_FETCH = auto()
     """The same, for partitions with nothing to say: their wait must not be the others'."""
     CHILD_FETCH = auto()
