@@ -38,6 +38,7 @@ from kwire.testing.invariants.ledger import (
     Event,
     FaultBegan,
     Killed,
+    Lost,
     Polled,
     Quiet,
     Removed,
@@ -231,3 +232,12 @@ def test_counts_that_are_left_over(count: str) -> None:
     events = [*started(), *sent(0, 1), *polled(0, 1), *handled(0, 1)]
     assert rules(*events, status(**{count: 1})) == ["counts-left-over"]
     assert rules(*events, status(handled=1)) == ["counts-left-over"]
+
+
+def test_a_record_in_work_when_its_partition_is_lost_may_be_counted_or_not() -> None:
+    begin = [*started(), *sent(0, 1), *polled(0, 1), *handled(0), began(1)]
+    lost = Lost(at_ms=25.0, member="a", partitions=(T0,))
+    for count in (1, 2):
+        assert rules(*begin, lost, ended(1), status(handled=count)) == []
+    assert rules(*begin, lost, ended(1), status(handled=0)) == ["counts-left-over"]
+    assert rules(*begin, ended(1), lost, status(handled=1)) == ["counts-left-over"]
