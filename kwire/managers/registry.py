@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from kwire.assignors.base import Assignor
@@ -13,8 +13,6 @@ from kwire.config import ConsumerConfig, GroupProtocol, MetadataRecoveryStrategy
 from kwire.events import Delivered, GetCatchUp, ResetPositions, Seek, SetPaused
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.base import Deliver, RequestManager
-from kwire.managers.catch_up import CatchUpManager, Chances
-from kwire.managers.child_cursor import CursorSetting
 from kwire.managers.classic_group import ClassicGroupManager
 from kwire.managers.consumer_group import ConsumerGroupManager
 from kwire.managers.consumer_heartbeat import new_member_id
@@ -27,11 +25,14 @@ from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_commit import OffsetCommitManager
 from kwire.managers.offset_fetch import OffsetFetchManager
 from kwire.managers.offset_validation import OffsetValidationManager
-from kwire.managers.parallel_rebalance import ParallelRebalance
 from kwire.managers.positions import CommittedLookUp, PositionsManager
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.model import TopicPartition
 from kwire.subscription.subscription import Subscription
+
+if TYPE_CHECKING:
+    from kwire.managers.catch_up import CatchUpManager
+    from kwire.managers.parallel_rebalance import ParallelRebalance
 
 FLOOR_MS = 10.0
 
@@ -114,6 +115,11 @@ class RequestManagers:
         self.offset_commit: OffsetCommitManager | ParallelRebalance
         look_up: CommittedLookUp = self.offset_fetch
         if config.enable_parallel_rebalance and config.group_id is not None:
+            # Not loaded by consumers that do without it: they would start later.
+            from kwire.managers.catch_up import CatchUpManager, Chances
+            from kwire.managers.child_cursor import CursorSetting
+            from kwire.managers.parallel_rebalance import ParallelRebalance
+
             setting = CursorSetting(
                 config, subscription, self.metadata, self.list_offsets, deliver, environment.on_data, backoff
             )
