@@ -34,7 +34,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         name="commit-answers-ignored",
         story="a commit that the broker refused is told as done",
-        file="managers/offset_commit.py",
+        file="managers/pending_commit.py",
         old="return code is ErrorCode.NONE or (self.is_last and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)",
         new="return code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED",
     ),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kwire.catch_up.book import Book
 from kwire.catch_up.token import decode
 from kwire.managers.catch_up import CatchUpManager
-from kwire.managers.offset_commit import Offsets
+from kwire.managers.pending_commit import Offsets
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.subscription.subscription import Subscription
 

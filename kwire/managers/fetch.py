@@ -1,5 +1,7 @@
-"""Fetch: keeps one request in flight to every broker that leads something wanted, while the buffer has room; another
-one for its quiet partitions, where there are many.
+"""Fetch, a little over 400 lines, since who is asked and what answers do to positions is one decision per partition.
+
+Keeps one request in flight to every broker that leads something wanted, while the buffer has room; another one for its
+quiet partitions, where there are many.
 
 Looks only at partitions that changed: assigned, revoked, sought, paused, moved, or answered. What a broker's session
 has and what it should have meet in `fetching.session`, who is quiet is known in `fetching.liveliness`.

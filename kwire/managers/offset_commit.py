@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol, TypeAlias
 
-from kwire.clock import NEVER_MS, Backoff
+from kwire.clock import Backoff
 from kwire.config import ConsumerConfig
 from kwire.errors import (
     CommitFailedError,
@@ -22,13 +20,14 @@ from kwire.errors import (
     RetriableCommitFailedError,
     TopicAuthorizationError,
 )
-from kwire.events import Commit, CommitAsync, CommitCompleted, Reply
+from kwire.events import Commit, CommitAsync, CommitCompleted
 from kwire.managers.auto_commit import AutoCommitTimer
 from kwire.managers.base import Deliver, RequestState
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.membership import Committer, GroupIdentity, around_open_join
+from kwire.managers.pending_commit import CommitLog, GroupLog, Offsets, PendingCommit
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
-from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata, TopicPartition
+from kwire.model import NO_LEADER_EPOCH, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -40,9 +39,6 @@ from kwire.subscription.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
-Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
-OnDone: TypeAlias = Callable[[KafkaError | None], None]
-
 MAX_VERSION = 9  # v10 names topics by id alone; a position here belongs to a name
 _LOST = frozenset(
     {
@@ -53,102 +49,6 @@ _LOST = frozenset(
     }
 )
 _MOVED = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
-
-
-class _PendingCommit:
-    """One commit until it is done. `reply` is set for those who wait, and is told what the commit waits for.
-
-    A settled one has its outcome, and is done as soon as those before it are.
-    """
-
-    __slots__ = (
-        "deadline_ms",
-        "destination",
-        "error",
-        "is_last",
-        "offsets",
-        "on_done",
-        "reply",
-        "retries",
-        "settled",
-        "state",
-    )
-
-    def __init__(
-        self,
-        offsets: Offsets,
-        on_done: OnDone,
-        state: RequestState,
-        *,
-        retries: bool = False,
-        is_last: bool = False,
-        reply: Reply[None] | None = None,
-        deadline_ms: float = NEVER_MS,
-    ) -> None:
-        self.offsets = offsets
-        self.on_done = on_done
-        self.state = state
-        self.retries = retries
-        self.is_last = is_last
-        self.reply = reply
-        self.deadline_ms = deadline_ms
-        self.destination: Destination | None = None
-        self.settled = False
-        self.error: KafkaError | None = None
-
-    @property
-    def given_up(self) -> bool:
-        return self.reply is not None and self.reply.abandoned
-
-    def is_done_with(self, code: ErrorCode) -> bool:
-        """Whether there is nothing more to do for a partition. A deleted topic is not worth holding up a rebalance."""
-        return code is ErrorCode.NONE or (self.is_last and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-    def is_on_another_way(self, destination: Destination | None) -> bool:
-        """Whether it is under way to this broker over another connection, where it may be slower. One that was sent to
-        a former coordinator cannot undo anything."""
-        sent_to = self.destination if self.state.in_flight else None
-        return bool(sent_to and destination and sent_to.node == destination.node and sent_to != destination)
-
-    def waits_for(self, what: str) -> None:
-        if self.reply is not None:
-            self.reply.waiting_for = what
-
-
-class CommitLog(Protocol):
-    """Where commits go, and what a commit of all that was returned says there."""
-
-    @property
-    def group_id(self) -> str: ...
-
-    @property
-    def by_member(self) -> bool:
-        """Whether only a member of the group may write to it."""
-        ...
-
-    def delivered(self) -> Offsets: ...
-
-    def acknowledged(self, offsets: Offsets) -> None:
-        """The broker has taken these."""
-        ...
-
-
-class GroupLog:
-    """The group's own log, which says of each partition how far the application got."""
-
-    def __init__(self, group_id: str | None, subscription: Subscription) -> None:
-        self.group_id = group_id or ""
-        self._subscription = subscription
-
-    @property
-    def by_member(self) -> bool:
-        return self._subscription.is_group
-
-    def delivered(self) -> Offsets:
-        return self._subscription.consumed()
-
-    def acknowledged(self, offsets: Offsets) -> None:
-        """Nobody has to know."""
 
 
 class OffsetCommitManager:
@@ -173,7 +73,7 @@ class OffsetCommitManager:
         self._member = member
         self._deliver = deliver
         self._backoff = backoff
-        self._commits: list[_PendingCommit] = []
+        self._commits: list[PendingCommit] = []
         self._timer = AutoCommitTimer(config.auto_commit_interval_ms, backoff)
 
     # --- what the application thread asks for ---------------------------------------------------------------
@@ -189,7 +89,7 @@ class OffsetCommitManager:
                 event.reply.fail(error)
 
         self._enqueue(
-            _PendingCommit(offsets, on_done, self._state(), retries=True, is_last=event.is_last, reply=event.reply)
+            PendingCommit(offsets, on_done, self._state(), retries=True, is_last=event.is_last, reply=event.reply)
         )
 
     def commit_async(self, event: CommitAsync, now_ms: float) -> None:
@@ -205,7 +105,7 @@ class OffsetCommitManager:
                 log.warning("asynchronous commit of %s failed: %s", _names(offsets), error)
 
         deadline_ms = now_ms + self._config.default_api_timeout_ms
-        self._enqueue(_PendingCommit(offsets, on_done, self._state(), deadline_ms=deadline_ms))
+        self._enqueue(PendingCommit(offsets, on_done, self._state(), deadline_ms=deadline_ms))
 
     def auto_commit(self, now_ms: float) -> None:
         """Commit what was delivered, without anybody waiting: the timer is due, or an assignment is about to change."""
@@ -219,7 +119,7 @@ class OffsetCommitManager:
                 log.log(level, "auto-commit of %s failed: %s", _names(offsets), error)
 
         deadline_ms = now_ms + self._config.default_api_timeout_ms
-        self._enqueue(_PendingCommit(offsets, on_done, self._state(), deadline_ms=deadline_ms))
+        self._enqueue(PendingCommit(offsets, on_done, self._state(), deadline_ms=deadline_ms))
 
     @property
     def idle(self) -> bool:
@@ -239,12 +139,12 @@ class OffsetCommitManager:
     def _state(self) -> RequestState:
         return RequestState(self._backoff)
 
-    def _enqueue(self, commit: _PendingCommit) -> None:
+    def _enqueue(self, commit: PendingCommit) -> None:
         self._commits.append(commit)
         if not commit.offsets:
             self._settle(commit, None)
 
-    def _settle(self, commit: _PendingCommit, error: KafkaError | None) -> None:
+    def _settle(self, commit: PendingCommit, error: KafkaError | None) -> None:
         commit.settled, commit.error = True, error
         if error is None:
             self._log.acknowledged(commit.offsets)
@@ -291,7 +191,7 @@ class OffsetCommitManager:
             self.auto_commit(now_ms)
         return self._timer.due_at_ms
 
-    def _wake_at_ms(self, commit: _PendingCommit, destination: Destination | None, *, held: bool) -> float:
+    def _wake_at_ms(self, commit: PendingCommit, destination: Destination | None, *, held: bool) -> float:
         if destination is None:
             commit.waits_for(f"the coordinator of group {self._log.group_id}{self._coordinator.last_error}")
             return commit.deadline_ms
@@ -300,14 +200,14 @@ class OffsetCommitManager:
             return commit.deadline_ms
         return min(commit.state.wake_at_ms, commit.deadline_ms)
 
-    def _refused(self, commit: _PendingCommit, now_ms: float) -> bool:
+    def _refused(self, commit: PendingCommit, now_ms: float) -> bool:
         """Whether there is no point in sending it; then it is settled."""
         reason = self._reason_to_refuse(commit, now_ms)
         if reason is not None:
             self._settle(commit, reason)
         return reason is not None
 
-    def _reason_to_refuse(self, commit: _PendingCommit, now_ms: float) -> KafkaError | None:
+    def _reason_to_refuse(self, commit: PendingCommit, now_ms: float) -> KafkaError | None:
         if self._member.is_joining:
             return RebalanceInProgressError("the group is rebalancing; poll() to finish it, then commit again")
         if self._log.by_member and not self._member.identity().is_member:
@@ -323,7 +223,7 @@ class OffsetCommitManager:
 
     # --- one request ----------------------------------------------------------------------------------------
 
-    def _send(self, commit: _PendingCommit, destination: Destination) -> AnyUnsentRequest:
+    def _send(self, commit: PendingCommit, destination: Destination) -> AnyUnsentRequest:
         identity = self._identity()
         commit.state.sent()
         commit.destination = destination
@@ -341,7 +241,7 @@ class OffsetCommitManager:
         return self._member.identity() if self._log.by_member else GroupIdentity(self._log.group_id)
 
     def _on_answer(
-        self, commit: _PendingCommit, identity: GroupIdentity, answer: OffsetCommitResponse, now_ms: float
+        self, commit: PendingCommit, identity: GroupIdentity, answer: OffsetCommitResponse, now_ms: float
     ) -> None:
         # A partition that the answer leaves out was not committed, as far as anybody knows.
         codes = dict.fromkeys(commit.offsets, ErrorCode.UNKNOWN_SERVER_ERROR) | {
@@ -358,7 +258,7 @@ class OffsetCommitManager:
             self._settle(commit, None)
 
     def _on_error(
-        self, commit: _PendingCommit, identity: GroupIdentity, tp: TopicPartition, code: ErrorCode, now_ms: float
+        self, commit: PendingCommit, identity: GroupIdentity, tp: TopicPartition, code: ErrorCode, now_ms: float
     ) -> None:
         error = error_for(code, f"committing {tp} for group {identity.group_id}")
         if code in _LOST:
@@ -388,11 +288,11 @@ class OffsetCommitManager:
             return RebalanceInProgressError(f"{error}; it was sent before the rebalance: poll() to finish it")
         return self._member.refusal or CommitFailedError(str(error))
 
-    def _on_failure(self, commit: _PendingCommit, asked: Destination, error: KafkaError, now_ms: float) -> None:
+    def _on_failure(self, commit: PendingCommit, asked: Destination, error: KafkaError, now_ms: float) -> None:
         self._coordinator.unanswered(asked, error)
         self._retry(commit, error, now_ms)
 
-    def _retry(self, commit: _PendingCommit, error: KafkaError, now_ms: float) -> None:
+    def _retry(self, commit: PendingCommit, error: KafkaError, now_ms: float) -> None:
         if not commit.retries or not error.retriable:
             commit.state.succeeded()
             self._settle(commit, error)

@@ -24,8 +24,9 @@ from kwire.managers.commit_logs import CommitSplitter, HeadLog, LowWaterLog, Spl
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.joint_commits import JointCallback, JointReply
 from kwire.managers.membership import Membership, Nobody
-from kwire.managers.offset_commit import OffsetCommitManager, Offsets
+from kwire.managers.offset_commit import OffsetCommitManager
 from kwire.managers.offset_fetch import Committed, OffsetFetchManager, OnCommitted, OnFailed
+from kwire.managers.pending_commit import Offsets
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.subscription.subscription import Subscription

@@ -24,16 +24,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from inspect import get_annotations
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    ClassVar,
-    Generic,
-    TypeVar,
-    cast,
-    dataclass_transform,
-    get_args,
-)
+from typing import TYPE_CHECKING, Annotated, ClassVar, Generic, TypeVar, cast, dataclass_transform, get_args
 from uuid import UUID
 
 from kwire.errors import InternalError

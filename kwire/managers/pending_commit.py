@@ -1,0 +1,114 @@
+"""One commit until it is done, and the log it goes to: what `OffsetCommitManager` has a list of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
+
+from kwire.clock import NEVER_MS
+from kwire.errors import KafkaError
+from kwire.events import Reply
+from kwire.managers.base import RequestState
+from kwire.managers.unsent import Destination
+from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.protocol.error_codes import ErrorCode
+from kwire.subscription.subscription import Subscription
+
+Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
+OnDone: TypeAlias = Callable[[KafkaError | None], None]
+
+
+class PendingCommit:
+    """One commit until it is done. `reply` is set for those who wait, and is told what the commit waits for.
+
+    A settled one has its outcome, and is done as soon as those before it are.
+    """
+
+    __slots__ = (
+        "deadline_ms",
+        "destination",
+        "error",
+        "is_last",
+        "offsets",
+        "on_done",
+        "reply",
+        "retries",
+        "settled",
+        "state",
+    )
+
+    def __init__(
+        self,
+        offsets: Offsets,
+        on_done: OnDone,
+        state: RequestState,
+        *,
+        retries: bool = False,
+        is_last: bool = False,
+        reply: Reply[None] | None = None,
+        deadline_ms: float = NEVER_MS,
+    ) -> None:
+        self.offsets = offsets
+        self.on_done = on_done
+        self.state = state
+        self.retries = retries
+        self.is_last = is_last
+        self.reply = reply
+        self.deadline_ms = deadline_ms
+        self.destination: Destination | None = None
+        self.settled = False
+        self.error: KafkaError | None = None
+
+    @property
+    def given_up(self) -> bool:
+        return self.reply is not None and self.reply.abandoned
+
+    def is_done_with(self, code: ErrorCode) -> bool:
+        """Whether there is nothing more to do for a partition. A deleted topic is not worth holding up a rebalance."""
+        return code is ErrorCode.NONE or (self.is_last and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def is_on_another_way(self, destination: Destination | None) -> bool:
+        """Whether it is under way to this broker over another connection, where it may be slower. One that was sent to
+        a former coordinator cannot undo anything."""
+        sent_to = self.destination if self.state.in_flight else None
+        return bool(sent_to and destination and sent_to.node == destination.node and sent_to != destination)
+
+    def waits_for(self, what: str) -> None:
+        if self.reply is not None:
+            self.reply.waiting_for = what
+
+
+class CommitLog(Protocol):
+    """Where commits go, and what a commit of all that was returned says there."""
+
+    @property
+    def group_id(self) -> str: ...
+
+    @property
+    def by_member(self) -> bool:
+        """Whether only a member of the group may write to it."""
+        ...
+
+    def delivered(self) -> Offsets: ...
+
+    def acknowledged(self, offsets: Offsets) -> None:
+        """The broker has taken these."""
+        ...
+
+
+class GroupLog:
+    """The group's own log, which says of each partition how far the application got."""
+
+    def __init__(self, group_id: str | None, subscription: Subscription) -> None:
+        self.group_id = group_id or ""
+        self._subscription = subscription
+
+    @property
+    def by_member(self) -> bool:
+        return self._subscription.is_group
+
+    def delivered(self) -> Offsets:
+        return self._subscription.consumed()
+
+    def acknowledged(self, offsets: Offsets) -> None:
+        """Nobody has to know."""
