@@ -72,7 +72,9 @@ class FairCollector(Generic[K, V]):
         while left > 0 and hungry:
             source = self._next(hungry)
             try:
-                more, told = source.collector.collect(views[source], min(left, self._portion))
+                # Whoever is alone takes all: a poll in one piece costs less than one in portions.
+                most = min(left, self._portion) if len(hungry) > 1 else left
+                more, told = source.collector.collect(views[source], most)
             except (CorruptPartitionError, KafkaError) as error:
                 if not (chunks or delivered):
                     raise

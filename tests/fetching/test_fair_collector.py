@@ -91,6 +91,12 @@ def test_whoever_has_nothing_leaves_its_share_to_the_other(cursors: Cursors) -> 
     assert cursors.collect() == child(*range(8))
 
 
+def test_whoever_is_alone_is_collected_in_one_piece(cursors: Cursors) -> None:
+    cursors.fetch(Cursor.CHILD, batch(*range(20)), at=0)
+    chunks, _ = cursors.collector.collect(VIEW)
+    assert [len(chunk) for chunk in chunks] == [MOST]
+
+
 def test_what_is_new_comes_first_however_long_the_lag_was_alone(cursors: Cursors) -> None:
     cursors.fetch(Cursor.CHILD, batch(*range(100)), at=0)
     for _ in range(5):
