@@ -199,7 +199,7 @@ class CatchUpManager:
         for child in self.children:
             if child.parts:
                 child.note_delivered(delivered)
-                self._changed.update(child.parts.keys() & {tp for tp, _, _ in delivered})
+                self._changed.update(child.parts.keys() & {tp for tp, _, _ in delivered}, child.come_back())
 
     def refresh(self) -> None:
         """Enter in the books what has happened."""
@@ -217,29 +217,33 @@ class CatchUpManager:
         if self._is_recreated(book):
             self.forget((tp,))
         elif partition.has_position and partition.epoch != book.main_epoch and partition.consumed is not None:
+            reading = [child for child in self.children if tp in child.parts]
+            for child in reading:
+                self._enter_part(child, tp)
             book.main_moved(partition.consumed, partition.epoch, self._new_life())
             self._claim_again(book)
-            for child in self.children:
-                if tp in child.parts and child.parts[tp].stop > partition.consumed.offset:
-                    child.stop((tp,))
+            for child in reading:
+                if child.parts[tp].stop > partition.consumed.offset:
+                    child.end(tp, partition.consumed.offset)
 
     def _enter(self, tp: TopicPartition) -> None:
-        book = self.books[tp]
         for child in self.children:
-            if (part := child.parts.get(tp)) is None:
-                continue
-            position = child.position(tp)
-            if position.offset < part.reached:
-                book.read_again(position.offset, part.reached)
-                part.start = min(part.start, position.offset)
-            else:
-                book.note_delivered(range(part.start, part.stop), position)
-            part.reached = position.offset
-            if part.reached >= part.stop:
-                child.stop((tp,))
-        book.tick(self._now_ms)
+            if tp in child.parts:
+                self._enter_part(child, tp)
+                if child.is_over(tp):
+                    child.stop((tp,))
+        self.books[tp].tick(self._now_ms)
         self._close_if_done(tp)
         self._hand_out(tp)
+
+    def _enter_part(self, child: ChildCursor, tp: TopicPartition) -> None:
+        book, part, position = self.books[tp], child.parts[tp], child.position(tp)
+        if position.offset < part.reached:
+            book.read_again(position.offset, part.reached)
+            part.start = min(part.start, position.offset)
+        else:
+            book.note_delivered(range(part.start, part.stop), position)
+        part.reached = position.offset
 
     def _close_if_done(self, tp: TopicPartition) -> None:
         book = self.books[tp]
@@ -310,6 +314,7 @@ class CatchUpManager:
     def on_poll(self) -> None:
         for child in self.children:
             child.on_poll()
+            self._changed.update(child.come_back())
 
     def poll(self, now_ms: float) -> PollResult:
         self._now_ms = now_ms

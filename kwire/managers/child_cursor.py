@@ -73,6 +73,8 @@ class ChildCursor:
         self._on_eaten = on_eaten
         self._on_parted = on_parted
         self.parts: dict[TopicPartition, Part] = {}
+        # Those whose rest another cursor reads, and whether the application has come back since.
+        self._ending: dict[TopicPartition, bool] = {}
         self._list_offsets = setting.list_offsets
         # Out of range, in this assignment epoch; and whether it was asked where the log starts.
         self._out_of_range: dict[TopicPartition, tuple[int, bool]] = {}
@@ -115,8 +117,31 @@ class ChildCursor:
         for tp in gone:
             del self.parts[tp]
             self._out_of_range.pop(tp, None)
+            self._ending.pop(tp, None)
         if gone:
             self.subscription.remove(gone)
+
+    def end(self, tp: TopicPartition, stop: int) -> None:
+        """Another cursor reads everything from `stop` on. What the application has been given in front of that may not
+        be known before it comes back: until then nothing more is handed out, and nobody else begins there."""
+        part, partition = self.parts[tp], self.subscription.partitions[tp]
+        if stop <= part.reached or not partition.is_ahead:
+            self.stop((tp,))
+            return
+        part.stop = partition.stop_offset = min(stop, part.stop)
+        self._ending[tp] = False
+        self.subscription.suspect(tp)
+
+    def come_back(self) -> Iterable[TopicPartition]:
+        """The application has, and what it had been given is noted; the partitions that end by that."""
+        for tp in self._ending:
+            self._ending[tp] = True
+        return self._ending
+
+    def is_over(self, tp: TopicPartition) -> bool:
+        """Whether there is nothing more to wait for in its part."""
+        part = self.parts[tp]
+        return part.reached >= part.stop or self._ending.get(tp, False)
 
     def seek(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
         """Go on at another place of the part."""
@@ -159,7 +184,7 @@ class ChildCursor:
     def _settle_out_of_range(self) -> None:
         for tp, (epoch, was_asked) in list(self._out_of_range.items()):
             partition = self.subscription.partitions[tp]
-            if partition.epoch != epoch:
+            if partition.epoch != epoch or tp in self._ending:
                 del self._out_of_range[tp]
             elif not was_asked and not partition.is_ahead and partition.has_valid_position:
                 self._out_of_range[tp] = epoch, True
@@ -198,7 +223,8 @@ class ChildCursor:
     @property
     def awaits_poll(self) -> bool:
         """Whether it matters to it how far the application is."""
-        return self._validation.awaits_poll or bool(self._out_of_range) or any(map(self.is_fetched, self.parts))
+        waits = self._validation.awaits_poll or bool(self._out_of_range or self._ending)
+        return waits or any(map(self.is_fetched, self.parts))
 
     def on_poll(self) -> None:
         self._validation.on_poll()
