@@ -33,6 +33,22 @@ CATCH_UP_BUGS: tuple[Bug, ...] = (
         new="    return Recovered(low, NOTHING, position)\n",
         in_catch_up=True,
     ),
+    Bug(
+        name="head-log-not-read",
+        story="what a former owner had committed of the head alone comes again",
+        file="catch_up/recovery.py",
+        old="    if head is not None and head.offset > position.offset and _is_of(token, head, topic_id):\n",
+        new="    if False:\n",
+        in_catch_up=True,
+    ),
+    Bug(
+        name="head-log-of-any-life",
+        story="a head from before the log was cut is believed, and what is new in front of it is skipped",
+        file="catch_up/recovery.py",
+        old="    return mark is not None and mark.life == token.life and _same(mark.topic_id, topic_id)\n",
+        new="    return mark is not None and _same(mark.topic_id, topic_id)\n",
+        in_catch_up=True,
+    ),
     # --- what counts as done ----------------------------------------------------------------------------------
     Bug(
         name="committed-ahead-of-the-child",
@@ -62,8 +78,8 @@ CATCH_UP_BUGS: tuple[Bug, ...] = (
         name="part-counts-as-given",
         story="with a child's first records all of its part counts as given",
         file="managers/catch_up.py",
-        old="                book.note_delivered(range(part.start, part.stop), position)\n",
-        new="                book.note_delivered(range(part.start, part.stop), OffsetAndMetadata(part.stop))\n",
+        old="            book.note_delivered(range(part.start, part.stop), position)\n",
+        new="            book.note_delivered(range(part.start, part.stop), OffsetAndMetadata(part.stop))\n",
         in_catch_up=True,
     ),
     Bug(

@@ -74,6 +74,14 @@ def crash_report(seed: int, *, tell: bool, digest: bool) -> Report:
         events=len(outcome.lines),
         violations=tuple(str(violation) for violation in outcome.violations),
         story=outcome.story if tell or outcome.violations else "",
+        records=Counter(
+            {
+                "written": outcome.written,
+                "returned": outcome.delivered,
+                "again": outcome.repeated,
+                "lost": outcome.lost,
+            }
+        ),
     )
 
 

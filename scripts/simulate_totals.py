@@ -17,6 +17,7 @@ class Report:
     Args:
         digest: empty if nobody asked for it.
         violations: what was broken, as sentences.
+        records: how many were written, delivered and so on, where a world counts them.
     """
 
     seed: int
@@ -26,6 +27,7 @@ class Report:
     events: int
     violations: tuple[str, ...]
     story: str
+    records: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -40,6 +42,7 @@ class Totals:
     simulated_ms: float = 0.0
     events: int = 0
     faults: Counter[str] = field(default_factory=Counter)
+    records: Counter[str] = field(default_factory=Counter)
     is_interrupted: bool = False
     began: float = field(init=False)
     _digests: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -52,6 +55,7 @@ class Totals:
         self.simulated_ms += report.simulated_ms
         self.events += report.events
         self.faults += report.faults
+        self.records.update(report.records)
         if report.violations:
             self.failed.append(report.seed)
 
@@ -91,6 +95,8 @@ class Totals:
         yield f"{self.worlds} worlds, {self.hours:.2f} simulated hours ({times_real:.0f} times real time)"
         rate = f"{self.worlds_per_second:.2f} worlds a second"
         yield f"{self.events} events, {self.faults.total()} faults, {self.wall_seconds:.1f} s, {rate}"
+        if self.records:
+            yield "records: " + ", ".join(f"{count} {what}" for what, count in self.records.items())
         for seed, digests in self.different().items():
             yield f"seed {seed}: not the same run each time: " + ", ".join(
                 f"{digest} ({times} times)" for digest, times in digests.most_common()
@@ -110,4 +116,5 @@ class Totals:
             "worlds_per_second": round(self.worlds_per_second, 3),
             "events": self.events,
             "faults": dict(sorted(self.faults.items())),
+            **({"records": dict(self.records)} if self.records else {}),
         }

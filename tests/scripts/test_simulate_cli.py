@@ -6,6 +6,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,11 @@ def test_one_world_with_processors_for_real() -> None:
     report = simulate_cli.report(10, (), processing=True, tell=True, digest=True)
     assert report.violations == ()
     assert "is through with" in report.story
+
+
+def test_records_are_added_up_where_worlds_count_them() -> None:
+    totals = Totals()
+    for again in (0, 2):
+        totals.add(replace(a_report(1), records=Counter({"written": 5, "again": again, "lost": 0})))
+    assert "records: 10 written, 2 again, 0 lost" in totals.lines()
+    assert totals.as_json()["records"] == {"written": 10, "again": 2, "lost": 0}

@@ -135,6 +135,10 @@ class PartitionLog:
             stored.base_offset, stored.last_offset, now_ms if self._stamps else NO_TIMESTAMP, self._start
         )
 
+    def leave_gap(self, offsets: int) -> None:
+        """Give nothing to the next so many offsets, as if compaction had taken the batches there."""
+        self._end += offsets
+
     def end_transaction(
         self, producer_id: int, producer_epoch: int, leader_epoch: int, now_ms: int, *, committed: bool
     ) -> int:

@@ -10,12 +10,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kwire.catch_up.token import decode, decode_mark
 from kwire.model import Cursor, TopicPartition
+from kwire.subscription.partition import leader_epoch_or_none
 from kwire.testing.cluster.groups.offsets import CommittedOffset
 from kwire.testing.invariants.violation import Violation
 from kwire.testing.simulation.crash_plan import GROUP, HEAD_GROUP
+
+_NOTHING = range(0)
+
+
+class _Claim(NamedTuple):
+    """What both logs say: up to where all is done, what they leave out of it, and the leader epoch in front of that."""
+
+    done_up_to: int
+    undone: tuple[range, ...] = ()
+    leader_epoch: int | None = None
 
 
 @dataclass(slots=True)
@@ -30,13 +42,21 @@ class _Holding:
 @dataclass(slots=True)
 class _Log:
     """A partition: what may be read of it, by offset; all values that ever stood there; where its log ended before it
-    was cut: offsets in front of that were given out again, and who has not noticed yet speaks of the old ones."""
+    was cut: offsets in front of that were given out again, and who has not noticed yet speaks of the old ones.
+
+    `blind` is what both commit logs say is done of what the cut took away, by an offset without a leader epoch: as long
+    as they say so, whoever recovers from them cannot know (KIP-320), and `excused` is where somebody did."""
 
     alive: dict[int, str] = field(default_factory=dict)
     ever: set[tuple[int, str]] = field(default_factory=set)
     cut_end: int = 0
     anew: set[int] = field(default_factory=set)
     is_another: bool = False
+    blind: range = _NOTHING
+    excused: list[range] = field(default_factory=list)
+
+    def is_excused(self, offset: int) -> bool:
+        return any(offset in each for each in self.excused)
 
 
 class CrashJudge:
@@ -49,8 +69,10 @@ class CrashJudge:
 
     def __init__(self, now_ms: Callable[[], float]) -> None:
         self.violations: list[Violation] = []
+        self.written = 0
         self.delivered = 0
         self.repeated = 0
+        self.lost = 0
         self._now_ms = now_ms
         self._logs: defaultdict[TopicPartition, _Log] = defaultdict(_Log)
         self._commits: dict[tuple[str, TopicPartition], CommittedOffset] = {}
@@ -69,6 +91,7 @@ class CrashJudge:
         """These may be read now, and have to be."""
         log = self._logs[at]
         log.alive |= values
+        self.written += len(values)
         log.ever |= set(values.items())
         log.anew.update(offset for offset in values if offset < log.cut_end)
 
@@ -80,6 +103,9 @@ class CrashJudge:
         log = self._logs[at]
         log.cut_end = max([log.cut_end, *(offset + 1 for offset in log.alive)])
         self._durable.clear()
+        claim = self._claimed(at)
+        is_blind = claim.leader_epoch is None and claim.done_up_to > to
+        log.blind = range(to, claim.done_up_to) if is_blind else _NOTHING
         self._keep(at, lambda offset: offset < to)
         for (_, held_at), holding in self._holdings.items():
             if held_at == at:
@@ -90,6 +116,7 @@ class CrashJudge:
         """The topic of that name is another one."""
         self.truncated(at, 0)
         self._logs[at].is_another = True
+        self._logs[at].blind = _NOTHING
         for group in (GROUP, HEAD_GROUP):
             self._commits.pop((group, at), None)
 
@@ -101,7 +128,7 @@ class CrashJudge:
         """What is in a log, and nobody has processed."""
         for at, log in self._logs.items():
             for offset, value in log.alive.items():
-                if value not in self._processed:
+                if value not in self._processed and not log.is_excused(offset):
                     yield at, offset
 
     # --- lives ----------------------------------------------------------------------------------------------
@@ -116,6 +143,8 @@ class CrashJudge:
     def assigned(self, life: str, partitions: Collection[TopicPartition]) -> None:
         for at in partitions:
             self._holdings[life, at] = _Holding()
+            if (log := self._logs[at]).blind:
+                log.excused.append(log.blind)
 
     def given_up(self, life: str, partitions: Collection[TopicPartition]) -> None:
         for at in partitions:
@@ -169,8 +198,10 @@ class CrashJudge:
             self._broken("commit-ahead", f"{at} is committed at {commit.offset}, and {early} is not processed")
         if group == GROUP:
             self._excuse(at, commit.offset)
-        done_up_to, undone = self._claimed(at)
-        skipped = [each for each in self._undone(at, done_up_to) if not any(each in one for one in undone)]
+        claim, log = self._claimed(at), self._logs[at]
+        if claim.leader_epoch is not None or claim.done_up_to != log.blind.stop:
+            log.blind = _NOTHING
+        skipped = [each for each in self._undone(at, claim.done_up_to) if not any(each in one for one in claim.undone)]
         if skipped:
             what = f"{at}: both logs together say that {skipped[:5]} are done, which nobody has processed"
             self._broken("logs-ahead", what)
@@ -182,25 +213,32 @@ class CrashJudge:
         if log.is_another:
             self._keep(at, lambda offset: offset >= before or log.alive[offset] in self._processed)
 
-    def _claimed(self, at: TopicPartition) -> tuple[int, tuple[range, ...]]:
-        """Up to where both logs say that all is done, and what they leave out of it."""
+    def _claimed(self, at: TopicPartition) -> _Claim:
         low, head = self._commits.get((GROUP, at)), self._commits.get((HEAD_GROUP, at))
         if low is None:
-            return 0, ()
+            return _Claim(0)
         token = decode(low.metadata)
         if token is None:
-            return low.offset, ()
+            return _Claim(low.offset, (), leader_epoch_or_none(low.leader_epoch))
         mark = None if head is None else decode_mark(head.metadata)
-        believed = head is not None and mark is not None and mark.life == token.life
-        return max(token.head, head.offset if head is not None and believed else 0), token.undone
+        if head is not None and mark is not None and mark.life == token.life and head.offset > token.head:
+            return _Claim(head.offset, token.undone, leader_epoch_or_none(head.leader_epoch))
+        return _Claim(token.head, token.undone, token.head_epoch)
 
     def is_settled(self, at: TopicPartition, end: int) -> bool:
         """Whether the group's log says that everything is done, without a word of ranges."""
         low = self._commits.get((GROUP, at))
         return low is not None and low.offset == end and decode(low.metadata) is None
 
-    def unsettled(self, at: TopicPartition, end: int) -> None:
-        """All was processed and committed, and the group's log does not say so."""
+    def unsettled(self, at: TopicPartition, end: int, *, was_settled: bool) -> None:
+        """All was processed and committed, and the group's log does not say so.
+
+        Args:
+            was_settled: whether it did before the last ones ended. Whoever still has the topic that was takes the group
+                back by its last commit, which names a topic and not which one of that name.
+        """
+        if was_settled and self._logs[at].is_another:
+            return
         low = self._commits.get((GROUP, at))
         self._broken("unsettled", f"{at} is processed up to {end}, and the group's log has {low}")
 
@@ -219,5 +257,6 @@ class CrashJudge:
     def end(self) -> None:
         """All have had the time to read everything."""
         left = sorted(self.unprocessed())
+        self.lost = len(left)
         for at, offset in left[:3]:
             self._broken("unseen", f"{at}@{offset} was never processed, one of {len(left)}")

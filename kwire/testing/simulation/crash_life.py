@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.errors import KafkaError
-from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.testing.simulation.crash_plan import GROUP, Life, Plan
 
 if TYPE_CHECKING:
@@ -41,6 +41,22 @@ class Surroundings(Protocol):
     def rng(self) -> random.Random: ...
 
     def note(self, text: str) -> None: ...
+    def is_ready_for_blow(self) -> bool: ...
+
+
+class _Given(NamedTuple):
+    """A record that a poll has returned."""
+
+    cursor: Cursor
+    offset: int
+    value: str
+
+
+class _Reached(NamedTuple):
+    """The end of a cursor's last chunk, and where that began."""
+
+    start: int
+    position: OffsetAndMetadata
 
 
 class CrashLife(RebalanceListener):
@@ -58,8 +74,8 @@ class CrashLife(RebalanceListener):
         self._world = world
         self._life = life
         self._judge = world.judge
-        self._given: dict[TopicPartition, list[str]] = {}
-        self._reached: dict[TopicPartition, int] = {}
+        self._given: dict[TopicPartition, list[_Given]] = {}
+        self._reached: dict[tuple[TopicPartition, Cursor], _Reached] = {}
         self._blow_is_due = life is not None and life.blow is not None
 
     # --- as its world sees it -------------------------------------------------------------------------------
@@ -74,8 +90,9 @@ class CrashLife(RebalanceListener):
         return self.has_ended or self.is_frozen
 
     def wants_blow(self) -> bool:
-        """Once, in the middle of its work."""
+        """Once, in the middle of its work, when the world is ready for it."""
         is_due = self._blow_is_due and self._life is not None and self.polls > self._life.rounds // 2
+        is_due = is_due and self._world.is_ready_for_blow()
         self._blow_is_due = self._blow_is_due and not is_due
         return is_due
 
@@ -89,7 +106,8 @@ class CrashLife(RebalanceListener):
 
     def forget_reached(self, at: TopicPartition) -> None:
         """It has not been given anything of it that it would commit by itself."""
-        self._reached.pop(at, None)
+        for cursor in Cursor:
+            self._reached.pop((at, cursor), None)
 
     def thaw(self) -> None:
         self.is_frozen = False
@@ -144,12 +162,14 @@ class CrashLife(RebalanceListener):
             for record in rows:
                 value = (record.value or b"").decode()
                 self._judge.polled(self.name, at, chunk.cursor, record.offset, value)
-                self._given.setdefault(at, []).append(value)
+                self._given.setdefault(at, []).append(_Given(chunk.cursor, record.offset, value))
                 values.append(value)
             if rows:
-                first, last = rows[0].offset, rows[-1].offset
-                self._reached[at] = last + 1
-                self._world.note(f"{self.name} {chunk.cursor.name.lower()}: {at}@{first}..{last}")
+                first, last = rows[0], rows[-1]
+                epoch = last.leader_epoch if self._world.plan.tells_epochs else None
+                position = OffsetAndMetadata(last.offset + 1, leader_epoch=epoch)
+                self._reached[at, chunk.cursor] = _Reached(first.offset, position)
+                self._world.note(f"{self.name} {chunk.cursor.name.lower()}: {at}@{first.offset}..{last.offset}")
         if values:
             self._world.script.sleep(WORK_MS)
             self._judge.processed(values)
@@ -199,14 +219,23 @@ class CrashLife(RebalanceListener):
 
     def _commit_part(self, consumer: Consumer[bytes, bytes]) -> None:
         """What one cursor was given last, and sometimes all of it."""
-        if self._world.rng.random() < 0.3:
+        if self._world.rng.random() < 0.2:
             self._commit_sync(consumer)
         elif self._reached and self._world.rng.random() < 0.7:
-            at = self._world.rng.choice(sorted(self._reached))
-            consumer.commit_sync({at: OffsetAndMetadata(self._reached[at])})
+            at, cursor = self._world.rng.choice(list(self._reached))
+            values = self._given_up_to(at, cursor)
+            consumer.commit_sync({at: self._reached[at, cursor].position})
+            self._judge.committed(self.name, values)
 
     def _all_given(self) -> list[str]:
-        return [value for values in self._given.values() for value in values]
+        return [given.value for all_given in self._given.values() for given in all_given]
+
+    def _given_up_to(self, at: TopicPartition, cursor: Cursor) -> list[str]:
+        """What a commit of the position that a cursor reached speaks of: all that the main cursor returned in front of
+        it, but of a child only its last chunk, for what others have read in front of that is another matter."""
+        start, position = self._reached[at, cursor]
+        wanted = range(start if cursor is Cursor.CHILD else 0, position.offset)
+        return [value for by, offset, value in self._given[at] if by is cursor and offset in wanted]
 
     # --- the group ------------------------------------------------------------------------------------------
 
@@ -232,7 +261,7 @@ class CrashLife(RebalanceListener):
         self._judge.given_up(self.name, partitions)
         for at in partitions:
             self._given.pop(at, None)
-            self._reached.pop(at, None)
+            self.forget_reached(at)
 
     def _close(self, consumer: Consumer[bytes, bytes]) -> None:
         if not self.process.is_killed:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 
+from kwire.catch_up.division import LEAST_PART
+from kwire.catch_up.token import decode
 from kwire.model import TopicPartition
 from kwire.protocol.schema import Message, Request
 from kwire.testing.cluster.batches import build_batch
@@ -22,10 +24,13 @@ from kwire.testing.cluster.groups.offsets import CommittedOffset
 from kwire.testing.invariants.violation import Violation
 from kwire.testing.simulation.crash_judge import CrashJudge
 from kwire.testing.simulation.crash_life import TOPIC, CrashLife
-from kwire.testing.simulation.crash_plan import GROUP, HEAD_GROUP, Blow, Crash, Fate, Life, Plan, draw_plan
+from kwire.testing.simulation.crash_plan import GROUP, HEAD_GROUP, Blow, Crash, Fate, Life, Plan, Theme, draw_plan
 from kwire.testing.simulation.script import Script, play
 
 PRODUCER_ID = 1_000_000
+# Offsets. With a few of them a lag is long enough for several children, whatever the number of its records.
+MOST_CUT = 20
+MOST_IN_GAP = 3 * LEAST_PART
 LOOK_MS = 50.0
 # Time for a successor to take over from somebody who is dead without saying so, and more.
 LIFE_MS = 40_000.0
@@ -39,14 +44,17 @@ class CrashOutcome:
     Attributes:
         lines: What happened, in words.
         struck: How often which kind of crash came, and which blow.
-        delivered: How many records all polls returned; repeated: how many of them not for the first time.
+        written: How many records there were to read; delivered: how many all polls returned; repeated: how many of them
+            not for the first time; lost: how many nobody processed that were to be.
     """
 
     plan: Plan
     lines: tuple[str, ...]
     struck: Counter[str]
+    written: int
     delivered: int
     repeated: int
+    lost: int
     violations: tuple[Violation, ...]
     simulated_ms: float
     checksum: int
@@ -75,6 +83,7 @@ class CrashWorld:
         self.struck: Counter[str] = Counter()
         self._sent = 0
         self._transactions = 0
+        self._puts: dict[tuple[str, TopicPartition], CommittedOffset] = {}
         self._lives: list[CrashLife] = []
         self._partitions = [TopicPartition(TOPIC, index) for index in range(plan.partitions)]
 
@@ -86,8 +95,12 @@ class CrashWorld:
         script = self.script
         script.cluster.create_topic(TOPIC, self.plan.partitions, 1)
         script.cluster.groups.offsets.on_put = self._on_put
+        if self.plan.coordinators_apart:
+            first = script.cluster.coordinator(GROUP)
+            other = next(node_id for node_id in script.cluster.brokers if node_id != first)
+            script.cluster.move_coordinator(HEAD_GROUP, other)
         for life in self.plan.lives:
-            self._grow(life.lag)
+            self._grow_lag(life.lag)
             self._succeed(self._start(life), life)
         self._drain()
         self.judge.end()
@@ -98,7 +111,8 @@ class CrashWorld:
         made = CrashLife(self, self.script.process(), life)
         self._lives.append(made)
         for crash in life.crashes if life is not None else ():
-            self._lay(crash, made)
+            if not crash.after_blow:
+                self._lay(crash, made)
         self.note(f"{made.name} starts" + ("" if made.catches_up else ", without parallel rebalance"))
         self.judge.started(made.name, catches_up=made.catches_up)
         self.script.start(made.process, made.main)
@@ -114,6 +128,9 @@ class CrashWorld:
             if current.wants_blow():
                 assert life.blow is not None
                 self._strike(life.blow)
+                for crash in life.crashes:
+                    if crash.after_blow:
+                        self._lay(crash, current)
             if self.rng.random() < 0.5:
                 self._grow(4)
 
@@ -129,10 +146,11 @@ class CrashWorld:
         until_ms = self.script.now_ms() + DRAIN_MS
         while self.script.now_ms() < until_ms and not self._is_done():
             self.script.sleep(LOOK_MS)
+        was_settled = not self._unsettled()
         last.is_wanted = False
         self.script.until(lambda: all(life.has_ended for life in self._lives), LIFE_MS)
         for at, end in self._unsettled():
-            self.judge.unsettled(at, end)
+            self.judge.unsettled(at, end, was_settled=was_settled)
 
     def _is_done(self) -> bool:
         return next(self.judge.unprocessed(), None) is None and not self._unsettled()
@@ -147,9 +165,13 @@ class CrashWorld:
         assert found is not None
         return found.log.log_start_offset
 
-    def _lay(self, crash: Crash, life: CrashLife) -> None:
+    def _lay(self, crash: Crash, life: CrashLife, *, between: bool = False) -> None:
         """Have it strike. What is under way then, and how far it came, is the broker's to say: the newest rule for a
-        request decides."""
+        request decides.
+
+        Args:
+            between: whether the other log has not got the commit that it strikes at.
+        """
         count = 0
 
         def is_it(request: Request[Message], call: Call) -> bool:
@@ -160,10 +182,11 @@ class CrashWorld:
             return count == crash.nth
 
         rule = self.script.cluster.control.on(crash.point.request, times=1, where=is_it).drop(handled=crash.is_taken)
-        rule.see = partial(self._crash, crash, life)
+        name = crash.point.name.lower().replace("_", "-") + ("-alone" if between else "")
+        rule.see = partial(self._crash, crash, life, f"{name} {crash.fate.name.lower()}")
 
-    def _crash(self, crash: Crash, life: CrashLife, _request: Request[Message], _call: Call) -> None:
-        self.struck[crash.point.name.lower().replace("_", "-")] += 1
+    def _crash(self, crash: Crash, life: CrashLife, name: str, _request: Request[Message], _call: Call) -> None:
+        self.struck[name] += 1
         self.note(f"{life.name} is {crash}")
         match crash.fate:
             case Fate.KILLED:
@@ -172,17 +195,26 @@ class CrashWorld:
                 life.freeze()
             case Fate.UNANSWERED:
                 pass
+        if crash.then is not None:
+            self._lay(crash.then, life, between=True)
 
     def _on_put(self, group: str, at: TopicPartition, commit: CommittedOffset) -> None:
         if group in (GROUP, HEAD_GROUP):
+            self._puts[group, at] = commit
             self.note(f"{group} has {at}@{commit.offset} {commit.metadata!r}")
             self.judge.taken(group, at, commit)
 
     # --- the log --------------------------------------------------------------------------------------------
 
-    def _grow(self, most: int) -> None:
+    def _grow_lag(self, about: int) -> None:
+        """In several batches: gaps lie between them, and a log is cut in front of one."""
+        each = max(2, about // self.plan.batches)
+        for _ in range(self.plan.batches):
+            self._grow(each, least=each // 2)
+
+    def _grow(self, most: int, *, least: int = 1) -> None:
         for at in self._partitions:
-            self._send(at, self.rng.randint(1, most))
+            self._send(at, self.rng.randint(least, most))
 
     def _send(self, at: TopicPartition, count: int) -> None:
         found = self.script.cluster.partition(*at)
@@ -200,6 +232,8 @@ class CrashWorld:
             base_sequence=0 if in_transaction else -1,
             transactional=in_transaction,
         )
+        if self.plan.has_gaps and self.rng.random() < 0.5:
+            found.log.leave_gap(self.rng.randint(1, MOST_IN_GAP))
         base = found.log.append(batch, found.leader_epoch, now_ms).base_offset
         committed = self.rng.random() < 0.5
         if in_transaction:
@@ -211,7 +245,7 @@ class CrashWorld:
 
     def _strike(self, blow: Blow) -> None:
         self.struck[blow.value] += 1
-        at = self.rng.choice(self._partitions)
+        at = self.rng.choice(self._blind_heads() or self._partitions)
         found, start = self.script.cluster.partition(*at), self._start_of(at)
         assert found is not None
         end = found.log.log_end_offset
@@ -222,7 +256,10 @@ class CrashWorld:
                 self.judge.removed(at, before)
                 self.note(f"{at} begins at {before}")
             case Blow.TRUNCATION:
-                self.script.cluster.elect_uncleanly(*at, min(self.rng.randint(1, 20), end - start))
+                lost = self.rng.randint(1, MOST_CUT)
+                if at in self._blind_heads():
+                    lost += end - self._puts[HEAD_GROUP, at].offset
+                self.script.cluster.elect_uncleanly(*at, min(lost, end - start))
                 self.judge.truncated(at, found.log.log_end_offset)
                 self._forget_reached(at)
                 self.note(f"{at} is cut to {found.log.log_end_offset}, from {end}")
@@ -233,6 +270,20 @@ class CrashWorld:
                     self.judge.recreated(each)
                     self._forget_reached(each)
                 self.note(f"{TOPIC} is another topic")
+
+    def is_ready_for_blow(self) -> bool:
+        """Where the theme is a cut log, there has to be something that the cut can make wrong."""
+        return self.plan.theme is not Theme.CUT or bool(self._blind_heads())
+
+    def _blind_heads(self) -> list[TopicPartition]:
+        """Where the head's log has an offset of which nobody can tell later whether the log was cut in front of it,
+        while there is something to be caught up."""
+        found = []
+        for at in self._partitions if self.plan.theme is Theme.CUT else ():
+            low, head = self._puts.get((GROUP, at)), self._puts.get((HEAD_GROUP, at))
+            if low is not None and head is not None and head.leader_epoch < 0 and decode(low.metadata) is not None:
+                found.append(at)
+        return found
 
     def _forget_reached(self, at: TopicPartition) -> None:
         """No application commits an offset of its own, without an epoch, of a log that is no more."""
@@ -260,7 +311,7 @@ def crash_in_order(seed: int) -> CrashOutcome:
 
     problems: list[Violation] = []
     try:
-        script = play(story, brokers=1, seed=seed)
+        script = play(story, brokers=2 if plan.coordinators_apart else 1, seed=seed)
     except AssertionError as error:
         script = worlds[0].script
         problems.append(Violation(rule="script", at_ms=script.now_ms(), what=str(error)))
@@ -269,8 +320,10 @@ def crash_in_order(seed: int) -> CrashOutcome:
         plan=plan,
         lines=tuple(world.lines),
         struck=world.struck,
+        written=world.judge.written,
         delivered=world.judge.delivered,
         repeated=world.judge.repeated,
+        lost=world.judge.lost,
         violations=(*world.judge.violations, *problems),
         simulated_ms=script.now_ms(),
         checksum=script.network.checksum,

@@ -185,3 +185,10 @@ def test_old_batches_go_when_there_are_too_many() -> None:
         log.append(batch(1), 0, NOW_MS)
     assert log.retain(NOW_MS) == 3
     assert log.size_bytes == 2 * size_bytes
+
+
+def test_a_gap_has_no_records_and_reading_goes_on_behind_it(log: PartitionLog) -> None:
+    log.leave_gap(1_000)
+    log.append(batch(2), 1, NOW_MS)
+    assert offsets(log.read(9, NO_LIMIT).records) == [1_009, 1_010]
+    assert log.log_end_offset == 1_011

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from uuid import UUID
 
@@ -64,6 +65,33 @@ def test_plans_have_crashes_of_all_kinds() -> None:
         for is_taken in (True, False):
             for fate in Fate:
                 assert points[point, is_taken, fate]
+
+
+def test_lives_end_between_the_commits_to_the_two_logs() -> None:
+    crashes = [crash for seed in range(200) for life in draw_plan(seed).lives for crash in life.crashes]
+    between = Counter((crash.point, crash.then.point) for crash in crashes if crash.then is not None)
+    assert between[Point.GROUP_COMMIT, Point.HEAD_COMMIT]
+    assert between[Point.HEAD_COMMIT, Point.GROUP_COMMIT]
+
+
+def test_children_share_lags_that_are_long_by_their_gaps() -> None:
+    plans = [draw_plan(seed) for seed in range(200)]
+    assert any(plan.has_gaps and plan.children > 2 for plan in plans)
+
+
+@pytest.mark.slow
+def test_several_children_are_at_work_on_one_lag() -> None:
+    """What they return is not in order then, in one life with one assignment."""
+    plan = next(plan for plan in map(draw_plan, range(1, 200)) if plan.has_gaps and plan.children > 2)
+    reached: dict[str, int] = {}
+    out_of_order = 0
+    for line in crash_in_order(plan.seed).lines:
+        if "is assigned" in line:
+            reached.clear()
+        if (chunk := re.search(r"(client\d child: lagging-\d)@(\d+)", line)) is not None:
+            out_of_order += int(chunk[2]) < reached.get(chunk[1], 0)
+            reached[chunk[1]] = int(chunk[2])
+    assert out_of_order
 
 
 def test_what_is_in_the_log_has_to_be_processed(judge: CrashJudge) -> None:
@@ -153,3 +181,38 @@ def test_in_the_end_the_logs_say_that_all_is_done(judge: CrashJudge) -> None:
     assert not judge.is_settled(AT, 10)
     judge.taken(GROUP, AT, CommittedOffset(10))
     assert judge.is_settled(AT, 10)
+
+
+def test_who_still_has_the_topic_that_was_may_take_the_group_back_in_the_end(judge: CrashJudge) -> None:
+    judge.unsettled(AT, 10, was_settled=True)
+    assert rules(judge) == ["unsettled"]
+    judge.recreated(AT)
+    judge.unsettled(AT, 10, was_settled=True)
+    assert rules(judge) == ["unsettled"]
+    judge.unsettled(AT, 10, was_settled=False)
+    assert rules(judge) == ["unsettled", "unsettled"]
+
+
+@pytest.mark.parametrize(("leader_epoch", "expected"), [(-1, []), (0, ["unseen", "unseen"])])
+def test_without_a_leader_epoch_a_successor_cannot_know_that_the_log_was_cut(
+    judge: CrashJudge, leader_epoch: int, expected: list[str]
+) -> None:
+    process(judge, *range(10))
+    judge.taken(GROUP, AT, CommittedOffset(10, leader_epoch))
+    judge.truncated(AT, 8)
+    judge.assigned("second", [AT])
+    judge.sent(AT, {8: "another8", 9: "another9"})
+    judge.end()
+    assert rules(judge) == expected
+
+
+def test_who_has_noticed_the_cut_and_said_so_leaves_no_excuse(judge: CrashJudge) -> None:
+    process(judge, *range(10))
+    judge.taken(GROUP, AT, CommittedOffset(10))
+    judge.truncated(AT, 8)
+    judge.taken(GROUP, AT, CommittedOffset(8, 1))
+    judge.assigned("second", [AT])
+    judge.sent(AT, {8: "another8", 9: "another9"})
+    judge.end()
+    assert rules(judge) == ["unseen", "unseen"]
+    assert judge.lost == 2
