@@ -1,6 +1,6 @@
 """Columns to Arrow, in the schema of Spark's Kafka source, without a Python object per record.
 
-Contract: keys and values are copied once, by Arrow, out of the fetch buffer; everything else is arrays already. pyarrow
+Contract: keys and values are copied once out of the fetch buffer; everything else is arrays already. pyarrow
 is optional (`kwire[arrow]`) and imported here only. Called by `Records` and by the Spark data source.
 """
 
@@ -135,8 +135,11 @@ def binary_column(buffer: Buffer, starts: Ints, lengths: Ints) -> pa.BinaryArray
     """A binary column of spans that ascend in the buffer.
 
     The buffer itself, cut at every start and end, is an Arrow array already: gap, span, gap, span. Taking every second
-    element lets Arrow do the copying.
+    element lets Arrow do the copying. Where all spans have one length, numpy does it in half the time (measured).
     """
+    length = int(lengths[0]) if len(lengths) else -1
+    if length > 0 and (lengths == length).all():
+        return _equal_spans(buffer, starts, length)
     if (lengths < 0).all():
         return pa.nulls(len(starts), pa.binary())
     origin = int(starts[0])
@@ -146,6 +149,14 @@ def binary_column(buffer: Buffer, starts: Ints, lengths: Ints) -> pa.BinaryArray
     data = pa.py_buffer(memoryview(buffer)[origin : origin + int(edges[-1])])
     spans = pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), data])
     return spans.take(number_column(np.arange(0, len(edges), 2), pa.int64(), is_there=lengths >= 0))
+
+
+def _equal_spans(buffer: Buffer, starts: Ints, length: int) -> pa.BinaryArray:
+    """Element i of `windows` is the `length` bytes at i, so that one call copies those at the starts."""
+    windows = np.ndarray((len(buffer) - length + 1,), dtype=f"V{length}", buffer=buffer, strides=(1,))
+    edges = np.arange(0, (len(starts) + 1) * length, length, dtype=np.int32)
+    data = windows[starts].view(np.uint8)
+    return pa.Array.from_buffers(pa.binary(), len(starts), [None, pa.py_buffer(edges), pa.py_buffer(data)])
 
 
 def text_scalar(text: str) -> pa.StringScalar:

@@ -374,6 +374,15 @@ def test_the_table_has_sparks_schema_and_every_field() -> None:
     ]
 
 
+@pytest.mark.parametrize("values", [[b"one", b"two", b"end"], [b"x"] * 3, [b"", b"", b""], [b"a", None, b"b"]])
+def test_values_of_one_length_and_of_several_come_out_whole(values: list[bytes | None]) -> None:
+    chunk = chunk_of([(value, value, (Header("name", value),)) for value in values])
+    table = Records([chunk]).to_arrow()
+    table.validate(full=True)
+    assert table["key"].to_pylist() == table["value"].to_pylist() == values
+    assert [header["value"] for headers in table["headers"].to_pylist() for header in headers] == values
+
+
 def test_a_slice_becomes_the_rows_of_the_slice() -> None:
     chunk = chunk_of(ROWS)
     part = PartitionRecords[bytes, bytes](topic_partition=T0, columns=chunk.columns.slice(1, 3), next=chunk.next)
