@@ -1,12 +1,13 @@
 """The memory that payloads are inflated into, one behind the other, so that many batches become one buffer.
 
 It is used again and again: fresh memory has to be mapped page by page, which takes longer than inflating into it, and
-what was just used still lies in the processor's cache. Contract: what `finish` answers is a copy of its own; what is
-kept is bounded. Called by `compression.py` and `record_decoding.py`.
+what was just used still lies in the processor's cache. Contract: what `finish` answers stays as it is for as long as
+anybody has it; what is kept beyond that is bounded. Called by `compression.py` and `record_decoding.py`.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,18 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kwire.protocol.record_batch import Buffer
     from kwire.protocol.record_varints import Octets
 
 # Enough for a portion of a fetch (see `fetching/open_fetch.py`) with a large batch at its end.
 _MOST_KEPT_BYTES = 8 * 1024 * 1024
 # Taking and giving back are atomic, and each buffer has its memory to itself: consumers in several threads may share.
 _spare: deque[Octets] = deque(maxlen=2)
+
+
+def _keep(memory: Octets) -> None:
+    if len(memory) <= _MOST_KEPT_BYTES:
+        _spare.append(memory)
 
 
 class InflationBuffer:
@@ -45,14 +52,19 @@ class InflationBuffer:
         with self._memory.data as whole, whole[self._used_bytes : self._used_bytes + bound_bytes] as room:
             self._used_bytes += inflate(room)
 
-    def finish(self) -> bytes:
-        """Everything taken. The buffer is empty then, and its memory free for the next one."""
-        taken = self._memory[: self._used_bytes].tobytes()
-        if len(self._memory) <= _MOST_KEPT_BYTES:
-            _spare.append(self._memory)
+    def finish(self) -> Buffer:
+        """Everything taken. The buffer is empty then, and its memory free for the next one: at once, if little of it
+        was used and a copy could be made of that; else when nobody has what was taken any more."""
+        memory, used = self._memory, self._memory[: self._used_bytes]
         self._memory = np.empty(0, dtype=np.uint8)
         self._used_bytes = 0
-        return taken
+        if 2 * len(used) < len(memory):
+            taken = used.tobytes()
+            _keep(memory)
+            return taken
+        # Whatever is made of a memoryview holds on to its array; of an array, only to the one that has the memory.
+        weakref.finalize(used, _keep, memory).atexit = False
+        return used.data.toreadonly()
 
     def _make_room(self, bound_bytes: int) -> None:
         needed_bytes = self._used_bytes + bound_bytes

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
+from typing import TYPE_CHECKING
 
 import cramjam
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,9 @@ from kwire.errors import CorruptRecordError
 from kwire.protocol.compression import Codec, decompress, decompress_into
 from kwire.protocol.compression_buffer import InflationBuffer
 from kwire.protocol.compression_frames import lz4_frame, xxh32_small, zstd_output_bound
+
+if TYPE_CHECKING:
+    from kwire.protocol.record_batch import Buffer
 
 TEXT = b"".join(b"line %d of a text that compresses well\n" % number for number in range(2000))
 XERIAL_HEADER = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") * 2
@@ -176,7 +181,7 @@ def test_many_payloads_become_one_stretch_and_what_fails_leaves_nothing() -> Non
     assert target.finish() == expected
 
 
-def inflated(*pieces: bytes) -> bytes:
+def inflated(*pieces: bytes) -> Buffer:
     target = InflationBuffer()
     for piece in pieces:
         decompress_into(target, Codec.ZSTD, compress(Codec.ZSTD, piece))
@@ -191,6 +196,26 @@ def test_memory_is_used_again_and_what_came_out_of_it_stays() -> None:
     tracemalloc.stop()
     assert (first, second) == (TEXT + b"one", b"two")
     assert peak_bytes < len(TEXT)
+
+
+def test_memory_is_used_again_only_when_nobody_has_a_part_of_it() -> None:
+    size_bytes = 3_000_000
+    whole = memoryview(inflated(bytes([1]) * size_bytes))
+    part, numbers = whole[5:9], np.frombuffer(whole, dtype=np.uint8)
+    place = numbers.ctypes.data
+    whole.release()
+    del whole
+    others = [inflated(bytes([2]) * size_bytes) for _ in range(3)]
+    assert (bytes(part), set(numbers.tolist())) == (bytes([1]) * 4, {1})
+    del others, numbers
+    inflated(bytes([3]) * size_bytes)
+    assert bytes(part) == bytes([1]) * 4
+    del part
+    assert np.frombuffer(inflated(bytes([4]) * size_bytes), dtype=np.uint8).ctypes.data == place
+
+
+def test_nobody_can_write_into_what_came_out() -> None:
+    assert memoryview(inflated(TEXT * 20)).readonly
 
 
 def test_two_buffers_at_a_time_do_not_share_memory() -> None:
