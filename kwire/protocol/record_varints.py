@@ -54,22 +54,39 @@ def read_varints(
     """
     require(at < ends, "it ends inside a field", rows)
     first = data[at]
-    raw = (first & 0x7F).astype(np.int64)
-    after = at + 1
-    # Most columns of most fetches hold one-byte numbers only; the rest is a selection that shrinks byte by byte.
-    going_on = np.flatnonzero(first >= 0x80)
+    if not len(first) or first.max() < 0x80:
+        return _narrow_unzigzag(first.view(np.int8)), at + 1
+    # The second byte is read for all, though some have none: choosing takes longer than reading.
+    goes_on, second_at = first >= 0x80, at + 1
+    require((second_at < ends) | ~goes_on, "it ends inside a field", rows)
+    second = data[np.minimum(second_at, len(data) - 1)]
+    raw = np.where(goes_on, (first & 0x7F) | (second & 0x7F).astype(np.int16) << 7, first)
+    values, after = _narrow_unzigzag(raw), second_at + goes_on
+    longer = np.flatnonzero(goes_on & (second >= 0x80))
+    if longer.size:
+        values[longer], after[longer] = _read_longer(data, at[longer], ends[longer], max_bytes, _numbers(longer, rows))
+    return values, after
+
+
+def _narrow_unzigzag(raw: NDArray[np.int8] | NDArray[np.int16]) -> Ints:
+    """As `_unzigzag`, of 7 or 14 bits, in as little memory."""
+    return ((raw >> 1) ^ -(raw & 1)).astype(np.int64)
+
+
+def _read_longer(data: Octets, at: Ints, ends: Ints, max_bytes: int, rows: Ints) -> tuple[Ints, Ints]:
+    """The few varints that are longer: byte by byte, those that go on."""
+    raw, after = (data[at] & 0x7F).astype(np.int64), at + 1
+    going_on = np.arange(len(at))
     for nth in range(1, max_bytes):
-        if not going_on.size:
-            break
         place = after[going_on]
-        require(place < ends[going_on], "it ends inside a field", _numbers(going_on, rows))
+        require(place < ends[going_on], "it ends inside a field", rows[going_on])
         byte = data[place]
         raw[going_on] |= (byte & 0x7F).astype(np.int64) << (7 * nth)
         after[going_on] = place + 1
         going_on = going_on[byte >= 0x80]
-    if going_on.size:
-        raise DamagedRecordError(int(_numbers(going_on, rows)[0]), f"a varint of more than {max_bytes} bytes")
-    return _unzigzag(raw, max_bytes), after
+        if not going_on.size:
+            return _unzigzag(raw, max_bytes), after
+    raise DamagedRecordError(int(rows[going_on][0]), f"a varint of more than {max_bytes} bytes")
 
 
 def _numbers(selected: Ints, rows: Ints | None) -> Ints:
