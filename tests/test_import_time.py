@@ -100,3 +100,13 @@ def test_a_verifiable_consumer_starts_without_the_commands_of_kwire() -> None:
     imported = loaded_by("import kwire.verifiable_consumer.command")
     assert "kwire.cli.output" in imported
     assert imported.isdisjoint({"typer", "kwire.cli.commands", "kwire.cli.consume", "kwire.testing"})
+
+
+@pytest.mark.slow
+def test_planning_a_stream_of_spark_needs_nothing_of_reading() -> None:
+    """Spark starts a process to plan each stream, and the stream waits for it."""
+    imported = loaded_by("import pyspark_kwire, kwire.spark.stream")
+    assert "kwire.spark.resolve" in imported
+    assert imported.isdisjoint(
+        {"kwire.spark.range_reader", "kwire.fetching.arrow", "kwire.protocol", "cramjam", "difflib", "pyarrow.fs"}
+    )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kwire.spark.options import SourceOptions
 from kwire.spark.planning import Task, batch_ranges, tasks
-from kwire.spark.range_reader import read_task
 from kwire.spark.resolve import OffsetReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class TaskPartition(InputPartition):
@@ -23,7 +25,11 @@ class TaskPartition(InputPartition):
 
 def read_partition(partition: InputPartition, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """What Spark runs as a task. It makes one, of nothing, where there is nothing to read."""
-    return read_task(partition.task, options) if isinstance(partition, TaskPartition) else iter(())
+    if not isinstance(partition, TaskPartition):
+        return iter(())
+    from kwire.spark.range_reader import read_task  # for tasks alone: Spark starts a process to plan each stream
+
+    return read_task(partition.task, options)
 
 
 class KwireBatchReader(DataSourceReader):

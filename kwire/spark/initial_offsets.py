@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from typing import TYPE_CHECKING
 from uuid import uuid4
-
-from pyarrow import ArrowInvalid
-from pyarrow.fs import FileSystem, FileType, LocalFileSystem
 
 from kwire.spark.errors import OptionError
 from kwire.spark.offsets import Offsets, from_spark, to_json
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
 
 _VERSION = 1
 
@@ -42,6 +43,8 @@ class InitialOffsets:
         Raises:
             OptionError: The file is of a newer version, or of something else.
         """
+        from pyarrow.fs import FileType
+
         if self._files.get_file_info(self._path).type is FileType.NotFound:
             return None
         with self._files.open_input_stream(self._path) as file:
@@ -85,6 +88,9 @@ def parsed(content: bytes) -> Offsets:
 
 def file_system(checkpoint: str) -> tuple[FileSystem, str]:
     """Where a checkpoint is. Raises: OptionError, if that is no file system that pyarrow knows."""
+    from pyarrow import ArrowInvalid
+    from pyarrow.fs import FileSystem, LocalFileSystem  # not before there is one to ask: most streams name none
+
     if "://" not in checkpoint and not checkpoint.startswith("file:"):
         return LocalFileSystem(), checkpoint
     try:

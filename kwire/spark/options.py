@@ -7,9 +7,8 @@ ignored with the same warning.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from kwire.spark.errors import OptionError
 from kwire.spark.kafka_options import PREFIX, kafka_settings, task_config
@@ -130,11 +129,11 @@ def _check_names(given: GivenOptions) -> None:
     """Spark hands on whatever it does not know; a misspelled option should not pass unnoticed."""
     for name in given:
         if name.startswith(OWN_PREFIX) and name not in OWN_OPTIONS:
-            nearest = get_close_matches(name, OWN_OPTIONS, n=1)
+            nearest = _nearest(name, OWN_OPTIONS, cutoff=0.6)
             hint = f"; did you mean {OWN_OPTIONS[nearest[0]]}?" if nearest else ""
             raise OptionError(f"unknown option '{name}'{hint}")
         if not name.startswith((OWN_PREFIX, PREFIX)) and name not in _KNOWN:
-            nearest = get_close_matches(name, _KNOWN, n=1, cutoff=0.8)
+            nearest = _nearest(name, _KNOWN, cutoff=0.8)
             if nearest:
                 log.warning("option %r is ignored; did you mean %r?", name, _KNOWN[nearest[0]])
 
@@ -164,6 +163,12 @@ def _strategy(given: GivenOptions) -> Strategy:
                     f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{value}'"
                 )
             return pattern_of(value.strip())
+
+
+def _nearest(name: str, known: Collection[str], *, cutoff: float) -> list[str]:
+    from difflib import get_close_matches  # for users who misspell
+
+    return get_close_matches(name, known, n=1, cutoff=cutoff)
 
 
 def _check_rates(options: SourceOptions) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -29,6 +29,9 @@ from kwire.spark.offsets import Offsets, SparkOffset, from_spark, to_spark
 from kwire.spark.options import SourceOptions
 from kwire.spark.planning import loss_handler, stream_ranges, tasks
 from kwire.spark.resolve import OffsetReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from pyarrow.fs import FileSelector, FileType
-
 from kwire.spark.errors import OptionError
 from kwire.spark.fresh_first.advance import Limits
 from kwire.spark.initial_offsets import file_system
@@ -91,6 +89,8 @@ def refuse_state(fresh: FreshFirst, checkpoint_location: str | None) -> None:
 
 def has_state(checkpoint_location: str) -> bool:
     """Whether the checkpoint is that of a query with state: one of its operators has written its schema."""
+    from pyarrow.fs import FileSelector, FileType
+
     files, top = file_system(checkpoint_location)
     operators = files.get_file_info(FileSelector(f"{top.rstrip('/')}/state", allow_not_found=True))
     schemas = [f"{operator.path}/_metadata/metadata" for operator in operators]
