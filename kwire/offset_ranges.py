@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
+MAP_PREFIX = "kwire2:"
+"""What metadata of a commit begins with that says what is finished behind its offset (`kwire.processing.offset_map`);
+nobody else's begins like that. The number is the version of what follows."""
 Ranges: TypeAlias = tuple[range, ...]
 """`[start, stop)` each, in order, with at least one offset between two of them that is in neither."""
 

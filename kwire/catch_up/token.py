@@ -15,7 +15,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import NamedTuple
 from uuid import UUID
 
-from kwire.offset_ranges import Ranges
+from kwire.offset_ranges import MAP_PREFIX, Ranges
 
 LIMIT_CHARS = 4096
 PREFIX = "kwire-lag1:"
@@ -24,6 +24,8 @@ HEAD_PREFIX = "kwire-head1:"
 _USER = "\n"
 _BASE = 36
 _NO_EPOCH = "-"
+# Some ranges have room in it: a map of a processor that knew nothing of them must not leave them one.
+_ROOM_CHARS = 256
 
 
 class Token(NamedTuple):
@@ -66,9 +68,13 @@ def life_of(uuid: UUID) -> str:
 
 
 def encode(token: Token, *, limit_chars: int = LIMIT_CHARS) -> str:
-    """The token as metadata. One that does not fit even with a single range is answered all the same: the user's own
-    metadata is too long, and the broker says so."""
+    """The token as metadata. One that does not fit even with a single range does without what a processor had said to
+    be finished, which costs work. Else it is answered all the same: the user's own metadata is too long, and the broker
+    says so."""
     text = _written(token)
+    if token.metadata.startswith(MAP_PREFIX) and len(_written(token._replace(undone=()))) > limit_chars - _ROOM_CHARS:
+        token = token._replace(metadata="")
+        text = _written(token)
     while len(text) > limit_chars and len(token.undone) > 1:
         token = token._replace(undone=_coarser(token.undone))
         text = _written(token)

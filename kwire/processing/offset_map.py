@@ -5,7 +5,9 @@ is done. The map says what is done behind it, so that after a crash only what wa
 bound the metadata to 4,096 characters (`offset.metadata.max.bytes`, which they count in characters); what does not fit
 is left out from the far end, and runs again after a crash.
 
-A map is believed only of the topic it was made for: it names the topic's id, and the leader epoch of the log it saw.
+A map is believed only of the topic it was made for: it names the topic's id, and the leader epoch of the log it saw. It
+also names the offset that it was made for: metadata may go on to another commit, as that of a consumer that catches up
+with a lag does.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kwire.errors import InvalidArgumentError
+from kwire.offset_ranges import MAP_PREFIX, without
 from kwire.processing.offset_codings import CODERS, Coding, Runs, shortest
 
 LIMIT_CHARS = 4096
-PREFIX = "kwire1:"
-"""Nobody else's metadata begins like that; the number is the version of what follows."""
 _NEARLY_ALL = 0.99
 _CRC_BYTES = 4
 _UUID_BYTES = 16
 _EPOCH_BYTES = 4
+_BASE_BYTES = 8
 _NO_EPOCH = 0xFFFFFFFF
 
 
@@ -40,7 +42,7 @@ class OffsetMap(NamedTuple):
 
 def is_offset_map(metadata: str) -> bool:
     """Whether a commit's metadata claims to be a map; else it is somebody's own, and to be left alone."""
-    return metadata.startswith(PREFIX)
+    return metadata.startswith(MAP_PREFIX)
 
 
 def encode(base: int, known: OffsetMap, *, limit_chars: int = LIMIT_CHARS) -> str:
@@ -55,7 +57,7 @@ def encode(base: int, known: OffsetMap, *, limit_chars: int = LIMIT_CHARS) -> st
     text, fits, too_many = "", 0, len(runs) // 2 + 1
     pairs = too_many - 1
     while too_many - fits > 1 and len(text) < _NEARLY_ALL * limit_chars:
-        attempt = _written(known, runs[: 2 * pairs])
+        attempt = _written(base, known, runs[: 2 * pairs])
         if len(attempt) <= limit_chars:
             text, fits = attempt, pairs
         else:
@@ -70,23 +72,26 @@ def decode(base: int, metadata: str) -> OffsetMap | None:
     if not is_offset_map(metadata):
         return None
     try:
-        payload = b85decode(metadata.removeprefix(PREFIX))
+        payload = b85decode(metadata.removeprefix(MAP_PREFIX))
         crc, payload = payload[:_CRC_BYTES], payload[_CRC_BYTES:]
         if zlib.crc32(payload).to_bytes(_CRC_BYTES, "big") != crc:
             return None
         topic_id, payload = UUID(bytes=payload[:_UUID_BYTES]), payload[_UUID_BYTES:]
         epoch, payload = int.from_bytes(payload[:_EPOCH_BYTES], "big"), payload[_EPOCH_BYTES:]
+        made_for, payload = int.from_bytes(payload[:_BASE_BYTES], "big"), payload[_BASE_BYTES:]
         runs = CODERS[Coding(payload[0])].read(payload[1:])
-        return OffsetMap(topic_id, None if epoch == _NO_EPOCH else epoch, _ranges(base, runs))
+        finished = without(_ranges(made_for, runs), (range(base),))
+        return OffsetMap(topic_id, None if epoch == _NO_EPOCH else epoch, finished)
     except (ValueError, IndexError):
         return None
 
 
-def _written(known: OffsetMap, runs: Runs) -> str:
+def _written(base: int, known: OffsetMap, runs: Runs) -> str:
     coding, data = shortest(runs)
     epoch = _NO_EPOCH if known.leader_epoch is None else known.leader_epoch
-    payload = known.topic_id.bytes + epoch.to_bytes(_EPOCH_BYTES, "big") + bytes([coding]) + data
-    return PREFIX + b85encode(zlib.crc32(payload).to_bytes(_CRC_BYTES, "big") + payload).decode()
+    guards = known.topic_id.bytes + epoch.to_bytes(_EPOCH_BYTES, "big")
+    payload = guards + base.to_bytes(_BASE_BYTES, "big") + bytes([coding]) + data
+    return MAP_PREFIX + b85encode(zlib.crc32(payload).to_bytes(_CRC_BYTES, "big") + payload).decode()
 
 
 def _runs(base: int, finished: Iterable[range]) -> list[int]:

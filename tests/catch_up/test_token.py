@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kwire.catch_up.token import (
     LIMIT_CHARS,
+    PREFIX,
     HeadMark,
     Token,
     decode,
@@ -19,7 +20,7 @@ from kwire.catch_up.token import (
     life_of,
     users_metadata,
 )
-from kwire.offset_ranges import count, normal, without
+from kwire.offset_ranges import MAP_PREFIX, count, normal, without
 
 TOPIC_ID = UUID(int=7 << 90)
 LIFE = life_of(UUID(int=5 << 80))
@@ -41,6 +42,16 @@ def test_a_token_that_is_too_long_loses_detail_and_never_a_range(undone: tuple[r
     read = decode(written)
     assert read is not None
     assert without(undone, read.undone) == ()
+
+
+def test_a_processors_map_that_leaves_no_room_is_left_out() -> None:
+    """It knew nothing of ranges, and took all the room there is: the claim must not be refused for that."""
+    undone = tuple(range(start, start + 5) for start in range(70, 470, 10))
+    written = encode(Token(LIFE, TOPIC_ID, undone, 500, None, MAP_PREFIX + "x" * 4000))
+    assert written.startswith(PREFIX)
+    assert decode(written) == Token(LIFE, TOPIC_ID, undone, 500, None, "")
+    short = Token(LIFE, TOPIC_ID, undone, 500, None, MAP_PREFIX + "x" * 1000)
+    assert decode(encode(short)) == short
 
 
 def test_of_ranges_that_do_not_fit_the_nearest_are_joined() -> None:

@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.errors import InvalidArgumentError
+from kwire.offset_ranges import MAP_PREFIX
 from kwire.processing.offset_codings import CODERS, Coding, Runs
-from kwire.processing.offset_map import LIMIT_CHARS, PREFIX, OffsetMap, decode, encode, is_offset_map
+from kwire.processing.offset_map import LIMIT_CHARS, OffsetMap, decode, encode, is_offset_map
 
 TOPIC_ID = UUID("01234567-89ab-cdef-0123-456789abcdef")
-HEADER_CHARS = len(PREFIX) + (4 + 16 + 4 + 1) * 5 // 4 + 1
+HEADER_CHARS = len(MAP_PREFIX) + (4 + 16 + 4 + 8 + 1) * 5 // 4 + 1
 
 all_runs = st.lists(st.integers(1, 400), min_size=2, max_size=60).map(lambda runs: runs[: len(runs) // 2 * 2])
 bases = st.integers(0, 2**62)
@@ -102,10 +103,21 @@ def test_a_pattern_takes_next_to_nothing() -> None:
     assert len(encode(0, OffsetMap(TOPIC_ID, 7, every_hundredth))) < HEADER_CHARS + 30
 
 
+def test_a_map_speaks_of_its_own_offsets_whatever_commit_it_is_found_with() -> None:
+    """A consumer that catches up with a lag keeps the metadata of the commit it began with, and commits further on."""
+    text = encode(70, OffsetMap(TOPIC_ID, 7, (range(75, 80), range(100, 104))))
+    read = decode(90, text)
+    assert read is not None
+    assert read.finished == (range(100, 104),)
+    read = decode(77, text)
+    assert read is not None
+    assert read.finished == (range(77, 80), range(100, 104))
+
+
 # --- from anybody -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("metadata", ["", "mine", "kwire2:" + "0" * 60, '{"processed": [1, 2]}'])
+@pytest.mark.parametrize("metadata", ["", "mine", "kwire3:" + "0" * 60, '{"processed": [1, 2]}'])
 def test_somebody_elses_metadata_is_no_map(metadata: str) -> None:
     assert not is_offset_map(metadata)
     assert decode(0, metadata) is None
@@ -113,8 +125,8 @@ def test_somebody_elses_metadata_is_no_map(metadata: str) -> None:
 
 @given(st.binary(max_size=80), st.sampled_from([*range(6), 255]))
 def test_bytes_that_nobody_wrote_are_no_map_or_a_sound_one(data: bytes, coding: int) -> None:
-    payload = TOPIC_ID.bytes + (7).to_bytes(4, "big") + bytes([coding]) + data
-    text = PREFIX + b85encode(zlib.crc32(payload).to_bytes(4, "big") + payload).decode()
+    payload = TOPIC_ID.bytes + (7).to_bytes(4, "big") + (10).to_bytes(8, "big") + bytes([coding]) + data
+    text = MAP_PREFIX + b85encode(zlib.crc32(payload).to_bytes(4, "big") + payload).decode()
     if (read := decode(10, text)) is not None:
         assert all(one.stop < two.start for one, two in pairwise([range(10, 10), *read.finished]))
 
@@ -123,7 +135,7 @@ def test_bytes_that_nobody_wrote_are_no_map_or_a_sound_one(data: bytes, coding: 
 def test_a_damaged_map_is_none(at: int, by: int) -> None:
     alphabet = b85encode(bytes(range(256))).decode()
     text = encode(0, known(0, [1, 2, 3, 4, 50, 60, 7, 800]))
-    at = len(PREFIX) + at % (len(text) - len(PREFIX))
+    at = len(MAP_PREFIX) + at % (len(text) - len(MAP_PREFIX))
     other = alphabet[(alphabet.index(text[at]) + by) % len(alphabet)] if text[at] in alphabet else "0"
     if other != text[at]:
         assert decode(0, text[:at] + other + text[at + 1 :]) is None
@@ -133,7 +145,7 @@ def test_a_damaged_map_is_none(at: int, by: int) -> None:
 def test_a_bomb_is_none() -> None:
     bomb = zlib.compress(bytes(100_000_000), 9, wbits=-15)
     payload = TOPIC_ID.bytes + bytes(4) + bytes([Coding.RUNS]) + bomb
-    assert decode(0, PREFIX + b85encode(zlib.crc32(payload).to_bytes(4, "big") + payload).decode()) is None
+    assert decode(0, MAP_PREFIX + b85encode(zlib.crc32(payload).to_bytes(4, "big") + payload).decode()) is None
 
 
 @pytest.mark.parametrize("finished", [[range(5, 9)], [range(7, 7)], [range(7, 9), range(9, 10)], [range(7, 12, 2)]])
