@@ -12,10 +12,12 @@ from enum import Enum, auto
 from re import Pattern
 from typing import Generic, TypeAlias, TypeVar
 
+from kwire.catch_up.processed import Processed
 from kwire.catch_up.progress import CatchUpProgress
 from kwire.errors import KafkaError
 from kwire.model import (
     ConsumerGroupMetadata,
+    Cursor,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     PartitionInfo,
@@ -156,6 +158,27 @@ class SetPaused:
 
 
 @dataclass(frozen=True, slots=True)
+class SetFull:
+    """Whoever is given what one of the cursors reads of these has enough of it for now, or has not any more. The other
+    cursor goes on, and users do not see it."""
+
+    partitions: frozenset[TopicPartition]
+    full: bool
+    cursor: Cursor
+    reply: Reply[None]
+
+
+@dataclass(frozen=True, slots=True)
+class GiveAgain:
+    """The application was given what lies between `position` and `stop` by a child, and has not dealt with it."""
+
+    partition: TopicPartition
+    position: OffsetAndMetadata
+    stop: int
+    reply: Reply[None]
+
+
+@dataclass(frozen=True, slots=True)
 class GetPosition:
     partition: TopicPartition
     reply: Reply[int]
@@ -175,11 +198,13 @@ class Commit:
     """Commit `offsets`, or all delivered positions when it is None; retried until the caller gives up.
 
     `is_last`: partitions are being given up, perhaps because their topic was deleted, so that is not waited for.
+    `processed`: instead of offsets, with parallel rebalance.
     """
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata] | None
     reply: Reply[None]
     is_last: bool = False
+    processed: Mapping[TopicPartition, Processed] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +213,7 @@ class CommitAsync:
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata] | None
     callback: CommitCallback | None
+    processed: Mapping[TopicPartition, Processed] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +299,8 @@ ApplicationEvent: TypeAlias = (
     | Seek
     | ResetPositions
     | SetPaused
+    | SetFull
+    | GiveAgain
     | GetPosition
     | GetLag
     | Commit
@@ -335,6 +363,7 @@ class AssignmentView:
 
     `epochs` has each assigned partition with its assignment epoch: records of another epoch are dropped. `withheld` are
     partitions whose records must wait (paused) or must not come any more (their revocation is under way).
+    `full` are those of the withheld that wait for nothing but this cursor's records to be dealt with.
     `children` are the views of the cursors that catch up, from the first lag on: what they read, `epochs` of their own.
     """
 
@@ -345,6 +374,7 @@ class AssignmentView:
     epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     paused: frozenset[TopicPartition] = frozenset()
     withheld: frozenset[TopicPartition] = frozenset()
+    full: frozenset[TopicPartition] = frozenset()
     group: ConsumerGroupMetadata | None = None
     children: tuple[AssignmentView, ...] = ()
 

@@ -214,8 +214,8 @@ BUGS: tuple[Bug, ...] = (
         name="paused-partition-returned",
         story="what is buffered of a paused partition comes all the same",
         file="subscription/subscription.py",
-        old="if p.withheld or p.paused or p.suspect),",
-        new="if p.withheld or p.suspect),",
+        old="if p.withheld or p.paused or p.suspect or p.full)",
+        new="if p.withheld or p.suspect or p.full)",
     ),
     Bug(
         name="resume-forgotten",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from kwire.catch_up.processed import Processed
 from kwire.catch_up.progress import CatchUpProgress, Pace
 from kwire.catch_up.ranges import NOTHING, add, below, cut, holding
 from kwire.catch_up.recovery import Recovered
@@ -73,8 +74,13 @@ class Book:
 
     def read_again(self, start: int, stop: int) -> None:
         """The log was cut at `start`, and has other records from there on."""
-        self.undone = add(self.undone, range(start, stop))
-        self.delivered = below(self.delivered, start)
+        again = range(start, stop)
+        self.undone = add(self.undone, again)
+        self.give_again(again)
+
+    def give_again(self, again: range) -> None:
+        """The application was given these, and has put them back."""
+        self.delivered = cut(self.delivered, again)
 
     def lose(self, gone: range) -> None:
         """The log has these no more, or the user passes over them."""
@@ -120,6 +126,16 @@ class Book:
         self._metadata = position.metadata
         self._tidy()
         return True
+
+    def commit_processed(self, processed: Processed) -> None:
+        """What was given is done but for what is named; the metadata is of both cursors."""
+        self.undone = without(self.undone, without(self.delivered, processed.kept))
+        for unfinished in processed.unfinished:
+            self._epochs.setdefault(unfinished.part.start, unfinished.leader_epoch)
+        if processed.head is not None:
+            self.commit_head(processed.head)
+        self._metadata = processed.metadata
+        self._tidy()
 
     def _tidy(self) -> None:
         self.delivered = tuple(part for each in self.undone for part in within(self.delivered, each))

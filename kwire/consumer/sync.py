@@ -14,6 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack
 
+from kwire.catch_up.processed import Processed
 from kwire.catch_up.progress import CatchUpProgress
 from kwire.clock import Deadline
 from kwire.config import ConsumerConfig, Settings
@@ -51,12 +52,14 @@ from kwire.events import (
     GetCommitted,
     GetLag,
     GetPosition,
+    GiveAgain,
     LookUpOffsets,
     LookUpTopics,
     Reply,
     ResetPositions,
     ResetTo,
     Seek,
+    SetFull,
     SetPaused,
     Subscribe,
     Unsubscribe,
@@ -64,6 +67,7 @@ from kwire.events import (
 from kwire.fetching.columns import Records
 from kwire.model import (
     ConsumerGroupMetadata,
+    Cursor,
     K,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -567,6 +571,42 @@ class Consumer(Generic[K, V]):
         with self._guard:
             self._core.check_open()
             return self._calls.post(partial(LookUpTopics, frozenset(map(checked_topic, topics))))
+
+    def _commit_processed(self, processed: Mapping[TopicPartition, Processed], *, timeout: Timeout) -> None:
+        """`commit_sync` of what handlers have finished of both cursors' records (`enable_parallel_rebalance`)."""
+        with self._guard:
+            self._core.check_open()
+            self._core.check_group("commit_sync")
+            self._core.note_delivered()
+            try:
+                self._calls.ask("commit_sync", lambda reply: Commit({}, reply, processed=processed), timeout)
+            finally:
+                self._callbacks.run_completed_commits()
+
+    def _commit_processed_async(
+        self, processed: Mapping[TopicPartition, Processed], *, callback: CommitCallback
+    ) -> None:
+        """`commit_async` of that."""
+        with self._guard:
+            self._core.check_open()
+            self._core.check_group("commit_async")
+            self._core.note_delivered()
+            self._core.mailbox.post(CommitAsync({}, callback, processed))
+
+    def _set_full(self, partitions: Collection[TopicPartition], cursor: Cursor, *, full: bool) -> None:
+        """`pause` and `resume` of what one of the cursors reads; apart from them, and unseen by `paused`."""
+        with self._guard:
+            self._core.check_open()
+            wanted = checked_partitions(partitions)
+            self._calls.command("pause" if full else "resume", partial(SetFull, wanted, full, cursor))
+
+    def _give_again(self, partition: TopicPartition, position: OffsetAndMetadata, stop: int) -> None:
+        """Return once more what a child has read from this position on up to `stop`."""
+        with self._guard:
+            tp = self._checked_own(partition)
+            self._core.delivery.interrupt()
+            self._core.note_delivered()
+            self._calls.command("seek", partial(GiveAgain, tp, position, stop))
 
     # --- the end --------------------------------------------------------------------------------------------
 

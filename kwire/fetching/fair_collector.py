@@ -133,6 +133,7 @@ def _size_bytes(chunk: PartitionRecords[K, V]) -> int:
 
 
 def _child_view(main: AssignmentView, child: AssignmentView) -> AssignmentView:
-    """What a child may hand out: nothing of what the main cursor must not, or has no more."""
+    """What a child may hand out: nothing of what the main cursor must not, or has no more. Whoever has enough of what
+    is new may still want what is being caught up."""
     gone = child.epochs.keys() - main.epochs.keys()
-    return replace(child, withheld=child.withheld | main.withheld | gone)
+    return replace(child, withheld=child.withheld | (main.withheld - main.full) | gone)

@@ -69,6 +69,8 @@ class CatchUpManager:
         self._asked: dict[TopicPartition, int | None] = {}
         """Held partitions, with the assignment epoch their lag was asked for in."""
         self._changed: set[TopicPartition] = set()
+        self._full: set[TopicPartition] = set()
+        """Partitions of which the application has enough lag to work on."""
         self._now_ms = 0.0
         self._lag = LagLookUp(
             setting.config, setting.main, setting.list_offsets, chances.wall_clock_ms, self._on_lag, self._on_refused
@@ -180,6 +182,27 @@ class CatchUpManager:
             if mine := child.parts.keys() & set(partitions):
                 child.subscription.set_paused(mine, paused)
 
+    def set_full(self, partitions: Collection[TopicPartition], full: bool) -> None:
+        self._full = self._full | set(partitions) if full else self._full - set(partitions)
+        for child in self.children:
+            if mine := child.parts.keys() & set(partitions):
+                child.subscription.set_full(mine, full)
+
+    def give_again(self, tp: TopicPartition, position: OffsetAndMetadata, stop: int) -> None:
+        """The application puts back what it was given from there on. The child that is at it gives it again, in order;
+        when that is through with its part, whoever is free."""
+        self.refresh()
+        if tp not in self.books:
+            return
+        again = range(position.offset, stop)
+        for child in self.children:
+            part = child.parts.get(tp)
+            if part is not None and part.start <= again.start < part.reached:
+                child.seek(tp, position)
+                return
+        self.books[tp].give_again(again)
+        self._changed.add(tp)
+
     def progress(self) -> dict[TopicPartition, CatchUpProgress]:
         self.refresh()
         return {tp: book.progress(self._now_ms) for tp, book in sorted(self.books.items()) if book.undone}
@@ -272,6 +295,8 @@ class CatchUpManager:
         if child.subscription not in self._main.children:
             self._main.children.append(child.subscription)
         child.start(tp, part, leader_epoch)
+        if tp in self._full:
+            child.subscription.set_full((tp,), True)
 
     def _on_eaten(self, tp: TopicPartition, gone: range) -> None:
         """The log begins behind what was to be read. As without a child: a warning, or, without a policy, an error."""
@@ -299,6 +324,7 @@ class CatchUpManager:
         """Somebody else's from now on, or no more: what was not committed, the next owner finds undone."""
         for child in self.children:
             child.stop(partitions)
+        self._full.difference_update(partitions)
         for tp in self.books.keys() & set(partitions):
             del self.books[tp]
             self.unclaimed.discard(tp)

@@ -7,9 +7,11 @@ token of this life. Until then the token takes them along.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kwire.catch_up.book import Book
+from kwire.catch_up.processed import Processed
 from kwire.catch_up.token import decode
 from kwire.managers.catch_up import CatchUpManager
 from kwire.managers.pending_commit import Offsets
@@ -64,6 +66,27 @@ class CommitSplitter:
         self._catch_up.refresh()
         return Split(low, head)
 
+    def processed(self, processed: Mapping[TopicPartition, Processed]) -> Split:
+        """A commit of what handlers have finished. The group's log has all of it, in one piece, so that nobody finds
+        half of it; the head's has the main cursor's."""
+        low: dict[TopicPartition, OffsetAndMetadata] = {}
+        head: dict[TopicPartition, OffsetAndMetadata] = {}
+        books, reached = self._books(), self._main.consumed()
+        for tp, each in processed.items():
+            book, main = books.get(tp), reached.get(tp)
+            if book is None:
+                if (
+                    position := each.head or main
+                ) is not None:  # of a main cursor that gave nothing all was done before
+                    low[tp] = OffsetAndMetadata(position.offset, each.metadata, position.leader_epoch)
+                continue
+            book.commit_processed(each._replace(head=_not_behind(each.head, main)))
+            low[tp] = book.low_water()
+            if book.undone and book.claimed:
+                head[tp] = book.head_mark()
+        self._catch_up.refresh()
+        return Split(low, head)
+
     def _commit_head(
         self,
         book: Book,
@@ -90,6 +113,11 @@ class CommitSplitter:
     def _books(self) -> dict[TopicPartition, Book]:
         self._catch_up.refresh()
         return self._catch_up.books.copy()
+
+
+def _not_behind(head: OffsetAndMetadata | None, main: OffsetAndMetadata | None) -> OffsetAndMetadata | None:
+    """How far handlers got, who may not know yet that the log was cut."""
+    return main if head is not None and main is not None and main.offset < head.offset else head
 
 
 class LowWaterLog:

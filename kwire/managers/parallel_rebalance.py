@@ -26,7 +26,6 @@ from kwire.managers.joint_commits import JointCallback, JointReply
 from kwire.managers.membership import Membership, Nobody
 from kwire.managers.offset_commit import OffsetCommitManager
 from kwire.managers.offset_fetch import Committed, OffsetFetchManager, OnCommitted, OnFailed
-from kwire.managers.pending_commit import Offsets
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.subscription.subscription import Subscription
@@ -102,7 +101,7 @@ class ParallelRebalance:
 
     def commit(self, event: Commit) -> None:
         """As `OffsetCommitManager.commit`."""
-        low, head = self._split(event.offsets)
+        low, head = self._split(event)
         joint = JointReply(event.reply, 2)
         self._joints.append(joint)
         self._low_commit.commit(Commit(low, joint.parts[0], event.is_last))
@@ -110,7 +109,7 @@ class ParallelRebalance:
 
     def commit_async(self, event: CommitAsync, now_ms: float) -> None:
         """As `OffsetCommitManager.commit_async`."""
-        low, head = self._split(event.offsets)
+        low, head = self._split(event)
         callback = None
         if event.callback is not None:
             shown = {tp: _shown(position) for tp, position in low.items()} if event.offsets is None else event.offsets
@@ -123,8 +122,10 @@ class ParallelRebalance:
         self._low_commit.auto_commit(now_ms)
         self._head_commit.auto_commit(now_ms)
 
-    def _split(self, offsets: Offsets | None) -> Split:
-        return self._splitter.delivered() if offsets is None else self._splitter.asked(offsets)
+    def _split(self, event: Commit | CommitAsync) -> Split:
+        if event.processed is not None:
+            return self._splitter.processed(event.processed)
+        return self._splitter.delivered() if event.offsets is None else self._splitter.asked(event.offsets)
 
     def _on_part_done(self, event: BackgroundEvent) -> None:
         """A part of an asynchronous commit has its outcome; its callback is one of ours."""

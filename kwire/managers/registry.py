@@ -10,7 +10,7 @@ from uuid import UUID
 from kwire.assignors.base import Assignor
 from kwire.clock import NEVER_MS, Backoff, chance, new_uuid
 from kwire.config import ConsumerConfig, GroupProtocol, MetadataRecoveryStrategy
-from kwire.events import Delivered, GetCatchUp, ResetPositions, Seek, SetPaused
+from kwire.events import Delivered, GetCatchUp, GiveAgain, ResetPositions, Seek, SetFull, SetPaused
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.base import Deliver, RequestManager
 from kwire.managers.classic_group import ClassicGroupManager
@@ -27,7 +27,7 @@ from kwire.managers.offset_fetch import OffsetFetchManager
 from kwire.managers.offset_validation import OffsetValidationManager
 from kwire.managers.positions import CommittedLookUp, PositionsManager
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
-from kwire.model import TopicPartition
+from kwire.model import Cursor, TopicPartition
 from kwire.subscription.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -204,6 +204,19 @@ class RequestManagers:
         self.subscription.set_paused(event.partitions, event.paused)
         if self.catch_up is not None:
             self.catch_up.set_paused(event.partitions, event.paused)
+        event.reply.succeed(None)
+
+    def set_full(self, event: SetFull) -> None:
+        """One cursor."""
+        if event.cursor is Cursor.MAIN:
+            self.subscription.set_full(event.partitions, event.full)
+        elif self.catch_up is not None:
+            self.catch_up.set_full(event.partitions, event.full)
+        event.reply.succeed(None)
+
+    def give_again(self, event: GiveAgain) -> None:
+        if self.catch_up is not None:
+            self.catch_up.give_again(event.partition, event.position, event.stop)
         event.reply.succeed(None)
 
     def progress(self, event: GetCatchUp) -> None:

@@ -20,6 +20,7 @@ from kwire.events import (
     GetCommitted,
     GetLag,
     GetPosition,
+    GiveAgain,
     LookUpOffsets,
     LookUpTopics,
     PartitionsReleased,
@@ -27,6 +28,7 @@ from kwire.events import (
     RecordsDelivered,
     ResetPositions,
     Seek,
+    SetFull,
     SetPaused,
     Subscribe,
     Unsubscribe,
@@ -74,6 +76,10 @@ class Inbox:
                 self._managers.reset_to(event)
             case SetPaused():
                 self._managers.set_paused(event)
+            case SetFull():
+                self._managers.set_full(event)
+            case GiveAgain():
+                self._managers.give_again(event)
             case GetPosition():
                 self._managers.validation.settle()
                 self._managers.positions.position(event)

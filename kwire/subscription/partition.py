@@ -34,6 +34,7 @@ class AssignedPartition:
         "epoch",
         "fetch_epoch",
         "fetch_offset",
+        "full",
         "held",
         "high_watermark",
         "last_stable_offset",
@@ -63,6 +64,8 @@ class AssignedPartition:
         self.reset: OffsetReset | None = None
         self.paused = False
         self.withheld = False
+        # Enough of it waits in the application's hands; another cursor's records of it may go on.
+        self.full = False
         # The application has taken leave of it: what it had of it is committed, as far as it ever will be.
         self.released = False
         # Its position is known, but not yet whether to begin there: see `managers.catch_up`.
@@ -92,9 +95,14 @@ class AssignedPartition:
         """Whether something in front of the fetch position is not known to be in the application's hands."""
         return self.consumed is not None and self.consumed.offset != self.fetch_offset
 
+    @property
+    def is_only_full(self) -> bool:
+        """Whether its records wait for nothing else."""
+        return self.full and not (self.withheld or self.paused or self.suspect)
+
     def fetchable(self, now_ms: float) -> bool:
         """Whether a fetch may ask for this partition now."""
-        if not self.has_valid_position or self.paused or self.withheld or self.held:
+        if not self.has_valid_position or self.paused or self.withheld or self.full or self.held:
             return False
         return now_ms >= self.blocked_until_ms and (self.stop_offset is None or self.fetch_offset < self.stop_offset)
 

@@ -237,6 +237,14 @@ class Subscription:
                 self.touched.add(tp)
         self.publish()
 
+    def set_full(self, partitions: Iterable[TopicPartition], full: bool) -> None:
+        """As `set_paused`, for this cursor alone."""
+        for tp in partitions:
+            if tp in self.partitions:
+                self.partitions[tp].full = full
+                self.touched.add(tp)
+        self.publish()
+
     def set_released(self, partitions: Iterable[TopicPartition]) -> None:
         """The application has taken leave of these, before their group hears of it."""
         for tp in partitions:
@@ -256,6 +264,7 @@ class Subscription:
     def publish(self) -> None:
         """Give the application thread the newest view."""
         self.version += 1
+        withheld = frozenset(tp for tp, p in self.partitions.items() if p.withheld or p.paused or p.suspect or p.full)
         self.view = AssignmentView(
             generation=self.generation,
             subscribed=self.kind is not SubscriptionKind.NONE,
@@ -263,7 +272,8 @@ class Subscription:
             topics=self.topics,
             epochs={tp: partition.epoch for tp, partition in self.partitions.items()},
             paused=frozenset(tp for tp, partition in self.partitions.items() if partition.paused),
-            withheld=frozenset(tp for tp, p in self.partitions.items() if p.withheld or p.paused or p.suspect),
+            withheld=withheld,
+            full=frozenset(tp for tp in withheld if self.partitions[tp].is_only_full),
             group=self.group,
             children=tuple(child.view for child in self.children),
         )

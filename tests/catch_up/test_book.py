@@ -7,8 +7,9 @@ from uuid import UUID
 import pytest
 
 from kwire.catch_up.book import Book
+from kwire.catch_up.processed import Processed, Unfinished
 from kwire.catch_up.recovery import Recovered
-from kwire.catch_up.token import decode, decode_mark
+from kwire.catch_up.token import decode, decode_mark, users_metadata
 from kwire.model import OffsetAndMetadata, TopicPartition
 
 TP = TopicPartition("orders", 0)
@@ -44,6 +45,35 @@ def test_what_was_returned_is_done_when_it_is_committed(book: Book) -> None:
     book.commit_delivered()
     low = book.low_water()
     assert (low.offset, low.leader_epoch, undone_in(low)) == (100, 2, (range(100, 120),))
+
+
+def test_of_what_handlers_have_not_finished_nothing_is_done(book: Book) -> None:
+    """One commit of both cursors; the next one finds the rest done."""
+    book.note_delivered(LAG, at(100, 2))
+    book.commit_processed(Processed(at(131, 3), (Unfinished(range(80, 100), 2),), "map"))
+    low = book.low_water()
+    assert (low.offset, low.leader_epoch, undone_in(low)) == (80, 2, (range(80, 120),))
+    assert users_metadata(low.metadata) == "map"
+    assert book.head == at(131, 3)
+    book.note_delivered(LAG, at(120))
+    book.commit_processed(Processed(at(140, 3)))
+    assert book.low_water() == at(140, 3)
+
+
+def test_a_later_part_may_be_done_in_front_of_which_something_is_not(book: Book) -> None:
+    """Two children, each with a part of the lag."""
+    book.note_delivered(range(70, 95), at(90))
+    book.note_delivered(range(95, 120), at(120))
+    book.commit_processed(Processed(None, (Unfinished(range(75, 90)),)))
+    assert book.undone == (range(75, 95),)
+    assert book.head == at(120)
+
+
+def test_what_is_put_back_is_not_done_and_read_again(book: Book) -> None:
+    book.note_delivered(LAG, at(100))
+    book.give_again(range(80, 90))
+    book.commit_processed(Processed(None))
+    assert book.undone == book.unread() == (range(80, 90), range(100, 120))
 
 
 def test_a_commit_beyond_what_the_child_has_returned_covers_what_it_has_returned(book: Book) -> None:

@@ -1,0 +1,42 @@
+"""What a `Processor` commits of a partition: what its handlers have finished is not what was returned.
+
+Records are returned by two cursors and finish in any order, so one offset does not say it. Of what the children have
+returned everything is done but what is named here; what is done behind that stands in the metadata.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kwire.model import OffsetAndMetadata
+from kwire.offset_ranges import Ranges, normal
+
+
+class Unfinished(NamedTuple):
+    """A part of what a child has returned, from the first record on that is not finished.
+
+    Attributes:
+        leader_epoch: Of the record in front of it, if it is known.
+    """
+
+    part: range
+    leader_epoch: int | None = None
+
+
+class Processed(NamedTuple):
+    """Of one partition.
+
+    Attributes:
+        head: What the main cursor has returned is finished up to here; None: it has returned nothing.
+        unfinished: Of what the children have returned.
+        metadata: What goes along.
+    """
+
+    head: OffsetAndMetadata | None
+    unfinished: tuple[Unfinished, ...] = ()
+    metadata: str = ""
+
+    @property
+    def kept(self) -> Ranges:
+        """The offsets that no commit may cover."""
+        return normal(each.part for each in self.unfinished)
