@@ -89,8 +89,8 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
         name="counter-leak",
         story="records that are dropped when a partition goes are counted as buffered for ever",
         file="processing/desk.py",
-        old="        self.loads.remove_all(self._lanes.drop(partitions))\n",
-        new="        self._lanes.drop(partitions)\n",
+        old="            self.loads.remove(source, self._lanes.drop((source,)))\n",
+        new="            self._lanes.drop((source,))\n",
     ),
     Bug(
         name="counter-leak-in-lanes",
@@ -131,7 +131,7 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
         name="seeks-without-epoch",
         story="whoever goes on with the consumer does not notice that the log was cut",
         file="processing/books.py",
-        old="        return OffsetAndMetadata(base, leader_epoch=_epoch_at(book, base))\n",
+        old="        return OffsetAndMetadata(base, leader_epoch=book.epoch_at(base))\n",
         new="        return OffsetAndMetadata(base)\n",
     ),
 )

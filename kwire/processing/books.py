@@ -9,13 +9,34 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
-from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.catch_up.processed import Processed
+from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.processing.offset_map import OffsetMap, decode, encode, is_offset_map
+from kwire.processing.partition_lanes import EVERYTHING
+from kwire.processing.sources import Source, partition_of
 from kwire.processing.tracker import Offer, Tracker
 
-Offers = dict[TopicPartition, tuple[Offer, OffsetAndMetadata]]
+
+class Offered(NamedTuple):
+    """What is to be committed of a partition.
+
+    Attributes:
+        parts: Whose it is.
+        position: The commit; None, if there are two cursors.
+        processed: And theirs.
+    """
+
+    parts: tuple[tuple[Tracker, Offer], ...]
+    position: OffsetAndMetadata | None = None
+    processed: Processed | None = None
+
+
+Offers: TypeAlias = dict[TopicPartition, Offered]
+Void: TypeAlias = tuple[Source, range]
+"""Offsets of a source: what was delivered with these counts no more."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,6 +51,38 @@ class Book:
     """The leader epoch up to which the map of the earlier life speaks of these records; None: there was none."""
     epochs: deque[tuple[int, int | None]] = field(default_factory=deque)
     """Positions behind what was delivered, and the leader epoch there."""
+
+    def note_epoch(self, behind: OffsetAndMetadata) -> None:
+        """Of positions that follow each other with the same epoch, the first and the last will do: while one record
+        takes its time there may be millions."""
+        if len(self.epochs) > 1 and self.epochs[-1][1] == self.epochs[-2][1] == behind.leader_epoch:
+            self.epochs.pop()
+        self.epochs.append((behind.offset, behind.leader_epoch))
+
+    def truncate(self, position: int) -> None:
+        """The log was cut there. Between two positions with the same epoch there is no other."""
+        if self.tracker is not None:
+            self.tracker.truncate(position)
+        cut: set[int | None] = set()
+        while self.epochs and self.epochs[-1][0] > position:
+            cut = {self.epochs.pop()[1]}
+        if self.epochs and self.epochs[-1][1] in cut:
+            self.epochs.append((position, self.epochs[-1][1]))
+
+    @property
+    def newest_epoch(self) -> int | None:
+        """Up to which epoch a map of this life may be believed: what it takes over from an earlier one may be of
+        records that have not come again, and are newer than all that have."""
+        seen = self.epochs[-1][1] if self.epochs else None
+        return max((epoch for epoch in (seen, self.believed_epoch) if epoch is not None), default=None)
+
+    def epoch_at(self, base: int) -> int | None:
+        """The epoch at the next position we know of: it is that of the record in front of the base, or a later one,
+        with which the broker cannot take a sound position for one that was cut off (KIP-320). Behind all of them there
+        is only what an earlier life had finished."""
+        while self.epochs and self.epochs[0][0] < base:
+            self.epochs.popleft()
+        return self.epochs[0][1] if self.epochs else self.believed_epoch
 
 
 class Books:
@@ -51,11 +104,34 @@ class Books:
         for tp in partitions:
             self._books.pop(tp, None)
 
-    def book(self, tp: TopicPartition) -> Book | None:
-        return self._books.get(tp)
+    def book(self, source: Source) -> Book | None:
+        """What stands for the assignment that the partition is in."""
+        return self._books.get(partition_of(source))
+
+    def source_of(self, tp: TopicPartition, _cursor: Cursor, _epoch: int | None, /) -> Source:
+        """Where records that a cursor has read, in this assignment epoch, belong to."""
+        return tp
+
+    def overtaken(self, source: Source, first: int, _behind: int, _epoch: int | None, /) -> list[Void]:
+        """What counts no more when records from `first` on are delivered, which end in front of `behind`."""
+        book = self._books.get(partition_of(source))
+        has_moved_back = book is not None and book.tracker is not None and first < book.tracker.position
+        return [(source, EVERYTHING[first:])] if has_moved_back else []
+
+    def finish(self, source: Source, offsets: Iterable[int]) -> None:
+        """Records are done with."""
+        book = self._books[partition_of(source)]
+        if book.tracker is not None:
+            book.tracker.finish_all(offsets)
 
     def deliver(
-        self, tp: TopicPartition, offsets: Sequence[int], epochs: Callable[[], Sequence[int]], behind: OffsetAndMetadata
+        self,
+        source: Source,
+        offsets: Sequence[int],
+        epochs: Callable[[], Sequence[int]],
+        behind: OffsetAndMetadata,
+        _epoch: int | None = None,
+        /,
     ) -> Collection[int]:
         """Records of a partition that is open have come; which of them are to be worked on. Their leader epochs are
         asked for when they matter.
@@ -63,19 +139,18 @@ class Books:
         A position that has moved back says that the log was cut, or somebody sought: what was delivered from there on
         counts no more (`Tracker.truncate`).
         """
-        book = self._books[tp]
+        book = self._books[partition_of(source)]
         first = offsets[0] if offsets else behind.offset
         if book.tracker is None:
             book.tracker = Tracker(first)
         elif first < book.tracker.position:
-            book.tracker.truncate(first)
-            _cut_epochs(book, first)
+            book.truncate(first)
         if book.believed_epoch is not None:
             newer = (offset for offset, epoch in zip(offsets, epochs(), strict=True) if epoch > book.believed_epoch)
             if (cut := next(newer, None)) is not None:  # written anew since the map was made
                 book.tracker.disbelieve(cut)
                 book.believed_epoch = None
-        _note_epoch(book, behind)
+        book.note_epoch(behind)
         return book.tracker.deliver(offsets, behind.offset)
 
     def offers(self, partitions: Iterable[TopicPartition] | None = None) -> Offers:
@@ -85,15 +160,17 @@ class Books:
             book = self._books.get(tp)
             offer = None if book is None or book.tracker is None else book.tracker.offer()
             if book is not None and offer is not None:
-                found[tp] = offer, self._commit_of(book, offer)
+                assert book.tracker is not None
+                found[tp] = Offered(((book.tracker, offer),), self._commit_of(book, offer))
         return found
 
     def acknowledged(self, offers: Offers, books: Mapping[TopicPartition, Book]) -> None:
         """The broker has these; of partitions that were given up since they were offered, nobody need know."""
-        for tp, (offer, _) in offers.items():
+        for tp, offered in offers.items():
             book = self._books.get(tp)
-            if book is not None and book is books.get(tp) and book.tracker is not None:
-                book.tracker.acknowledged(offer)
+            if book is not None and book is books.get(tp):
+                for tracker, offer in offered.parts:
+                    tracker.acknowledged(offer)
 
     def books_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Book]:
         """Those that are open now."""
@@ -106,13 +183,13 @@ class Books:
         if book is None or book.tracker is None:
             return None
         base = book.tracker.next_to_do  # in front of that, a map has been merged into the commit
-        return OffsetAndMetadata(base, leader_epoch=_epoch_at(book, base))
+        return OffsetAndMetadata(base, leader_epoch=book.epoch_at(base))
 
     def _commit_of(self, book: Book, offer: Offer) -> OffsetAndMetadata:
-        epoch = _epoch_at(book, offer.base)
+        epoch = book.epoch_at(offer.base)
         metadata = book.foreign_metadata
         if self._with_map and not metadata and offer.finished:
-            metadata = encode(offer.base, OffsetMap(book.topic_id, _newest_epoch(book), offer.finished))
+            metadata = encode(offer.base, OffsetMap(book.topic_id, book.newest_epoch, offer.finished))
         return OffsetAndMetadata(offer.base, metadata, epoch)
 
 
@@ -129,36 +206,3 @@ def _opened(at: OffsetAndMetadata | None, topic_id: UUID) -> Book:
         book.tracker = Tracker(at.offset, found.finished)
         book.believed_epoch = found.leader_epoch
     return book
-
-
-def _note_epoch(book: Book, behind: OffsetAndMetadata) -> None:
-    """Of positions that follow each other with the same epoch, the first and the last will do: while one record takes
-    its time there may be millions."""
-    if len(book.epochs) > 1 and book.epochs[-1][1] == book.epochs[-2][1] == behind.leader_epoch:
-        book.epochs.pop()
-    book.epochs.append((behind.offset, behind.leader_epoch))
-
-
-def _cut_epochs(book: Book, position: int) -> None:
-    """The log was cut there. Between two positions with the same epoch there is no other."""
-    cut: set[int | None] = set()
-    while book.epochs and book.epochs[-1][0] > position:
-        cut = {book.epochs.pop()[1]}
-    if book.epochs and book.epochs[-1][1] in cut:
-        book.epochs.append((position, book.epochs[-1][1]))
-
-
-def _newest_epoch(book: Book) -> int | None:
-    """Up to which epoch a map of this life may be believed: what it takes over from an earlier one may be of records
-    that have not come again, and are newer than all that have."""
-    seen = book.epochs[-1][1] if book.epochs else None
-    return max((epoch for epoch in (seen, book.believed_epoch) if epoch is not None), default=None)
-
-
-def _epoch_at(book: Book, base: int) -> int | None:
-    """The epoch at the next position we know of: it is that of the record in front of the base, or a later one, with
-    which the broker cannot take a sound position for one that was cut off (KIP-320). Behind all of them there is only
-    what an earlier life had finished."""
-    while book.epochs and book.epochs[0][0] < base:
-        book.epochs.popleft()
-    return book.epochs[0][1] if book.epochs else book.believed_epoch

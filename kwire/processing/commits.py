@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from typing import Protocol
 
+from kwire.catch_up.processed import Processed
 from kwire.clock import NEVER_MS
+from kwire.consumer.arguments import Timeout
 from kwire.consumer.listener import RebalanceConsumer
 from kwire.errors import KafkaError, WakeupError
+from kwire.events import CommitCallback
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.processing.books import Book, Books, Offers
 
 log = logging.getLogger(__name__)
 
 
+class ProcessedCommits(Protocol):
+    """A consumer that two cursors read for. Its calls may be made inside callbacks as well."""
+
+    def _commit_processed(self, processed: Mapping[TopicPartition, Processed], *, timeout: Timeout) -> None: ...
+    def _commit_processed_async(
+        self, processed: Mapping[TopicPartition, Processed], *, callback: CommitCallback
+    ) -> None: ...
+
+
 class Commits:
     """Args:
     look: Tells the books of what is done by now; called in front of each commit.
     interval_ms: Between two commits.
+    both_cursors: Where commits go that are of both cursors of a consumer (`RangeBooks`).
     """
 
-    def __init__(self, books: Books, look: Callable[[], None], *, interval_ms: float) -> None:
+    def __init__(
+        self,
+        books: Books,
+        look: Callable[[], None],
+        *,
+        interval_ms: float,
+        both_cursors: ProcessedCommits | None = None,
+    ) -> None:
         self.acknowledged = 0
         """How many the broker has taken."""
         self.has_news = False
@@ -29,6 +50,7 @@ class Commits:
         self._books = books
         self._look = look
         self._interval_ms = interval_ms
+        self._both_cursors = both_cursors
         self._next_ms = 0.0
         self._is_under_way = False
         self._has_failed = False
@@ -49,7 +71,11 @@ class Commits:
         if offers := self._books.offers():
             self._is_under_way = True
             books = self._books.books_of(offers)
-            consumer.commit_async(_offsets(offers), callback=partial(self._on_committed, offers, books))
+            callback = partial(self._on_committed, offers, books)
+            if self._both_cursors is None:
+                consumer.commit_async(_offsets(offers), callback=callback)
+            else:
+                self._both_cursors._commit_processed_async(_processed(offers), callback=callback)
 
     def _on_committed(
         self, offers: Offers, books: dict[TopicPartition, Book], _offsets: object, error: BaseException | None
@@ -82,7 +108,10 @@ class Commits:
         if not offers:
             return
         try:
-            consumer.commit_sync(_offsets(offers), timeout=timeout_ms / 1000.0)
+            if self._both_cursors is None:
+                consumer.commit_sync(_offsets(offers), timeout=timeout_ms / 1000.0)
+            else:
+                self._both_cursors._commit_processed(_processed(offers), timeout=timeout_ms / 1000.0)
         except WakeupError:
             raise
         except KafkaError as error:
@@ -93,4 +122,8 @@ class Commits:
 
 
 def _offsets(offers: Offers) -> dict[TopicPartition, OffsetAndMetadata]:
-    return {tp: offset for tp, (_, offset) in offers.items()}
+    return {tp: offered.position for tp, offered in offers.items() if offered.position is not None}
+
+
+def _processed(offers: Offers) -> dict[TopicPartition, Processed]:
+    return {tp: offered.processed for tp, offered in offers.items() if offered.processed is not None}

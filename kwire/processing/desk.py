@@ -21,6 +21,7 @@ from kwire.consumer.host import Queue, current_host
 from kwire.errors import ProcessingError
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, Record, TopicPartition, V
+from kwire.offset_ranges import Ranges, normal
 from kwire.processing.books import Book, Books
 from kwire.processing.lanes import Lanes, Ordering, Work
 from kwire.processing.loads import Loads
@@ -29,6 +30,7 @@ from kwire.processing.partition_lanes import Mixing
 from kwire.processing.plan import Plan
 from kwire.processing.policies import OnFailure
 from kwire.processing.rows import Rows, with_keys
+from kwire.processing.sources import Source, partition_of
 from kwire.processing.workers import Item, Run, records_of
 
 log = logging.getLogger(__name__)
@@ -41,24 +43,27 @@ _offset_of = itemgetter(Record._fields.index("offset"))
 
 @dataclass(slots=True, eq=False)
 class _Entry(Generic[K, V]):
-    """A run, and what it is of. `reported` of its items are counted; nobody waits for records from `void_from` on."""
+    """A run, and what it is of. `reported` of its items are counted; nobody waits for records with `void` offsets."""
 
     run: Run[K, V]
     work: Work[K, V]
     book: Book | None
     reported: int = 0
-    void_from: float = NEVER_MS
+    void: Ranges = ()
     is_waiting: bool = False
     """For its next attempt."""
 
     @property
-    def partition(self) -> TopicPartition:
-        return self.work.partition
+    def source(self) -> Source:
+        return self.work.source
 
     @property
     def is_void(self) -> bool:
         """Whether nobody wants to know what comes of the record it is at."""
-        return self.run.record.offset >= self.void_from
+        return self.is_void_at(self.run.record.offset)
+
+    def is_void_at(self, offset: int) -> bool:
+        return any(offset in each for each in self.void)
 
     def is_stuck(self, now_ms: float) -> bool:
         """Whether it will not be over in a moment."""
@@ -171,19 +176,19 @@ class Desk(Generic[K, V]):
 
     def in_hands(self, partitions: Collection[TopicPartition]) -> list[Run[K, V]]:
         """Those of their runs that workers are at."""
-        return [entry.run for entry in self._entries_of(partitions) if entry.run.is_out]
+        return [entry.run for entry in self._entries_of(self._lanes.sources_of(partitions)) if entry.run.is_out]
 
     # --- in and out -----------------------------------------------------------------------------------------
 
     def deliver(self, chunk: PartitionRecords[K, V]) -> None:
         """A poll returned these."""
-        tp, columns = chunk.topic_partition, chunk.columns
+        columns = chunk.columns
+        source = self._books.source_of(chunk.topic_partition, chunk.cursor, chunk.epoch)
         offsets = cast("list[int]", columns.offsets.tolist())
         first = offsets[0] if offsets else chunk.next.offset
-        book = self._books.book(tp)
-        if book is not None and book.tracker is not None and first < book.tracker.position:
-            self._forget_from(tp, first)
-        wanted = self._books.deliver(tp, offsets, columns.leader_epochs.tolist, chunk.next)
+        for void in self._books.overtaken(source, first, chunk.next.offset, chunk.epoch):
+            self._forget(*void)
+        wanted = self._books.deliver(source, offsets, columns.leader_epochs.tolist, chunk.next, chunk.epoch)
         makes_late = self.pace.makes_late and not self._is_held_up
         records: Sequence[Record[K, V]]
         if len(wanted) < len(chunk):
@@ -192,8 +197,8 @@ class Desk(Generic[K, V]):
         else:
             records = Rows((with_keys(chunk) if self._by_key else chunk,), offsets) if makes_late else list(chunk)
         if records:
-            self._lanes.add(records)
-            self.loads.add(tp, records)
+            self._lanes.add(records, source)
+            self.loads.add(source, records)
 
     def hand_out(self, now_ms: float) -> None:
         """To the workers: what is due to be tried again, then what waits, as far as there are hands, and the rate."""
@@ -217,7 +222,7 @@ class Desk(Generic[K, V]):
                 return
             self.pace.begin(len(work.records))
             items: Sequence[Item[K, V]] = [list(work.records)] if self._plan.batch_size is not None else work.records
-            entry = _Entry(Run(items, self._plan.call), work, self._books.book(work.partition))
+            entry = _Entry(Run(items, self._plan.call), work, self._books.book(work.source))
             self._entries[id(entry.run)] = entry
             self._start(entry, now_ms)
 
@@ -240,17 +245,19 @@ class Desk(Generic[K, V]):
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Begin nothing more of these: what waits is forgotten, what is in work ends with the record it is at."""
-        self.loads.remove_all(self._lanes.drop(partitions))
-        for entry in self._entries_of(partitions):
+        sources = self._lanes.sources_of(partitions)
+        for source in sources:
+            self.loads.remove(source, self._lanes.drop((source,)))
+        for entry in self._entries_of(sources):
             entry.run.is_stopped = True
-            self.loads.remove(entry.partition, records_of(entry.run.take_back()))
+            self.loads.remove(entry.source, records_of(entry.run.take_back()))
             if entry.is_waiting:
                 entry.is_waiting = False
                 self._end(entry)
 
     def drop_all(self) -> None:
         """The same of all."""
-        self.drop(list(self.loads))
+        self.drop({partition_of(source) for source in self.loads})
 
     # --- one run --------------------------------------------------------------------------------------------
 
@@ -288,14 +295,15 @@ class Desk(Generic[K, V]):
         done = records_of(run.items[begin:end])
         entry.reported = end
         run.attempts = 0
-        self.loads.remove(entry.partition, done)
+        self.loads.remove(entry.source, done)
         self.tally.handled += len(done)
         # Of a partition that was given up, or of a log that was cut, nobody wants to know.
-        book = self._books.book(entry.partition)
-        if book is entry.book and book is not None and book.tracker is not None:
+        book = self._books.book(entry.source)
+        if book is entry.book and book is not None:
             offsets = done.offsets() if isinstance(done, Rows) else map(_offset_of, done)
-            is_cut = entry.void_from < NEVER_MS
-            book.tracker.finish_all([each for each in offsets if each < entry.void_from] if is_cut else offsets)
+            is_cut = bool(entry.void)
+            wanted = [each for each in offsets if not entry.is_void_at(each)] if is_cut else offsets
+            self._books.finish(entry.source, wanted)
 
     def _on_error(self, entry: _Entry[K, V], error: BaseException, now_ms: float, *, is_rescue: bool) -> None:
         run, record = entry.run, entry.run.record
@@ -305,14 +313,14 @@ class Desk(Generic[K, V]):
         if run.is_stopped or entry.is_void:
             self._end(entry)
         elif delay_ms is not None:
-            log.info("%s offset %d: attempt %d failed: %r", entry.partition, record.offset, run.attempts, error)
+            log.info("%s offset %d: attempt %d failed: %r", entry.source, record.offset, run.attempts, error)
             entry.is_waiting = True
             self._narrow(entry, now_ms)
             heapq.heappush(self._retries, (now_ms + delay_ms, next(self._numbers), entry))
         elif isinstance(error, Exception) and not is_rescue and self._plan.on_failure is not OnFailure.STOP:
             self._give_up(entry, error, now_ms)
         else:
-            self.error = ProcessingError(entry.partition, record.offset, run.attempts, repr(error))
+            self.error = ProcessingError(partition_of(entry.source), record.offset, run.attempts, repr(error))
             self.error.__cause__ = error
             self._end(entry)
 
@@ -325,7 +333,7 @@ class Desk(Generic[K, V]):
             self.tally.dead_lettered += concerned
             self._start(entry, now_ms)
             return
-        log.error("%s offset %d: given up: %r", entry.partition, run.record.offset, error)
+        log.error("%s offset %d: given up: %r", entry.source, run.record.offset, error)
         self.tally.skipped += concerned
         run.todo.popleft()
         self._report(entry)
@@ -335,7 +343,7 @@ class Desk(Generic[K, V]):
             self._end(entry)
 
     def _end(self, entry: _Entry[K, V]) -> None:
-        self.loads.remove(entry.partition, records_of(entry.run.items[entry.reported :]))
+        self.loads.remove(entry.source, records_of(entry.run.items[entry.reported :]))
         self._lanes.done(entry.work)
         del self._entries[id(entry.run)]
 
@@ -375,15 +383,15 @@ class Desk(Generic[K, V]):
             return Mixing.ONE_LANE
         return Mixing.WHOLE_SLICES if is_quick else Mixing.OPEN_LANES
 
-    def _forget_from(self, tp: TopicPartition, offset: int) -> None:
+    def _forget(self, source: Source, offsets: range) -> None:
         """The position went back there: what comes now are other records, or the same once more."""
-        self.loads.remove_all(self._lanes.drop([tp], offset))
-        for entry in self._entries_of([tp]):
-            entry.void_from = min(entry.void_from, offset)
+        self.loads.remove(source, self._lanes.drop((source,), offsets))
+        for entry in self._entries_of((source,)):
+            entry.void = normal((*entry.void, offsets))
             if entry.is_waiting and entry.is_void:
                 entry.is_waiting = False
                 self._end(entry)
 
-    def _entries_of(self, partitions: Iterable[TopicPartition]) -> list[_Entry[K, V]]:
-        wanted = set(partitions)
-        return [entry for entry in self._entries.values() if entry.partition in wanted]
+    def _entries_of(self, sources: Iterable[Source]) -> list[_Entry[K, V]]:
+        wanted = set(sources)
+        return [entry for entry in self._entries.values() if entry.source in wanted]

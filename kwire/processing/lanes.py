@@ -1,8 +1,9 @@
 """Which record may be worked on next, so that each lane's go one after the other.
 
-A lane is a partition, or a key of a partition, or, where order does not matter, each record for itself. Contract: pure,
-and of one thread; records of a lane are taken in the order they were added, none while another of its lane is in work.
-That goes on when a partition is taken away and comes back: what was in work keeps its lane closed until it is done.
+A lane is a partition, or a key of a partition, or, where order does not matter, each record for itself; what a child
+reads of a partition has lanes of its own (`sources.py`). Contract: pure, and of one thread; records of a lane are taken
+in the order they were added, none while another of its lane is in work. That goes on when a partition is taken away and
+comes back: what was in work keeps its lane closed until it is done.
 
     lanes = Lanes(Ordering.KEY)
     lanes.add(records)
@@ -17,12 +18,14 @@ from collections import deque
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from typing import Generic
 
 from kwire.errors import IllegalStateError
 from kwire.model import K, Record, TopicPartition, V
-from kwire.processing.partition_lanes import KeyLanes, Mixing, NoLanes, OneLane
+from kwire.processing.partition_lanes import EVERYTHING, KeyLanes, Mixing, NoLanes, OneLane
 from kwire.processing.rows import Rows
+from kwire.processing.sources import LagOf, Source, partition_of
 
 
 class Ordering(Enum):
@@ -40,14 +43,18 @@ class Ordering(Enum):
 class Work(Generic[K, V]):
     """Records of one partition that are in work; the object itself stands for them."""
 
-    partition: TopicPartition
+    source: Source
     records: Sequence[Record[K, V]]
     lanes: Sequence[Hashable]
     """What they keep closed; of a lane as often as it has records here."""
 
+    @property
+    def partition(self) -> TopicPartition:
+        return partition_of(self.source)
+
 
 @dataclass(slots=True, eq=False)
-class _Partition(Generic[K, V]):
+class _Source(Generic[K, V]):
     lanes: NoLanes[K, V]
     in_work: int = 0
     is_lined_up: bool = False
@@ -60,31 +67,34 @@ class Lanes(Generic[K, V]):
 
     def __init__(self, ordering: Ordering) -> None:
         self._ordering = ordering
-        self._partitions: dict[TopicPartition, _Partition[K, V]] = {}
+        self._sources: dict[Source, _Source[K, V]] = {}
+        self._lags: dict[TopicPartition, set[LagOf]] = {}
         # Those that may have something to take, the one that has waited longest first.
-        self._turns: deque[TopicPartition] = deque()
+        self._turns: deque[Source] = deque()
         self._works: dict[int, Work[K, V]] = {}  # by id()
         self.waiting = 0
         """How many records wait."""
         self.in_work = 0
         """How many records are in work."""
 
-    def add(self, records: Sequence[Record[K, V]]) -> None:
+    def add(self, records: Sequence[Record[K, V]], source: Source | None = None) -> None:
         """They wait from now on, each behind those of its lane.
 
         Args:
             records: Of one partition, in order.
+            source: Which lanes they are for, if not simply the partition's.
 
         Raises:
             InvalidArgumentError: A key that no lane can be looked up by, under `Ordering.KEY`.
         """
         if not records:
             return
-        tp = records.topic_partition if isinstance(records, Rows) else records[0].topic_partition
-        partition = self._partitions.get(tp) or self._partitions.setdefault(tp, _Partition(_new_lanes(self._ordering)))
-        partition.lanes.add(records)
+        if source is None:
+            source = records.topic_partition if isinstance(records, Rows) else records[0].topic_partition
+        found = self._sources.get(source) or self._begin(source)
+        found.lanes.add(records)
         self.waiting += len(records)
-        self._line_up(tp, partition)
+        self._line_up(source, found)
 
     def take(self, most: int = 1, mixing: Mixing = Mixing.ONE_LANE) -> Work[K, V] | None:
         """The next records of an open lane, up to `most`, which is closed until they are done. None: all that wait have
@@ -95,17 +105,18 @@ class Lanes(Generic[K, V]):
             mixing: Whether to fill up with records of other lanes of the same partition.
         """
         for _ in range(len(self._turns)):
-            tp = self._turns.popleft()
-            partition = self._partitions[tp]
-            partition.is_lined_up = False
-            records, closed = partition.lanes.take(most, mixing)
+            source = self._turns.popleft()
+            if (found := self._sources.get(source)) is None:
+                continue  # it is through
+            found.is_lined_up = False
+            records, closed = found.lanes.take(most, mixing)
             if mixing is Mixing.WHOLE_SLICES and not records:
-                self._line_up(tp, partition)  # parts of it may be taken
+                self._line_up(source, found)  # parts of it may be taken
             if records:
-                work = Work(tp, records, closed)
+                work = Work(source, records, closed)
                 self._works[id(work)] = work
-                self._count(partition, len(records), waiting=-len(records))
-                self._line_up(tp, partition)
+                self._count(found, len(records), waiting=-len(records))
+                self._line_up(source, found)
                 return work
         return None
 
@@ -115,11 +126,12 @@ class Lanes(Generic[K, V]):
         Raises:
             IllegalStateError: They are not in work: done before, or never taken.
         """
-        partition = self._partition_of(work)
+        found = self._source_of(work)
         del self._works[id(work)]
-        self._count(partition, -len(work.records))
-        partition.lanes.open(work.lanes)
-        self._line_up(work.partition, partition)
+        self._count(found, -len(work.records))
+        found.lanes.open(work.lanes)
+        self._line_up(work.source, found)
+        self._end_if_through(work.source, found)
 
     def give_back(self, work: Work[K, V], at: int) -> None:
         """A work's record number `at` (from 0) takes its time. Those in front of it are done with, it alone stays in
@@ -128,44 +140,65 @@ class Lanes(Generic[K, V]):
         Raises:
             IllegalStateError: They are not in work.
         """
-        partition = self._partition_of(work)
+        found = self._source_of(work)
         behind, stays = work.records[at + 1 :], work.lanes[at : at + 1]
-        partition.lanes.give_back(behind)
-        partition.lanes.open([lane for lane in work.lanes if lane not in stays])
-        self._count(partition, 1 - len(work.records), waiting=len(behind))
+        found.lanes.give_back(behind)
+        found.lanes.open([lane for lane in work.lanes if lane not in stays])
+        self._count(found, 1 - len(work.records), waiting=len(behind))
         work.records, work.lanes = work.records[at : at + 1], stays
-        self._line_up(work.partition, partition)
+        self._line_up(work.source, found)
 
-    def drop(self, partitions: Collection[TopicPartition], first: int = 0) -> list[Record[K, V]]:
-        """Forget what waits of these partitions, from the offset `first` on; what that was. What is in work stays so
-        until it is done."""
+    def drop(self, sources: Collection[Source], offsets: range = EVERYTHING) -> list[Record[K, V]]:
+        """Forget what waits of these, as far as it has such an offset; what that was. What is in work stays so until it
+        is done."""
         gone: list[Record[K, V]] = []
-        for tp in partitions:
-            if (partition := self._partitions.get(tp)) is not None:
-                gone += partition.lanes.drop(first)
+        for source in sources:
+            if (found := self._sources.get(source)) is not None:
+                gone += found.lanes.drop(offsets)
+                self._end_if_through(source, found)
         self.waiting -= len(gone)
         return gone
 
+    def sources_of(self, partitions: Collection[TopicPartition]) -> list[Source]:
+        """The partitions, and what children have read of them that is not through."""
+        lags = (sorted(self._lags.get(tp, ())) for tp in partitions) if self._lags else ()
+        return [*partitions, *chain.from_iterable(lags)]
+
     def in_work_of(self, partitions: Collection[TopicPartition]) -> int:
         """How many of these partitions' records are in work: what a revocation has to wait for."""
-        return sum(self._partitions[tp].in_work for tp in partitions if tp in self._partitions)
+        return sum(self._sources[each].in_work for each in self.sources_of(partitions) if each in self._sources)
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _partition_of(self, work: Work[K, V]) -> _Partition[K, V]:
+    def _begin(self, source: Source) -> _Source[K, V]:
+        found = self._sources[source] = _Source(_new_lanes(self._ordering))
+        if isinstance(source, LagOf):
+            self._lags.setdefault(source.topic_partition, set()).add(source)
+        return found
+
+    def _end_if_through(self, source: Source, found: _Source[K, V]) -> None:
+        """A partition comes back; a part of a lag does not."""
+        if isinstance(source, LagOf) and not found.in_work and not found.lanes.waiting:
+            del self._sources[source]
+            lags = self._lags[source.topic_partition]
+            lags.remove(source)
+            if not lags:
+                del self._lags[source.topic_partition]
+
+    def _source_of(self, work: Work[K, V]) -> _Source[K, V]:
         if self._works.get(id(work)) is not work:
             raise IllegalStateError(f"this work of {work.partition} is not under way; it can be done only once")
-        return self._partitions[work.partition]
+        return self._sources[work.source]
 
-    def _count(self, partition: _Partition[K, V], in_work: int, *, waiting: int = 0) -> None:
-        partition.in_work += in_work
+    def _count(self, found: _Source[K, V], in_work: int, *, waiting: int = 0) -> None:
+        found.in_work += in_work
         self.in_work += in_work
         self.waiting += waiting
 
-    def _line_up(self, tp: TopicPartition, partition: _Partition[K, V]) -> None:
-        if partition.lanes.waiting and not partition.is_lined_up:
-            partition.is_lined_up = True
-            self._turns.append(tp)
+    def _line_up(self, source: Source, found: _Source[K, V]) -> None:
+        if found.lanes.waiting and not found.is_lined_up:
+            found.is_lined_up = True
+            self._turns.append(source)
 
 
 def _new_lanes(ordering: Ordering) -> NoLanes[K, V]:

@@ -7,9 +7,10 @@ Contract: used by the processor's thread alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
+from uuid import UUID
 
 from kwire.clock import NEVER_MS
 from kwire.events import Reply
@@ -48,12 +49,18 @@ class _Question:
 class Opening:
     """Args:
     books: Where they are opened.
+    is_busy: Whether records of a partition are still in work that it had before; it is not opened as long as they are.
     """
 
-    def __init__(self, books: Books, consumer: Asks) -> None:
+    def __init__(
+        self, books: Books, consumer: Asks, is_busy: Callable[[TopicPartition], bool] = lambda _: False
+    ) -> None:
         self._books = books
         self._consumer = consumer
+        self._is_busy = is_busy
         self._questions: list[_Question] = []
+        self._answers: dict[TopicPartition, tuple[OffsetAndMetadata | None, UUID]] = {}
+        """Of those that are busy."""
         self._unknown: set[TopicPartition] = set()
         """No broker knows their topics now."""
         self._again_ms = NEVER_MS
@@ -61,12 +68,12 @@ class Opening:
     @property
     def partitions(self) -> frozenset[TopicPartition]:
         """Those that are not open yet."""
-        return frozenset(self._unknown).union(*(question.wanted for question in self._questions))
+        return frozenset(self._unknown).union(self._answers, *(question.wanted for question in self._questions))
 
     @property
     def has_answers(self) -> bool:
         """Whether something can be opened."""
-        return any(question.is_answered for question in self._questions)
+        return any(question.is_answered for question in self._questions) or not all(map(self._is_busy, self._answers))
 
     @property
     def due_ms(self) -> float:
@@ -84,6 +91,8 @@ class Opening:
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """They are not ours any more."""
         self._unknown.difference_update(partitions)
+        for tp in self._answers.keys() & set(partitions):
+            del self._answers[tp]
         for question in self._questions:
             question.wanted.difference_update(partitions)
         for question in [question for question in self._questions if not question.wanted]:
@@ -98,16 +107,21 @@ class Opening:
         """
         for question in [question for question in self._questions if question.is_answered]:
             self._questions.remove(question)
-            self._open(question, now_ms)
+            self._hear(question, now_ms)
+        if free := [tp for tp in self._answers if not self._is_busy(tp)]:
+            answers = {tp: self._answers.pop(tp) for tp in free}
+            self._books.open(
+                {tp: at for tp, (at, _) in answers.items()}, {tp.topic: id_ for tp, (_, id_) in answers.items()}
+            )
         if now_ms >= self._again_ms:
             again, self._unknown, self._again_ms = self._unknown, set(), NEVER_MS
             self.begin(again)
 
-    def _open(self, question: _Question, now_ms: float) -> None:
+    def _hear(self, question: _Question, now_ms: float) -> None:
         committed, topics = question.committed.result(), question.topics.result()
         topic_ids = {topic: infos[0].topic_id for topic, infos in topics.items() if infos}
-        known = {tp: committed[tp] for tp in sorted(question.wanted) if tp.topic in topic_ids}
-        self._books.open(known, topic_ids)
-        if unknown := question.wanted - known.keys():
+        known = [tp for tp in sorted(question.wanted) if tp.topic in topic_ids]
+        self._answers |= {tp: (committed[tp], topic_ids[tp.topic]) for tp in known}
+        if unknown := question.wanted.difference(known):
             self._unknown |= unknown
             self._again_ms = min(self._again_ms, now_ms + ASK_AGAIN_MS)

@@ -17,6 +17,8 @@ from kwire.errors import InvalidArgumentError
 from kwire.model import K, Record, V
 from kwire.processing.rows import FEW_ROWS, Rows
 
+EVERYTHING = range(1 << 63)
+"""All offsets there are."""
 _NOTHING: frozenset[Hashable] = frozenset()
 _key_of = itemgetter(Record._fields.index("key"))
 
@@ -67,10 +69,10 @@ class NoLanes(Generic[K, V]):
         """They were taken, and wait again, in front of all others of their lanes, which are still closed."""
         self._queue.extendleft(reversed(list(records)))
 
-    def drop(self, first: int) -> list[Record[K, V]]:
-        """Forget what waits from that offset on; what that was."""
+    def drop(self, offsets: range) -> list[Record[K, V]]:
+        """Forget what waits and has such an offset; what that was."""
         self._make()
-        gone, self._queue = _parted(self._queue, first)
+        gone, self._queue = _parted(self._queue, offsets)
         return gone
 
     def _next(self, most: int) -> Sequence[Record[K, V]]:
@@ -214,10 +216,10 @@ class KeyLanes(NoLanes[K, V]):
                 self._held.setdefault(_key_of(record), deque()).appendleft(record)
                 self._held_count += 1
 
-    def drop(self, first: int) -> list[Record[K, V]]:
-        gone = super().drop(first)
+    def drop(self, offsets: range) -> list[Record[K, V]]:
+        gone = super().drop(offsets)
         for key, held in list(self._held.items()):
-            dropped, rest = _parted(held, first)
+            dropped, rest = _parted(held, offsets)
             self._held_count -= len(dropped)
             gone += dropped
             if rest:
@@ -285,10 +287,10 @@ def _popped(queue: deque[Record[K, V]], most: int) -> list[Record[K, V]]:
     return [queue.popleft() for _ in range(most)]
 
 
-def _parted(records: deque[Record[K, V]], first: int) -> tuple[list[Record[K, V]], deque[Record[K, V]]]:
-    """Those from that offset on, and the others."""
-    gone = [record for record in records if record.offset >= first]
-    return gone, deque(record for record in records if record.offset < first) if gone else records
+def _parted(records: deque[Record[K, V]], offsets: range) -> tuple[list[Record[K, V]], deque[Record[K, V]]]:
+    """Those with such an offset, and the others."""
+    gone = [record for record in records if record.offset in offsets]
+    return gone, deque(record for record in records if record.offset not in offsets) if gone else records
 
 
 def _keys_of(records: Sequence[Record[K, V]]) -> Sequence[Hashable]:

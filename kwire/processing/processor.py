@@ -1,4 +1,5 @@
-"""`Processor`: many records in work at once, in order where order is wanted, committed when they are done.
+"""`Processor`: many records in work at once, in order where order is wanted, committed when they are done. Long, for it
+has a user's arguments and an owner's turn in one place.
 
     with Consumer("orders", group_id="billing", enable_auto_commit=False) as consumer:
         Processor(consumer, bill, ordering="key", workers=32).run()
@@ -21,7 +22,7 @@ from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.consumer.host import Joinable, current_host
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
-from kwire.errors import BootstrapError, IllegalStateError
+from kwire.errors import BootstrapError, IllegalStateError, KafkaError
 from kwire.fetching.columns import Records
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, TopicPartition, V
@@ -29,11 +30,13 @@ from kwire.processing.async_workers import AsyncWorkers
 from kwire.processing.books import Books
 from kwire.processing.commits import Commits
 from kwire.processing.desk import Desk
+from kwire.processing.double_valve import DoubleValve
 from kwire.processing.lanes import Ordering
 from kwire.processing.leaving import Leaving
 from kwire.processing.opening import Opening
 from kwire.processing.plan import Plan
 from kwire.processing.policies import DeadLetter, OnFailure, Retry
+from kwire.processing.range_books import RangeBooks
 from kwire.processing.status import Status
 from kwire.processing.valve import Valve
 from kwire.processing.workers import BatchHandler, ExecutorWorkers, Handler, Run, ThreadWorkers, Workers
@@ -63,14 +66,16 @@ class Processor(Generic[K, V]):
     on_failure: What becomes of a record that has failed for good: "stop", "skip", or a function to call with it;
         see `dead_letter_topic`.
     offset_map: Whether commits say, in their metadata, what is finished behind them.
+    key_order_within_ranges: With a consumer that has `enable_parallel_rebalance`, what is new and what is being caught
+        up with keep their order each for itself. Whoever orders by key has to say that this is enough.
     max_buffered_records: So many records wait or are in work at most, but for those of one poll.
     max_buffered_bytes: The same of their keys and values.
     watchdog: Seconds after which it is logged that nothing gets done although there is something to do.
 
     Raises:
         InvalidArgumentError: A bad argument.
-        IllegalStateError: The consumer commits by itself, or does not keep the order of a partition
-            (`enable_parallel_rebalance`).
+        IllegalStateError: The consumer commits by itself, or does not keep the order of a key
+            (`enable_parallel_rebalance`), and nobody has said that this is all right.
     """
 
     def __init__(
@@ -88,6 +93,7 @@ class Processor(Generic[K, V]):
         retry: Retry | None = None,
         on_failure: OnFailure | Literal["stop", "skip"] | DeadLetter[K, V] = OnFailure.STOP,
         offset_map: bool = True,
+        key_order_within_ranges: bool = False,
         max_buffered_records: int = 10_000,
         max_buffered_bytes: int = 64 * 1024 * 1024,
         watchdog: float = 60.0,
@@ -96,10 +102,12 @@ class Processor(Generic[K, V]):
             raise IllegalStateError(
                 "the consumer commits whatever it has returned, done or not: make it with enable_auto_commit=False"
             )
-        if consumer.config.enable_parallel_rebalance:
+        has_lags = consumer.config.enable_parallel_rebalance
+        if has_lags and Ordering(ordering) is Ordering.KEY and not key_order_within_ranges:
             raise IllegalStateError(
-                "after a crash a consumer with enable_parallel_rebalance=True returns the newest records of a "
-                "partition before older ones, and a processor keeps their order: make it without"
+                "after a crash a consumer with enable_parallel_rebalance=True returns the newest records of a key in "
+                "front of older ones: make it without, or say with key_order_within_ranges=True that the order within "
+                "what is new, and within what is being caught up with, is enough"
             )
         plan: Plan[K, V] = Plan(
             handler=handler,
@@ -119,11 +127,20 @@ class Processor(Generic[K, V]):
         self._plan = plan
         self._consumer = consumer
         self._workers = self._new_workers(plan)
-        self._books = Books(with_map=offset_map)
-        self._opening = Opening(self._books, consumer)
+        has_one_child = consumer.config.parallel_rebalance_children == 1
+        self._ranges = RangeBooks(with_map=offset_map, has_one_child=has_one_child) if has_lags else None
+        self._books = self._ranges or Books(with_map=offset_map)
         self._desk: Desk[K, V] = Desk(plan, self._workers.start, self._books)
-        self._valve = Valve(plan, consumer, self._desk.loads)
-        self._commits = Commits(self._books, self._desk.look, interval_ms=commit_interval * 1000.0)
+        self._opening = Opening(self._books, consumer, self._is_busy)
+        self._valve: Valve[K, V] | DoubleValve[K, V] = (
+            DoubleValve(plan, consumer, self._desk.loads) if has_lags else Valve(plan, consumer, self._desk.loads)
+        )
+        self._commits = Commits(
+            self._books,
+            self._desk.look,
+            interval_ms=commit_interval * 1000.0,
+            both_cursors=consumer if has_lags else None,
+        )
         self._listener = _Listener(self, consumer.rebalance_listener)
         self._thread: Joinable | None = None
         self._leaving = Leaving(consumer.config.max_poll_interval_ms, consumer.config.default_api_timeout_ms)
@@ -266,16 +283,32 @@ class Processor(Generic[K, V]):
         gathers = True
         while gathers:
             records = self._polled(timeout_s)
-            closed = self._opening.partitions
-            too_soon: list[PartitionRecords[K, V]] = []
-            for chunk in records.chunks():
-                if self._is_draining or chunk.topic_partition in closed:
-                    too_soon.append(chunk)
-                else:
-                    self._desk.deliver(chunk)
-            self._valve.put_off(too_soon)
+            try:
+                self._deliver(records)
+            except BaseException:
+                self._lose_track()
+                raise
             timeout_s, gathers = 0.0, self._desk.wants_more and not records.is_empty()
         self._was_told = self._commits.has_news = False  # the loop looks
+
+    def _deliver(self, records: Records[K, V]) -> None:
+        closed = self._opening.partitions
+        too_soon: list[PartitionRecords[K, V]] = []
+        for chunk in records.chunks():
+            if self._is_draining or chunk.topic_partition in closed:
+                too_soon.append(chunk)
+            else:
+                self._desk.deliver(chunk)
+        self._valve.put_off(too_soon)
+        if self._ranges is not None:
+            again, self._ranges.to_give_again = self._ranges.to_give_again, []
+            for tp, position, stop in again:
+                self._consumer._give_again(tp, position, stop)
+
+    def _is_busy(self, tp: TopicPartition) -> bool:
+        """Whether it comes back while records are in work that it had before: other lanes may have them this time."""
+        is_ordered = self._plan.ordering is not Ordering.NONE
+        return self._ranges is not None and is_ordered and self._desk.busy_with((tp,)) > 0
 
     def _polled(self, timeout_s: float) -> Records[K, V]:
         try:
@@ -284,6 +317,15 @@ class Processor(Generic[K, V]):
             if monotonic_ms() >= self._reached_by_ms:
                 raise
             return Records()
+        except KafkaError:
+            raise
+        except BaseException:  # a Ctrl-C, when it was about to return records
+            self._lose_track()
+            raise
+
+    def _lose_track(self) -> None:
+        if self._ranges is not None:
+            self._ranges.lose_track()
 
     def _has_news(self) -> bool:
         """Whether a poll that finds no records shall return."""
@@ -373,6 +415,8 @@ class Processor(Generic[K, V]):
             for tp in sorted(assigned):
                 if (at := self._books.begins_at(tp)) is not None:
                     consumer.seek(tp, at)  # whoever goes on with the consumer begins with what is undone
+                for position, stop in self._ranges.left_of_lags(tp) if self._ranges is not None else ():
+                    consumer._give_again(tp, position, stop)
             self._valve.open()
         finally:
             consumer.rebalance_listener = self._listener.users

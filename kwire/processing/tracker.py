@@ -65,6 +65,11 @@ class Tracker:
         return next(offset for offset in self._deliveries[0] if offset in self._unfinished)
 
     @property
+    def latest(self) -> Offer:
+        """What a commit would say now, whether the broker has that or not."""
+        return self._offer()
+
+    @property
     def next_to_do(self) -> int:
         """What a commit would say: the base, or, if an earlier life had finished what comes there, the offset behind
         that."""

@@ -15,10 +15,11 @@ from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 from kwire.processing.loads import Loads
 from kwire.processing.plan import Plan
+from kwire.processing.sources import partition_of
 from kwire.subscription.partition import leader_epoch_or_none
 
 # Of its share a partition that is paused has to work off so much before it goes on.
-_RESUMED_AT = 0.5
+RESUMED_AT = 0.5
 
 
 class Valve(Generic[K, V]):
@@ -77,8 +78,8 @@ class Valve(Generic[K, V]):
         """Partitions with more than their share of what may be buffered; once paused, with more than half of it."""
         plan = self._plan
         return frozenset(
-            tp
+            partition_of(tp)
             for tp, load in self._loads.items()
             if max(load.records / plan.max_buffered_records, load.size_bytes / plan.max_buffered_bytes) * assigned
-            > (_RESUMED_AT if tp in self.paused else 1.0)
+            > (RESUMED_AT if tp in self.paused else 1.0)
         )

@@ -12,7 +12,7 @@ from kwire import OffsetAndMetadata, Record, TimestampType, TopicPartition
 from kwire.errors import IllegalStateError, InvalidArgumentError
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.processing.lanes import Lanes, Ordering, Work
-from kwire.processing.partition_lanes import Mixing
+from kwire.processing.partition_lanes import EVERYTHING, Mixing
 from kwire.processing.rows import Rows
 from kwire.protocol.record_columns import RecordColumns
 
@@ -295,7 +295,7 @@ class AnyOrder(RuleBasedStateMachine):
             here = [each for each in waiting if each.topic_partition == tp and each.offset >= first]
             gone += len(here)
             waiting[:] = [each for each in waiting if each not in here]
-        assert len(self.lanes.drop({tp}, first)) == gone
+        assert len(self.lanes.drop({tp}, EVERYTHING[first:])) == gone
         assert self.lanes.in_work_of({tp}) == sum(
             len(work.records) for work in self.in_work if work.records[0].topic_partition == tp
         )

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer as OtherConsumer
 from confluent_kafka import TopicPartition as OtherTopicPartition
 from confluent_kafka.cimpl import NewTopic
 
-from kwire import Consumer, Cursor, OffsetAndMetadata
+from kwire import Cursor, OffsetAndMetadata
 from kwire.catch_up.token import HeadMark, encode_mark
 from kwire.errors import GroupAuthorizationError, IllegalStateError, OffsetOutOfRangeError, RecordDeserializationError
 from kwire.model import ZERO_UUID
@@ -23,7 +23,6 @@ from kwire.testing import Cluster
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-    from tests.integration.consumer.conftest import BytesConsumer
     from tests.integration.consumer.lag_story import Story
     from tests.integration.kafkas import SharedKafka
 
@@ -249,15 +248,6 @@ def test_a_transactional_producer_cannot_commit_past_the_lag(story: Story) -> No
     consumer = story.start()
     with pytest.raises(IllegalStateError, match="still to be caught up"):
         consumer.group_metadata()
-
-
-def test_a_processor_refuses_a_consumer_that_does_not_keep_the_order(story: Story) -> None:
-    from kwire.processing import Processor
-
-    consumer: BytesConsumer = story.start()
-    assert isinstance(consumer, Consumer)
-    with pytest.raises(IllegalStateError, match="keeps their order"):
-        Processor(consumer, print)
 
 
 # --- what only the Kafka in this process can be told to do ---
