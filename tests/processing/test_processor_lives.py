@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
-from kwire.model import TopicPartition
+from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.processing import Processor, Retry
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kwire.protocol.messages.offset_fetch import OffsetFetchResponse
 
 TOPIC = "t"
+AT = TopicPartition(TOPIC, 0)
 
 
 class Listening(RebalanceListener):
@@ -35,7 +36,9 @@ class Listening(RebalanceListener):
         self.told.append("revoked")
 
 
-def tell(story: Callable[[Script, BytesConsumer], None], listener: RebalanceListener | None = None) -> None:
+def tell(
+    story: Callable[[Script, BytesConsumer], None], listener: RebalanceListener | None = None, **settings: object
+) -> None:
     """The story runs in the process of a consumer of a topic with one partition."""
 
     def begin(script: Script) -> None:
@@ -43,7 +46,7 @@ def tell(story: Callable[[Script, BytesConsumer], None], listener: RebalanceList
         process = script.process()
 
         def live() -> None:
-            with script.consumer_in(process, enable_auto_commit=False) as consumer:
+            with script.consumer_in(process, enable_auto_commit=False, **settings) as consumer:
                 consumer.subscribe([TOPIC], listener=listener)
                 story(script, consumer)
 
@@ -135,3 +138,53 @@ def test_what_is_left_alone_when_time_is_up_begins_nothing_more() -> None:
         assert begun == values[:325] + values[324:]
 
     tell(story)
+
+
+def test_who_goes_on_notices_that_the_log_was_cut_meanwhile() -> None:
+    """Without a leader epoch at its position, it would go on behind records that are new in front of that."""
+    handled: list[bytes] = []
+
+    def handle(record: Record[bytes, bytes]) -> None:
+        handled.append(record.value or b"")
+
+    def story(script: Script, consumer: BytesConsumer) -> None:
+        values = [value for _ in range(10) for value in script.send(TOPIC)]
+        with Processor(consumer, handle):
+            script.until(lambda: len(handled) == 10)
+        script.cluster.elect_uncleanly(TOPIC, 0, 3)
+        values += script.send(TOPIC, 5)
+        with Processor(consumer, handle):
+            script.until(lambda: len(handled) == 15)
+        assert handled == values
+
+    tell(story)
+
+
+def test_who_goes_on_begins_behind_what_the_last_commit_took_from_a_map() -> None:
+    """It would begin where records ended to come, in front of its own commit, and do again what an earlier one did."""
+    handled: list[int] = []
+
+    def story(script: Script, consumer: BytesConsumer) -> None:
+        script.send(TOPIC, 10)
+
+        def leave_the_first(record: Record[bytes, bytes]) -> None:
+            sleep(0.0 if record.offset else 60.0)
+            handled.append(record.offset)
+
+        with Processor(consumer, leave_the_first, ordering="none", workers=2) as processor:
+            script.until(lambda: len(handled) == 9)
+            processor.stop(timeout=0.5)
+
+        def do_one(record: Record[bytes, bytes]) -> None:
+            handled.append(record.offset)
+            processor.stop()
+
+        with Processor(consumer, do_one, max_buffered_records=1) as processor:
+            script.until(lambda: 0 in handled)
+        assert consumer.committed([AT])[AT] == OffsetAndMetadata(10, "", 0)
+        script.send(TOPIC)
+        with Processor(consumer, lambda record: handled.append(record.offset)):
+            script.until(lambda: 10 in handled)
+        assert sorted(handled) == list(range(11))
+
+    tell(story, max_poll_records=1)
