@@ -465,7 +465,7 @@ LEFT_OUT: Mapping[int, str] = {
     37: "needs an interleaving of its own for each case: the simulation has it",
     44: _IN_THE_SIMULATION,
     47: "needs the consumer's own machine to run out of sockets: the simulation has it",
-    49: "kwire does not catch up in parallel",
+    49: "positions are judged as those of one cursor: `scripts/prove parallel-rebalance` has it on a real Kafka",
     50: "three brokers have no majority without two of them: the simulation has it",
 }
 """Rows that are no schedule, and why."""
