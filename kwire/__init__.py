@@ -8,6 +8,7 @@ from kwire.consumer.access import ThreadAccessKey
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.fetching.columns import Records
+from kwire.metrics import MetricName
 from kwire.model import (
     ConsumerGroupMetadata,
     Cursor,
@@ -30,6 +31,7 @@ __all__ = [
     "ConsumerGroupMetadata",
     "Cursor",
     "Header",
+    "MetricName",
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",

@@ -14,6 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack
 
+from kwire.catch_up.metrics import metrics_of
 from kwire.catch_up.processed import Processed
 from kwire.catch_up.progress import CatchUpProgress
 from kwire.clock import Deadline
@@ -65,6 +66,7 @@ from kwire.events import (
     Unsubscribe,
 )
 from kwire.fetching.columns import Records
+from kwire.metrics import MetricName
 from kwire.model import (
     ConsumerGroupMetadata,
     Cursor,
@@ -475,6 +477,18 @@ class Consumer(Generic[K, V]):
             self._core.check_open()
             self._core.note_delivered()
             return self._calls.command("catch_up_progress", GetCatchUp)
+
+    def metrics(self) -> dict[MetricName, float]:
+        """Numbers of this moment, named as Java names its own.
+
+        So far they are those of parallel rebalance, for each partition with a lag to be caught up with, in the group
+        "consumer-catch-up-metrics": from and up to which offset, how many of them have been returned and how many
+        not, how many a second, and how many seconds that takes. Without `enable_parallel_rebalance` there are none.
+
+        Returns:
+            By name; "catch-up-seconds-left" is not a number while nothing moves.
+        """
+        return metrics_of(self.catch_up_progress().values(), self._core.client_id)
 
     # --- looking things up ----------------------------------------------------------------------------------
 

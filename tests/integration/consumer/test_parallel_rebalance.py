@@ -234,9 +234,13 @@ def test_progress_is_told_until_the_lag_is_done(story: Story) -> None:
     assert len(consumer.poll(10.0)) == 20
     progress = consumer.catch_up_progress()[tp]
     assert (progress.ranges, progress.done, progress.left) == ((range(70, 120),), 20, 30)
+    numbers = {name.name: value for name, value in consumer.metrics().items()}
+    assert (numbers["catch-up-start-offset"], numbers["catch-up-end-offset"]) == (70, 120)
+    assert (numbers["catch-up-done-total"], numbers["catch-up-left"]) == (20, 30)
     story.read(consumer, main=[], child=range(90, 120))
     consumer.commit_sync()
     assert consumer.catch_up_progress() == {}
+    assert consumer.metrics() == {}
     assert consumer.child_consumer_is_alive()
     consumer.close()
     assert not consumer.child_consumer_is_alive()

@@ -1,0 +1,28 @@
+"""What a metric is called: as Java's consumer calls its own, so that what shows those shows these.
+
+A value is a number at one moment, as `Consumer.metrics()` answers it; nothing is registered or collected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricName:
+    """The name of a number.
+
+    Attributes:
+        name: Words with dashes.
+        group: What it belongs to, such as "consumer-catch-up-metrics".
+        tags: What it is of: pairs of a word and a value, such as ("partition", "3"), the client's id first.
+    """
+
+    name: str
+    group: str
+    tags: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        """As JMX writes it."""
+        tags = "".join(f",{key}={value}" for key, value in self.tags)
+        return f"kafka.consumer:type={self.group}{tags},name={self.name}"
