@@ -105,7 +105,8 @@ class CrashJudge:
         self._durable.clear()
         claim = self._claimed(at)
         is_blind = claim.leader_epoch is None and claim.done_up_to > to
-        log.blind = range(to, claim.done_up_to) if is_blind else _NOTHING
+        start = min(to, log.blind.start) if log.blind else to  # it may have been cut before, and have grown again
+        log.blind = range(start, claim.done_up_to) if is_blind else _NOTHING
         self._keep(at, lambda offset: offset < to)
         for (_, held_at), holding in self._holdings.items():
             if held_at == at:
@@ -123,6 +124,10 @@ class CrashJudge:
     def _keep(self, at: TopicPartition, stays: Callable[[int], bool]) -> None:
         log = self._logs[at]
         log.alive = {offset: value for offset, value in log.alive.items() if stays(offset)}
+
+    def is_there(self, at: TopicPartition, offset: int, value: str) -> bool:
+        """Whether a record is in the log now."""
+        return self._logs[at].alive.get(offset) == value
 
     def unprocessed(self) -> Iterator[tuple[TopicPartition, int]]:
         """What is in a log, and nobody has processed."""
@@ -160,7 +165,7 @@ class CrashJudge:
         self._polled.add(value)
         if (offset, value) not in self._logs[at].ever:
             self._broken("wrong-value", f"{life} was given {value} at {at}@{offset}")
-        if self._logs[at].alive.get(offset) == value:  # else it was buffered when the log was cut
+        if self.is_there(at, offset, value):  # else it was buffered when the log was cut
             self._judge_order(life, at, cursor, offset, holding)
         if life not in self._plain and value in self._durable and not self._logs[at].is_another:
             by = self._durable[value]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.errors import KafkaError
-from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
+from kwire.model import Cursor, OffsetAndMetadata, Record, TopicPartition
 from kwire.testing.simulation.crash_plan import GROUP, Life, Plan
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kwire.testing.simulation.crash_judge import CrashJudge
     from kwire.testing.simulation.host import Process
     from kwire.testing.simulation.script import Script
+
+BytesRecord: TypeAlias = Record[bytes, bytes]
 
 TOPIC = "lagging"
 POLL_SECONDS = 0.2
@@ -166,13 +168,19 @@ class CrashLife(RebalanceListener):
                 values.append(value)
             if rows:
                 first, last = rows[0], rows[-1]
-                epoch = last.leader_epoch if self._world.plan.tells_epochs else None
-                position = OffsetAndMetadata(last.offset + 1, leader_epoch=epoch)
-                self._reached[at, chunk.cursor] = _Reached(first.offset, position)
+                self._reach(at, chunk.cursor, first, last)
                 self._world.note(f"{self.name} {chunk.cursor.name.lower()}: {at}@{first.offset}..{last.offset}")
         if values:
             self._world.script.sleep(WORK_MS)
             self._judge.processed(values)
+
+    def _reach(self, at: TopicPartition, cursor: Cursor, first: BytesRecord, last: BytesRecord) -> None:
+        """It would commit by itself what it was given; but nothing without an epoch of a log that is no more, which may
+        have been buffered still."""
+        if self._judge.is_there(at, last.offset, (last.value or b"").decode()):
+            epoch = last.leader_epoch if self._world.plan.tells_epochs else None
+            position = OffsetAndMetadata(last.offset + 1, leader_epoch=epoch)
+            self._reached[at, cursor] = _Reached(first.offset, position)
 
     def _pause_or_resume(self, consumer: Consumer[bytes, bytes]) -> None:
         if paused := consumer.paused():
@@ -207,6 +215,7 @@ class CrashLife(RebalanceListener):
         values = self._all_given()
         consumer.commit_sync()
         self._judge.committed(self.name, values)
+        self._reached.clear()  # or it would take the group back by committing one of these
 
     def _commit_async(self, consumer: Consumer[bytes, bytes]) -> None:
         values = self._all_given()
@@ -226,6 +235,7 @@ class CrashLife(RebalanceListener):
             values = self._given_up_to(at, cursor)
             consumer.commit_sync({at: self._reached[at, cursor].position})
             self._judge.committed(self.name, values)
+            self._reached.pop((at, cursor), None)
 
     def _all_given(self) -> list[str]:
         return [given.value for all_given in self._given.values() for given in all_given]

@@ -181,22 +181,24 @@ class CrashWorld:
             count += 1
             return count == crash.nth
 
-        rule = self.script.cluster.control.on(crash.point.request, times=1, where=is_it).drop(handled=crash.is_taken)
+        requests = self.script.cluster.control.on(crash.point.request, times=1, where=is_it)
+        rule = requests.observe() if crash.fate is Fate.ANSWERED else requests.drop(handled=crash.is_taken)
         name = crash.point.name.lower().replace("_", "-") + ("-alone" if between else "")
         rule.see = partial(self._crash, crash, life, f"{name} {crash.fate.name.lower()}")
 
     def _crash(self, crash: Crash, life: CrashLife, name: str, _request: Request[Message], _call: Call) -> None:
-        self.struck[name] += 1
+        if crash.fate is not Fate.ANSWERED:
+            self.struck[name] += 1
         self.note(f"{life.name} is {crash}")
         match crash.fate:
             case Fate.KILLED:
                 life.kill()
             case Fate.FROZEN:
                 life.freeze()
-            case Fate.UNANSWERED:
+            case Fate.UNANSWERED | Fate.ANSWERED:
                 pass
         if crash.then is not None:
-            self._lay(crash.then, life, between=True)
+            self._lay(crash.then, life, between=crash.fate is Fate.UNANSWERED)
 
     def _on_put(self, group: str, at: TopicPartition, commit: CommittedOffset) -> None:
         if group in (GROUP, HEAD_GROUP):

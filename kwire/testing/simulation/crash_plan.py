@@ -78,6 +78,8 @@ class Fate(Enum):
     KILLED = "killed"
     FROZEN = "frozen until its successor is at work"
     UNANSWERED = "left without an answer"
+    ANSWERED = "answered as ever"
+    """What happens to it comes after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +219,7 @@ def draw_plan(seed: int) -> Plan:
 _POLL_RECORDS = {Theme.ANYTHING: (500, 10, 3), Theme.TWO_LOGS: (10, 3, 3), Theme.CUT: (3,)}
 _COMMITS = {
     Theme.ANYTHING: ("sync", "sync", "parts", "parts", "async", "auto"),
-    Theme.TWO_LOGS: ("sync", "parts", "parts", "async", "auto"),
+    Theme.TWO_LOGS: ("sync", "parts", "parts", "parts", "async", "auto"),
     Theme.CUT: ("parts",),
 }
 
@@ -261,7 +263,9 @@ class _Draw:
             return replace(crash, after_blow=True)
         if self._theme is Theme.ANYTHING or rng.random() < 0.2:
             return self._any_crash()
-        if self._coordinators_apart and rng.random() < 0.5:
+        if rng.random() < 0.3:
+            return self._after_a_head()
+        if self._coordinators_apart and rng.random() < 0.6:
             return self._between()
         return replace(self._any_crash(), point=rng.choice((Point.HEAD_COMMIT, Point.HEAD_COMMIT, Point.GROUP_COMMIT)))
 
@@ -280,3 +284,8 @@ class _Draw:
         lost, taken = rng.sample(_COMMITS_TO_LOGS, 2)
         end = Crash(taken, 1, True, rng.choices((Fate.KILLED, Fate.FROZEN), (6, 1))[0])
         return Crash(lost, rng.choice((1, 2, 3, 4)), False, Fate.UNANSWERED, then=end)
+
+    def _after_a_head(self) -> Crash:
+        """What the head's log has been given, and has answered, the group's log never hears."""
+        end = Crash(Point.GROUP_COMMIT, 1, False, Fate.KILLED)
+        return Crash(Point.HEAD_COMMIT, self._rng.choice((1, 2, 3, 4)), True, Fate.ANSWERED, then=end)

@@ -63,7 +63,7 @@ def test_plans_have_crashes_of_all_kinds() -> None:
     points = Counter((crash.point, crash.is_taken, crash.fate) for crash in crashes)
     for point in (Point.GROUP_COMMIT, Point.HEAD_COMMIT):
         for is_taken in (True, False):
-            for fate in Fate:
+            for fate in (Fate.KILLED, Fate.FROZEN, Fate.UNANSWERED):
                 assert points[point, is_taken, fate]
 
 
@@ -216,3 +216,14 @@ def test_who_has_noticed_the_cut_and_said_so_leaves_no_excuse(judge: CrashJudge)
     judge.end()
     assert rules(judge) == ["unseen", "unseen"]
     assert judge.lost == 2
+
+
+def test_a_log_that_is_cut_twice_is_no_better_known(judge: CrashJudge) -> None:
+    process(judge, *range(10))
+    judge.taken(GROUP, AT, CommittedOffset(10))
+    judge.truncated(AT, 6)
+    judge.sent(AT, {6: "another6", 7: "another7", 8: "another8"})
+    judge.truncated(AT, 8)
+    judge.assigned("second", [AT])
+    judge.end()
+    assert not rules(judge)
