@@ -167,7 +167,7 @@ class Books:
     def acknowledged(self, offers: Offers, books: Mapping[TopicPartition, Book]) -> None:
         """The broker has these; of partitions that were given up since they were offered, nobody need know."""
         for tp, offered in offers.items():
-            book = self._books.get(tp)
+            book = self.book(tp)
             if book is not None and book is books.get(tp):
                 for tracker, offer in offered.parts:
                     tracker.acknowledged(offer)

@@ -116,7 +116,9 @@ class RangeBooks(Books):
         first = offsets[0] if offsets else behind.offset
         for run in _overtaken(found, source, first, behind.offset):
             end = run.tracker.position
-            run.book.truncate(_void(run, first).start)
+            if run is found.main:
+                run.start = min(run.start, first)
+            run.book.truncate(max(run.start, first))
             if isinstance(source, LagOf) and end > behind.offset:
                 self.to_give_again.append((partition_of(source), behind, end))
         run = _run_for(found, source, first, epoch)
@@ -174,11 +176,14 @@ class RangeBooks(Books):
             return found.book.foreign_metadata
         seen = [epoch for run, _ in latest if (epoch := run.book.newest_epoch) is not None]
         newest, believed = max(seen, default=None), found.book.believed_epoch
+        left: Ranges = ()
         done = [part for run, offer in latest for part in (range(run.start, offer.base), *offer.finished)]
         if newest is None or (believed is not None and newest <= believed):
             newest = believed
-            done += found.finished  # else those who read the map would believe of it what may have been written anew
-        base = min((offer.base for _, offer in latest), default=0)
+            left = found.finished  # else those who read the map would believe of it what may have been written anew
+        done += left
+        # What an earlier life finished of a lag nobody has begun with is in front of everything that was delivered.
+        base = min([offer.base for _, offer in latest] + [max(0, part.start - 1) for part in left[:1]])
         finished = without(normal(done), (range(base),))
         if finished and finished[0].start == base:  # all of it is done up to there
             base, finished = finished[0].stop, finished[1:]

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.catch_up.processed import Processed, Unfinished
 from kwire.catch_up.token import decode
-from kwire.events import Assign, Commit, GetPosition, Reply
+from kwire.events import Assign, Commit, GetPosition, GiveAgain, RecordsDelivered, Reply, SetFull
 from kwire.managers.unsent import Channel
-from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.list_offsets import ListOffsetsRequest
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
@@ -95,3 +96,41 @@ def test_without_a_lag_it_is_fetched_where_the_group_was(lagging: Scenario) -> N
     lagging.serve()
     assert fetched(lagging) == {Channel.FETCH: 70}
     assert not lagging.pending(ListOffsetsRequest)
+
+
+def given(scenario: Scenario, offset: int) -> None:
+    """The application comes back for more than what the child has read in front of this."""
+    (child,) = scenario.subscription.children
+    scenario.post(RecordsDelivered([(O0, child.partitions[O0].epoch, OffsetAndMetadata(offset))]))
+
+
+def test_what_handlers_have_not_finished_is_undone_and_so_is_what_was_put_back(lagging: Scenario) -> None:
+    end_of_log(lagging, 120)
+    given(lagging, 100)
+    lagging.post(GiveAgain(O0, OffsetAndMetadata(90), 100, Reply()))
+    processed = Processed(None, (Unfinished(range(80, 90)),))
+    lagging.post(Commit({}, Reply(), processed={O0: processed}))
+    book = lagging.managers.catch_up.books[O0] if lagging.managers.catch_up is not None else None
+    assert book is not None
+    assert (book.undone, book.unread()) == ((range(80, 120),), (range(90, 120),))
+    lagging.turn()
+    (child,) = lagging.subscription.children
+    assert child.partitions[O0].fetch_offset == 90
+
+
+def test_no_commit_of_handlers_is_behind_what_the_main_cursor_has_returned(lagging: Scenario) -> None:
+    """The log was cut, and they do not know yet."""
+    end_of_log(lagging, 120)
+    lagging.post(Commit({}, Reply(), processed={O0: Processed(OffsetAndMetadata(150))}))
+    assert lagging.managers.catch_up is not None
+    assert lagging.managers.catch_up.books[O0].head.offset == 120
+
+
+@pytest.mark.parametrize("cursor", Cursor)
+def test_a_cursor_that_is_held_up_holds_up_no_other(lagging: Scenario, cursor: Cursor) -> None:
+    lagging.post(SetFull(frozenset((O0,)), True, cursor, Reply()))
+    end_of_log(lagging, 120)
+    main, (child,) = lagging.subscription, lagging.subscription.children
+    assert (main.partitions[O0].full, child.partitions[O0].full) == (cursor is Cursor.MAIN, cursor is Cursor.CHILD)
+    assert fetched(lagging) == ({Channel.CHILD_FETCH: 70} if cursor is Cursor.MAIN else {Channel.FETCH: 120})
+    assert (main.view.paused, main.view.withheld == main.view.full) == (frozenset(), True)

@@ -148,3 +148,29 @@ def test_a_refusal_is_raised_and_not_asked_about_again() -> None:
     assert opening.partitions == frozenset()
     opening.settle(ASK_AGAIN_MS)
     assert len(asked.commits) == 1
+
+
+def test_a_partition_that_comes_back_while_its_records_are_in_work_opens_when_they_are_done() -> None:
+    """Other lanes may have them this time, which know of nothing."""
+    books, asked, busy = Books(with_map=True), Asked(), {A0}
+    opening = Opening(books, asked, busy.__contains__)
+    opening.begin({A0, A1})
+    asked.answer(at=OffsetAndMetadata(3))
+    opening.settle(0.0)
+    assert (opening.partitions, opening.has_answers) == (frozenset({A0}), False)
+    busy.clear()
+    assert opening.has_answers
+    opening.settle(0.0)
+    assert (opening.partitions, books.begins_at(A0)) == (frozenset(), OffsetAndMetadata(3))
+
+
+def test_who_is_taken_away_while_busy_is_not_opened() -> None:
+    books, asked, busy = Books(with_map=True), Asked(), {A0}
+    opening = Opening(books, asked, busy.__contains__)
+    opening.begin({A0})
+    asked.answer(at=OffsetAndMetadata(3))
+    opening.settle(0.0)
+    opening.forget({A0})
+    busy.clear()
+    opening.settle(0.0)
+    assert (opening.partitions, books.book(A0)) == (frozenset(), None)

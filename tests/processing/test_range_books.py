@@ -1,0 +1,146 @@
+"""What may be committed of a partition that two cursors read, record by record."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kwire.catch_up.processed import Processed, Unfinished
+from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
+from kwire.offset_ranges import Ranges
+from kwire.processing.offset_map import OffsetMap, decode, encode
+from kwire.processing.range_books import RangeBooks
+from kwire.processing.sources import LagOf, Source
+
+TP = TopicPartition("orders", 0)
+LAG = LagOf(TP)
+TOPIC_ID = UUID(int=1)
+MAIN_EPOCH, CHILD_EPOCH = 3, 4
+
+
+def at(offset: int, leader_epoch: int | None = 0) -> OffsetAndMetadata:
+    return OffsetAndMetadata(offset, leader_epoch=leader_epoch)
+
+
+def books_of(committed: OffsetAndMetadata | None = None, *, has_one_child: bool = True) -> RangeBooks:
+    books = RangeBooks(with_map=True, has_one_child=has_one_child)
+    books.open({TP: committed}, {TP.topic: TOPIC_ID})
+    return books
+
+
+def deliver(books: RangeBooks, source: Source, part: range, epoch: int, leader_epoch: int = 0) -> list[int]:
+    wanted = books.deliver(source, part, lambda: [leader_epoch] * len(part), at(part.stop, leader_epoch), epoch)
+    return list(wanted)
+
+
+def committed(books: RangeBooks) -> Processed:
+    """Offered, and acknowledged."""
+    offers = books.offers()
+    books.acknowledged(offers, books.books_of(offers))
+    processed = offers[TP].processed
+    assert processed is not None
+    return processed
+
+
+def finished_in(processed: Processed) -> Ranges:
+    found = decode(0, processed.metadata)
+    return () if found is None else found.finished
+
+
+def test_each_cursor_is_committed_as_far_as_it_is_done() -> None:
+    books = books_of(at(70))
+    deliver(books, LAG, range(70, 90), CHILD_EPOCH)
+    deliver(books, TP, range(120, 140), MAIN_EPOCH)
+    assert books.offers() == {}
+    books.finish(LAG, {*range(70, 90)} - {75})
+    books.finish(TP, {*range(120, 140)} - {130})
+    processed = committed(books)
+    assert (processed.head, processed.unfinished) == (at(130), (Unfinished(range(75, 90), 0),))
+    assert finished_in(processed) == (range(76, 90), range(120, 130), range(131, 140))
+    assert books.offers() == {}
+    assert (books.begins_at(TP), books.left_of_lags(TP)) == (at(130), [(at(75), 90)])
+
+
+def test_what_lies_between_two_ranges_of_a_child_is_not_finished_with_them() -> None:
+    books = books_of(at(100))
+    deliver(books, LAG, range(100, 120), CHILD_EPOCH)
+    deliver(books, LAG, range(140, 160), CHILD_EPOCH + 1)
+    books.finish(LAG, {*range(100, 120), *range(140, 160)} - {105})
+    processed = committed(books)
+    assert finished_in(processed) == (range(106, 120), range(140, 160))
+    assert processed.unfinished == (Unfinished(range(105, 120), 0),)
+
+
+def test_a_child_that_is_through_hands_over_to_the_main_cursor() -> None:
+    books = books_of(at(70))
+    deliver(books, LAG, range(70, 120), CHILD_EPOCH)
+    deliver(books, TP, range(120, 140), MAIN_EPOCH)
+    books.finish(LAG, range(70, 120))
+    books.finish(TP, range(120, 130))
+    assert committed(books) == Processed(at(130))
+    books.finish(TP, range(130, 140))
+    assert committed(books) == Processed(at(140))
+
+
+def test_children_with_a_part_each_are_told_apart() -> None:
+    books = books_of(at(70), has_one_child=False)
+    first, second = (books.source_of(TP, Cursor.CHILD, epoch) for epoch in (4, 5))
+    assert first != second
+    deliver(books, first, range(70, 80), 4)
+    deliver(books, second, range(95, 120), 5)
+    books.finish(second, range(95, 120))
+    assert committed(books).unfinished == (Unfinished(range(70, 80), 0),)
+    deliver(books, first, range(80, 95), 4)
+    books.finish(first, range(70, 85))
+    assert committed(books).unfinished == (Unfinished(range(85, 95), 0),)
+
+
+def test_what_an_earlier_life_finished_is_found_by_whoever_reads_it() -> None:
+    found = OffsetMap(TOPIC_ID, 0, (range(75, 80), range(125, 130)))
+    books = books_of(OffsetAndMetadata(70, encode(70, found)))
+    assert deliver(books, TP, range(120, 135), MAIN_EPOCH) == [*range(120, 125), *range(130, 135)]
+    books.finish(TP, [121])
+    assert finished_in(committed(books)) == (range(75, 80), range(121, 122), range(125, 130))
+    assert deliver(books, LAG, range(70, 82), CHILD_EPOCH) == [*range(70, 75), 80, 81]
+
+
+def test_what_was_written_since_is_not_taken_for_finished_by_either_cursor() -> None:
+    """The main cursor meets a newer epoch: what it says of the lag may be handed on no more, for nobody could tell."""
+    found = OffsetMap(TOPIC_ID, 7, (range(75, 80), range(125, 130)))
+    books = books_of(OffsetAndMetadata(70, encode(70, found)))
+    assert deliver(books, TP, range(120, 135), MAIN_EPOCH, leader_epoch=8) == [*range(120, 135)]
+    books.finish(TP, [121])
+    assert finished_in(committed(books)) == (range(121, 122),)
+    assert deliver(books, LAG, range(70, 78), CHILD_EPOCH, leader_epoch=7) == [*range(70, 75)]
+    assert deliver(books, LAG, range(78, 82), CHILD_EPOCH, leader_epoch=8) == [78, 79, 80, 81]
+
+
+def test_a_main_cursor_that_goes_back_takes_over_what_children_have_from_there_on() -> None:
+    books = books_of(at(70))
+    deliver(books, LAG, range(70, 100), CHILD_EPOCH)
+    deliver(books, TP, range(120, 140), MAIN_EPOCH)
+    assert books.overtaken(TP, 80, 150, MAIN_EPOCH + 5) == [(LAG, range(80, 100)), (TP, range(120, 140))]
+    deliver(books, TP, range(80, 150), MAIN_EPOCH + 5)
+    books.finish(LAG, range(70, 80))
+    processed = committed(books)
+    assert (processed.head, processed.unfinished) == (at(80), ())
+    books.finish(TP, range(80, 150))
+    assert committed(books) == Processed(at(150))
+    assert books.to_give_again == []
+
+
+def test_what_a_child_delivers_once_more_counts_no_more_with_who_had_it_and_the_rest_is_asked_for() -> None:
+    books = books_of(at(70))
+    deliver(books, LAG, range(70, 100), CHILD_EPOCH)
+    assert books.overtaken(LAG, 80, 90, CHILD_EPOCH + 1) == [(LAG, range(80, 100))]
+    deliver(books, LAG, range(80, 90), CHILD_EPOCH + 1)
+    assert books.to_give_again == [(TP, at(90), 100)]
+    books.finish(LAG, range(70, 80))
+    assert committed(books).unfinished == (Unfinished(range(80, 90), 0),)
+
+
+def test_who_may_have_missed_records_lets_nothing_of_a_lag_be_done() -> None:
+    books = books_of(at(70))
+    deliver(books, LAG, range(70, 90), CHILD_EPOCH)
+    books.finish(LAG, range(70, 90))
+    books.lose_track()
+    assert range(10_000) in [each.part[:10_000] for each in committed(books).unfinished]
