@@ -52,8 +52,9 @@ class Working:
         assert sorted(self.done) == wanted
 
     def crash(self) -> None:
-        """What is in work is left alone in the middle of it."""
+        """What is in work is left alone in the middle of it; of what is done the processor has heard."""
         done = len(self.done)
+        wait_until(lambda: self.processor.status().handled == done)
         self.processor.close(drain=False, timeout=0.0)
         self._story.crash(self._consumer)
         assert len(self.done) == done
