@@ -117,7 +117,9 @@ def catch_up(chosen: argparse.Namespace) -> Outcome:
 
 def spark(chosen: argparse.Namespace) -> Outcome:
     topics, queries = chosen.case or list(bench_spark.TOPICS), chosen.query or list(bench_spark.QUERIES)
-    results = bench_spark.run(rounds=chosen.rounds, scale=chosen.scale, topics=topics, queries=queries)
+    results = bench_spark.run(
+        rounds=chosen.rounds, scale=chosen.scale, topics=topics, queries=queries, lean=chosen.lean
+    )
     return shown(results, bench_spark.targets(topics, queries))
 
 
@@ -183,6 +185,7 @@ def add_consumer_suites(
     spark = suites.add_parser("spark", help="Spark through kwire's source and through its own")
     spark.add_argument("--case", action="append", default=[], choices=bench_spark.TOPICS, help="a topic (all)")
     spark.add_argument("--query", action="append", default=[], choices=bench_spark.QUERIES, help="(all)")
+    spark.add_argument("--lean", action="store_true", help="start Spark's Python processes as docs/spark.md advises")
     spark.add_argument("--scale", type=float, default=1.0, help="part of each topic that is written (1.0)")
     catching_up = suites.add_parser("catch-up", help="back at a long lag: the newest record, and all of the lag")
     catching_up.add_argument("--records", type=int, default=bench_catch_up.RECORDS, help="of the lag (5000000)")

@@ -118,6 +118,7 @@ def run(
     topics: Sequence[str],
     queries: Sequence[str],
     contestants: Sequence[str] = tuple(CONTESTANTS),
+    lean: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> list[Figures]:
     """Measure.
@@ -128,6 +129,7 @@ def run(
         topics: of `TOPICS`.
         queries: of `QUERIES`.
         contestants: of `CONTESTANTS`.
+        lean: whether Spark's Python processes start and talk as docs/spark.md advises.
         settings: further ones of the session.
 
     Raises:
@@ -135,7 +137,7 @@ def run(
         WrongAnswerError: a source has not read what was written.
     """
     results: list[Figures] = []
-    session = partial(spark_session, "bench", memory="6g", kafka=True, settings=settings)
+    session = partial(spark_session, "bench", memory="6g", kafka=True, lean=lean, settings=settings)
     with KafkaCluster(jvm_options=BROKER_OPTIONS) as kafka, session() as spark:
         for name in topics:
             case = TOPICS[name]

@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 IMPORT_PATH = os.pathsep.join([str(HOME), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]).rstrip(os.pathsep)
 
 
+# As docs/spark.md advises: without Spark's archives an installed PySpark is found, which is compiled.
+LEAN_PYTHON = """#!/bin/sh
+PYTHONPATH=$(echo "$PYTHONPATH" | tr ':' '\\n' | grep -v '/python/lib/py[^/]*\\.zip$' | paste -sd:)
+export PYTHONPATH
+exec {python} "$@"
+"""
+# Workers and JVM are on one machine: Spark offers them a way that is shorter than TCP.
+LEAN_SETTINGS = {"spark.python.unix.domain.socket.enabled": "true"}
+
+
 @contextmanager
 def spark_session(
     name: str,
@@ -31,6 +41,7 @@ def spark_session(
     attempts: int = 1,
     memory: str = "2g",
     kafka: bool = False,
+    lean: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
     """A session that ends with the block. The first of a process starts the JVM; its memory and jars stay.
@@ -41,16 +52,19 @@ def spark_session(
         attempts: how often a task may fail until its job has.
         memory: the heap of the JVM, as Java writes it.
         kafka: whether to add the jars of Spark's own Kafka source.
+        lean: whether Spark's Python processes start and talk as docs/spark.md advises.
         settings: further ones of Spark.
 
     Raises:
         MissingSoftwareError: there are no jars, and Maven cannot get them.
     """
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = IMPORT_PATH
     scratch = Path(tempfile.mkdtemp(prefix="kwire-spark-"))
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = _lean_python(scratch) if lean else sys.executable
+    os.environ["PYTHONPATH"] = IMPORT_PATH
     builder = SparkSession.builder.appName(name).master(f"local[{cores},{attempts}]")
-    for key, value in {**settings_of(scratch, cores, memory, kafka=kafka), **(settings or {})}.items():
+    wanted = {**settings_of(scratch, cores, memory, kafka=kafka), **(LEAN_SETTINGS if lean else {}), **(settings or {})}
+    for key, value in wanted.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -59,6 +73,13 @@ def spark_session(
     finally:
         spark.stop()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _lean_python(scratch: Path) -> str:
+    script = scratch / "python"
+    script.write_text(LEAN_PYTHON.format(python=sys.executable))
+    script.chmod(0o755)
+    return str(script)
 
 
 def settings_of(scratch: Path, cores: int, memory: str, *, kafka: bool) -> dict[str, str]:
