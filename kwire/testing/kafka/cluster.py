@@ -251,13 +251,11 @@ class KafkaCluster:
 
     def pause_broker(self, broker: int) -> None:
         """Freezes a broker: its connections stay open, and nothing answers."""
-        self._nodes[broker].order(Order.PAUSE)
-        self._nodes[broker].is_paused = True
+        self._nodes[broker].pause()
 
     def resume_broker(self, broker: int) -> None:
         """Ends `pause_broker`."""
-        self._nodes[broker].order(Order.RESUME)
-        self._nodes[broker].is_paused = False
+        self._nodes[broker].resume()
 
     def _end(self, broker: int, order: Order) -> None:
         self._nodes[broker].order(order)

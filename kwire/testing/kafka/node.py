@@ -195,6 +195,24 @@ class Node:
         except BrokenPipeError:
             return
 
+    def pause(self) -> None:
+        """Freezes the process, which has stopped when this returns. The guard, like everybody, waits for a processor;
+        meanwhile the broker would answer."""
+        self.is_paused = True
+        self.order(Order.PAUSE)
+        deadline_s = time.monotonic() + GRACE_S
+        while (running := running_processes(self.directory)) is not None and not is_stopped(running.broker):
+            if time.monotonic() > deadline_s:
+                raise ClusterError(
+                    f"the broker in {self.directory} does not stop; its guard is {running.guard}"
+                )
+            time.sleep(0.001)
+
+    def resume(self) -> None:
+        """Ends `pause`."""
+        self.is_paused = False
+        self.order(Order.RESUME)
+
     def wait(self) -> None:
         """Until the process is gone. Returns in time: the guard kills what does not end by itself."""
         if self._guard is None:
@@ -252,6 +270,15 @@ def is_locked(path: Path) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether SIGSTOP has reached the process; where the system does not tell, that is taken for granted."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return status.rpartition(")")[2].split()[0] == "T"
 
 
 def stop_detached(directories: Sequence[Path]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,7 +25,7 @@ from kwire.testing.faults.admin.wire import ask
 from kwire.testing.faults.topic_settings import OLDER_KAFKA
 from kwire.testing.kafka import ClusterError, KafkaCluster, cluster
 from kwire.testing.kafka.addresses import HOST, Address, choose_addresses, free_ports
-from kwire.testing.kafka.node import running_processes
+from kwire.testing.kafka.node import is_stopped, running_processes
 from kwire.testing.kafka.probe import known_brokers
 
 if TYPE_CHECKING:
@@ -72,6 +74,18 @@ def test_a_broker_dies_comes_back_and_pauses() -> None:
         assert kafka.bootstrap_servers == servers
         with pytest.raises(ClusterError, match="broker 2 is running already"):
             kafka.start_broker(2)
+
+
+def test_a_broker_has_stopped_when_it_is_paused_however_late_its_guard_is() -> None:
+    with KafkaCluster() as kafka:
+        running = running_processes(kafka.directory / "broker-0")
+        assert running is not None
+        os.kill(running.guard, signal.SIGSTOP)
+        later = threading.Timer(0.2, os.kill, (running.guard, signal.SIGCONT))
+        later.start()
+        kafka.pause_broker(0)
+        assert is_stopped(running.broker)
+        later.join()
 
 
 def newest_commit(address: tuple[str, int]) -> int:
