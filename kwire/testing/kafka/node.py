@@ -203,9 +203,7 @@ class Node:
         deadline_s = time.monotonic() + GRACE_S
         while (running := running_processes(self.directory)) is not None and not is_stopped(running.broker):
             if time.monotonic() > deadline_s:
-                raise ClusterError(
-                    f"the broker in {self.directory} does not stop; its guard is {running.guard}"
-                )
+                raise ClusterError(f"the broker in {self.directory} does not stop; its guard is {running.guard}")
             time.sleep(0.001)
 
     def resume(self) -> None:
