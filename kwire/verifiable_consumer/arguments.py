@@ -50,6 +50,11 @@ class Options:
     orders: Path | None = None
     processing: Processing | None = None
 
+    @property
+    def catches_up(self) -> bool:
+        """Whether it reads a lag beside the newest records."""
+        return self.settings.get("enable_parallel_rebalance") is True
+
 
 class _Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -91,15 +96,19 @@ def parse(arguments: Sequence[str]) -> Options:
     flags = parser.parse_args(arguments, _Flags())
     if flags.processor is not None and (flags.enable_autocommit or flags.max_messages >= 0):
         parser.error("a processor commits by itself, and counts no messages")
-    return Options(
+    settings = (settings_of_file(flags.config) if flags.config else {}) | settings_of_flags(flags)
+    options = Options(
         topic=flags.topic,
         max_messages=flags.max_messages,
         auto_commit=flags.enable_autocommit,
         verbose=flags.verbose,
-        settings=(settings_of_file(flags.config) if flags.config else {}) | settings_of_flags(flags),
+        settings=settings,
         orders=flags.orders,
         processing=_processing(flags),
     )
+    if options.catches_up and options.max_messages >= 0:
+        parser.error("with parallel rebalance no messages are counted")
+    return options
 
 
 def _processing(flags: _Flags) -> Processing | None:

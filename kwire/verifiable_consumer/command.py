@@ -61,6 +61,17 @@ def _new_program(options: Options, events: EventLog) -> Program:
             listener=TellingListener(events, tells_losses=options.orders is not None),
             orders=options.orders,
         )
+    if options.catches_up:
+        from kwire.verifiable_consumer.catching_up import CatchingUpConsumer
+
+        return CatchingUpConsumer(
+            Consumer(config=options.settings),
+            events,
+            options.topic,
+            auto_commit=options.auto_commit,
+            verbose=options.verbose,
+            orders=None if options.orders is None else Orders(options.orders),
+        )
     return VerifiableConsumer(
         Consumer(config=options.settings),
         events,

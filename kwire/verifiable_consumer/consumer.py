@@ -95,9 +95,7 @@ class VerifiableConsumer:
             self._events.startup_complete()
             self._subscribe()
             while self._left != 0:
-                offsets = self._tell_records(self._poll())
-                if not self._auto_commit:
-                    self._commit(offsets)
+                self._turn()
         except WakeupError:
             log.debug("woken up to close")
         except Exception:
@@ -107,6 +105,11 @@ class VerifiableConsumer:
                 self._events.closing()
             self._consumer.close()
             self._events.shutdown_complete()
+
+    def _turn(self) -> None:
+        offsets = self._tell_records(self._poll())
+        if not self._auto_commit:
+            self._commit(offsets)
 
     def _subscribe(self) -> None:
         listener = TellingListener(self._events, tells_losses=self._orders is not None)
@@ -134,7 +137,7 @@ class VerifiableConsumer:
                 break
             if self._verbose:
                 self._events.record_data(records.records(tp)[: len(found)])
-            summaries.append(_summary(tp, found))
+            summaries.append(summary(tp, found))
             offsets[tp] = OffsetAndMetadata(found[-1] + 1)
             if self._left is not None:
                 self._left -= len(found)
@@ -157,7 +160,8 @@ class VerifiableConsumer:
             self._events.offsets_committed(offsets)
 
 
-def _summary(tp: TopicPartition, offsets: Sequence[int]) -> dict[str, str | int]:
+def summary(tp: TopicPartition, offsets: Sequence[int]) -> dict[str, str | int]:
+    """What one poll returned of a partition."""
     return {
         "topic": tp.topic,
         "partition": tp.partition,

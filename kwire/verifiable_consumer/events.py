@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import Protocol, TypeAlias
 
 from kwire.clock import wall_clock_ms
-from kwire.model import OffsetAndMetadata, Record, TopicPartition
+from kwire.model import Cursor, OffsetAndMetadata, Record, TopicPartition
 
 # Kept, because json.dumps makes a new one for each call that is given options. Jackson writes no blanks either.
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+
+Reached: TypeAlias = dict[tuple[TopicPartition, Cursor], int]
+"""How far each cursor got in each partition: the offset behind its last record."""
 
 
 class Lines(Protocol):
@@ -57,9 +61,9 @@ class EventLog:
     def closing(self) -> None:
         self._emit("closing")
 
-    def record_data(self, records: Iterable[Record[bytes, bytes]]) -> None:
-        """A line for each record, in one write."""
-        self._put("".join(record_line("record_data", record) for record in records))
+    def record_data(self, records: Iterable[Record[bytes, bytes]], cursor: Cursor | None = None) -> None:
+        """A line for each record, in one write; `cursor` is told where there are two."""
+        self._put("".join(record_line("record_data", record, cursor) for record in records))
 
     def records_consumed(self, count: int, summaries: Iterable[dict[str, str | int]]) -> None:
         """What one poll returned: how many records, and of each partition from where to where."""
@@ -69,9 +73,20 @@ class EventLog:
         self, offsets: dict[TopicPartition, OffsetAndMetadata], error: Exception | None = None
     ) -> None:
         """How a commit ended. Only a failed one has the field `error`."""
-        committed = [_partition(tp) | {"offset": position.offset} for tp, position in offsets.items()]
+        self._committed([_partition(tp) | {"offset": position.offset} for tp, position in offsets.items()], error)
+
+    def cursors_committed(self, reached: Reached, error: Exception | None = None) -> None:
+        """The same of a consumer with two cursors; kwire's own, as the next."""
+        rows = [_partition(tp) | {"offset": at, "cursor": cursor.value} for (tp, cursor), at in reached.items()]
+        self._committed(rows, error)
+
+    def low_water(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """What the group has committed, as `committed()` says."""
+        self._emit("low_water", offsets=[_partition(tp) | {"offset": offset} for tp, offset in offsets.items()])
+
+    def _committed(self, rows: list[dict[str, str | int]], error: Exception | None) -> None:
         said = {} if error is None else {"error": str(error)}
-        self._emit("offsets_committed", offsets=committed, **said, success=error is None)
+        self._emit("offsets_committed", offsets=rows, **said, success=error is None)
 
     def _emit(self, name: str, **fields: object) -> None:
         self._put(_line(name, fields))
@@ -92,7 +107,7 @@ def _line(name: str, fields: dict[str, object]) -> str:
     return _encode({"timestamp": wall_clock_ms(), "name": name, **fields}) + "\n"
 
 
-def record_line(name: str, record: Record[bytes, bytes]) -> str:
+def record_line(name: str, record: Record[bytes, bytes], cursor: Cursor | None = None) -> str:
     fields: dict[str, object] = {
         "key": _text(record.key),
         "value": _text(record.value),
@@ -100,6 +115,8 @@ def record_line(name: str, record: Record[bytes, bytes]) -> str:
         "partition": record.partition,
         "offset": record.offset,
     }
+    if cursor is not None:
+        fields["cursor"] = cursor.value
     return _line(name, fields)
 
 

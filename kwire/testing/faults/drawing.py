@@ -30,7 +30,7 @@ from kwire.testing.faults.targets import (
 )
 
 # What depends on the machine, or wants brokers of its own, is struck only where somebody asks for it.
-ASKED_FOR = frozenset({Need.LIBFAKETIME, Need.OLDER_STORAGE, Need.PERMISSIONS})
+ASKED_FOR = frozenset({Need.LIBFAKETIME, Need.OLDER_STORAGE, Need.PERMISSIONS, Need.TWO_CURSORS})
 DRAWN = tuple(name for name, kind in KINDS.items() if not ASKED_FOR.intersection(kind.needs))
 DEFAULT_SECONDS = 120
 # The group is given time to begin, and to be seen well before the end.

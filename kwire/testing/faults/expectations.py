@@ -8,6 +8,7 @@ from kwire.model import TopicPartition
 from kwire.testing.faults.kinds import permissions
 from kwire.testing.faults.report.duplicates import duplicates
 from kwire.testing.faults.scenario_rows import Expectation
+from kwire.testing.invariants.catching_up import CHILD
 from kwire.testing.invariants.ledger import (
     Assigned,
     Closed,
@@ -16,6 +17,7 @@ from kwire.testing.invariants.ledger import (
     Killed,
     Ledger,
     Lost,
+    Polled,
     Quiet,
     Raised,
     Revoked,
@@ -36,6 +38,15 @@ def unmet(ledger: Ledger, expects: Sequence[Expectation]) -> Iterator[Violation]
         yield from _duplicates(ledger)
     if Expectation.REFUSAL_TOLD in expects:
         yield from _untold(ledger)
+    if Expectation.CAUGHT_UP in expects:
+        yield from _nothing_to_catch_up(ledger)
+
+
+def _nothing_to_catch_up(ledger: Ledger) -> Iterator[Violation]:
+    """Without a lag there was nothing to see of what the row is about."""
+    if not any(event.cursor == CHILD for event in ledger.of(Polled)):
+        what = "no child had anything to give"
+        yield Violation(rule="no-lag", at_ms=ledger.events[-1].at_ms, what=what)
 
 
 def _rebalances(ledger: Ledger) -> Iterator[Violation]:

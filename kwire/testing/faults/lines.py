@@ -1,7 +1,8 @@
 """The lines that a verifiable consumer prints, as values: one JSON object a line, like Kafka's own VerifiableConsumer.
 
 `telling.py` turns them into events of the ledger. Three of them are those of the harness's own runners alone: that
-partitions were lost, that a poll failed, and that the call of `close` begins.
+partitions were lost, that a poll failed, and that the call of `close` begins. Members that catch up name a cursor with
+all that they read and commit, and tell what `committed()` answers.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Datum:
     partition: TopicPartition
     offset: int
     value: str
+    cursor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Span:
     count: int
     first: int
     last: int
+    cursor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +73,20 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """How a commit ended; `error` is empty if well."""
+    """How a commit ended; `error` is empty if well. `cursors` has one for each offset, of a member that catches up."""
 
     at_ms: int
     offsets: tuple[tuple[TopicPartition, int], ...]
     error: str
+    cursors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What `committed()` told a member that catches up."""
+
+    at_ms: int
+    offsets: tuple[tuple[TopicPartition, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +98,7 @@ class Failure:
     message: str
 
 
-Line: TypeAlias = Moment | Callback | Datum | Batch | Commit | Failure
+Line: TypeAlias = Moment | Callback | Datum | Batch | Commit | Answer | Failure
 
 
 def read_line(text: str) -> Line:
@@ -114,7 +126,7 @@ def _callback(name: str, at_ms: int, fields: JsonObject) -> Line:
 
 
 def _datum(_name: str, at_ms: int, fields: JsonObject) -> Line:
-    return Datum(at_ms, _partition(fields), _number(fields["offset"]), _text(fields["value"]))
+    return Datum(at_ms, _partition(fields), _number(fields["offset"]), _text(fields["value"]), _cursor(fields))
 
 
 def _batch(_name: str, at_ms: int, fields: JsonObject) -> Line:
@@ -122,8 +134,13 @@ def _batch(_name: str, at_ms: int, fields: JsonObject) -> Line:
 
 
 def _commit(_name: str, at_ms: int, fields: JsonObject) -> Line:
-    offsets = tuple((_partition(row), _number(row["offset"])) for row in _rows(fields, "offsets"))
-    return Commit(at_ms, offsets, "" if fields["success"] is True else str(fields.get("error") or "no reason"))
+    error = "" if fields["success"] is True else str(fields.get("error") or "no reason")
+    cursors = tuple(_cursor(row) for row in _rows(fields, "offsets"))
+    return Commit(at_ms, _offsets(fields), error, cursors if any(cursors) else ())
+
+
+def _answer(_name: str, at_ms: int, fields: JsonObject) -> Line:
+    return Answer(at_ms, _offsets(fields))
 
 
 def _failure(_name: str, at_ms: int, fields: JsonObject) -> Line:
@@ -138,6 +155,7 @@ _READERS: Mapping[str, Callable[[str, int, JsonObject], Line]] = {
     "record_data": _datum,
     "records_consumed": _batch,
     "offsets_committed": _commit,
+    "low_water": _answer,
     "poll_failed": _failure,
     "closing": _moment,
     "shutdown_requested": _moment,
@@ -146,7 +164,16 @@ _READERS: Mapping[str, Callable[[str, int, JsonObject], Line]] = {
 
 
 def _span(row: JsonObject) -> Span:
-    return Span(_partition(row), _number(row["count"]), _number(row["minOffset"]), _number(row["maxOffset"]))
+    first, last = _number(row["minOffset"]), _number(row["maxOffset"])
+    return Span(_partition(row), _number(row["count"]), first, last, _cursor(row))
+
+
+def _offsets(fields: JsonObject) -> tuple[tuple[TopicPartition, int], ...]:
+    return tuple((_partition(row), _number(row["offset"])) for row in _rows(fields, "offsets"))
+
+
+def _cursor(row: JsonObject) -> str:
+    return _text(row.get("cursor", ""))
 
 
 def _rows(fields: JsonObject, name: str) -> list[JsonObject]:

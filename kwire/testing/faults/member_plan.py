@@ -22,6 +22,10 @@ from kwire.testing.kafka.tools import verifiable_consumer_command
 MAX_POLL_RECORDS = 500
 # A member that takes its time over each record still has to poll within its interval.
 MAX_POLL_RECORDS_IF_SLOW = 50
+# Who catches up takes many polls for it, so that there is time to strike in between; and what piles up while a dead
+# member's session ends is a lag, what piles up in a rebalance is none.
+MAX_POLL_RECORDS_OF_A_LAG = 50
+CATCHES_UP_FROM = 100
 # How long others than kwire may take to close: their own limit, which they do not let anybody set, and a last commit.
 CLOSES_WITHIN_MS = 45_000.0
 
@@ -44,6 +48,7 @@ class MemberPlan:
     assignor: None for the client's or the broker's default.
     clock_may_jump: whether its wall clock may be shifted. Then all its looks at the time take longer.
     may_be_slow: whether it may be told to take its time over each record.
+    catches_up: whether it reads a lag beside the newest records (`enable_parallel_rebalance`).
     comes_back: whether its process ends by errors that others go on after, and another one is started then, as whoever
         runs such a program would do.
     """
@@ -58,6 +63,7 @@ class MemberPlan:
     read_committed: bool = False
     clock_may_jump: bool = False
     may_be_slow: bool = False
+    catches_up: bool = False
     comes_back: bool = False
     settings: RunSettings
 
@@ -76,6 +82,7 @@ class MemberPlan:
             read_committed=members.read_committed,
             clock_may_jump=any(Need.LIBFAKETIME in step.kind.needs for step in schedule.steps),
             may_be_slow=any(Need.OWN_RUNNER in step.kind.needs for step in schedule.steps),
+            catches_up=members.catches_up,
             comes_back=members.client == "java",  # its VerifiableConsumer closes when a poll raises anything
             settings=schedule.settings,
         )
@@ -87,6 +94,11 @@ class MemberPlan:
     @property
     def closes_within_ms(self) -> float:
         return float(self.settings.close_timeout_ms) if self.client == "kwire" else CLOSES_WITHIN_MS
+
+    @property
+    def max_poll_records(self) -> int:
+        usual = MAX_POLL_RECORDS_OF_A_LAG if self.catches_up else MAX_POLL_RECORDS
+        return MAX_POLL_RECORDS_IF_SLOW if self.may_be_slow else usual
 
     def file_settings(self, client_id: str) -> dict[str, str]:
         """What stands in the file that the member is given, under its client's names."""
@@ -141,7 +153,7 @@ def _shared_settings(plan: MemberPlan, client_id: str) -> dict[str, str]:
         **beat,
         # librdkafka wants at least the session timeout; a member must not be expelled for another reason than planned.
         "max.poll.interval.ms": max(settings.max_poll_interval_ms, settings.session_timeout_ms),
-        "max.poll.records": MAX_POLL_RECORDS_IF_SLOW if plan.may_be_slow else MAX_POLL_RECORDS,
+        "max.poll.records": plan.max_poll_records,
         "auto.commit.interval.ms": settings.auto_commit_interval_ms,
         "retry.backoff.max.ms": settings.retry_backoff_max_ms,
         "reconnect.backoff.max.ms": settings.reconnect_backoff_max_ms,
@@ -169,7 +181,15 @@ def _java_settings(plan: MemberPlan, client_id: str) -> dict[str, str]:
 
 
 def _kwire_settings(plan: MemberPlan, client_id: str) -> dict[str, str]:
-    return {**_java_settings(plan, client_id), "close.timeout.ms": str(plan.settings.close_timeout_ms)}
+    of_a_lag = {
+        "enable.parallel.rebalance": "true",
+        "parallel.rebalance.min.lag.records": str(CATCHES_UP_FROM),
+    }
+    return {
+        **_java_settings(plan, client_id),
+        "close.timeout.ms": str(plan.settings.close_timeout_ms),
+        **(of_a_lag if plan.catches_up else {}),
+    }
 
 
 def _confluent_settings(plan: MemberPlan, client_id: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ from types import TracebackType
 from kwire.model import TopicPartition
 from kwire.testing.faults.clock_shift import HOW_TO_INSTALL, find_faketime, with_shifted_clock, write_shift
 from kwire.testing.faults.events import Recorder
-from kwire.testing.faults.member_plan import MemberPlan
+from kwire.testing.faults.member_plan import CATCHES_UP_FROM, MemberPlan
 from kwire.testing.faults.member_process import CLOSE_GRACE_S, MemberProcess
 from kwire.testing.faults.process_state import MemorySampler
 from kwire.testing.faults.report.run import MemorySample
@@ -184,6 +184,10 @@ class Members:
         """What it has told to have."""
         return self._processes[name].teller.owned
 
+    def is_at(self, name: str, moment: str) -> bool:
+        """Whether it stands at one of the moments of catching up."""
+        return self._processes[name].teller.moments.is_at(moment)
+
     def stderr(self, name: str) -> Path:
         """The file with its log."""
         return self._processes[name].stderr
@@ -240,6 +244,7 @@ class Members:
                 session_timeout_ms=float(plan.settings.session_timeout_ms),
                 knows_session=False,  # some clients do, but go on until they hear, as Java's
                 commits_by_itself=plan.committing == "auto",
+                catches_up_from=CATCHES_UP_FROM if plan.catches_up else 0,
             )
 
         return Teller(name, self._recorder, started, plan.closes_within_ms)

@@ -60,7 +60,7 @@ def check(schedule: Schedule) -> None:
 
 def problems(schedule: Schedule) -> list[Problem]:
     """All that is wrong with a schedule, in order of its steps."""
-    found = [Problem(None, what) for what in (*_of_the_whole(schedule), *_of_words(schedule))]
+    found = [Problem(None, what) for what in _of_all(schedule)]
     for index, step in enumerate(schedule.steps):
         found += [Problem(index, what) for rule in _RULES for what in rule(schedule, step)]
         found += [Problem(index, what) for what in _spoils(schedule, index)]
@@ -68,6 +68,12 @@ def problems(schedule: Schedule) -> list[Problem]:
 
 
 # --- the schedule as a whole ---------------------------------------------------------------------------------
+
+
+def _of_all(schedule: Schedule) -> Iterator[str]:
+    yield from _of_the_whole(schedule)
+    yield from _of_two_cursors(schedule)
+    yield from _of_words(schedule)
 
 
 def _of_the_whole(schedule: Schedule) -> Iterator[str]:
@@ -81,6 +87,16 @@ def _of_the_whole(schedule: Schedule) -> Iterator[str]:
         yield "nothing is sent: say 'rate N/s'"
     if schedule.settings.heartbeat_interval_ms >= schedule.settings.session_timeout_ms:
         yield "heartbeat_interval_ms has to be below session_timeout_ms"
+
+
+def _of_two_cursors(schedule: Schedule) -> Iterator[str]:
+    """Commits of members with one cursor say nothing of ranges: what they make come again is nobody's mistake."""
+    catching_up = [members for members in schedule.members if members.catches_up]
+    if catching_up and len(catching_up) < len(schedule.members):
+        yield "write 'parallel-rebalance' in every line of members, or in none: others read a lag again"
+    for members in catching_up:
+        if members.client != "kwire" or members.committing == "auto":
+            yield f"members with 'parallel-rebalance' are kwire's, and commit after each poll: not {members.client}"
 
 
 def _of_words(schedule: Schedule) -> Iterator[str]:
@@ -168,6 +184,8 @@ def _is_met(schedule: Schedule, step: Step, need: Need) -> bool:
             return all(members.static for members in lines)
         case Need.OWN_RUNNER:
             return all(members.takes_orders for members in lines)
+        case Need.TWO_CURSORS:
+            return all(members.catches_up for members in lines)
         case Need.ONE_TOPIC_LEFT:
             gone = {topic_of(each.target) for each in schedule.steps if each.fault == "topic-delete"}
             return any(topic.name not in gone for topic in schedule.topics)

@@ -43,6 +43,7 @@ class Members:
         assignor: None for the client's or the broker's default.
         committing: after each poll, or in the background.
         read_committed: whether records of open and aborted transactions are held back.
+        catches_up: whether each reads a lag beside the newest records (`enable_parallel_rebalance`).
     """
 
     count: int
@@ -52,6 +53,7 @@ class Members:
     assignor: str | None = None
     committing: Committing = "sync"
     read_committed: bool = False
+    catches_up: bool = False
 
     @property
     def takes_orders(self) -> bool:

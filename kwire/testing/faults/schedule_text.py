@@ -27,6 +27,7 @@ from kwire.testing.faults.targets import Topic, parse_target
 from kwire.testing.faults.words import Line, WordError, lines_of, quoted
 
 STARTS = ("title", "brokers", "members", "topic", "rate", "set", "at", "end")
+TRAITS = ("static", "read-committed", "auto-commit", "parallel-rebalance", "assignor")
 ONCE = frozenset({"title", "brokers", "rate", "end"})
 """Lines of which there may be one."""
 
@@ -126,13 +127,15 @@ def _read_members(line: Line) -> Members:
 
 
 def _with_trait(members: Members, line: Line) -> Members:
-    match line.one_of(("static", "read-committed", "auto-commit", "assignor"), "what members may be"):
+    match line.one_of(TRAITS, "what members may be"):
         case "static":
             return replace(members, static=True)
         case "read-committed":
             return replace(members, read_committed=True)
         case "auto-commit":
             return replace(members, committing="auto")
+        case "parallel-rebalance":
+            return replace(members, catches_up=True)
         case _:
             return replace(members, assignor=line.next("an assignor's name"))
 
@@ -181,6 +184,7 @@ def _members_line(members: Members) -> str:
     words += ["static"] if members.static else []
     words += ["read-committed"] if members.read_committed else []
     words += ["auto-commit"] if members.committing == "auto" else []
+    words += ["parallel-rebalance"] if members.catches_up else []
     words += ["assignor", quoted(members.assignor)] if members.assignor is not None else []
     return " ".join(words)
 

@@ -9,7 +9,19 @@ from collections.abc import Callable
 
 from kwire.model import TopicPartition
 from kwire.testing.faults.events import Recorder
-from kwire.testing.faults.lines import BadLineError, Batch, Callback, Commit, Datum, Failure, Line, Moment, read_line
+from kwire.testing.faults.lines import (
+    Answer,
+    BadLineError,
+    Batch,
+    Callback,
+    Commit,
+    Datum,
+    Failure,
+    Line,
+    Moment,
+    read_line,
+)
+from kwire.testing.faults.moments import Moments
 from kwire.testing.faults.payload import identity
 from kwire.testing.invariants.ledger import (
     Assigned,
@@ -19,6 +31,7 @@ from kwire.testing.invariants.ledger import (
     Frozen,
     Killed,
     Lost,
+    LowWater,
     Polled,
     Raised,
     Revoked,
@@ -45,12 +58,13 @@ class Teller:
         self.has_started = self.has_closed = False
         self.trusts_its_clock = True
         self.last_ms = 0.0
+        self.moments = Moments()
         self._member = member
         self._recorder = recorder
         self._started = started
         self._closes_within_ms = closes_within_ms
         self._closing_since_ms: float | None = None
-        self._pending: dict[TopicPartition, list[Datum]] = {}
+        self._pending: dict[tuple[TopicPartition, str], list[Datum]] = {}
         self._bad_lines = 0
 
     def take(self, text: str) -> Line | None:
@@ -58,6 +72,7 @@ class Teller:
         try:
             line = read_line(text)
             self._tell(line)
+            self.moments.take(line)
         except BadLineError as error:
             self._refuse(str(error))
             return None
@@ -79,7 +94,7 @@ class Teller:
     def _tell(self, line: Line) -> None:
         match line:
             case Datum():
-                self._pending.setdefault(line.partition, []).append(line)
+                self._pending.setdefault((line.partition, line.cursor), []).append(line)
             case Batch():
                 self._poll(line)
             case Moment():
@@ -88,6 +103,8 @@ class Teller:
                 self._call_back(line, self._at_ms(line.at_ms))
             case Commit():
                 self._commit(line, self._at_ms(line.at_ms))
+            case Answer():
+                self._answer(line, self._at_ms(line.at_ms))
             case Failure():
                 at_ms = self._at_ms(line.at_ms)
                 self._write(
@@ -127,15 +144,24 @@ class Teller:
     def _poll(self, line: Batch) -> None:
         """The records came first, one a line; what sums them up has to agree with them."""
         pending, self._pending = self._pending, {}
-        told = {span.partition: (span.count, span.first, span.last) for span in line.spans}
-        found = {partition: (len(data), data[0].offset, data[-1].offset) for partition, data in pending.items()}
+        told = {(span.partition, span.cursor): (span.count, span.first, span.last) for span in line.spans}
+        found = {of: (len(data), data[0].offset, data[-1].offset) for of, data in pending.items()}
         if told != found:
             self._refuse(f"records_consumed says {told}, its record_data say {found}")
         at_ms = self._at_ms(line.at_ms)
-        for partition, data in pending.items():
+        for (partition, cursor), data in pending.items():
             offsets = tuple(datum.offset for datum in data)
             values = tuple(identity(datum.value) for datum in data)
-            self._write(Polled(at_ms=at_ms, member=self._member, partition=partition, offsets=offsets, values=values))
+            self._write(
+                Polled(
+                    at_ms=at_ms,
+                    member=self._member,
+                    partition=partition,
+                    offsets=offsets,
+                    values=values,
+                    cursor=cursor,
+                )
+            )
 
     def _commit(self, line: Commit, at_ms: float) -> None:
         if line.error:
@@ -143,8 +169,12 @@ class Teller:
                 Raised(at_ms=at_ms, member=self._member, call="commit_sync", error="KafkaError", message=line.error)
             )
             return
+        for (partition, offset), cursor in zip(line.offsets, line.cursors or ("",) * len(line.offsets), strict=True):
+            self._write(Committed(at_ms=at_ms, member=self._member, partition=partition, offset=offset, cursor=cursor))
+
+    def _answer(self, line: Answer, at_ms: float) -> None:
         for partition, offset in line.offsets:
-            self._write(Committed(at_ms=at_ms, member=self._member, partition=partition, offset=offset))
+            self._write(LowWater(at_ms=at_ms, member=self._member, partition=partition, offset=offset))
 
     def _at_ms(self, wall_clock_ms: int) -> float:
         """When it was, on the run's clock: not after now, and not before the member's last word."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from kwire.testing.invariants.callbacks import callbacks_come_in_pairs
 from kwire.testing.invariants.calm import a_calm_group_is_at_rest, closing_is_quick, commits_keep_up
+from kwire.testing.invariants.catching_up import lags_are_caught_up_with
 from kwire.testing.invariants.commits import commits_are_kept, commits_follow_delivery
 from kwire.testing.invariants.delivery import nothing_is_lost, values_are_what_was_sent
 from kwire.testing.invariants.endings import calls_end_well, everybody_ends
@@ -40,6 +41,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     commits_follow_delivery,
     commits_are_kept,
     nothing_committed_comes_again,
+    lags_are_caught_up_with,
     partitions_change_hands_cleanly,
     callbacks_come_in_pairs,
     a_calm_group_is_at_rest,

@@ -82,6 +82,8 @@ class Started:
     tells_processing: whether there will be a `Processed` for what it polls; if not, what was polled was processed.
     commits_on_revoke: whether all that it was handed is committed before partitions are revoked and at its end.
     commits_by_itself: whether it commits every now and then as well.
+    catches_up_from: a lag of so many records is caught up with beside the newest ones (`enable_parallel_rebalance`);
+        0 for a member with one cursor.
     """
 
     at_ms: float
@@ -91,6 +93,7 @@ class Started:
     tells_processing: bool = False
     commits_on_revoke: bool = False
     commits_by_itself: bool = False
+    catches_up_from: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +129,18 @@ class Lost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
-    """Records of one partition that one poll returned: their offsets and values, in the order they came in."""
+    """Records of one partition that one poll returned: their offsets and values, in the order they came in.
+
+    Args:
+        cursor: "main" or "child", of a member that catches up.
+    """
 
     at_ms: float
     member: str
     partition: TopicPartition
     offsets: tuple[int, ...]
     values: tuple[str, ...]
+    cursor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +179,22 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """A member was told that its commit is done."""
+    """A member was told that its commit is done.
+
+    Args:
+        cursor: "main" or "child", of a member that catches up: what that cursor has given is done up to the offset.
+    """
+
+    at_ms: float
+    member: str
+    partition: TopicPartition
+    offset: int
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowWater:
+    """`committed()` told a member that catches up where the group's own offset of a partition is."""
 
     at_ms: float
     member: str
@@ -321,6 +344,7 @@ Event: TypeAlias = (
     | Paused
     | Resumed
     | Committed
+    | LowWater
     | CommitArrived
     | CommitTaken
     | Stored
@@ -348,6 +372,9 @@ Event: TypeAlias = (
 )
 E = TypeVar("E", bound=Event)
 
+OF_TWO_CURSORS = frozenset(("cursor", "catches_up_from"))
+"""Fields that lines have only where members have two cursors: histories of others are as they always were."""
+
 
 @dataclass(slots=True)
 class Ledger:
@@ -365,7 +392,8 @@ class Ledger:
     def lines(self) -> Iterator[str]:
         """Each event as a line of JSON: the same events make the same bytes in every process."""
         for event in self.events:
-            values = {each.name: _plain(getattr(event, each.name)) for each in fields(event)}
+            found = ((each.name, getattr(event, each.name)) for each in fields(event))
+            values = {name: _plain(value) for name, value in found if value or name not in OF_TWO_CURSORS}
             yield json.dumps({"event": type(event).__name__, **values}, ensure_ascii=True, separators=(",", ":"))
 
     def digest(self) -> str:

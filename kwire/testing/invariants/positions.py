@@ -110,7 +110,7 @@ def positions_are_contiguous(ledger: Ledger) -> Iterator[Violation]:  # noqa: C9
             case Killed():
                 for key in [key for key in positions.owned if key[0] == event.member]:
                     del positions.owned[key]
-            case Polled():
+            case Polled() if not event.cursor:  # else it is judged for each cursor, by `catching_up.py`
                 yield from positions.apply(event)
             case _:
                 pass

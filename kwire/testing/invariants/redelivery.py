@@ -92,7 +92,7 @@ def nothing_committed_comes_again(ledger: Ledger) -> Iterator[Violation]:
     beginnings = _Beginnings()
     for event in ledger.events:
         match event:
-            case Committed():
+            case Committed() if not event.cursor:  # else it is judged for each cursor, by `catching_up.py`
                 beginnings.commit(event)
             case Stored():
                 beginnings.store(event)
@@ -102,7 +102,7 @@ def nothing_committed_comes_again(ledger: Ledger) -> Iterator[Violation]:
                 beginnings.assign(event)
             case Sought():
                 beginnings.seek(event)
-            case Polled():
+            case Polled() if not event.cursor:
                 yield from beginnings.judge(event)
             case _:
                 pass

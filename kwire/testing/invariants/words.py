@@ -31,6 +31,7 @@ from kwire.testing.invariants.ledger import (
     JoinedAnew,
     Killed,
     Lost,
+    LowWater,
     Paused,
     Polled,
     Processed,
@@ -60,6 +61,7 @@ def words(event: Event) -> str | None:  # noqa: C901  one case for each kind of 
             | Committed()
             | CommitArrived()
             | CommitTaken()
+            | LowWater()
             | Stored()
             | Ended()
             | AskedForCommits()

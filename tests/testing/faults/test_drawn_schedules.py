@@ -44,7 +44,7 @@ def test_each_seed_in_turn_is_about_another_kind() -> None:
 
 
 def test_all_that_needs_no_special_machine_and_no_special_brokers_is_drawn() -> None:
-    special = {"clock-jump", "rolling-downgrade", "topic-forbidden", "group-forbidden"}
+    special = {"clock-jump", "catch-up-end", "rolling-downgrade", "topic-forbidden", "group-forbidden"}
     assert set(KINDS) - set(DRAWN) == special
 
 

@@ -133,3 +133,12 @@ def test_javas_program_reads_one_topic_alone() -> None:
 def test_how_long_a_close_may_take_is_kwires_setting_and_others_own_affair() -> None:
     assert PLAN.closes_within_ms == 5_000.0
     assert replace(PLAN, client="java").closes_within_ms == 45_000.0
+
+
+def test_who_catches_up_is_told_so_and_takes_many_polls_for_it() -> None:
+    plan = MemberPlan.of(0, Schedule(members=(Members(count=1, catches_up=True),)))
+    settings = plan.file_settings("m")
+    assert settings["enable.parallel.rebalance"] == "true"
+    assert settings["parallel.rebalance.min.lag.records"] == "100"
+    assert settings["max.poll.records"] == "50"
+    assert not any("parallel" in name for name in PLAN.file_settings("m"))

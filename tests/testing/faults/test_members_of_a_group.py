@@ -6,6 +6,7 @@ Whether kwire keeps its promises is for other tests; here it has to be seen that
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ import pytest
 
 from kwire.testing import Cluster
 from kwire.testing.faults.member_plan import MAX_POLL_RECORDS_IF_SLOW
-from kwire.testing.invariants.ledger import Committed, Killed
+from kwire.testing.invariants.catching_up import CHILD
+from kwire.testing.invariants.ledger import Committed, Killed, LowWater, Polled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,3 +82,22 @@ def test_an_own_runner_is_as_slow_and_as_stuck_as_it_is_told(run: Run, client: s
     assert time.monotonic() - began_s > 2 * MAX_POLL_RECORDS_IF_SLOW * 0.005
     run.members.slow(name, 0)
     assert run.end() == []
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_who_catches_up_with_a_dead_members_lag_is_killed_over_it(run: Run, protocol: str) -> None:
+    def start(number: int) -> str:
+        return run.members.start(replace(plan("kwire", protocol, number), catches_up=True))
+
+    run.traffic.start()
+    first, second = start(0), start(1)
+    until(lambda: run.read_by(second) != set())
+    run.kill(second)
+    assert run.members.wait(lambda: run.members.is_at(first, "catching-up"), DEADLINE_S)
+    run.kill(first)
+    last = start(2)
+    assert run.members.wait(lambda: run.members.is_at(last, "between-commits"), DEADLINE_S)
+    assert run.end() == []
+    ledger = run.recorder.ledger
+    assert {event.member for event in ledger.of(Polled) if event.cursor == CHILD} == {first, last}
+    assert next(ledger.of(LowWater), None) is not None

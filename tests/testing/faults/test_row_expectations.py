@@ -109,3 +109,11 @@ def test_what_was_heard_of_one_fault_is_not_heard_of_the_next() -> None:
         FaultEnded(at_ms=40, fault="group-forbidden"),
     ]
     assert untold(*again) == ["member0.1 never heard of group-forbidden"]
+
+
+def test_without_a_lag_there_was_nothing_to_see_of_a_row_about_lags() -> None:
+    def found(cursor: str) -> list[str]:
+        polled = Polled(at_ms=20, member="m", partition=A, offsets=(1,), values=("v",), cursor=cursor)
+        return [violation.rule for violation in unmet(Ledger([polled]), (Expectation.CAUGHT_UP,))]
+
+    assert (found("child"), found("main")) == ([], ["no-lag"])

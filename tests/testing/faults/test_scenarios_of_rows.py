@@ -13,7 +13,6 @@ from kwire.testing.faults.schedule_text import parse, render
 ROWS = range(1, 51)
 # What the table says about rows for a real cluster, or proxies in front of it.
 FOR_REAL = {*range(1, 4), 5, *range(7, 16), 19, *range(22, 25), *range(27, 35), *range(38, 44), 45, 46, 48, 49}
-MISSING = {49}
 
 ALL = scenarios()
 EACH = pytest.mark.parametrize("scenario", ALL.values(), ids=ALL.keys())
@@ -22,7 +21,7 @@ EACH = pytest.mark.parametrize("scenario", ALL.values(), ids=ALL.keys())
 def test_every_row_is_a_scenario_or_left_out_with_a_reason() -> None:
     made = [scenario.row.number for scenario in ALL.values()]
     assert sorted([*made, *LEFT_OUT]) == list(ROWS)
-    assert FOR_REAL - set(made) == MISSING
+    assert set(made) >= FOR_REAL
     assert all(len(reason) > 20 for reason in LEFT_OUT.values())
 
 
@@ -42,7 +41,7 @@ def test_a_scenario_strikes_with_a_fault_of_its_row(scenario: Scenario) -> None:
 def test_a_scenarios_bounds_are_of_its_faults_and_no_looser_than_the_catalogues(scenario: Scenario) -> None:
     assert set(scenario.row.bounds) <= {step.fault for step in scenario.schedule.steps}
     assert 0 < scenario.within_ms <= 30_000
-    if scenario.row.number not in (22,):  # whose records are deleted while nobody can read
+    if scenario.row.number not in (22, 49):  # whose records are deleted while nobody can read
         loosest = scenario.schedule.bounds_ms()
         assert all(scenario.bounds_ms()[fault] <= loosest[fault] for fault in scenario.row.bounds)
 

@@ -271,9 +271,29 @@ TAKES_A_WHILE = [name for name, kind in KINDS.items() if kind.lasting is not Non
 
 @pytest.mark.parametrize("name", TAKES_A_WHILE)
 def test_what_takes_a_while_does_not_strike_the_same_target_twice(name: str) -> None:
-    world = "members 1 kwire classic static\ntopic a partitions 1\ntopic b partitions 1"
+    world = "members 1 kwire classic static parallel-rebalance\ntopic a partitions 1\ntopic b partitions 1"
     for target in KINDS[name].targets:
         once = f"{world}\nat 10s {name} {TARGETS[target]}"
         allowed(once)
         again = said(f"{once}\nat 10.05s {name} {TARGETS[target]}")
         assert f"it overlaps {name}" in again or "it was deleted" in again
+
+
+# --- two cursors ---------------------------------------------------------------------------------------------
+
+
+def test_who_is_to_end_while_it_catches_up_has_to_do_so() -> None:
+    allowed("members 2 kwire consumer parallel-rebalance\nat 10s catch-up-end member 1 handed-over closed for 5s")
+    assert "write 'parallel-rebalance' in their line" in said("members 2\nat 10s catch-up-end member 1")
+
+
+@pytest.mark.parametrize(
+    ("members", "refused"),
+    [
+        ("members 1 kwire consumer parallel-rebalance\nmembers 1 kwire", "in every line of members, or in none"),
+        ("members 1 java consumer parallel-rebalance", "not java"),
+        ("members 1 kwire consumer parallel-rebalance auto-commit", "commit after each poll"),
+    ],
+)
+def test_members_with_two_cursors_are_judged_where_all_are(members: str, refused: str) -> None:
+    assert refused in said(members)

@@ -81,6 +81,9 @@ def test_members_may_be_of_many_kinds() -> None:
         Members(count=1, client="java"),
         Members(count=1, client="./my consumer --fast", read_committed=True),
     )
+    text = "members 2 kwire consumer parallel-rebalance"
+    assert parse(text).members == (Members(count=2, catches_up=True),)
+    assert text in render(parse(text)).splitlines()
 
 
 def test_what_is_not_said_is_as_by_default() -> None:

@@ -18,6 +18,7 @@ from kwire.testing.invariants.ledger import (
     Frozen,
     Killed,
     Lost,
+    LowWater,
     Polled,
     Raised,
     Revoked,
@@ -191,3 +192,23 @@ def test_a_kill_comes_after_the_last_word(told: Told) -> None:
     told.teller.killed(4.0)
     assert told.events[-1] == Killed(at_ms=5.0, member="a")
     assert told.teller.owned == frozenset()
+
+
+def test_who_catches_up_names_the_cursor_of_all_that_it_reads_and_commits(told: Told) -> None:
+    for offset, cursor in ((5, "main"), (0, "child")):
+        told.say(10, "record_data", key=None, value=value_of(offset, 20), **named(T0), offset=offset, cursor=cursor)
+    rows = [
+        {**named(T0), "count": 1, "minOffset": at, "maxOffset": at, "cursor": cursor}
+        for at, cursor in ((5, "main"), (0, "child"))
+    ]
+    told.say(11, "records_consumed", count=2, partitions=rows)
+    told.say(12, "offsets_committed", offsets=[{**named(T0), "offset": 1, "cursor": "child"}], success=True)
+    told.say(13, "low_water", offsets=[{**named(T0), "offset": 1}])
+    assert not told.wrong
+    assert told.events == [
+        Polled(at_ms=11, member="a", partition=T0, offsets=(5,), values=(identity(value_of(5, 20)),), cursor="main"),
+        Polled(at_ms=11, member="a", partition=T0, offsets=(0,), values=(identity(value_of(0, 20)),), cursor="child"),
+        Committed(at_ms=12, member="a", partition=T0, offset=1, cursor="child"),
+        LowWater(at_ms=13, member="a", partition=T0, offset=1),
+    ]
+    assert told.teller.moments.is_at("between-commits")

@@ -89,7 +89,7 @@ NOT_HERE = {
     12: "a row for real brokers behind a proxy; the simulation has it as the fault slow-network",
     35: "a processor with handlers of its own is not there yet",
     41: "TLS and SASL are not there yet, and the cluster in memory has no permissions",
-    49: "a parallel rebalance is not there yet",
+    49: "a row for crash orders, which have worlds of their own: `scripts/simulate --parallel-rebalance`",
 }
 PARTS_NOT_HERE = {
     23: "offsets parked by a processor, which is not there yet",

@@ -112,6 +112,7 @@ class Need(Enum):
     ONE_TOPIC_LEFT = "a second topic, so that somebody has something to read meanwhile"
     OLDER_STORAGE = "storage that an older release of Kafka can read: the brokers of such a run begin with that"
     PERMISSIONS = "brokers that ask who may do what: those of such a run do, and allow everything that nobody denies"
+    TWO_CURSORS = "members that catch up with a lag beside the newest records: write 'parallel-rebalance' in their line"
     LIBFAKETIME = "libfaketime on this machine, loaded into the members (LD_PRELOAD), of their wall clocks alone"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.testing.faults.bounds import within
-from kwire.testing.faults.kinds.kind import Amount, Claim, FaultKind, Lasting, Need, Since
+from kwire.testing.faults.kinds.kind import Amount, Choice, Claim, FaultKind, Lasting, Need, Since
 from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.targets import Group, Member
 
@@ -50,6 +50,35 @@ KINDS = (
         # A static member does not leave: it is given up when its session ends.
         rows=(28, 38, 48),
         bound=within(2_000, "session_timeout_ms", "rebalance_slack_ms"),
+        since=Since.STRIKE,
+    ),
+    FaultKind(
+        name="catch-up-end",
+        description="A member ends at a moment of its catching up with a lag; who takes it over may go the same way.",
+        targets=(Member,),
+        parameters=(
+            Choice(
+                name="moment",
+                default="catching-up",
+                words=("catching-up", "handed-over", "between-commits"),
+                doc="when: its last poll had records of a lag; it has polled nothing yet of what it was "
+                "assigned; of a poll with records of both cursors, one is committed",
+            ),
+            Choice(
+                name="ending",
+                default="killed",
+                words=("killed", "closed"),
+                doc="how: by SIGKILL, or in order, by SIGTERM",
+            ),
+        ),
+        lasting=Lasting(default_ms=15_000),
+        heals="another process takes its place",
+        claims=(Claim.MEMBER,),
+        needs=(Need.TWO_CURSORS,),
+        settles_ms=STARTING_MS,
+        rows=(49,),
+        # What it was to catch up with may be that of one who was killed shortly before: a session more.
+        bound=within(2_000, "session_timeout_ms", "session_timeout_ms", "rebalance_slack_ms"),
         since=Since.STRIKE,
     ),
     FaultKind(

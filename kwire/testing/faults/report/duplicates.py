@@ -137,6 +137,8 @@ class _Duplicates:
     def know(self, event: Event) -> None:
         """What the group has committed, and what makes that void."""
         match event:
+            case Committed() if event.cursor:
+                pass  # of one cursor: no offset in front of which all is committed
             case Committed() | CommitTaken():
                 self.of(event.partition).committed = event.offset
             case Stored():

@@ -95,9 +95,10 @@ class _Lines:
 
     def poll(self, event: Polled) -> None:
         first = self.first
-        goes_on = first is not None and (first.member, first.partition, self.end) == (
+        goes_on = first is not None and (first.member, first.partition, first.cursor, self.end) == (
             event.member,
             event.partition,
+            event.cursor,
             event.offsets[0],
         )
         if first is not None and goes_on:
@@ -113,7 +114,8 @@ def _told(event: Event) -> str | None:
     """Commits are part of these stories."""
     match event:
         case Committed():
-            return f"{event.member} committed {event.partition} up to {event.offset}"
+            of = f" of its {event.cursor} cursor" if event.cursor else ""
+            return f"{event.member} committed {event.partition} up to {event.offset}{of}"
         case Stored():
             return f"{event.partition} is committed up to {event.offset}"
         case _:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+from kwire.errors import KafkaError
 from kwire.testing.faults.arena import Arena
 from kwire.testing.faults.member_plan import MemberPlan
 from kwire.testing.faults.schedule import Step
@@ -17,6 +18,12 @@ from kwire.testing.faults.targets import Member
 NEWCOMERS_FROM = 1_000
 # Who has been fenced hears of it, and ends.
 ON_ITS_WAY_OUT_MS = 2_000.0
+# For a lag: a session ends, a rebalance comes to its end.
+COMES_TO_IT_S = 40.0
+
+
+class MomentError(KafkaError):
+    """A member never came to the moment at which it was to be struck."""
 
 
 def kill(arena: Arena, step: Step, begin: Begin) -> Heal:
@@ -32,6 +39,26 @@ def close(arena: Arena, step: Step, begin: Begin) -> Heal:
     begin(name)
     if name:
         arena.members.close(name)
+    return partial(_replace, arena, number)
+
+
+def end_catching_up(arena: Arena, step: Step, begin: Begin) -> Heal:
+    """Raises: MomentError."""
+    moment = step.choice("moment")
+    assert isinstance(step.target, Member)
+    number = step.target.number
+
+    def is_at_it() -> bool:
+        """Whoever has that number by then."""
+        name = arena.members.running(number)
+        return name is not None and arena.members.is_at(name, moment)
+
+    if not arena.members.wait(is_at_it, COMES_TO_IT_S):
+        raise MomentError(f"{step.target} never was {moment}")
+    name = arena.members.running(number) or ""
+    begin(name)
+    if name:
+        (arena.members.kill if step.choice("ending") == "killed" else arena.members.close)(name)
     return partial(_replace, arena, number)
 
 
@@ -180,6 +207,7 @@ def _start(arena: Arena, number: int) -> None:
 
 STRIKES: Mapping[str, Strike] = {
     "consumer-kill": kill,
+    "catch-up-end": end_catching_up,
     "consumer-freeze": freeze,
     "consumer-close": close,
     "consumer-join": join,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from kwire.model import TopicPartition
@@ -107,6 +107,13 @@ class FakeMembers:
         self.alive = {number: f"member{number}.1" for number in range(count)}
         self.with_partitions: set[str] = set()
         self.gone_with_others = False
+        self.moments: set[tuple[str, str]] = set()
+
+    def is_at(self, name: str, moment: str) -> bool:
+        return (name, moment) in self.moments
+
+    def wait(self, condition: Callable[[], bool], _timeout_s: float) -> bool:
+        return condition()
 
     def running(self, number: int) -> str | None:
         return self.alive.get(number)

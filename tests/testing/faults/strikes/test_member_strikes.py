@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from kwire.testing.faults.strikes.members import MomentError
 from kwire.testing.faults.targets import Group, Member
 
 if TYPE_CHECKING:
@@ -122,3 +125,18 @@ def test_somebody_is_always_left_in_a_storm() -> None:
         for line in struck.told:
             living += 1 if line.startswith("start") else -1
             assert 1 <= living <= 6
+
+
+@pytest.mark.parametrize(("ending", "order"), [("killed", "kill"), ("closed", "close")])
+def test_a_member_ends_at_its_moment_of_catching_up_and_is_replaced(ending: str, order: str) -> None:
+    struck = Struck()
+    struck.members.moments = {("member1.1", "between-commits")}
+    struck.strike("catch-up-end", Member(1), moment="between-commits", ending=ending)()
+    assert struck.told == [f"{order} member1.1", "start member1.2"]
+
+
+def test_a_member_that_never_comes_to_the_moment_fails_the_run() -> None:
+    struck = Struck()
+    struck.members.moments = {("member1.1", "catching-up"), ("member0.1", "handed-over")}
+    with pytest.raises(MomentError, match="member 1 never was handed-over"):
+        struck.strike("catch-up-end", Member(1), moment="handed-over")
