@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kwire.errors import CorruptRecordError
+from kwire.protocol.record_columns import windows_of
 from kwire.protocol.text import text_of
 
 try:
@@ -152,10 +153,8 @@ def binary_column(buffer: Buffer, starts: Ints, lengths: Ints) -> pa.BinaryArray
 
 
 def _equal_spans(buffer: Buffer, starts: Ints, length: int) -> pa.BinaryArray:
-    """Element i of `windows` is the `length` bytes at i, so that one call copies those at the starts."""
-    windows = np.ndarray((len(buffer) - length + 1,), dtype=f"V{length}", buffer=buffer, strides=(1,))
     edges = np.arange(0, (len(starts) + 1) * length, length, dtype=np.int32)
-    data = windows[starts].view(np.uint8)
+    data = windows_of(buffer, length)[starts].view(np.uint8)
     return pa.Array.from_buffers(pa.binary(), len(starts), [None, pa.py_buffer(edges), pa.py_buffer(data)])
 
 

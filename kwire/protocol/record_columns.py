@@ -156,13 +156,17 @@ def _copy_each(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None
 
 
 def _copy_equal_spans(buffer: Buffer, starts: Ints, length: int) -> list[bytes | None]:
-    """An array whose element i is the `length` bytes at i: taking the starts out of it is one copy in C."""
-    windows = np.ndarray((len(buffer) - length + 1,), dtype=f"V{length}", buffer=buffer, strides=(1,))
+    windows = windows_of(buffer, length)
     step = max(1, _BULK_BYTES // length)
     copies: list[bytes | None] = []
     for first in range(0, len(starts), step):
         copies += windows[starts[first : first + step]].tolist()
     return copies
+
+
+def windows_of(buffer: Buffer, length: int) -> NDArray[np.void]:
+    """An array whose element i is the `length` bytes at i: taking the starts of spans out of it is one copy in C."""
+    return np.ndarray((len(buffer) - length + 1,), dtype=f"V{length}", buffer=buffer, strides=(1,))
 
 
 def join_columns(parts: Sequence[RecordColumns]) -> RecordColumns:
