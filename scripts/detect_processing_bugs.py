@@ -37,8 +37,8 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
         name="map-not-read",
         story="what an earlier life finished out of order is done again",
         file="processing/books.py",
-        old="        book.tracker = Tracker(at.offset, found.finished)\n",
-        new="        book.tracker = Tracker(at.offset)\n",
+        old="    book.tracker = Tracker(at.offset, book.take_over(at))\n",
+        new="    book.tracker = Tracker(at.offset)\n",
     ),
     Bug(
         name="gives-up-without-commit",

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from kwire.catch_up.processed import Processed
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
+from kwire.offset_ranges import Ranges
 from kwire.processing.offset_map import OffsetMap, decode, encode, is_offset_map
 from kwire.processing.partition_lanes import EVERYTHING
 from kwire.processing.sources import Source, partition_of
@@ -51,6 +52,18 @@ class Book:
     """The leader epoch up to which the map of the earlier life speaks of these records; None: there was none."""
     epochs: deque[tuple[int, int | None]] = field(default_factory=deque)
     """Positions behind what was delivered, and the leader epoch there."""
+
+    def take_over(self, at: OffsetAndMetadata) -> Ranges:
+        """What an earlier life finished behind its commit; nothing, if that has no map, a damaged one, or one of a
+        topic that had the name before."""
+        if not is_offset_map(at.metadata):
+            self.foreign_metadata = at.metadata
+            return ()
+        found = decode(at.offset, at.metadata)
+        if found is None or found.topic_id != self.topic_id:
+            return ()
+        self.believed_epoch = found.leader_epoch
+        return found.finished
 
     def note_epoch(self, behind: OffsetAndMetadata) -> None:
         """Of positions that follow each other with the same epoch, the first and the last will do: while one record
@@ -194,15 +207,8 @@ class Books:
 
 
 def _opened(at: OffsetAndMetadata | None, topic_id: UUID) -> Book:
-    """A map is believed if it is not damaged, nor of a topic that had the name before."""
     if at is None:
         return Book(None, topic_id)
-    book = Book(Tracker(at.offset), topic_id, epochs=deque([(at.offset, at.leader_epoch)]))
-    if not is_offset_map(at.metadata):
-        book.foreign_metadata = at.metadata
-        return book
-    found = decode(at.offset, at.metadata)
-    if found is not None and found.topic_id == topic_id:
-        book.tracker = Tracker(at.offset, found.finished)
-        book.believed_epoch = found.leader_epoch
+    book = Book(None, topic_id, epochs=deque([(at.offset, at.leader_epoch)]))
+    book.tracker = Tracker(at.offset, book.take_over(at))
     return book

@@ -18,7 +18,7 @@ from kwire.catch_up.processed import Processed, Unfinished
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.offset_ranges import Ranges, normal, within, without
 from kwire.processing.books import Book, Books, Offered, Offers, Void
-from kwire.processing.offset_map import LIMIT_CHARS, OffsetMap, decode, encode, is_offset_map
+from kwire.processing.offset_map import LIMIT_CHARS, OffsetMap, encode
 from kwire.processing.partition_lanes import EVERYTHING
 from kwire.processing.sources import LagOf, Source, partition_of
 from kwire.processing.tracker import Offer, Tracker
@@ -211,18 +211,8 @@ class RangeBooks(Books):
 
 
 def _opened(at: OffsetAndMetadata | None, topic_id: UUID) -> _Partition:
-    """A map is believed if it is not damaged, nor of a topic that had the name before."""
     book = Book(None, topic_id)
-    if at is None:
-        return _Partition(book, ())
-    if not is_offset_map(at.metadata):
-        book.foreign_metadata = at.metadata
-        return _Partition(book, ())
-    known = decode(at.offset, at.metadata)
-    if known is None or known.topic_id != topic_id:
-        return _Partition(book, ())
-    book.believed_epoch = known.leader_epoch
-    return _Partition(book, known.finished)
+    return _Partition(book, () if at is None else book.take_over(at))
 
 
 def _overtaken(found: _Partition, source: Source, first: int, behind: int) -> list[_Run]:
