@@ -18,6 +18,7 @@ from kwire.errors import KafkaError
 from kwire.model import (
     ConsumerGroupMetadata,
     Cursor,
+    Node,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     PartitionInfo,
@@ -194,6 +195,14 @@ class GetLag:
 
 
 @dataclass(frozen=True, slots=True)
+class GetLeaders:
+    """Who is asked for the records of each partition, as far as is known: for whoever has to say what does not come."""
+
+    partitions: frozenset[TopicPartition]
+    reply: Reply[dict[TopicPartition, Node | None]]
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Commit `offsets`, or all delivered positions when it is None; retried until the caller gives up.
 
@@ -303,6 +312,7 @@ ApplicationEvent: TypeAlias = (
     | GiveAgain
     | GetPosition
     | GetLag
+    | GetLeaders
     | Commit
     | CommitAsync
     | GetCommitted

@@ -50,6 +50,7 @@ class Mailbox:
         self.polled_at_ms = monotonic_ms()
         self.failure: KafkaError | None = None
         self.bootstrap_error: KafkaError | None = None
+        self.troubles = ""
         self.awaits_poll = True
 
     # --- application thread ---------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from kwire.events import (
     BufferDrained,
     Close,
     ErrorRaised,
+    GetLeaders,
     LookUpOffsets,
     PollStarted,
     RecordsDelivered,
@@ -60,17 +61,22 @@ class RangeConsumer:
         self._thread = host.new_network_side(config, (), self._mailbox, self._buffer, client_id=client_id)
         self._thread.start()
 
-    def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def offsets(self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: float) -> dict[TopicPartition, int]:
         """The offsets of these times: ms since the epoch, -1 for the end (under read_committed the last stable offset),
-        -2 for the beginning. Where all records are older there is no entry."""
+        -2 for the beginning. Where all records are older there is no entry.
+
+        Raises:
+            KafkaTimeoutError: No answer within `timeout_ms`.
+        """
         if not timestamps:
             return {}
-        found = self._calls.ask("offsets", partial(LookUpOffsets, dict(timestamps)), None)
+        found = self._calls.ask("offsets", partial(LookUpOffsets, dict(timestamps)), timeout_ms / 1000.0)
         return {tp: offset.offset for tp, offset in found.items() if offset is not None}
 
-    def bounds(self, tp: TopicPartition) -> tuple[int, int]:
-        """The first offset of a partition and the one behind its last."""
-        return self.offsets({tp: EARLIEST_TIMESTAMP})[tp], self.offsets({tp: LATEST_TIMESTAMP})[tp]
+    def bounds(self, tp: TopicPartition, *, timeout_ms: float) -> tuple[int, int]:
+        """The first offset of a partition and the one behind its last; raises as `offsets`."""
+        first = self.offsets({tp: EARLIEST_TIMESTAMP}, timeout_ms=timeout_ms)[tp]
+        return first, self.offsets({tp: LATEST_TIMESTAMP}, timeout_ms=timeout_ms)[tp]
 
     def read(
         self, ranges: Mapping[TopicPartition, tuple[int, int]], *, timeout_ms: float
@@ -82,7 +88,7 @@ class RangeConsumer:
         Raises:
             OffsetOutOfRangeError: The log does not have a position that was asked for, or not any more.
             CorruptRecordError: Everything in front of the damage has been yielded.
-            KafkaTimeoutError: Nothing came for `timeout_ms`.
+            KafkaTimeoutError: Nothing came for `timeout_ms`; names who should have sent it.
         """
         reading = {tp: span for tp, span in ranges.items() if span[0] < span[1]}
         if not reading:
@@ -119,8 +125,10 @@ class RangeConsumer:
     def _timed_out(self, ends: Collection[TopicPartition], timeout_ms: float) -> Exception:
         if self._mailbox.bootstrap_error is not None:
             return self._mailbox.bootstrap_error
-        names = ", ".join(map(str, sorted(ends)))
-        return KafkaTimeoutError(f"nothing came of {names} within {timeout_ms:.0f} ms")
+        leaders = self._calls.command("leaders", partial(GetLeaders, frozenset(ends)))
+        names = ", ".join(f"{tp} (from {leaders[tp] or 'a leader that is not known'})" for tp in sorted(ends))
+        why = f": {self._mailbox.troubles}" if self._mailbox.troubles else ""
+        return KafkaTimeoutError(f"nothing came of {names} within {timeout_ms:.0f} ms{why}")
 
     def _collect(
         self, fetch: CompletedFetch, ends: dict[TopicPartition, int]

@@ -55,6 +55,7 @@ class NetworkClient:
 
     Attributes:
         on_answers: told by connections that have read answers, see there; set before the first one is dialled.
+        troubles: why connections were lost, or never made, to brokers that none has been made to since.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class NetworkClient:
         self._nursery: trio.Nursery | None = None
         self.ever_connected = False
         self.bootstrap_error: BootstrapError | None = None
+        self.troubles = ""
 
     def attach(self, nursery: trio.Nursery | None) -> None:
         """Where connections live; None when the loop has ended."""
@@ -252,6 +254,7 @@ class NetworkClient:
             elif connection.is_closed:
                 del self._connections[key]
                 self._on_closed(key, connection, now_ms)
+        self.troubles = "; ".join(dict.fromkeys(str(trouble.error) for trouble in self._troubles.values()))
 
     def _on_closed(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
         error = connection.error

@@ -19,6 +19,7 @@ from kwire.events import (
     GetCatchUp,
     GetCommitted,
     GetLag,
+    GetLeaders,
     GetPosition,
     GiveAgain,
     LookUpOffsets,
@@ -34,6 +35,7 @@ from kwire.events import (
     Unsubscribe,
 )
 from kwire.managers.registry import RequestManagers
+from kwire.model import Node, TopicPartition
 from kwire.subscription.subscription import Subscription
 
 
@@ -85,6 +87,8 @@ class Inbox:
                 self._managers.positions.position(event)
             case GetLag():
                 event.reply.succeed(self._lag(event))
+            case GetLeaders():
+                event.reply.succeed(self._leaders(event))
             case Commit():
                 self._managers.offset_commit.commit(event)
             case CommitAsync():
@@ -130,6 +134,11 @@ class Inbox:
     def _unsubscribe(self, event: Unsubscribe) -> None:
         self._managers.membership.leave("the consumer unsubscribed", event.reply)
         self._subscription.unsubscribe()
+
+    def _leaders(self, event: GetLeaders) -> dict[TopicPartition, Node | None]:
+        cluster = self._managers.metadata.cluster
+        leaders = {tp: cluster.leader_id(tp) for tp in event.partitions}
+        return {tp: None if leader is None else cluster.nodes[leader] for tp, leader in leaders.items()}
 
     def _lag(self, event: GetLag) -> int | None:
         partition = self._subscription.partitions.get(event.partition)

@@ -133,6 +133,7 @@ class NetworkLoop:
         self._client.send(requests, now_ms)
         client_at_ms = self._client.poll(now_ms)
         self._mailbox.bootstrap_error = self._client.bootstrap_error
+        self._mailbox.troubles = self._client.troubles
         self._mailbox.await_poll(self._managers.awaits_poll)
         self._inbox.end_turn()
         return min(managers_at_ms, client_at_ms, now_ms + MAX_SLEEP_MS)

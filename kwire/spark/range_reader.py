@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 
 from kwire.config import ConsumerConfig
 from kwire.consumer.range_consumer import RangeConsumer
-from kwire.errors import KafkaTimeoutError, OffsetOutOfRangeError
+from kwire.errors import BootstrapError, KafkaTimeoutError, OffsetOutOfRangeError
 from kwire.model import TopicPartition
 from kwire.spark import errors
 from kwire.spark.columns import ArrowBatches
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 
 Spans = dict[TopicPartition, tuple[int, int]]
 
+_LATE = {EARLIEST_OFFSET: "its beginning", LATEST_OFFSET: "its end"}
+
 # Consumers that nobody uses now, by process and settings. A process that was forked must not touch its parent's.
 _idle: dict[tuple[int, ConsumerConfig], RangeConsumer] = {}
 
@@ -39,7 +42,7 @@ def read_task(task: Task, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     Raises:
         DataLossError: Some of the range is not there any more (a warning with `failOnDataLoss=false`).
         CorruptRecordError: A damaged batch; names topic, partition and offset.
-        KafkaTimeoutError: Nothing came for `kafkaConsumer.pollTimeoutMs`.
+        KafkaTimeoutError: Nothing came for `kafkaConsumer.pollTimeoutMs`; names broker, topic, partition and offset.
     """
     config = task_config(options.kafka)
     key = (os.getpid(), config)
@@ -69,15 +72,14 @@ class _TaskRead:
         makers = {tp: ArrowBatches(tp, include_headers=self._options.include_headers) for tp in spans}
         while spans:
             try:
-                for chunk in self._consumer.read(spans, timeout_ms=self._options.poll_timeout_ms):
-                    tp = chunk.topic_partition
-                    yield from makers[tp].of(chunk)
-                    spans[tp] = (chunk.next.offset, spans[tp][1])
+                with self._named(spans):
+                    for chunk in self._consumer.read(spans, timeout_ms=self._options.poll_timeout_ms):
+                        tp = chunk.topic_partition
+                        yield from makers[tp].of(chunk)
+                        spans[tp] = (chunk.next.offset, spans[tp][1])
                 return
             except OffsetOutOfRangeError as error:
                 spans = self._without_lost(spans, error)
-            except KafkaTimeoutError as error:
-                raise self._starved(spans, error) from error
 
     def _bound(self, task: Task) -> Spans:
         """The ranges, with ends that were left to be looked up by now."""
@@ -88,7 +90,9 @@ class _TaskRead:
         return {tp: (firsts.get(tp, start), ends.get(tp, end)) for tp, start, end in task}
 
     def _look_up(self, which: int, partitions: Iterable[TopicPartition]) -> Offsets:
-        return self._consumer.offsets(dict.fromkeys(partitions, which))
+        wanted = dict.fromkeys(partitions, which)
+        with self._named(dict.fromkeys(wanted, (which, 0))):
+            return self._consumer.offsets(wanted, timeout_ms=self._options.poll_timeout_ms)
 
     def _without_lost(self, spans: Spans, error: OffsetOutOfRangeError) -> Spans:
         """What is left to be read when records are gone. Raises: DataLossError, unless that is to be lived with."""
@@ -97,7 +101,8 @@ class _TaskRead:
             start, end = spans[tp]
             start = max(start, error.offsets[tp])
             self._on_loss(errors.could_not_read(tp, start, end))
-            first, behind_last = self._consumer.bounds(tp)
+            with self._named({tp: (start, end)}):
+                first, behind_last = self._consumer.bounds(tp, timeout_ms=self._options.poll_timeout_ms)
             if start >= behind_last or first >= end:
                 log.warning("%s now has offsets [%d, %d): [%d, %d) is skipped", tp, first, behind_last, start, end)
                 del left[tp]
@@ -106,9 +111,15 @@ class _TaskRead:
                 left[tp] = (max(start, first), end)
         return left
 
-    def _starved(self, spans: Spans, error: KafkaTimeoutError) -> KafkaTimeoutError:
-        waiting = {tp: start for tp, (start, end) in spans.items() if start < end}
-        offsets = ", ".join(f"{tp} at {start}" for tp, start in sorted(waiting.items()))
-        return KafkaTimeoutError(
-            f"Cannot fetch record for offset {offsets} in {self._options.poll_timeout_ms:.0f} milliseconds: {error}"
-        )
+    @contextmanager
+    def _named(self, spans: Spans) -> Iterator[None]:
+        """An outage is told in the words of Spark's source, with all that has not come, and from whom."""
+        try:
+            yield
+        except (KafkaTimeoutError, BootstrapError) as error:  # the latter if this process has never reached a broker
+            waiting = {tp: start for tp, (start, end) in spans.items() if start < end}
+            offsets = ", ".join(f"{tp} at {_LATE.get(start, start)}" for tp, start in sorted(waiting.items()))
+            timeout_ms = self._options.poll_timeout_ms
+            raise KafkaTimeoutError(
+                f"Cannot fetch record for offset {offsets} in {timeout_ms:.0f} milliseconds: {error}"
+            ) from error

@@ -9,6 +9,7 @@ import pytest
 from kwire import TopicPartition
 from kwire.errors import CorruptRecordError, KafkaTimeoutError
 from kwire.protocol.messages.fetch import FetchRequest, FetchResponse
+from kwire.protocol.messages.list_offsets import ListOffsetsRequest
 from kwire.spark import range_reader
 from kwire.spark.errors import DataLossError
 from kwire.spark.options import SourceOptions, batch_options
@@ -17,6 +18,7 @@ from kwire.spark.range_reader import read_task
 from kwire.spark.ranges import OffsetRange
 from kwire.testing import Cluster
 
+AT = r"127\.0\.0\.1:\d+"
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
@@ -124,3 +126,37 @@ def test_damage_is_named_with_its_place(cluster: Cluster) -> None:
 def test_a_lost_connection_is_not_noticed(cluster: Cluster) -> None:
     cluster.control.on(FetchRequest, times=1).cut()
     assert read(cluster, (OffsetRange(A0, 0, 100),)) == {A0: list(range(100))}
+
+
+SOON = {"kafkaConsumer.pollTimeoutMs": "300"}
+
+
+def test_a_broker_that_falls_silent_is_named_with_what_has_not_come(cluster: Cluster) -> None:
+    """Its connection stays open, as that of a process that is stopped."""
+    cluster.control.on(FetchRequest).drop()
+    silent = rf"Cannot fetch record for offset a-0 at 5 in 300 milliseconds: nothing came of a-0 \(from {AT}"
+    with pytest.raises(KafkaTimeoutError, match=silent):
+        read(cluster, (OffsetRange(A0, 5, 10),), **SOON)
+
+
+def test_a_broker_that_is_down_is_named_with_what_has_not_come(cluster: Cluster) -> None:
+    read(cluster, (OffsetRange(A0, 0, 5),))
+    cluster.kill_broker(0)
+    with pytest.raises(KafkaTimeoutError, match=rf"offset a-0 at 5 in 300 milliseconds: .*{AT}"):
+        read(cluster, (OffsetRange(A0, 5, 10),), **SOON)
+
+
+@pytest.mark.parametrize(("span", "where"), [(OffsetRange(A0, 5, 10), "5"), (OffsetRange(A0, -2, 10), "its beginning")])
+def test_a_broker_that_was_never_reached_is_named_with_what_has_not_come(
+    cluster: Cluster, span: OffsetRange, where: str
+) -> None:
+    """As by a task that Spark tries again: its process is a new one."""
+    cluster.kill_broker(0)
+    with pytest.raises(KafkaTimeoutError, match=rf"offset a-0 at {where} in 300 milliseconds: .*{AT}"):
+        read(cluster, (span,), **SOON)
+
+
+def test_a_look_up_takes_no_longer_than_a_fetch_may(cluster: Cluster) -> None:
+    cluster.control.on(ListOffsetsRequest).drop()
+    with pytest.raises(KafkaTimeoutError, match=rf"offset a-0 at its end in 300 milliseconds: .*{AT}"):
+        read(cluster, (OffsetRange(A0, 0, -1),), **SOON)

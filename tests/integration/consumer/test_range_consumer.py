@@ -80,7 +80,7 @@ def test_what_is_left_in_the_middle_does_not_reach_the_next(
 def test_bounds_are_looked_up(consumer: RangeConsumer, topic: MakeTopic, produce: Produce) -> None:
     tp = TopicPartition(topic(), 0)
     produce(tp.topic, [b"x"] * 7)
-    assert consumer.bounds(tp) == (0, 7)
+    assert consumer.bounds(tp, timeout_ms=TIMEOUT_MS) == (0, 7)
 
 
 def transaction(kafka: SharedKafka, topic: str, payload: list[bytes], *, commit: bool) -> None:
@@ -100,7 +100,10 @@ def test_a_range_ends_behind_what_nobody_may_see(kafka: SharedKafka, topic: Make
     end = 3 + 1 + 3 + 1  # with a marker for each
     with consumer_of(kafka, isolation_level="read_committed") as ranges:
         until_s = time.monotonic() + TIMEOUT_MS / 1000
-        while ranges.bounds(tp) != (0, end):  # markers are written after the producer was told of the end
+        while ranges.bounds(tp, timeout_ms=TIMEOUT_MS) != (
+            0,
+            end,
+        ):  # markers are written after the producer was told of the end
             assert time.monotonic() < until_s
         assert values(ranges, {tp: (0, end)}) == {tp: [b"kept"] * 3}
         assert values(ranges, {tp: (4, end)}) == {tp: []}
@@ -126,7 +129,7 @@ def test_an_end_that_the_log_never_reaches_is_waited_for_no_longer_than_said(
     produce(tp.topic, [b"x"] * 7)
     reading = consumer.read({tp: (0, 10)}, timeout_ms=300)
     assert len(next(reading)) == 7
-    with pytest.raises(KafkaTimeoutError, match=f"nothing came of {tp} within 300 ms"):
+    with pytest.raises(KafkaTimeoutError, match=rf"nothing came of {tp} \(from \S+ \(id 0\)\) within 300 ms"):
         next(reading)
 
 
