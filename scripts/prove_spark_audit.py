@@ -2,22 +2,27 @@
 was planted; and how long it takes on one core and on two.
 
 The local checker holds the whole history in memory, some 250 bytes an event; Spark's JVM has a heap of 2 GiB here, for
-histories of any size.
+histories of any size. Each number of cores gets a JVM of its own that may use no other ones, not even to collect
+garbage; beside the time stands what it used of processors, which other work on the machine does not change.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import resource
 import shutil
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
 import typer
+from bench_spark import cpu_s_of
 from spark_history import PLANTS, Story, lines
 from spark_sessions import spark_session
 
@@ -26,10 +31,12 @@ from kwire.testing.invariants import Ledger, check
 from kwire.testing.invariants.lines import events_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from multiprocessing.connection import Connection
+    from collections.abc import Callable, Iterator, Sequence
 
     from kwire.testing.invariants import Violation
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 LINES_OF_A_FILE = 5_000_000
 PARTITIONS, RECORDS = 40, 500
@@ -52,8 +59,8 @@ def write(story: Story, directory: Path) -> int:
     return sum(file.stat().st_size for file in directory.iterdir())
 
 
-def judge_here(directory: Path, answer: Connection) -> None:
-    """What the local checker's process does: it is told apart by its memory."""
+def judge_here(directory: Path) -> tuple[list[Violation], float, int]:
+    """Verdict, seconds and peak memory of the local checker."""
 
     def every_line() -> Iterator[str]:
         for file in sorted(directory.iterdir()):
@@ -62,31 +69,27 @@ def judge_here(directory: Path, answer: Connection) -> None:
 
     began_s = time.monotonic()
     found = check(Ledger(list(events_of(every_line()))))
-    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    answer.send((found, time.monotonic() - began_s, peak_bytes))
+    return found, time.monotonic() - began_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def judged_here(directory: Path) -> tuple[list[Violation], float, int] | None:
-    """Verdict, seconds and peak memory of the local checker. None: it did not live to tell."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=judge_here, args=(directory, theirs))
-    process.start()
-    theirs.close()
-    try:
-        answer: tuple[list[Violation], float, int] = ours.recv()
-    except EOFError:
-        return None
-    finally:
-        process.join()
-    return answer
-
-
-def judged_on_spark(directory: Path, cores: int) -> tuple[Audit, float]:
+def judge_on_spark(directory: Path, cores: int) -> tuple[Audit, float, float]:
+    """Verdict, seconds, and seconds of processors."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
     with spark_session("audit", cores=cores, memory=HEAP) as spark:
         spark.range(1).count()  # a session starts for seconds; that is not the audit's
-        began_s = time.monotonic()
-        return audit(spark, str(directory)), time.monotonic() - began_s
+        used_s, began_s = cpu_s_of(os.getpid()), time.monotonic()
+        found = audit(spark, str(directory))
+        return found, time.monotonic() - began_s, cpu_s_of(os.getpid()) - used_s
+
+
+def of_its_own_process(task: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    """What a task answers in a process that is told apart by its memory and its processors. None: it did not live to
+    tell."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        try:
+            return pool.submit(task, *args, **kwargs).result()
+        except BrokenProcessPool:
+            return None
 
 
 def differences(local: Sequence[Violation], spark: Sequence[Violation]) -> Iterator[str]:
@@ -118,19 +121,24 @@ def spark_audit(
 def compared(story: Story, directory: Path, cores: Sequence[int]) -> Iterator[str]:
     size_bytes = write(story, directory)
     print(f"{story.events:,} events, {len(story.plants)} planted anomalies, {size_bytes / 1e9:.2f} GB", flush=True)
-    local = judged_here(directory)
+    local = of_its_own_process(judge_here, directory)
     if local is None:
         yield f"{story.events:,} events: the local checker's process has died"
         return
     verdict, took_s, peak_bytes = local
     print(f"  local checker: {took_s:6.1f} s, {peak_bytes / 1e9:.2f} GB, {len(verdict)} violations", flush=True)
     for number in cores:
-        found, took_s = judged_on_spark(directory, number)
+        judged = of_its_own_process(judge_on_spark, directory, number)
+        if judged is None:
+            yield f"{story.events:,} events on {number} cores: the process with Spark has died"
+            continue
+        found, took_s, used_s = judged
         rate = found.events / took_s / 1e6
         verdicts = "equal" if list(found.violations) == verdict else "DIFFERENT"
         print(
-            f"  Spark, {number} cores: {took_s:6.1f} s, {rate:.2f} M events/s, {found.kept:,} of {found.events:,} "
-            f"events had to be judged, {len(found.violations)} violations, verdicts {verdicts}",
+            f"  Spark, {number} cores: {took_s:6.1f} s, {used_s:.1f} s of processors, {rate:.2f} M events/s, "
+            f"{found.kept:,} of {found.events:,} events had to be judged, {len(found.violations)} violations, "
+            f"verdicts {verdicts}",
             flush=True,
         )
         yield from differences(verdict, found.violations)
