@@ -8,6 +8,7 @@ Who does not find what was written has failed.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -168,7 +169,22 @@ def take(read: Read, query: Callable[[Read], None]) -> dict[str, float]:
 
 def cpu_s_of(pid: int) -> float:
     """What a process has used, and all below it, those that have ended included."""
-    return sum(ticks for one in (pid, *descendants(pid)) if (ticks := _ticks(one)) is not None) * TICK_S
+    tops = [pid, *_servers_of(pid)]
+    family = [one for top in tops for one in (top, *descendants(top))]
+    return sum(ticks for one in family if (ticks := _ticks(one)) is not None) * TICK_S
+
+
+def _servers_of(pid: int) -> list[int]:
+    """Those of `kwire-spark-python`, which forks for it without being below it."""
+    named = f"pyspark_kwire.server\0[0-9]+\0{pid}\0"
+    return [int(one.name) for one in Path("/proc").glob("[0-9]*") if re.search(named, _command_line(one))]
+
+
+def _command_line(process: Path) -> str:
+    try:
+        return (process / "cmdline").read_text()
+    except OSError:
+        return ""
 
 
 def descendants(pid: int) -> list[int]:

@@ -23,11 +23,9 @@ if TYPE_CHECKING:
 IMPORT_PATH = os.pathsep.join([str(HOME), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]).rstrip(os.pathsep)
 
 
-# As docs/spark.md advises: without Spark's archives an installed PySpark is found, which is compiled.
+# What `kwire-spark-python` is where kwire is installed, with the kwire of this tree.
 LEAN_PYTHON = """#!/bin/sh
-PYTHONPATH=$(echo "$PYTHONPATH" | tr ':' '\\n' | grep -v '/python/lib/py[^/]*\\.zip$' | paste -sd:)
-export PYTHONPATH
-exec {python} "$@"
+PYTHONPATH={home}:$PYTHONPATH exec {python} -m pyspark_kwire.python "$@"
 """
 # Workers and JVM are on one machine: Spark offers them a way that is shorter than TCP.
 LEAN_SETTINGS = {"spark.python.unix.domain.socket.enabled": "true"}
@@ -59,8 +57,9 @@ def spark_session(
         MissingSoftwareError: there are no jars, and Maven cannot get them.
     """
     scratch = Path(tempfile.mkdtemp(prefix="kwire-spark-"))
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["PYSPARK_PYTHON"] = _lean_python(scratch) if lean else sys.executable
+    python = _lean_python(scratch) if lean else sys.executable
+    # A source that Spark found by itself runs with the driver's Python, as far as its environment names one.
+    os.environ["PYSPARK_DRIVER_PYTHON"] = os.environ["PYSPARK_PYTHON"] = python
     os.environ["PYTHONPATH"] = IMPORT_PATH
     builder = SparkSession.builder.appName(name).master(f"local[{cores},{attempts}]")
     wanted = {**settings_of(scratch, cores, memory, kafka=kafka), **(LEAN_SETTINGS if lean else {}), **(settings or {})}
@@ -77,7 +76,7 @@ def spark_session(
 
 def _lean_python(scratch: Path) -> str:
     script = scratch / "python"
-    script.write_text(LEAN_PYTHON.format(python=sys.executable))
+    script.write_text(LEAN_PYTHON.format(python=sys.executable, home=HOME))
     script.chmod(0o755)
     return str(script)
 

@@ -105,8 +105,15 @@ def test_a_verifiable_consumer_starts_without_the_commands_of_kwire() -> None:
 @pytest.mark.slow
 def test_planning_a_stream_of_spark_needs_nothing_of_reading() -> None:
     """Spark starts a process to plan each stream, and the stream waits for it."""
-    imported = loaded_by("import pyspark_kwire, kwire.spark.stream")
+    imported = loaded_by("from pyspark_kwire import DefaultSource; import kwire.spark.stream")
     assert "kwire.spark.resolve" in imported
     assert imported.isdisjoint(
         {"kwire.spark.range_reader", "kwire.fetching.arrow", "kwire.protocol", "cramjam", "difflib", "pyarrow.fs"}
     )
+
+
+@pytest.mark.slow
+def test_the_python_of_sparks_processes_is_there_at_once() -> None:
+    """Each of them waits for it, be it kwire's or not."""
+    imported = loaded_by("import pyspark_kwire.python")
+    assert imported.isdisjoint({"kwire", "pyspark", "typing", "hashlib", "json"})
