@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kwire.spark.options import SourceOptions
 from kwire.spark.planning import Task, batch_ranges, tasks
 from kwire.spark.resolve import OffsetReader
+from kwire.spark.reused_process import spare_the_collector
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +26,7 @@ class TaskPartition(InputPartition):
 
 def read_partition(partition: InputPartition, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """What Spark runs as a task. It makes one, of nothing, where there is nothing to read."""
+    spare_the_collector()
     if not isinstance(partition, TaskPartition):
         return iter(())
     from kwire.spark.range_reader import read_task  # for tasks alone: Spark starts a process to plan each stream
