@@ -161,7 +161,7 @@ class Connection:
 
     async def _one_answer(self, stream: ByteStream) -> ApiVersionsResponse:
         while True:
-            received = await stream.receive_into(self._framing.writable_buffer())
+            received = await stream.receive_into(self._framing.writable_buffer(), self._framing.missing_bytes)
             if received == 0:
                 raise DisconnectError("it hung up during the version handshake")
             for answer in self._framing.received(received):
@@ -178,7 +178,7 @@ class Connection:
 
     async def _read(self, stream: ByteStream) -> None:
         while True:
-            received = await stream.receive_into(self._framing.writable_buffer())
+            received = await stream.receive_into(self._framing.writable_buffer(), self._framing.missing_bytes)
             if self.is_closed:
                 return  # given up while these bytes were on their way up: nothing is in flight that they could answer
             if received == 0:

@@ -13,13 +13,12 @@ from contextlib import suppress
 
 import trio
 
-from kwire.protocol.framing import SMALL_BUFFER_BYTES
-
 KERNEL_DEFAULT = -1  # receive.buffer.bytes and send.buffer.bytes: leave the choice to the operating system
 
-# Each wake-up waits for an application that is decoding to let go of the interpreter, up to 5 ms, so a large answer
-# wakes us only when so much of it is there, or its rest. The system lets the socket's buffer grow for that, as far as
-# it may; one of fixed size wakes us when a part of it is full. Linux alone wakes also when no more fits in.
+# Each wake-up takes time, and waits for an application that is decoding to let go of the interpreter, up to 5 ms. A
+# broker sends an answer in parts, its head and then each partition's records. So once its length is known, we are woken
+# when all the rest of it is there, or so much of that. The system lets the socket's buffer grow for it, as far as it
+# may; one of fixed size wakes us when a part of it is full. Linux alone wakes also when no more fits in.
 _MUCH_BYTES = 16 * 1024 * 1024
 _PART_OF_BUFFER = 4
 _CAN_WAIT_FOR_MUCH = sys.platform == "linux"
@@ -50,16 +49,18 @@ class TcpStream:
             with suppress(BlockingIOError):  # the kernel may think better of it
                 left = left[self._socket.send(left) :]
 
-    async def receive_into(self, buffer: memoryview) -> int:
+    async def receive_into(self, buffer: memoryview, missing_bytes: int) -> int:
         if _CAN_WAIT_FOR_MUCH:
-            self._wake_at(1 if len(buffer) <= SMALL_BUFFER_BYTES else self._much_of(len(buffer)))
+            self._wake_at(1 if missing_bytes == 1 else self._much_of(missing_bytes))
         while True:
             await trio.lowlevel.wait_readable(self._socket)
-            with suppress(BlockingIOError):  # as above
+            try:
                 return self._socket.recv_into(buffer)
+            except BlockingIOError:
+                continue  # as above
 
-    def _much_of(self, left_bytes: int) -> int:
-        much_bytes = min(left_bytes, _MUCH_BYTES)
+    def _much_of(self, missing_bytes: int) -> int:
+        much_bytes = min(missing_bytes, _MUCH_BYTES)
         if not self._can_grow:
             room_bytes = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
             much_bytes = min(much_bytes, room_bytes // _PART_OF_BUFFER)

@@ -17,11 +17,11 @@ class ByteStream(Protocol):
         """Send everything."""
         ...
 
-    async def receive_into(self, buffer: memoryview) -> int:
+    async def receive_into(self, buffer: memoryview, missing_bytes: int) -> int:
         """Fill some of the buffer and return how much; 0 means the peer has closed.
 
-        A buffer of more than `framing.SMALL_BUFFER_BYTES` is as large as what the peer still has to send of an answer,
-        so this may wait for more of it than a byte.
+        Args:
+            missing_bytes: What comes in helps nobody before it is so much, so this may wait for as much. It need not.
         """
         ...
 

@@ -67,6 +67,9 @@ class Framing:
     Args:
         client_id: What the broker shows in its logs and quotas.
         max_frame_bytes: A frame that claims to be larger is refused before memory is reserved for it.
+
+    Attributes:
+        missing_bytes: So many have to come, as far as is known, before there is another answer. At least one.
     """
 
     def __init__(self, client_id: str | None, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
@@ -79,6 +82,7 @@ class Framing:
         self._small_filled = 0
         self._large: memoryview | None = None
         self._large_filled = 0
+        self.missing_bytes = 1
         self._error: ProtocolError | None = None
 
     def __repr__(self) -> str:
@@ -120,9 +124,7 @@ class Framing:
         return found
 
     def writable_buffer(self) -> memoryview:
-        """Where the next bytes from the network go; never empty.
-
-        A buffer of more than `SMALL_BUFFER_BYTES` is as large as the rest of the answer that is coming.
+        """Where the next bytes from the network go; never empty, and with room for `missing_bytes`.
 
         Raises:
             ProtocolError: What came before does not follow the protocol; close the connection.
@@ -142,6 +144,7 @@ class Framing:
         if not 0 <= byte_count <= len(self.writable_buffer()):
             raise InternalError(f"{byte_count} bytes were received into a buffer of {len(self.writable_buffer())}")
         answers: list[Answer] = []
+        self.missing_bytes = 1
         try:
             if self._large is not None:
                 self._take_large(byte_count, answers)
@@ -160,9 +163,12 @@ class Framing:
     def _take_large(self, byte_count: int, answers: list[Answer]) -> None:
         frame = self._large
         self._large_filled += byte_count
-        if frame is not None and self._large_filled == len(frame):
+        assert frame is not None
+        if self._large_filled == len(frame):
             self._large, self._large_filled = None, 0
             answers.append(self._answer(frame))
+        else:
+            self.missing_bytes = len(frame) - self._large_filled
 
     def _take_small(self, byte_count: int, answers: list[Answer]) -> None:
         filled = self._small_filled + byte_count
@@ -174,6 +180,7 @@ class Framing:
                 start = body + size_bytes
                 answers.append(self._answer(memoryview(bytes(self._small[body:start]))))
                 continue
+            self.missing_bytes = body + size_bytes - filled
             if LENGTH_BYTES + size_bytes > SMALL_BUFFER_BYTES:
                 self._begin_large(size_bytes, self._small[body:filled])
                 start = filled

@@ -53,7 +53,7 @@ class MemoryStream:
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise ConnectionResetError("the peer is gone") from error
 
-    async def receive_into(self, buffer: memoryview) -> int:
+    async def receive_into(self, buffer: memoryview, missing_bytes: int) -> int:
         try:
             data = await self._stream.receive_some(len(buffer))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
@@ -85,7 +85,7 @@ class Peer:
     async def _exactly(self, count: int) -> bytes | None:
         buffer = bytearray(65_536)
         while len(self._bytes) < count:
-            received = await self.stream.receive_into(memoryview(buffer))
+            received = await self.stream.receive_into(memoryview(buffer), 1)
             if not received:
                 return None
             self._bytes += bytes(buffer[:received])

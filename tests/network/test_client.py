@@ -718,8 +718,8 @@ class LateReader:
         self.send_all = stream.send_all  # type: ignore[attr-defined]  # as above
         self.aclose = stream.aclose  # type: ignore[attr-defined]  # as above
 
-    async def receive_into(self, buffer: memoryview) -> int:
-        received: int = await self._stream.receive_into(buffer)  # type: ignore[attr-defined]  # as above
+    async def receive_into(self, buffer: memoryview, missing_bytes: int) -> int:
+        received: int = await self._stream.receive_into(buffer, missing_bytes)  # type: ignore[attr-defined]  # as above
         self._reads += 1
         if self._reads == 2:
             self._give_up()

@@ -10,7 +10,6 @@ import pytest
 import trio
 
 from kwire.network.tcp import TcpStream
-from kwire.protocol.framing import SMALL_BUFFER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +63,7 @@ def test_a_peer_that_is_gone_is_told_by_what_waits(pair: tuple[TcpStream, socket
     async def scenario() -> int:
         with pytest.raises(OSError, match=r"[Bb]roken pipe|reset"):
             await stream.send_all(b"request")
-        return await stream.receive_into(memoryview(bytearray(10)))
+        return await stream.receive_into(memoryview(bytearray(10)), 1)
 
     assert trio.run(scenario) == 0
 
@@ -76,7 +75,7 @@ def test_bytes_are_waited_for_and_land_in_the_buffer(pair: tuple[TcpStream, sock
     async def scenario() -> int:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(answer)
-            return await stream.receive_into(memoryview(buffer))
+            return await stream.receive_into(memoryview(buffer), 1)
 
     async def answer() -> None:
         await trio.testing.wait_all_tasks_blocked()
@@ -106,7 +105,7 @@ def test_a_large_answer_wakes_once_much_of_it_is_there(tcp_pair: tuple[TcpStream
     async def scenario() -> int:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(answer_in_parts)
-            return await stream.receive_into(buffer)
+            return await stream.receive_into(buffer, len(buffer))
 
     async def answer_in_parts() -> None:
         for _ in range(10):
@@ -117,6 +116,24 @@ def test_a_large_answer_wakes_once_much_of_it_is_there(tcp_pair: tuple[TcpStream
     assert trio.run(scenario) >= min(100_000, room_bytes // 4)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every byte wakes")
+def test_the_rest_of_a_small_answer_is_waited_for_as_a_whole(tcp_pair: tuple[TcpStream, socket.socket]) -> None:
+    """A broker sends the head of a fetch, and then each partition's records: several wake-ups, for one answer."""
+    stream, theirs = tcp_pair
+
+    async def scenario() -> list[int]:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(answer_in_parts)
+            return [await stream.receive_into(memoryview(bytearray(1_000)), missing) for missing in (1, 200)]
+
+    async def answer_in_parts() -> None:
+        for size_bytes in (60, 40, 100, 60):
+            theirs.send(bytes(size_bytes))
+            await trio.testing.wait_all_tasks_blocked()
+
+    assert trio.run(scenario) == [60, 200]
+
+
 def test_after_a_large_answer_every_byte_wakes_again(tcp_pair: tuple[TcpStream, socket.socket]) -> None:
     stream, theirs = tcp_pair
     theirs.send(bytes(100_000))
@@ -124,10 +141,10 @@ def test_after_a_large_answer_every_byte_wakes_again(tcp_pair: tuple[TcpStream, 
     async def scenario() -> int:
         left = 100_000
         while left:
-            left -= await stream.receive_into(memoryview(bytearray(left)))
+            left -= await stream.receive_into(memoryview(bytearray(left)), left)
         theirs.send(b"x")
         with trio.fail_after(5):
-            return await stream.receive_into(memoryview(bytearray(SMALL_BUFFER_BYTES)))
+            return await stream.receive_into(memoryview(bytearray(100)), 1)
 
     assert trio.run(scenario) == 1
 
@@ -144,7 +161,7 @@ def test_an_answer_larger_than_the_socket_takes_comes_through(tcp_pair: tuple[Tc
             nursery.start_soon(TcpStream(theirs).send_all, bytes(size))
             with trio.fail_after(5):
                 while received < size:
-                    received += await stream.receive_into(memoryview(bytearray(size - received)))
+                    received += await stream.receive_into(memoryview(bytearray(size - received)), size - received)
         return received
 
     assert trio.run(scenario) == size
@@ -157,7 +174,7 @@ def test_a_peer_that_hangs_up_within_a_large_answer_is_heard(tcp_pair: tuple[Tcp
 
     async def scenario() -> list[int]:
         with trio.fail_after(5):
-            return [await stream.receive_into(memoryview(bytearray(100_000))) for _ in range(2)]
+            return [await stream.receive_into(memoryview(bytearray(100_000)), 100_000) for _ in range(2)]
 
     assert trio.run(scenario) == [1_000, 0]
 

@@ -33,6 +33,7 @@ def feed(framing: Framing, data: bytes, step_bytes: int = 1 << 30) -> list[Answe
     answers: list[Answer] = []
     while data:
         buffer = framing.writable_buffer()
+        assert 1 <= framing.missing_bytes <= len(buffer)
         count = min(len(buffer), step_bytes, len(data))
         buffer[:count] = data[:count]
         answers += framing.received(count)
@@ -112,6 +113,18 @@ def test_a_large_answer_is_received_into_its_own_buffer_and_never_copied() -> No
     records = answer.response.responses[0].partitions[0].records
     assert isinstance(records, memoryview)
     assert records.obj is buffer.obj
+
+
+@pytest.mark.parametrize("size_bytes", [100, SMALL_BUFFER_BYTES])
+def test_what_is_missing_is_the_rest_of_the_answer_once_its_length_is_there(size_bytes: int) -> None:
+    framing = Framing("me")
+    missing = [framing.missing_bytes]
+    framing.send(FetchRequest(), 4)
+    data = answer_frame(0, fetch_response(b"r" * size_bytes), 4)
+    for begin, end in ((0, 3), (3, 10), (10, 90), (90, len(data))):
+        feed(framing, data[begin:end], 1 << 30)
+        missing.append(framing.missing_bytes)
+    assert missing == [1, 1, len(data) - 10, len(data) - 90, 1]
 
 
 def test_small_answers_survive_the_reuse_of_the_buffer() -> None:

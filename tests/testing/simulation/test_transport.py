@@ -73,7 +73,7 @@ async def received(stream: ClientStream, count: int) -> bytes:
     data = b""
     while len(data) < count:
         buffer = bytearray(count - len(data))
-        got = await stream.receive_into(memoryview(buffer))
+        got = await stream.receive_into(memoryview(buffer), 1)
         if not got:
             break
         data += buffer[:got]
@@ -110,7 +110,7 @@ async def test_slices() -> None:
         stream = await place.connect()
         place.trouble(Weather(slice_bytes=3))
         await place.brokers[0].send_all(b"0123456789")
-        sizes = [await stream.receive_into(memoryview(bytearray(100))) for _ in range(4)]
+        sizes = [await stream.receive_into(memoryview(bytearray(100)), 1) for _ in range(4)]
         assert sizes == [3, 3, 3, 1]
 
 
