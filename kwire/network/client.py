@@ -82,7 +82,8 @@ class NetworkClient:
         self._bootstrap = [Node(-1 - i, at.host, at.port) for i, at in enumerate(config.bootstrap_servers)]
         self._connections: dict[ConnectionKey, Connection] = {}
         self._troubles: dict[ConnectionKey, _Trouble] = {}
-        # Most turns change no connection and give none up, and these two save them the look at each.
+        # Most turns change no connection and give none up, and these two save them the look at each. Nothing has to be
+        # given up sooner than the one says: answers only put it off, and requests are reckoned with as they go out.
         self._connections_changed = False
         self._give_up_at_ms = NEVER_MS
         self._waiting: list[_Waiting] = []
@@ -109,20 +110,25 @@ class NetworkClient:
         self._leave_old_addresses()
         if self._connections_changed:
             self._reap(now_ms)
-        self._expire(now_ms)
         if now_ms >= self._give_up_at_ms:
             self._give_up(now_ms)
+        wake_at_ms = self._send_waiting(now_ms) if self._waiting else NEVER_MS
+        return min(wake_at_ms, self._give_up_at_ms)
+
+    def _send_waiting(self, now_ms: float) -> float:
+        """Put what can go on its connections; when to try again what cannot."""
+        self._expire(now_ms)
         waiting, self._waiting = self._waiting, []
         wake_at_ms = NEVER_MS
         for item in waiting:
             connection, ready_at_ms = self._connection_for(item.request.destination, now_ms)
             if connection is not None and connection.may_send(now_ms):
                 connection.send(item.request, item.expires_at_ms, now_ms)
+                self._give_up_at_ms = min(self._give_up_at_ms, item.expires_at_ms, self._idle_at_ms(now_ms))
             else:
                 self._waiting.append(item)
                 wake_at_ms = min(wake_at_ms, item.expires_at_ms, ready_at_ms)
-        self._give_up_at_ms = min(map(self._give_up_ms, self._connections.values()), default=NEVER_MS)
-        return min(wake_at_ms, self._give_up_at_ms)
+        return wake_at_ms
 
     def complete(self, now_ms: float) -> int:
         """Run the handlers of everything that was answered or has failed; how many there were."""
@@ -255,6 +261,7 @@ class NetworkClient:
                 del self._connections[key]
                 self._on_closed(key, connection, now_ms)
         self.troubles = "; ".join(dict.fromkeys(str(trouble.error) for trouble in self._troubles.values()))
+        self._reckon_give_up()
 
     def _on_closed(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
         error = connection.error
@@ -314,8 +321,14 @@ class NetworkClient:
         """When a connection has to be closed, if nothing happens on it before."""
         if connection.in_flight:
             return connection.expires_at_ms
+        return self._idle_at_ms(connection.used_at_ms) if connection.is_ready else NEVER_MS
+
+    def _idle_at_ms(self, used_at_ms: float) -> float:
         max_idle_ms = self._config.connections_max_idle_ms
-        return connection.used_at_ms + max_idle_ms if connection.is_ready and max_idle_ms >= 0 else NEVER_MS
+        return used_at_ms + max_idle_ms if max_idle_ms >= 0 else NEVER_MS
+
+    def _reckon_give_up(self) -> None:
+        self._give_up_at_ms = min(map(self._give_up_ms, self._connections.values()), default=NEVER_MS)
 
     def _give_up(self, now_ms: float) -> None:
         """Close what owes an answer too long, and what nobody has used for `connections_max_idle_ms`; either is dialled
@@ -328,6 +341,7 @@ class NetworkClient:
                 connection.close(DisconnectError(f"broker {connection.node}: no answer in time; connection given up"))
             else:
                 connection.close()
+        self._reckon_give_up()
 
 
 def _usable_at_ms(connection: Connection) -> float:

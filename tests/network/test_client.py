@@ -446,6 +446,27 @@ def test_an_idle_connection_is_closed_and_dialled_again_when_needed(
     in_virtual_time(scenario)
 
 
+def test_a_connection_may_idle_for_less_than_a_request_may_take(
+    in_virtual_time: InVirtualTime,
+    network: MemoryNetwork,
+    make_rig: MakeRig,
+    scripted_broker: type[ScriptedBroker],
+    says_metadata: Answer,
+) -> None:
+    """The client looks at its connections when the first of them may have to be given up; an answer brings that
+    nearer then."""
+    rig = make_rig(network, "broker:9092", connections_max_idle_ms=5_000, request_timeout_ms=30_000)
+    network.hosts[BROKER] = scripted_broker(says_metadata)
+
+    async def scenario() -> None:
+        async with rig.running():
+            await rig.send().wait()
+            await trio.sleep(5.1)
+            assert rig.client.poll(trio.current_time() * 1000) == NEVER_MS, "there is nothing left to watch"
+
+    in_virtual_time(scenario)
+
+
 def test_waiting_costs_no_turns(
     in_virtual_time: InVirtualTime, network: MemoryNetwork, make_rig: MakeRig, scripted_broker: type[ScriptedBroker]
 ) -> None:
