@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from threading import TIMEOUT_MAX, Lock, RLock
 from typing import Protocol
 
@@ -45,6 +44,7 @@ class Mailbox:
         self._to_application: deque[BackgroundEvent] = deque()
         self._wake_network: Callable[[], None] | None = None
         self._wakeup_pending = False
+        self._has_records = False
         # Single values, replaced as a whole by their one writer, so reading them needs no lock.
         self.view = AssignmentView()
         self.polled_at_ms = monotonic_ms()
@@ -142,6 +142,17 @@ class Mailbox:
         with self._lock:
             self._notify_locked()
 
+    def note_records(self) -> None:
+        """Records are in the buffer: whoever waits is woken by `announce_records`, later in this turn."""
+        self._has_records = True
+
+    def announce_records(self) -> None:
+        """The time has come: what the network thread has to do first is done. Woken before, the application would wait
+        again, for the interpreter, and be woken a second time."""
+        if self._has_records:
+            self._has_records = False
+            self.notify()
+
     def await_poll(self, awaits: bool) -> None:
         """Say whether the network thread has to hear of polls. An application that is polling already looks again: it
         may have seen that nobody waits, and have gone to sleep, a moment before somebody did."""
@@ -159,8 +170,10 @@ class Mailbox:
     def _notify_locked(self) -> None:
         self._signal += 1
         for waiter in self._waiters:
-            with suppress(RuntimeError):  # released before, and not up yet
+            try:
                 waiter.release()
+            except RuntimeError:
+                continue  # released before, and not up yet
 
 
 def _says_the_same(event: BackgroundEvent, queued: BackgroundEvent) -> bool:

@@ -172,6 +172,12 @@ class RequestManagers:
             return True
         return self.catch_up is not None and self.catch_up.awaits_poll
 
+    @property
+    def others_can_wait(self) -> bool:
+        """Whether nothing but fetching depends on new records, and on how far the application got. Where a lag is
+        caught up with, it does."""
+        return self.catch_up is None
+
     def on_poll(self) -> None:
         """The application polls."""
         self.membership.on_poll()

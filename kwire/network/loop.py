@@ -3,7 +3,8 @@
 One turn: application events to the managers, handlers of answers, every manager polled, their requests to the client,
 and sleep until the earliest moment anybody named, or until something happens. A turn never awaits, so it does not
 matter whose task it runs in: when an answer has been read, the reader's, which saves a step of the scheduler; else the
-loop's own.
+loop's own. Where that answer brought records and nothing else, the reader's turn is a short one: only fetches are
+polled, and all others when the loop wakes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ T = TypeVar("T")
 
 # The longest sleep, as in Java's network thread: nobody should need it, and it bounds the harm of a missed wake-up.
 MAX_SLEEP_MS = 5_000.0
+# After a short turn. What it changes concerns few of the others, and none of them in a hurry.
+OTHERS_WAIT_MS = 50.0
 
 
 class Waker:
@@ -111,7 +114,7 @@ class NetworkLoop:
             self._waker.wake()
             return
         try:
-            wake_at_ms = self.turn(self._now_ms())
+            wake_at_ms = self.short_turn(self._now_ms())
         except Exception as error:  # noqa: BLE001  not the connection's: the loop dies of it
             self._error = error
             self._waker.wake()
@@ -120,15 +123,35 @@ class NetworkLoop:
 
     def turn(self, now_ms: float) -> float:
         """One turn; when the next one is due."""
+        self._take_in(now_ms)
+        return self._poll_all(now_ms)
+
+    def short_turn(self, now_ms: float) -> float:
+        """A turn that ends early, if what was answered allows it; when the next one is due."""
+        client_at_ms = self._take_in(now_ms)
+        if client_at_ms is not None and self._managers.others_can_wait:
+            return min(client_at_ms, now_ms + OTHERS_WAIT_MS)
+        return self._poll_all(now_ms)
+
+    def _take_in(self, now_ms: float) -> float | None:
+        """What has been posted and answered. If an answer brought records, what can be asked for next goes out before
+        anything else is done: new records wait for it at the broker, and everybody else has time.
+
+        Returns:
+            When the client has to be polled again, if that answer was all there was.
+        """
         self.turns += 1
         for event in self._mailbox.drain():
             self._inbox.process(event, now_ms)
-        self._client.complete(now_ms)
-        # The application has been told of new records, but it cannot run before this thread lets go of the interpreter:
-        # sending does, so what can be asked for already goes out first, and the other managers can wait.
+        answers = self._client.complete(now_ms)
+        client_at_ms = None
         if early := self._managers.fetch.poll_early(now_ms).requests:
             self._client.send(early, now_ms)
-            self._client.poll(now_ms)
+            client_at_ms = self._client.poll(now_ms)
+        self._mailbox.announce_records()
+        return client_at_ms if answers == 1 else None
+
+    def _poll_all(self, now_ms: float) -> float:
         requests, managers_at_ms = self._managers.poll(now_ms)
         self._client.send(requests, now_ms)
         client_at_ms = self._client.poll(now_ms)

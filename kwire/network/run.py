@@ -67,7 +67,7 @@ def make_loop(
     subscription = Subscription(publish, buffer.drop)
     environment = Environment(
         deliver=mailbox.deliver,
-        on_data=mailbox.notify,
+        on_data=mailbox.note_records,
         polled_at_ms=lambda: mailbox.polled_at_ms,
         wall_clock_ms=wall_clock_ms,
     )

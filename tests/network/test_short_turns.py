@@ -1,0 +1,179 @@
+"""What the network thread does for an answer with a record in it: the next fetch, the news, and nothing else."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from kwire.assignors import resolve
+from kwire.config import ConsumerConfig
+from kwire.events import Assign, Reply, Seek
+from kwire.fetching.buffer import FetchBuffer
+from kwire.mailbox import Mailbox
+from kwire.managers.registry import RequestManagers
+from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.network.loop import OTHERS_WAIT_MS, Waker
+from kwire.network.run import make_loop
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from kwire.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kwire.protocol.registry import request_classes
+from tests.record_batches import batch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from kwire.managers.unsent import PollResult
+    from kwire.protocol.schema import Message, Request, Response
+    from tests.network.conftest import InVirtualTime, MemoryNetwork, MemoryStream, Peer
+
+BROKER = ("broker", 9092)
+TP = TopicPartition("orders", 0)
+PACE_S = 0.002
+OFFER = [
+    ApiVersion(api_key=key, min_version=cls.min_version, max_version=cls.max_version)
+    for key, cls in request_classes().items()
+]
+
+
+class SteadyBroker:
+    """Leads the partition, and has a new record for every fetch, a moment after it was asked."""
+
+    def __init__(self, peer: type[Peer]) -> None:
+        self._peer = peer
+        self.next_offset = 0
+        self.says = ErrorCode.NONE
+        self.metadata_asked_s: list[float] = []
+
+    async def __call__(self, stream: MemoryStream) -> None:
+        peer = self._peer(stream)
+        while (received := await peer.next_request()) is not None:
+            request, version, header = received
+            await peer.answer(header, version, await self._answer(request))
+
+    async def _answer(self, request: Request[Message]) -> Response:
+        if isinstance(request, ApiVersionsRequest):
+            return ApiVersionsResponse(api_keys=OFFER)
+        if isinstance(request, MetadataRequest):
+            self.metadata_asked_s.append(trio.current_time())
+            return metadata()
+        assert isinstance(request, FetchRequest)
+        await trio.sleep(PACE_S)
+        return self._one_record()
+
+    def _one_record(self) -> FetchResponse:
+        data = PartitionData(error_code=self.says, high_watermark=self.next_offset + 1)
+        if self.says is ErrorCode.NONE:
+            data.records = batch(self.next_offset)
+            self.next_offset += 1
+        return FetchResponse(responses=[FetchableTopicResponse(topic=TP.topic, partitions=[data])])
+
+
+def metadata() -> MetadataResponse:
+    partition = MetadataResponsePartition(leader_id=7, leader_epoch=1, replica_nodes=[7], isr_nodes=[7])
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=7, host=BROKER[0], port=BROKER[1])],
+        topics=[MetadataResponseTopic(name=TP.topic, partitions=[partition])],
+    )
+
+
+@pytest.fixture
+def broker(network: MemoryNetwork, peer: type[Peer], monkeypatch: pytest.MonkeyPatch) -> SteadyBroker:
+    monkeypatch.setattr("kwire.network.run.monotonic_ms", lambda: trio.current_time() * 1000)
+    steady = SteadyBroker(peer)
+    network.hosts[BROKER] = steady
+    return steady
+
+
+class Spy(Mailbox):
+    """Notes what was on its way to a broker when the application heard of records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_its_way: list[bool] = []
+        self.is_busy: Callable[[], bool] = lambda: False
+
+    def announce_records(self) -> None:
+        if self._has_records:
+            self.on_its_way.append(self.is_busy())
+        super().announce_records()
+
+
+@asynccontextmanager
+async def reading(network: MemoryNetwork) -> AsyncIterator[Spy]:
+    """A network thread without its thread, which fetches the partition."""
+    config = ConsumerConfig.of({"bootstrap.servers": "broker:9092"})
+    mailbox = Spy()
+    mailbox.post(Assign(frozenset({TP}), Reply()))
+    mailbox.post(Seek(TP, OffsetAndMetadata(0), Reply()))
+    assignors = resolve(config.partition_assignment_strategy)
+    loop = make_loop(config, assignors, mailbox, FetchBuffer(), Waker(), client_id="me", transport=network)
+    mailbox.is_busy = lambda: loop._client.busy
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(loop.run)
+        await trio.sleep(1)
+        yield mailbox
+        nursery.cancel_scope.cancel()
+
+
+def test_while_records_come_the_other_managers_are_polled_now_and_then(
+    in_virtual_time: InVirtualTime, network: MemoryNetwork, broker: SteadyBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polled_s: list[float] = []
+    poll = RequestManagers.poll
+
+    def counted(managers: RequestManagers, now_ms: float) -> PollResult:
+        polled_s.append(trio.current_time())
+        return poll(managers, now_ms)
+
+    monkeypatch.setattr(RequestManagers, "poll", counted)
+
+    async def scenario() -> None:
+        async with reading(network):
+            polled_s.clear()
+            came = broker.next_offset
+            await trio.sleep(1)
+            assert broker.next_offset - came == pytest.approx(1 / PACE_S, abs=2)
+            assert len(polled_s) == pytest.approx(1_000 / OTHERS_WAIT_MS, abs=2)
+            assert max(b - a for a, b in pairwise(polled_s)) <= 1.1 * OTHERS_WAIT_MS / 1_000
+
+    in_virtual_time(scenario)
+
+
+def test_the_application_hears_of_records_when_the_next_fetch_is_out(
+    in_virtual_time: InVirtualTime, network: MemoryNetwork, broker: SteadyBroker
+) -> None:
+    """Not before: woken at once, it waits for the interpreter, and the fetch for nothing."""
+
+    async def scenario() -> None:
+        async with reading(network) as mailbox:
+            assert len(mailbox.on_its_way) == broker.next_offset > 0
+            assert all(mailbox.on_its_way)
+            assert mailbox.signal() >= broker.next_offset
+
+    in_virtual_time(scenario)
+
+
+def test_an_answer_that_concerns_others_reaches_them_at_once(
+    in_virtual_time: InVirtualTime, network: MemoryNetwork, broker: SteadyBroker
+) -> None:
+    async def scenario() -> None:
+        async with reading(network):
+            asked = len(broker.metadata_asked_s)
+            broker.says = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            changed_s = trio.current_time()
+            await trio.sleep(0.2)
+            assert broker.metadata_asked_s[asked] - changed_s <= 2 * PACE_S
+
+    in_virtual_time(scenario)
