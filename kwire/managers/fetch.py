@@ -286,9 +286,7 @@ class FetchManager:
         fetching.request.succeeded()
         partitions = list(_by_partition(answer, fetching.session.topic_names))
         fetches = [
-            fetch
-            for tp, data in partitions
-            if (fetch := self._on_partition(tp, data, fetching.session.sent.get(tp), now_ms)) is not None
+            fetch for tp, data in partitions if (fetch := self._on_partition(fetching, tp, data, now_ms)) is not None
         ]
         self._may_ask_early = bool(fetches) and not any(data.error_code for _, data in partitions)
         if not self._may_ask_early:
@@ -315,12 +313,27 @@ class FetchManager:
                 partition.blocked_until_ms = now_ms
 
     def _on_partition(
-        self, tp: TopicPartition, data: PartitionData, spec: FetchSpec | None, now_ms: float
+        self, fetching: _Fetching, tp: TopicPartition, data: PartitionData, now_ms: float
     ) -> CompletedFetch | None:
-        partition = self._subscription.partitions.get(tp)
+        partition, spec = self._subscription.partitions.get(tp), fetching.session.sent.get(tp)
         if partition is None or spec is None:
             return None
-        self._subscription.touched.add(tp)
+        fetch = self._take(partition, data, spec, now_ms)
+        if fetch is not None and self._goes_on(fetching, partition, spec, now_ms):
+            fetching.session.want(tp, spec._replace(offset=partition.fetch_offset))
+        else:
+            self._subscription.touched.add(tp)
+        return fetch
+
+    def _goes_on(self, fetching: _Fetching, partition: AssignedPartition, spec: FetchSpec, now_ms: float) -> bool:
+        """Whether all that changes is the offset: it is to be fetched over this line still, and no follower, whose time
+        may be up, and no silence that records have broken has a say in which line that is."""
+        is_wanted = fetching.session.wanted.get(partition.topic_partition) == spec
+        return is_wanted and partition.preferred_replica is None and not self._has_many and partition.fetchable(now_ms)
+
+    def _take(
+        self, partition: AssignedPartition, data: PartitionData, spec: FetchSpec, now_ms: float
+    ) -> CompletedFetch | None:
         if partition.epoch != spec.epoch or partition.fetch_offset != spec.offset or partition.withheld:
             return None  # revoked, sought or already answered since the request was made
         if not partition.has_valid_position:
@@ -337,7 +350,7 @@ class FetchManager:
         if self._has_many:
             end_offset = partition.end_offset(read_committed=bool(self._config.isolation_level.value))
             has_more = fetch is not None or end_offset > partition.fetch_offset
-            self._liveliness.heard(tp, has_more=has_more, now_ms=now_ms)
+            self._liveliness.heard(partition.topic_partition, has_more=has_more, now_ms=now_ms)
         return fetch
 
     def _completed(self, partition: AssignedPartition, data: PartitionData, now_ms: float) -> CompletedFetch | None:
@@ -348,7 +361,7 @@ class FetchManager:
             epoch=partition.epoch,
             fetch_offset=partition.fetch_offset,
             records=data.records,
-            aborted=tuple((t.producer_id, t.first_offset) for t in data.aborted_transactions or ()),
+            aborted=tuple([(t.producer_id, t.first_offset) for t in data.aborted_transactions or ()]),
             fetch_epoch=partition.fetch_epoch,
             cursor=self._cursor,
             stop_offset=partition.stop_offset,

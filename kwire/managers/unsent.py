@@ -30,6 +30,9 @@ class Channel(Enum):
     CHILD_FETCH = auto()
     """Fetches of a lag, which never wait: they must not stand behind a long poll."""
 
+    # Each is one object. An enum's own hash is that of its name, which Python code looks up each time.
+    __hash__ = object.__hash__
+
 
 class Destination(NamedTuple):
     """A broker, or None for whichever is the least busy."""
