@@ -178,7 +178,7 @@ BUGS: tuple[Bug, ...] = (
         story="a position inside a batch is rounded down",
         file="fetching/open_fetch.py",
         old=(
-            "        self._row = int(offsets.searchsorted(position)) if len(offsets) and offsets[0] < position else 0\n"
+            "        self._row = int(offsets.searchsorted(position)) if self._count and offsets[0] < position else 0\n"
         ),
         new="        self._row = 0\n",
     ),

@@ -108,6 +108,8 @@ class CallbackRunner(Generic[K, V]):
 
     def sooner(self, deadline: Deadline) -> Deadline:
         """The deadline of a poll, or of what it holds a callback back for."""
+        if self._request is None and not self._releases:
+            return deadline
         waits = [deadline, *(release.deadline for release in self._releases)]
         if self._revocation.pending and self._request is not None:
             waits.append(self._request.lost)

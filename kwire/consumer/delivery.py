@@ -126,6 +126,8 @@ class Delivery(Generic[K, V]):
 
         A seek or a rebalance since then has made it stale; that of a paused partition waits until it is resumed.
         """
+        if not self._unseen:  # almost always, and every poll asks
+            return [], []
         current = [stretch for stretch in self._unseen if view.is_current(_partition(stretch), stretch.epoch)]
         self._unseen = [stretch for stretch in current if _partition(stretch) in view.withheld]
         due = [stretch for stretch in current if _partition(stretch) not in view.withheld]

@@ -61,14 +61,15 @@ class FetchBuffer:
     def size_bytes(self) -> int:
         return self._size_bytes
 
-    def room_bytes(self, limit_bytes: int, withheld: Container[TopicPartition]) -> int:
+    def room_bytes(self, limit_bytes: int, withheld: Collection[TopicPartition]) -> int:
         """How much may be fetched. What is withheld does not count: a pause, or a revoke that is delayed, may last, and
         must not keep the rest from being fetched.
 
         When there is no room, the buffer remembers that somebody waits for it: see `take_drained`.
         """
         with self._lock:
-            limit_bytes += sum(size for tp, size in self._bytes.items() if tp in withheld)
+            if withheld:
+                limit_bytes += sum(size for tp, size in self._bytes.items() if tp in withheld)
             room_bytes = limit_bytes - self._size_bytes
             self._wanted_below_bytes = limit_bytes * REFILL_SHARE if room_bytes <= 0 else None
             return room_bytes

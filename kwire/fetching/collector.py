@@ -83,9 +83,9 @@ class FetchCollector(Generic[K, V]):
                 self._untold = delivered
                 raise
             delivered.append((chunk.topic_partition, current.fetch.epoch, chunk.next))
-            if len(chunk):
+            if count := len(chunk):
                 chunks.append(chunk)
-                left -= len(chunk)
+                left -= count
             if current.is_finished:
                 self._close(current)
         return chunks, delivered

@@ -8,7 +8,7 @@ application thread. Called by the fetch collector.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from kwire.config import Deserialize, Deserializer
 from kwire.errors import RecordDeserializationError
@@ -42,6 +42,8 @@ def deserialize_chunk(
         The rows that worked, up to the first that did not, and the error of that one, or None. When there is an
         error, `next` is the offset of the failing record, so that the position stays in front of it.
     """
+    if not deserializers:
+        return cast("PartitionRecords[K, V]", chunk), None  # K and V are bytes
     keys, bad_key = _deserialize(chunk, chunk.columns.keys, deserializers.key)
     values, bad_value = _deserialize(chunk, chunk.columns.values, deserializers.value)
     failed = _first_failure(bad_key, bad_value)

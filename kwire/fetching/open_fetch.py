@@ -46,7 +46,7 @@ class OpenFetch:
         except CorruptRecordError as error:
             self._error = error
         self._columns = _NOTHING_DECODED
-        self._row = 0
+        self._count = self._row = 0
 
     def _scan(self) -> Iterator[Batch]:
         """All whole, sound batches that reach beyond the fetch offset. The first of a fetch may begin before it."""
@@ -77,11 +77,11 @@ class OpenFetch:
         Raises:
             CorruptPartitionError: everything in front of the damage has been handed out.
         """
-        while self._row >= len(self._columns) and self._batches:
+        while self._row >= self._count and self._batches:
             self._decode_portion()
         rows = self._columns.slice(self._row, self._row + max_records)
-        if len(rows):
-            return rows, self._behind(rows)
+        if count := len(rows):
+            return rows, self._behind(rows, count)
         if self._error is not None:
             raise CorruptPartitionError(self.fetch.topic_partition, self._error, self.position, self.fetch.epoch)
         return rows, self._end
@@ -99,19 +99,20 @@ class OpenFetch:
             self._batches = self._batches[decoded.taken :]
         stop = self.fetch.stop_offset
         self._columns = decoded.columns if stop is None else _in_front_of(decoded.columns, stop)
+        self._count = len(self._columns)
         # Batches are stored whole: the first may begin before the position. Looking first saves a call that lets go of
         # the interpreter, which the network thread then takes.
         offsets, position = self._columns.offsets, self.position.offset
-        self._row = int(offsets.searchsorted(position)) if len(offsets) and offsets[0] < position else 0
+        self._row = int(offsets.searchsorted(position)) if self._count and offsets[0] < position else 0
 
-    def _behind(self, rows: RecordColumns) -> OffsetAndMetadata:
-        if self._is_end(self._row + len(rows)):
+    def _behind(self, rows: RecordColumns, count: int) -> OffsetAndMetadata:
+        if self._is_end(self._row + count):
             return self._end
         return OffsetAndMetadata(int(rows.offsets[-1]) + 1, leader_epoch=epoch_or_none(int(rows.leader_epochs[-1])))
 
     def _is_end(self, row: int) -> bool:
         """Whether nothing comes from that row on, neither records nor damage."""
-        return row >= len(self._columns) and not self._batches and self._error is None
+        return row >= self._count and not self._batches and self._error is None
 
 
 def _in_front_of(columns: RecordColumns, stop: int) -> RecordColumns:

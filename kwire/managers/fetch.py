@@ -361,7 +361,7 @@ class FetchManager:
             epoch=partition.epoch,
             fetch_offset=partition.fetch_offset,
             records=data.records,
-            aborted=tuple([(t.producer_id, t.first_offset) for t in data.aborted_transactions or ()]),
+            aborted=tuple((t.producer_id, t.first_offset) for t in data.aborted_transactions or ()),
             fetch_epoch=partition.fetch_epoch,
             cursor=self._cursor,
             stop_offset=partition.stop_offset,
