@@ -384,6 +384,13 @@ def with_a_full_buffer(make_scenario: MakeScenario, records: bytes) -> Scenario:
     return scenario
 
 
+def test_records_of_what_was_paused_meanwhile_do_not_have_it_fetched_on(one_broker: Scenario) -> None:
+    pause(one_broker, O0)
+    answer(one_broker, data(0, batch(0)), data(1, batch(0)))
+    assert forgotten(one_broker) == [0]
+    assert wanted(one_broker) == {1: 1}
+
+
 def test_what_is_paused_is_not_fetched_and_does_not_keep_the_rest_from_it(make_scenario: MakeScenario) -> None:
     records = batch(0, 1, 2)
     scenario = with_a_full_buffer(make_scenario, records)
@@ -542,6 +549,17 @@ def test_a_partition_without_a_leader_waits_for_one(scenario: Scenario) -> None:
 def follow(scenario: Scenario, replica: int = 3) -> None:
     scenario.start_fetching(O0)
     answer(scenario, data(0, preferred_read_replica=replica))
+
+
+def test_following_ends_while_records_come(make_scenario: MakeScenario) -> None:
+    """The follower may never leave a pause in which the leader would be asked again."""
+    scenario = make_scenario(metadata_max_age_ms=10_000)
+    follow(scenario)
+    answer(scenario, data(0, batch(0)))
+    assert fetched_from(scenario) == [3]
+    scenario.now_ms += 10_000
+    answer(scenario, data(0, batch(1)))
+    assert fetched_from(scenario) == [1]
 
 
 def test_the_follower_that_the_leader_names_is_fetched_from(scenario: Scenario) -> None:
