@@ -46,6 +46,7 @@ class KwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         group = options.commit_offsets_to_group
         self._progress = None if group is None else GroupProgress(group, options.kafka)
         self._initial: Offsets | None = None
+        self._looked_up: Offsets | None = None
         self._latest: Offsets | None = None
         self._is_available_now = False
         self._target: Offsets | None = None
@@ -67,7 +68,8 @@ class KwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "then; with its checkpointLocation in the option kwire.checkpointLocation as well, it begins where "
                     "it was to begin"
                 )
-            return self._reader.initial(self._options.start)
+            self._looked_up = self._reader.initial(self._options.start)
+            return self._looked_up
         file = InitialOffsets(location, self._options.source_index)
         return file.read() or file.add(self._reader.initial(self._options.start))
 
@@ -112,13 +114,23 @@ class KwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: SparkOffset, end: SparkOffset) -> list[InputPartition]:
         """The tasks of a batch: of the same offsets, always the same ones."""
-        ends = from_spark(end)
+        begins, ends = from_spark(start), from_spark(end)
         if self._target is not None:
             check_target(self._target, ends)
             check_still_there(ends, self._reader.latest(ends))
+        if begins == self._looked_up:
+            # The first batch, planned before and not through: where it began was not written down, and partitions
+            # that have come since are none of it (SPARK-53560).
+            begins = self._without_added(begins, ends)
         on_loss = loss_handler(self._options)
-        ranges = stream_ranges(self._options, self._reader, from_spark(start), ends, on_loss)
+        ranges = stream_ranges(self._options, self._reader, begins, ends, on_loss)
         return [TaskPartition(task) for task in tasks(ranges, self._options.ranges_per_task)]
+
+    def _without_added(self, begins: Offsets, ends: Offsets) -> Offsets:
+        if begins.keys() <= ends.keys():
+            return begins
+        added = self._reader.partitions() - ends.keys()
+        return {tp: offset for tp, offset in begins.items() if tp not in added}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """What a task reads."""

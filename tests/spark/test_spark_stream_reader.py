@@ -1,0 +1,83 @@
+"""What Spark asks a stream's reader in the driver, on a cluster in this process: a query that is started again plans
+the batch that was not through as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from kwire import TopicPartition
+from kwire.spark.batch import TaskPartition
+from kwire.spark.errors import DataLossError
+from kwire.spark.offsets import SparkOffset
+from kwire.spark.ranges import OffsetRange
+from kwire.spark.source import KwireDataSource
+from kwire.spark.stream import KwireStreamReader
+from kwire.testing import Cluster
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+Start = Callable[[], KwireStreamReader]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """Topics `a` and `b` of one partition, with 20 records."""
+    with Cluster(topics={"a": 1, "b": 1}) as cluster:
+        fill(cluster, "a", 0)
+        fill(cluster, "b", 0)
+        yield cluster
+
+
+def fill(cluster: Cluster, topic: str, partition: int) -> None:
+    cluster.produce(topic, *([b"x"] * 20), partition=partition)
+
+
+@pytest.fixture
+def start(cluster: Cluster) -> Iterator[Start]:
+    """Starts the query: a reader as Spark makes one, which knows nothing of those before."""
+    made: list[KwireStreamReader] = []
+
+    def make() -> KwireStreamReader:
+        options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribePattern": "a|b"}
+        source = KwireDataSource({**options, "startingOffsets": "earliest"})
+        reader = source.streamReader(source.schema())
+        assert isinstance(reader, KwireStreamReader)
+        made.append(reader)
+        return reader
+
+    yield make
+    for reader in made:
+        reader.stop()
+
+
+def ranges(reader: KwireStreamReader, begin: SparkOffset, end: SparkOffset) -> list[OffsetRange]:
+    planned = reader.partitions(begin, end)
+    assert all(isinstance(each, TaskPartition) for each in planned)
+    return sorted(span for each in planned if isinstance(each, TaskPartition) for span in each.task)
+
+
+def test_a_first_batch_that_failed_is_planned_again_though_partitions_were_added(
+    cluster: Cluster, start: Start
+) -> None:
+    """SPARK-53560. Nobody has written down where the query began, so the added partition is part of its beginning and
+    not of the batch: it was taken for one that was deleted, and the query failed whenever it was started."""
+    reader = start()
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    cluster.grow_topic("a", 2)
+    fill(cluster, "a", 1)
+    again = start()
+    assert ranges(again, again.initialOffset(), end) == [
+        OffsetRange(A0, 0, 20),
+        OffsetRange(B0, 0, 20),
+    ]
+    assert ranges(again, end, again.latestOffset(end, ReadAllAvailable())) == [OffsetRange(A1, 0, 20)]
+
+
+def test_a_partition_that_is_gone_before_the_first_batch_is_lost(cluster: Cluster, start: Start) -> None:
+    reader = start()
+    begin = reader.initialOffset()
+    cluster.delete_topic("b")
+    with pytest.raises(DataLossError, match=r"PARTITIONS_DELETED.*b-0"):
+        reader.partitions(begin, reader.latestOffset(begin, ReadAllAvailable()))
