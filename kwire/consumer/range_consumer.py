@@ -7,7 +7,7 @@ out, leaders followed. There is no group, no commit and no position that outlive
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -66,11 +66,15 @@ class RangeConsumer:
         -2 for the beginning. Where all records are older there is no entry.
 
         Raises:
-            KafkaTimeoutError: No answer within `timeout_ms`.
+            KafkaTimeoutError: No answer within `timeout_ms`; names who should have sent it.
         """
         if not timestamps:
             return {}
-        found = self._calls.ask("offsets", partial(LookUpOffsets, dict(timestamps)), timeout_ms / 1000.0)
+        try:
+            found = self._calls.ask("offsets", partial(LookUpOffsets, dict(timestamps)), timeout_ms / 1000.0)
+        except KafkaTimeoutError as late:
+            whose = self._whose(timestamps)
+            raise KafkaTimeoutError(f"no offsets of {whose} within {timeout_ms:.0f} ms: {late}") from late
         return {tp: offset.offset for tp, offset in found.items() if offset is not None}
 
     def bounds(self, tp: TopicPartition, *, timeout_ms: float) -> tuple[int, int]:
@@ -125,10 +129,14 @@ class RangeConsumer:
     def _timed_out(self, ends: Collection[TopicPartition], timeout_ms: float) -> Exception:
         if self._mailbox.bootstrap_error is not None:
             return self._mailbox.bootstrap_error
-        leaders = self._calls.command("leaders", partial(GetLeaders, frozenset(ends)))
-        names = ", ".join(f"{tp} (from {leaders[tp] or 'a leader that is not known'})" for tp in sorted(ends))
         why = f": {self._mailbox.troubles}" if self._mailbox.troubles else ""
-        return KafkaTimeoutError(f"nothing came of {names} within {timeout_ms:.0f} ms{why}")
+        return KafkaTimeoutError(f"nothing came of {self._whose(ends)} within {timeout_ms:.0f} ms{why}")
+
+    def _whose(self, partitions: Iterable[TopicPartition]) -> str:
+        """Partitions, each with the broker that should have answered."""
+        leaders = self._calls.command("leaders", partial(GetLeaders, frozenset(partitions)))
+        unknown = f"a leader that {', '.join(map(str, self._config.bootstrap_servers))} did not tell"
+        return ", ".join(f"{tp} (from {leader or unknown})" for tp, leader in sorted(leaders.items()))
 
     def _collect(
         self, fetch: CompletedFetch, ends: dict[TopicPartition, int]

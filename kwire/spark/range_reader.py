@@ -66,6 +66,7 @@ class _TaskRead:
         self._consumer = consumer
         self._options = options
         self._on_loss = loss_handler(options)
+        self._begun: set[TopicPartition] = set()
 
     def batches(self, task: Task) -> Iterator[pa.RecordBatch]:
         spans = self._bound(task)
@@ -75,6 +76,7 @@ class _TaskRead:
                 with self._named(spans):
                     for chunk in self._consumer.read(spans, timeout_ms=self._options.poll_timeout_ms):
                         tp = chunk.topic_partition
+                        self._begun.add(tp)
                         yield from makers[tp].of(chunk)
                         spans[tp] = (chunk.next.offset, spans[tp][1])
                 return
@@ -100,9 +102,15 @@ class _TaskRead:
         for tp in sorted(error.offsets):
             start, end = spans[tp]
             start = max(start, error.offsets[tp])
-            self._on_loss(errors.could_not_read(tp, start, end))
             with self._named({tp: (start, end)}):
                 first, behind_last = self._consumer.bounds(tp, timeout_ms=self._options.poll_timeout_ms)
+            if first <= start < behind_last and tp not in self._begun:
+                # It is there: in a topic that took the place of one this consumer knew from another task. Once some of
+                # it was read it would be another topic's.
+                self._begun.add(tp)
+                left[tp] = (start, end)
+                continue
+            self._on_loss(errors.could_not_read(tp, start, end))
             if start >= behind_last or first >= end:
                 log.warning("%s now has offsets [%d, %d): [%d, %d) is skipped", tp, first, behind_last, start, end)
                 del left[tp]

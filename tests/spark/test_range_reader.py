@@ -98,6 +98,16 @@ def test_or_are_skipped_with_what_is_left_read_once(cluster: Cluster) -> None:
     assert read(cluster, task, failOnDataLoss="false") == {A0: list(range(30, 50)), A1: list(range(100))}
 
 
+def test_a_topic_in_the_place_of_another_is_read_as_it_was_planned(cluster: Cluster) -> None:
+    """The consumer that stayed from a task before knows the other one; what was planned is there all the same, and a
+    task in a new process read it."""
+    read(cluster, (OffsetRange(A0, 0, 100),))
+    cluster.delete_topic("a")
+    cluster.create_topic("a", partitions=2)
+    cluster.produce("a", *(b"%d" % offset for offset in range(120)))
+    assert read(cluster, (OffsetRange(A0, 100, 120),)) == {A0: list(range(100, 120))}
+
+
 @pytest.mark.parametrize("span", [OffsetRange(A0, 5, 20), OffsetRange(A0, 150, 200)])
 def test_or_nothing_is_left(cluster: Cluster, span: OffsetRange) -> None:
     cluster.delete_records("a", 0, 30)
@@ -154,6 +164,14 @@ def test_a_broker_that_was_never_reached_is_named_with_what_has_not_come(
     cluster.kill_broker(0)
     with pytest.raises(KafkaTimeoutError, match=rf"offset a-0 at {where} in 300 milliseconds: .*{AT}"):
         read(cluster, (span,), **SOON)
+
+
+@pytest.mark.parametrize("first", [5, -2])
+def test_a_broker_that_never_said_a_word_is_named_with_what_has_not_come(cluster: Cluster, first: int) -> None:
+    """It takes connections, and that is all: it is frozen, or somebody in between keeps what it says."""
+    cluster.pause_broker(0)
+    with pytest.raises(KafkaTimeoutError, match=rf"a-0 at .* in 300 milliseconds: .*a-0 \(from a leader that {AT} did"):
+        read(cluster, (OffsetRange(A0, first, 10),), **SOON)
 
 
 def test_a_look_up_takes_no_longer_than_a_fetch_may(cluster: Cluster) -> None:
