@@ -21,6 +21,7 @@ from uuid import uuid4
 import typer
 from spark_answers import Answer, answer, differences, load, plain_rows, rows_that_differ, wrong_answers
 from spark_answers_cases import Case, Set, batch_cases, make_set, wrong_cases, wrong_streams
+from spark_answers_changes import played, stories, stories_that_differ
 from spark_answers_streams import Stream, compare, refused_stream, run
 from spark_sessions import spark_session
 from spark_topics import RECORDS, Topics
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from spark_answers_streams import Batch
 
-PARTS = ("batch", "again", "wrong", "streams", "crossing")
+PARTS = ("batch", "again", "wrong", "streams", "crossing", "changes")
 ROUNDS_OF_CROSSING = 4
 
 
@@ -129,6 +130,16 @@ class Trial:
             yield from (
                 f"crossing from {first}: {line}" for line in not_once(batches, wanted=ROUNDS_OF_CROSSING * RECORDS)
             )
+
+    def changes(self) -> Iterator[str]:
+        """Topics that change while they are read."""
+        for name, story in stories().items():
+            if self._only in name:
+                print(f"story: {name}", file=sys.stderr, flush=True)
+                theirs, ours = (played(self._spark, each, story, self._servers) for each in ("kafka", self._other))
+                self.compared["stories"] += 1
+                self.compared["runs of stories"] += len(theirs)
+                yield from (f"{name}: {line}" for line in stories_that_differ(theirs, ours))
 
 
 def _the_other(source: str, other: str) -> str:

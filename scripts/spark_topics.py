@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 from fastcrc.crc32 import iscsi as crc32c
 
 from kwire.conformance.batches import NewRecord, encode_batch
@@ -107,6 +107,22 @@ class Topics:
             if time.monotonic() > until_s:
                 raise ClusterError(f"{full} has no leader")
         return full
+
+    def grow(self, name: str, partitions: int) -> None:
+        self._admin.create_partitions([NewPartitions(name, partitions)])[name].result(TIMEOUT_S)
+        self._until(lambda: len(self._admin.list_topics(name, TIMEOUT_S).topics[name].partitions) == partitions)
+
+    def remove(self, name: str) -> None:
+        self._admin.delete_topics([name])[name].result(TIMEOUT_S)
+        self._until(lambda: name not in self._admin.list_topics(timeout=TIMEOUT_S).topics)
+
+    @staticmethod
+    def _until(condition: Callable[[], bool]) -> None:
+        until_s = time.monotonic() + TIMEOUT_S
+        while not condition():
+            if time.monotonic() > until_s:
+                raise ClusterError("a change of topics is not seen")
+            time.sleep(0.05)
 
     # --- plain ones -----------------------------------------------------------------------------------------------
 
