@@ -26,6 +26,7 @@ from prove_spark_answers import spark_answers
 from prove_spark_audit import spark_audit
 from prove_spark_fresh_first import spark_fresh_first
 from prove_spark_kills import spark_kills
+from prove_spark_outages import spark_outages
 
 from kwire.testing.kafka import ClusterError
 
@@ -46,6 +47,7 @@ PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "spark-answers": spark_answers,
     "spark-audit": spark_audit,
     "spark-kills": spark_kills,
+    "spark-outages": spark_outages,
     "spark-fresh-first": spark_fresh_first,
 }
 

@@ -43,19 +43,27 @@ KINDS = ("driver", "worker")
 
 
 class Traffic:
-    """Writes records whose value says where they are: what is in the table can be checked against itself."""
+    """Writes records whose value says where they are: what is in the table can be checked against itself.
 
-    def __init__(self, servers: str, topic: str) -> None:
-        self._producer = Producer(
-            {"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
-        )
+    Args:
+        backlog: how many are there before the others come.
+        settings: of the producer, beside its own.
+    """
+
+    def __init__(
+        self, servers: str, topic: str, *, backlog: int = BACKLOG, per_second: int = PER_SECOND, **settings: str | int
+    ) -> None:
+        fixed = {"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
+        self._producer = Producer({**fixed, **settings})
         self._topic = topic
+        self._backlog = backlog
+        self._per_second = per_second
         self._enough = threading.Event()
         self._thread = threading.Thread(target=self._write, name="traffic")
         self.ends = [0] * PARTITIONS
 
     def start(self) -> None:
-        for _ in range(BACKLOG // PARTITIONS):
+        for _ in range(self._backlog // PARTITIONS):
             self._write_one_to_each()
         self._producer.flush(PATIENCE_S)
         self._thread.start()
@@ -70,7 +78,7 @@ class Traffic:
     def _write(self) -> None:
         began_s, before = time.monotonic(), self.ends[0]
         while not self._enough.wait(0.02):
-            while (self.ends[0] - before) * PARTITIONS < (time.monotonic() - began_s) * PER_SECOND:
+            while (self.ends[0] - before) * PARTITIONS < (time.monotonic() - began_s) * self._per_second:
                 self._write_one_to_each()
             self._producer.poll(0)
 

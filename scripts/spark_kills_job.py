@@ -33,15 +33,15 @@ def stream(spark: SparkSession, source: str, servers: str, topic: str, directory
     trigger.options(**places).start().awaitTermination()
 
 
-def count(spark: SparkSession, directory: Path) -> None:
+def table_counts(spark: SparkSession, path: Path) -> dict[str, list[int]]:
     """The table is what Spark's own log of it says, not whatever files lie there."""
-    table = spark.read.parquet(str(directory / "table"))
+    table = spark.read.parquet(str(path))
     offset = sf.col("offset")
     is_wrong = sf.col("value").cast("string") != sf.concat_ws(":", "partition", "offset")
     rows = table.groupBy("partition").agg(
         sf.count("*"), sf.countDistinct(offset), sf.min(offset), sf.max(offset), sf.count_if(is_wrong)
     )
-    print(json.dumps({row[0]: list(row[1:]) for row in rows.collect()}))
+    return {str(row[0]): list(row[1:]) for row in rows.collect()}
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
         jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # started by this process
         (directory / "jvm").write_text(str(jvm))
         if task == "count":
-            count(spark, directory)
+            print(json.dumps(table_counts(spark, directory / "table")))
         else:
             stream(spark, source, servers, topic, directory, ends=task == "drain")
 

@@ -26,7 +26,7 @@ def spark() -> Iterator[SparkSession]:
         warnings.simplefilter("ignore")  # Spark's own, about the version of pandas
         from spark_sessions import spark_session
 
-        with spark_session("tests of the data source", memory="1g") as session:
+        with spark_session("tests of the data source", attempts=2, memory="1g") as session:
             session.sparkContext.setLogLevel("OFF")
             yield session
 
