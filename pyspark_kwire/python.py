@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 OF_STREAMS = ["-m", "pyspark.sql.streaming.python_streaming_source_runner"]
 # How Spark tells each process whom to call back. Processes that differ in nothing else have the same server.
 _CALL_BACK = "PYTHON_WORKER_FACTORY_"
+# Another one may be about to, so once is not enough; who does not start at all is done without.
+_STARTS = 10
 SIZE = struct.Struct("!I")
+TAKEN = b"+"
 EXIT_CODE = struct.Struct("!i")
 _CREDENTIALS = struct.Struct("3i")
 
@@ -53,14 +56,23 @@ def run_forked(arguments: list[str], environment: dict[str, str]) -> int | None:
     """Run as a fork of the server, until it ends.
 
     Returns:
-        The exit code. None if there can be no server that is to be trusted.
+        The exit code. None if there is no server, or none that is to be trusted.
     """
-    with _connection(environment) as server:
+    server = _connection(environment)
+    if server is None:
+        return None
+    with server:
         if not is_own(server):
             return None
         request = marshal.dumps((arguments, environment, os.getcwd()))
-        socket.send_fds(server, [SIZE.pack(len(request))], [0, 1, 2])
-        server.sendall(request)
+        try:
+            socket.send_fds(server, [SIZE.pack(len(request))], [0, 1, 2])
+            server.sendall(request)
+            is_taken = server.recv(len(TAKEN)) == TAKEN
+        except OSError:
+            is_taken = False
+        if not is_taken:
+            return None
         answer = server.recv(EXIT_CODE.size)
     # The server is gone, and Spark with it.
     return int(EXIT_CODE.unpack(answer)[0]) if answer else 1
@@ -73,11 +85,11 @@ def is_own(peer: socket.socket) -> bool:
     return bool(pid and user == os.geteuid())
 
 
-def _connection(environment: dict[str, str]) -> socket.socket:
+def _connection(environment: dict[str, str]) -> socket.socket | None:
     """To the server of the process that started this one, Spark's JVM; to a new one if there is none."""
     spark = os.getppid()
     address = _address(spark, environment)
-    while True:
+    for _ in range(_STARTS):
         server = socket.socket(socket.AF_UNIX)
         try:
             server.connect(address)
@@ -86,6 +98,7 @@ def _connection(environment: dict[str, str]) -> socket.socket:
             _start_server(address, spark, environment)
         else:
             return server
+    return None
 
 
 def _address(spark: int, environment: dict[str, str]) -> bytes:

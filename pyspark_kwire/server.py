@@ -20,7 +20,7 @@ from functools import partial
 from importlib import import_module
 from typing import NamedTuple, TypeAlias
 
-from pyspark_kwire.python import EXIT_CODE, OF_STREAMS, SIZE, is_own
+from pyspark_kwire.python import EXIT_CODE, OF_STREAMS, SIZE, TAKEN, is_own
 
 # What a stream imports, some of it late: what it begins with, kwire, and the network for its first question.
 IMPORTED = (
@@ -101,6 +101,8 @@ class Server:
             os.close(stream)
         fork = Fork(os.pidfd_open(pid), standing)
         self._forks.add(fork)
+        with suppress(OSError):  # who has gone meanwhile is seen in a moment
+            standing.sendall(TAKEN)
         self._watch(fork.standing, partial(self._end, fork))
         self._watch(fork.process, partial(self._ended, fork))
         return None

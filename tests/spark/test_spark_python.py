@@ -140,6 +140,13 @@ def test_a_server_whose_spark_is_gone_before_it_can_be_watched_ends(environment:
         subprocess.run(command, env=environment, stdin=listener.fileno(), check=True, timeout=TIMEOUT_S)
 
 
+def test_without_a_server_that_starts_a_stream_has_a_plain_process(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "signal.py").write_text("raise SystemExit(3)")  # the server needs it, nobody else here
+    process = started({**environment, "PYTHONPATH": f"{tmp_path}:{environment['PYTHONPATH']}"})
+    assert told(process)["server"] == os.getpid()
+    assert ended(process, "import sys; sys.exit(7)") == (7, "")
+
+
 def test_all_other_processes_are_plain_ones_without_the_archives(environment: dict[str, str]) -> None:
     program = "import os, sys; print(os.getppid(), sys.argv[1:], os.environ['PYTHONPATH'])"
     said = subprocess.check_output([*COMMAND, "-c", program, "x"], env=environment, text=True)
