@@ -168,9 +168,11 @@ class RangeConsumer:
             if self._buffer.take_drained():
                 self._mailbox.post(BufferDrained())
 
-    def close(self) -> None:
-        """End the network thread, and with it all connections; at most `close_timeout_ms`."""
-        deadline = Deadline(monotonic_ms() + self._config.close_timeout_ms)
+    def close(self, *, timeout_ms: float | None = None) -> None:
+        """End the network thread, and with it all connections; at most `close_timeout_ms`, if no other time is given.
+        What is waited for is that brokers take note."""
+        most_ms = self._config.close_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = Deadline(monotonic_ms() + most_ms)
         self._mailbox.post(Close(deadline.at_ms, leave_group=None))
         self._thread.join(deadline)
 

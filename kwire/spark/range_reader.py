@@ -56,7 +56,7 @@ def read_task(task: Task, options: SourceOptions) -> Iterator[pa.RecordBatch]:
         if is_sound and key not in _idle:
             _idle[key] = consumer
         else:
-            consumer.close()
+            consumer.close(timeout_ms=0)  # it may be an outage that has to be told of
 
 
 class _TaskRead:

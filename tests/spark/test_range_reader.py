@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kwire import TopicPartition
+from kwire.clock import monotonic_ms
 from kwire.errors import CorruptRecordError, KafkaTimeoutError
 from kwire.protocol.messages.fetch import FetchRequest, FetchResponse
 from kwire.protocol.messages.list_offsets import ListOffsetsRequest
@@ -164,6 +165,16 @@ def test_a_broker_that_was_never_reached_is_named_with_what_has_not_come(
     cluster.kill_broker(0)
     with pytest.raises(KafkaTimeoutError, match=rf"offset a-0 at {where} in 300 milliseconds: .*{AT}"):
         read(cluster, (span,), **SOON)
+
+
+def test_the_error_does_not_wait_for_a_frozen_broker_to_say_goodbye(cluster: Cluster) -> None:
+    """A consumer that has connections ends its fetch sessions, which it gave half a minute, after the task's time."""
+    read(cluster, (OffsetRange(A0, 0, 5),))
+    cluster.pause_broker(0)
+    began_ms = monotonic_ms()
+    with pytest.raises(KafkaTimeoutError):
+        read(cluster, (OffsetRange(A0, 5, 10),), **SOON)
+    assert monotonic_ms() - began_ms < 15_000
 
 
 @pytest.mark.parametrize("first", [5, -2])
