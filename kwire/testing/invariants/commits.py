@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, starmap
 
 from kwire.model import TopicPartition
+from kwire.testing.invariants.handling_events import StoredMap
 from kwire.testing.invariants.ledger import (
     Assigned,
     CommitArrived,
@@ -31,6 +33,7 @@ class _Delivered:
         self.tell_processing: set[str] = set()
         self.known: dict[TopicPartition, int] = {}
         self.hidden: dict[TopicPartition, set[int]] = {}
+        self.finished: dict[TopicPartition, set[int]] = {}
         self.ever_owned: set[tuple[str, TopicPartition]] = set()
 
     def polled(self, event: Polled) -> None:
@@ -57,10 +60,17 @@ class _Delivered:
         handed = self.to_member.get((event.member, event.partition), 0)
         return self.over_hidden(event.partition, max(handed, self.known.get(event.partition, 0)))
 
+    def skip(self, event: Hidden | StoredMap) -> None:
+        """These need not be polled."""
+        if isinstance(event, Hidden):
+            self.hidden.setdefault(event.partition, set()).update(event.offsets)
+        else:
+            self.finished[event.partition] = set(chain.from_iterable(starmap(range, event.finished)))
+
     def over_hidden(self, partition: TopicPartition, offset: int) -> int:
-        """A position moves on over what no poll returns."""
-        hidden = self.hidden.get(partition, ())
-        while offset in hidden:
+        """A position moves on over what no poll returns, and over what the group knew to be finished, polled or not."""
+        hidden, finished = self.hidden.get(partition, ()), self.finished.get(partition, ())
+        while offset in hidden or offset in finished:
             offset += 1
         return offset
 
@@ -78,8 +88,8 @@ def commits_follow_delivery(ledger: Ledger) -> Iterator[Violation]:
                 delivered.polled(event)
             case Processed():
                 delivered.process(event.member)
-            case Hidden():
-                delivered.hidden.setdefault(event.partition, set()).update(event.offsets)
+            case Hidden() | StoredMap():
+                delivered.skip(event)
             case Removed():
                 delivered.learn(event.partition, event.before)
             case Committed() if event.cursor:

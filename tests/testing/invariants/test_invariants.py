@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kwire.model import TopicPartition
 from kwire.testing.invariants import Ledger, check
+from kwire.testing.invariants.handling_events import StoredMap
 from kwire.testing.invariants.ledger import (
     Assigned,
     Closed,
@@ -186,6 +188,17 @@ def test_a_commit_ahead_of_what_was_handed_out() -> None:
     assert rules(*BEGIN, polled(0, 1), commit) == []
     told = Committed(at_ms=150.0, member="a", partition=T0, offset=2)
     assert rules(*BEGIN, polled(0), told) == ["commit-ahead"]
+
+
+def test_a_commit_over_what_an_earlier_life_has_finished() -> None:
+    stored = StoredMap(at_ms=50.0, partition=T0, offset=0, finished=((1, 3),))
+    commit = CommitArrived(at_ms=150.0, member="a", partition=T0, offset=3)
+    assert rules(*BEGIN, stored, polled(0), commit) == [], "2 was never polled, and need not be"
+    assert rules(*BEGIN, polled(0), commit) == ["commit-ahead"]
+    assert rules(*BEGIN, replace(stored, finished=((2, 3),)), polled(0), commit) == ["commit-ahead"], (
+        "1 is not finished"
+    )
+    assert rules(*BEGIN, stored, polled(0), replace(commit, offset=4)) == ["commit-ahead"]
 
 
 def test_a_commit_of_what_another_member_was_handed() -> None:
