@@ -175,18 +175,20 @@ def _lz4(target: InflationBuffer, data: Bytes, limit_bytes: int, *, fix_checksum
 
 def _inflate_lz4_blocks(data: Bytes, blocks: Sequence[Lz4Block], block_bytes: int, room: memoryview) -> int:
     view = memoryview(data)
+    room_bytes = len(room)
     written = 0
-    for start, size, stored in blocks:
-        block = view[start : start + size]
-        left_bytes = len(room) - written
-        if stored and size <= left_bytes:
-            room[written : written + size] = block
-            written += size
-        elif not stored:
-            space_bytes = min(block_bytes, left_bytes)
-            written += cramjam.lz4.decompress_block_into(block, room[written : written + space_bytes], space_bytes)
+    for start, end, stored in blocks:
+        block = view[start:end]
+        behind = min(written + block_bytes, room_bytes)
+        if not stored:
+            written += cramjam.lz4.decompress_block_into(block, room[written:behind], behind - written)
+        elif len(block) <= room_bytes - written:
+            behind = written + len(block)
+            room[written:behind] = block
+            written = behind
         else:
-            raise cramjam.DecompressionError(f"a stored block of {size} bytes where {left_bytes} are left")
+            problem = f"a stored block of {len(block)} bytes where {room_bytes - written} are left"
+            raise cramjam.DecompressionError(problem)
     return written
 
 

@@ -7,14 +7,16 @@ optional content-size fields are never believed. Called by `compression.py` alon
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kwire.errors import CorruptRecordError
 
 # --- lz4 frame format 1.6.x ----------------------------------------------------------------------------------
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_WORD = struct.Struct("<I")
 _LZ4_UNCOMPRESSED_BIT = 0x80000000
 # The format's block ids 4..7: 64 KiB, 256 KiB, 1 MiB, 4 MiB.
 _LZ4_BLOCK_BYTES = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
@@ -28,12 +30,8 @@ _LZ4_SIMPLE = 0x60
 _LZ4_SIMPLE_MASK = 0xFF & ~0x08
 
 
-class Lz4Block(NamedTuple):
-    """Where a block lies in its frame; `stored` ones are not compressed."""
-
-    start: int
-    size_bytes: int
-    stored: bool
+Lz4Block: TypeAlias = tuple[int, int, bool]
+"""Where a block of a frame starts and ends, and whether it is stored as it is, not compressed."""
 
 
 class Lz4Frame(NamedTuple):
@@ -48,6 +46,16 @@ class Lz4Frame(NamedTuple):
     blocks: list[Lz4Block] | None
 
 
+class _Lz4Header(NamedTuple):
+    """What the header in front of a frame's blocks says, and the checksum it should have."""
+
+    size_bytes: int
+    flags: int
+    block_bytes: int
+    checksum: int
+    has_its_checksum: bool
+
+
 def lz4_frame(data: bytes | memoryview, *, fix_checksum: bool) -> Lz4Frame:
     """The one frame at the start of `data`. Java too stops at its end mark.
 
@@ -56,52 +64,54 @@ def lz4_frame(data: bytes | memoryview, *, fix_checksum: bool) -> Lz4Frame:
     """
     if len(data) < 7:
         raise CorruptRecordError(f"undecodable lz4 payload: {len(data)} bytes are less than a frame header")
-    if data[:4] != _LZ4_MAGIC:
-        raise CorruptRecordError(f"undecodable lz4 payload: it starts with {bytes(data[:4]).hex()}, no lz4 frame")
-    flags = data[4]
-    block_bytes = _LZ4_BLOCK_BYTES.get(data[5] >> 4 & 7)
-    if block_bytes is None:
-        raise CorruptRecordError(f"undecodable lz4 payload: unknown block size id {data[5] >> 4 & 7}")
-    checksum_at = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)  # content size, dictionary id
-    end, blocks = _lz4_blocks(data, checksum_at + 1, block_trailer_bytes=4 if flags & 0x10 else 0)
-    end += 4 if flags & 0x04 else 0  # content checksum
-    if end > len(data):
-        raise CorruptRecordError("undecodable lz4 payload: it ends before its frame does")
-    bound_bytes = sum(_lz4_bound(block, block_bytes) for block in blocks)
+    header = _lz4_header(bytes(data[: 7 + _lz4_optional_bytes(data[4])]))
+    end, bound_bytes, blocks = _lz4_blocks(data, header)
     frame = data[:end]
-    checksum = _lz4_checksum(bytes(data[4:checksum_at]))
-    is_simple = flags & _LZ4_SIMPLE_MASK == _LZ4_SIMPLE and (fix_checksum or checksum == data[checksum_at])
+    is_simple = header.flags & _LZ4_SIMPLE_MASK == _LZ4_SIMPLE and (fix_checksum or header.has_its_checksum)
     if fix_checksum and not is_simple:
         mended = bytearray(frame)
-        mended[checksum_at] = checksum
+        mended[header.size_bytes - 1] = header.checksum
         frame = bytes(mended)
-    return Lz4Frame(frame, bound_bytes, block_bytes, blocks if is_simple else None)
+    return Lz4Frame(frame, bound_bytes, header.block_bytes, blocks if is_simple else None)
+
+
+def _lz4_optional_bytes(flags: int) -> int:
+    return (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)  # content size, dictionary id
 
 
 @lru_cache(maxsize=64)
-def _lz4_checksum(descriptor: bytes) -> int:
-    """Of a frame's header; a producer writes the same one in front of every batch."""
-    return xxh32_small(descriptor) >> 8 & 0xFF
+def _lz4_header(header: bytes) -> _Lz4Header:
+    """A producer writes the same one in front of every batch."""
+    if header[:4] != _LZ4_MAGIC:
+        raise CorruptRecordError(f"undecodable lz4 payload: it starts with {header[:4].hex()}, no lz4 frame")
+    flags, block_id = header[4], header[5] >> 4 & 7
+    block_bytes = _LZ4_BLOCK_BYTES.get(block_id)
+    if block_bytes is None:
+        raise CorruptRecordError(f"undecodable lz4 payload: unknown block size id {block_id}")
+    checksum = xxh32_small(header[4:-1]) >> 8 & 0xFF
+    return _Lz4Header(len(header), flags, block_bytes, checksum, checksum == header[-1])
 
 
-def _lz4_blocks(data: bytes | memoryview, position: int, *, block_trailer_bytes: int) -> tuple[int, list[Lz4Block]]:
-    """Where the end mark ends, and the blocks in front of it."""
+def _lz4_blocks(data: bytes | memoryview, header: _Lz4Header) -> tuple[int, int, list[Lz4Block]]:
+    """Where the frame ends, the most its blocks inflate to, and those."""
+    trailer_bytes = 4 if header.flags & 0x10 else 0  # a checksum behind each block
+    bound_bytes = 0
     blocks: list[Lz4Block] = []
-    while position + 4 <= len(data):
-        word = int.from_bytes(data[position : position + 4], "little")
-        position += 4
+    position, end = header.size_bytes, len(data)
+    while position + 4 <= end:
+        (word,) = _LZ4_WORD.unpack_from(data, position)
+        start = position + 4
         if word == 0:
-            return position, blocks
+            end_of_frame = start + (4 if header.flags & 0x04 else 0)  # content checksum
+            if end_of_frame > end:
+                break
+            return end_of_frame, bound_bytes, blocks
+        stored = word >= _LZ4_UNCOMPRESSED_BIT
         size = word & ~_LZ4_UNCOMPRESSED_BIT
-        blocks.append(Lz4Block(position, size, word & _LZ4_UNCOMPRESSED_BIT != 0))
-        position += size + block_trailer_bytes
+        blocks.append((start, start + size, stored))
+        bound_bytes += size if stored else min(header.block_bytes, size * _LZ4_MAX_RATIO + _LZ4_SLACK_BYTES)
+        position = start + size + trailer_bytes
     raise CorruptRecordError("undecodable lz4 payload: it ends before its frame does")
-
-
-def _lz4_bound(block: Lz4Block, block_bytes: int) -> int:
-    if block.stored:
-        return block.size_bytes
-    return min(block_bytes, block.size_bytes * _LZ4_MAX_RATIO + _LZ4_SLACK_BYTES)
 
 
 _XXH_PRIME_1, _XXH_PRIME_2, _XXH_PRIME_3 = 2654435761, 2246822519, 3266489917
