@@ -1,7 +1,7 @@
 """Locked by `FetchBuffer._lock`: what was fetched and not yet collected, bounded in bytes (KIP-81).
 
-The network thread puts, the application thread takes. Bytes count from `put` until `release`, so a fetch that is being
-collected piece by piece still counts: it holds its whole answer in memory.
+The network thread puts, the application thread takes. Bytes count from `put` on, for as long as they are in memory.
+What came in one answer is there as a whole until the last fetch of it is released: all of them are views of one frame.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kwire.model import Cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable
+    from collections.abc import Collection, Container
 
     from kwire.model import TopicPartition
     from kwire.protocol.record_batch import Buffer
@@ -42,6 +42,14 @@ class CompletedFetch:
     stop_offset: int | None = None
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Answer:
+    """What was put together: who has not been released yet, and how much of the rest they keep in memory."""
+
+    left: set[CompletedFetch]
+    released_bytes: int = 0
+
+
 class FetchBuffer:
     """First in, first out, except that fetches of withheld partitions wait at their place.
 
@@ -53,12 +61,15 @@ class FetchBuffer:
         self.children = tuple(FetchBuffer() for _ in range(children))
         self._lock = Lock()
         self._fetches: deque[CompletedFetch] = deque()
+        self._answers: dict[CompletedFetch, _Answer] = {}
+        self._begun: set[_Answer] = set()  # some of it has been released, and some has not
         self._bytes: dict[TopicPartition, int] = {}
         self._size_bytes = 0
-        self._wanted_below_bytes: float | None = None
+        self._refused: tuple[int, Collection[TopicPartition]] | None = None
 
     @property
     def size_bytes(self) -> int:
+        """What is held in memory."""
         return self._size_bytes
 
     def room_bytes(self, limit_bytes: int, withheld: Collection[TopicPartition]) -> int:
@@ -68,25 +79,42 @@ class FetchBuffer:
         When there is no room, the buffer remembers that somebody waits for it: see `take_drained`.
         """
         with self._lock:
-            if withheld:
-                limit_bytes += sum(size for tp, size in self._bytes.items() if tp in withheld)
-            room_bytes = limit_bytes - self._size_bytes
-            self._wanted_below_bytes = limit_bytes * REFILL_SHARE if room_bytes <= 0 else None
+            room_bytes = limit_bytes - self._counted_bytes(withheld)
+            self._refused = (limit_bytes, withheld) if room_bytes <= 0 else None
             return room_bytes
 
     def take_drained(self) -> bool:
         """Whether fetching was refused for want of room, and there is some again; says so once."""
         with self._lock:
-            if self._wanted_below_bytes is None or self._size_bytes >= self._wanted_below_bytes:
+            if self._refused is None:
                 return False
-            self._wanted_below_bytes = None
+            limit_bytes, withheld = self._refused
+            if self._counted_bytes(withheld) > limit_bytes * REFILL_SHARE:
+                return False
+            self._refused = None
             return True
 
-    def put(self, fetches: Iterable[CompletedFetch]) -> None:
+    def _counted_bytes(self, withheld: Collection[TopicPartition]) -> int:
+        """What the application can make room of by going on: all but what is withheld, and what only that keeps."""
+        if not withheld:
+            return self._size_bytes
+        kept_bytes = sum(
+            answer.released_bytes
+            for answer in self._begun
+            if all(fetch.topic_partition in withheld for fetch in answer.left)
+        )
+        return self._size_bytes - kept_bytes - sum(size for tp, size in self._bytes.items() if tp in withheld)
+
+    def put(self, fetches: Collection[CompletedFetch]) -> None:
+        """What came in one answer."""
+        answer = _Answer(left=set(fetches))
         with self._lock:
             for fetch in fetches:
                 self._fetches.append(fetch)
-                self._add(fetch.topic_partition, len(fetch.records))
+                self._answers[fetch] = answer
+                tp, size_bytes = fetch.topic_partition, len(fetch.records)
+                self._bytes[tp] = self._bytes.get(tp, 0) + size_bytes
+                self._size_bytes += size_bytes
 
     def take(self, withheld: Container[TopicPartition] = ()) -> CompletedFetch | None:
         """The oldest fetch of a partition that is not withheld. Its bytes count until it is released."""
@@ -100,7 +128,7 @@ class FetchBuffer:
     def release(self, fetch: CompletedFetch) -> None:
         """The fetch is collected, or dropped after `take`."""
         with self._lock:
-            self._add(fetch.topic_partition, -len(fetch.records))
+            self._release(fetch)
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Forget what is buffered of these partitions."""
@@ -110,13 +138,19 @@ class FetchBuffer:
             gone = set(partitions)
             for fetch in self._fetches:
                 if fetch.topic_partition in gone:
-                    self._add(fetch.topic_partition, -len(fetch.records))
+                    self._release(fetch)
             self._fetches = deque(fetch for fetch in self._fetches if fetch.topic_partition not in gone)
 
-    def _add(self, tp: TopicPartition, size_bytes: int) -> None:
-        self._size_bytes += size_bytes
-        left = self._bytes.get(tp, 0) + size_bytes
-        if left:
-            self._bytes[tp] = left
+    def _release(self, fetch: CompletedFetch) -> None:
+        tp, size_bytes = fetch.topic_partition, len(fetch.records)
+        self._bytes[tp] -= size_bytes
+        if not self._bytes[tp]:
+            del self._bytes[tp]
+        answer = self._answers.pop(fetch)
+        answer.left.remove(fetch)
+        answer.released_bytes += size_bytes
+        if answer.left:
+            self._begun.add(answer)
         else:
-            self._bytes.pop(tp, None)
+            self._begun.discard(answer)
+            self._size_bytes -= answer.released_bytes

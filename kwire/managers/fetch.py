@@ -45,8 +45,9 @@ from kwire.subscription.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
-# An answer stays in memory as a whole until all of it is collected, so what it may take is what the buffer's bound may
-# be exceeded by. Four of them still are large: the limit only matters where dozens of partitions have much to say.
+# An answer stays in memory as a whole, and counts, until all of it is collected: of four in a full buffer three are
+# there when the next one is asked for. They still are large: the limit only matters where dozens of partitions have
+# much to say.
 ANSWER_SHARE = 4
 LAST_VERSION_WITH_NAMES = 12  # v13 names topics by id alone (KIP-516)
 READ_COMMITTED_MIN_VERSION = 4

@@ -354,8 +354,8 @@ def test_the_room_is_shared_among_the_brokers(make_scenario: MakeScenario) -> No
 
 
 def test_one_answer_takes_no_more_than_a_quarter_of_the_buffer(make_scenario: MakeScenario) -> None:
-    """It stays in memory until its last record is collected, while the room that the others left is filled again. With
-    hundreds of partitions an answer had 50 MiB of the buffer's 64: at times 114 MiB were held, counted as 64."""
+    """It stays in memory until its last record is collected, so room comes by whole answers. With hundreds of
+    partitions one had 50 MiB of the buffer's 64: the next would not be asked for before it is collected to its end."""
     scenario = make_scenario(fetch_buffer_bytes=10_000)
     scenario.start_fetching(O0)
     assert [request.max_bytes for request in scenario.requests(FetchRequest)] == [2_500]

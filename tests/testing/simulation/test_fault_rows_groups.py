@@ -12,10 +12,11 @@ from kwire.errors import (
     FencedInstanceIdError,
     UnreleasedInstanceIdError,
 )
+from kwire.fetching.collector import FetchCollector
 from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.testing.cluster.batches import build_batch
-from kwire.testing.simulation.script import Script
+from kwire.testing.simulation.script import BytesConsumer, Script
 
 if TYPE_CHECKING:
     from tests.testing.simulation.row_world import (
@@ -158,3 +159,31 @@ def test_row_34_a_consumer_is_slow_for_ten_minutes(script: Script, protocol: str
     assert max(sizes[20:]) <= 1.05 * min(sizes[20:]) + 2 * batch_bytes
     assert sum(rule.fired for rule in beats) >= 580
     assert heard.kinds() == ["assigned"]
+
+
+@pytest.mark.slow
+@scripted(brokers=1)
+def test_row_34_a_slow_consumer_of_many_partitions_holds_no_more_than_it_counts(script: Script) -> None:
+    """Each answer has records of several partitions, and stays in memory until the last of them is collected."""
+    limit_bytes, batch_bytes, many = 400_000, 10_000, 40
+    consumer, _ = reading(script, many, max_poll_records=10, fetch_buffer_bytes=limit_bytes)
+    for number in range(many):
+        for _ in range(5):
+            script.append(TOPIC, number, build_batch([b"x" * 1_000] * 10, timestamp_ms=script.cluster.wall_clock_ms()))
+    held = list[int]()
+    for _ in range(100):
+        assert len(consumer.poll(1.0)) == 10
+        script.sleep(2_000.0)  # periodic work of the network thread finds whatever room there is
+        held.append(held_bytes(consumer))
+        assert held[-1] <= 1.01 * consumer._core._buffer.size_bytes, "an answer is little more than its records"
+    assert max(held) <= limit_bytes + 2 * batch_bytes
+
+
+def held_bytes(consumer: BytesConsumer) -> int:
+    """What the consumer's fetches keep in memory: the frames that they are views of, each once."""
+    core = consumer._core
+    collector = core._collector
+    assert isinstance(collector, FetchCollector)
+    fetches = [*core._buffer._fetches, *([collector._open.fetch] if collector._open is not None else [])]
+    frames = [memoryview(fetch.records).obj for fetch in fetches]
+    return sum(memoryview(frame).nbytes for frame in {id(frame): frame for frame in frames}.values())
