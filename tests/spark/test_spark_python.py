@@ -155,8 +155,13 @@ def test_all_other_processes_are_plain_ones_without_the_archives(environment: di
 
 
 def test_only_sparks_archives_are_left_out() -> None:
-    kept = ["/a", "/opt/spark/python", "/opt/spark/python/lib/jobs.zip", "/b/pyjobs.zip"]
-    archives = ["/opt/spark/python/lib/py4j-0.10.9.9-src.zip", "/opt/spark/python/lib/pyspark.zip"]
+    kept = ["/a", "/opt/spark/python", "/opt/spark/python/lib/jobs.zip", "/b/pyjobs.zip", "/b/jobs.jar"]
+    library = "/opt/spark/python/lib"
+    archives = [
+        f"{library}/py4j-0.10.9.9-src.zip",
+        f"{library}/pyspark.zip",
+        "/opt/spark/jars/spark-core_2.13-4.2.0.jar",
+    ]
     given = {"PYTHONPATH": os.pathsep.join([kept[0], *archives, *kept[1:]]), "HOME": "/root"}
     assert without_archives(given) == {"PYTHONPATH": os.pathsep.join(kept), "HOME": "/root"}
     assert without_archives({}) == {"PYTHONPATH": ""}
