@@ -48,7 +48,11 @@ class InitialOffsets:
         if self._files.get_file_info(self._path).type is FileType.NotFound:
             return None
         with self._files.open_input_stream(self._path) as file:
-            return parsed(file.read())
+            content = file.read()
+        try:
+            return parsed(content)
+        except OptionError as error:
+            raise OptionError(f"Failed to read log file {self._path}. {error}") from error
 
     def add(self, offsets: Offsets) -> Offsets:
         """Write them, unless somebody has: what counts from now on."""
@@ -75,11 +79,14 @@ def parsed(content: bytes) -> Offsets:
         number = 0
         with suppress(ValueError):
             number = int(version[1:])
-        if number != _VERSION:
+        if number > _VERSION:
             raise OptionError(
-                f"Log file was malformed: failed to read correct log version from {version}; the maximum supported log "
-                f"version is v{_VERSION}"
+                "[INVALID_LOG_VERSION.MAX_SUPPORTED_VERSION] UnsupportedLogVersion. The maximum supported log version "
+                f"is v{_VERSION}, but encountered {version}. The log file was produced by a newer version of Spark and "
+                "cannot be read by this version. You need to upgrade."
             )
+        if number != _VERSION:
+            raise OptionError(f"Log file was malformed: failed to read correct log version from {version}.")
     try:
         return from_spark(json.loads(text))
     except ValueError as error:

@@ -34,11 +34,20 @@ def test_what_sparks_own_source_wrote_is_read(tmp_path: Path, content: bytes) ->
     assert InitialOffsets(str(tmp_path)).add({T0: 99}) == {T0: 5, T1: 7}
 
 
-@pytest.mark.parametrize("content", [b"\0v99\n{}", b"\0vx\n{}", b"\0v1", b"\0v1\n[]", b""])
-def test_what_cannot_be_read_is_not_written_over(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\0v99\n{}", r"The maximum supported log version is v1, but encountered v99\."),
+        (b"\0vx\n{}", "failed to read correct log version from vx"),
+        (b"\0v1", "cannot be read"),
+        (b"\0v1\n[]", "cannot be read"),
+        (b"", "cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_not_written_over(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "sources/0").mkdir(parents=True)
     (tmp_path / "sources/0/0").write_bytes(content)
-    with pytest.raises(OptionError):
+    with pytest.raises(OptionError, match=rf"^Failed to read log file {tmp_path}/sources/0/0\..*{message}"):
         InitialOffsets(str(tmp_path)).add({T0: 99})
     assert (tmp_path / "sources/0/0").read_bytes() == content
 
