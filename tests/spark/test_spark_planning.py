@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -116,6 +116,39 @@ def test_a_topic_that_does_not_exist_is_an_error_and_is_not_made(cluster: Cluste
     for _ in range(2):
         with pytest.raises(UnknownTopicOrPartitionError, match="there is no topic missing"):
             planned(cluster, subscribe="a,missing")
+
+
+class Asking(OffsetReader):
+    """Counts its pauses, and has something happen in one of them."""
+
+    def __init__(self, options: SourceOptions, happens: Callable[[int], None]) -> None:
+        super().__init__(options)
+        self.pauses = 0
+        self._happens = happens
+
+    def _pause(self) -> None:
+        self.pauses += 1
+        self._happens(self.pauses)
+
+
+def test_offsets_are_asked_for_again_when_that_fails(cluster: Cluster) -> None:
+    def create(pause: int) -> None:
+        if pause == 2:
+            cluster.create_topic("late", partitions=1)
+
+    reader = Asking(batch_options(options_of(cluster, subscribe="late")), create)
+    assert reader.partitions() == {TopicPartition("late", 0)}
+    assert reader.pauses == 2
+    reader.close()
+
+
+def test_offsets_are_asked_for_no_more_often_than_the_option_says(cluster: Cluster) -> None:
+    options = batch_options(options_of(cluster, subscribe="missing", **{"fetchOffset.numRetries": "4"}))
+    reader = Asking(options, lambda _: None)
+    with pytest.raises(UnknownTopicOrPartitionError):
+        reader.partitions()
+    assert reader.pauses == 3
+    reader.close()
 
 
 # --- streams --------------------------------------------------------------------------------------------------
