@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
+import spark_answers_changes
+import spark_answers_queries
 import typer
 from spark_answers import Answer, answer, differences, load, plain_rows, rows_that_differ, wrong_answers
 from spark_answers_cases import Case, Set, batch_cases, make_set, wrong_cases, wrong_streams
-from spark_answers_changes import played, stories, stories_that_differ
+from spark_answers_stage import played, stories_that_differ
 from spark_answers_streams import Stream, compare, refused_stream, run
 from spark_sessions import spark_session
 from spark_topics import RECORDS, Topics
@@ -29,10 +31,13 @@ from spark_topics import RECORDS, Topics
 from kwire.testing.kafka import KafkaCluster
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
+    from spark_answers_stage import Story
     from spark_answers_streams import Batch
 
-PARTS = ("batch", "again", "wrong", "streams", "crossing", "changes")
+PARTS = ("batch", "again", "wrong", "streams", "crossing", "changes", "queries")
 ROUNDS_OF_CROSSING = 4
 
 
@@ -100,7 +105,7 @@ class Trial:
         return theirs, answer(self._spark, self._other, case, self._servers)
 
     def streams(self) -> Iterator[str]:
-        for stream in _streams(self.topics):
+        for stream in streams(self.topics):
             if self._only in stream.name:
                 print(f"stream: {stream.name}", file=sys.stderr, flush=True)
                 theirs, found = compare(self._spark, self._other, stream, self._servers)
@@ -133,7 +138,14 @@ class Trial:
 
     def changes(self) -> Iterator[str]:
         """Topics that change while they are read."""
-        for name, story in stories().items():
+        yield from self._played(spark_answers_changes.stories())
+
+    def queries(self) -> Iterator[str]:
+        """What may be made of the rows, and where it may begin."""
+        yield from self._played(spark_answers_queries.stories())
+
+    def _played(self, stories: Mapping[str, Story]) -> Iterator[str]:
+        for name, story in stories.items():
             if self._only in name:
                 print(f"story: {name}", file=sys.stderr, flush=True)
                 theirs, ours = (played(self._spark, each, story, self._servers) for each in ("kafka", self._other))
@@ -157,7 +169,8 @@ def not_once(batches: list[Batch], *, wanted: int) -> Iterator[str]:
             yield f"batch {number} ends at {before.end}, and the next one begins at {behind.start}"
 
 
-def _streams(found: Set) -> list[Stream]:
+def streams(found: Set) -> list[Stream]:
+    """Those that are compared batch by batch."""
     plain = {"subscribe": found.codecs["zstd"].name, "startingOffsets": "earliest"}
     uneven = {"subscribe": found.uneven.name, "startingOffsets": "earliest"}
     committed = {"kafka.isolation.level": "read_committed", "startingOffsets": "earliest"}
@@ -167,6 +180,7 @@ def _streams(found: Set) -> list[Stream]:
         Stream(name="headers", options={**plain, "includeHeaders": "true"}),
         Stream(name="at most 50", options={**plain, "maxOffsetsPerTrigger": "50"}),
         Stream(name="at most 7 of uneven partitions", options={**uneven, "maxOffsetsPerTrigger": "97"}),
+        Stream(name="at most the largest number", options={**uneven, "maxOffsetsPerTrigger": str(2**63 - 1)}),
         Stream(name="at most 1", options={**plain, "startingOffsets": found.codecs["zstd"].offsets(lambda e: e - 2),
                                           "maxOffsetsPerTrigger": "1"}),
         Stream(name="at least 60", options={**plain, "minOffsetsPerTrigger": "60", "maxOffsetsPerTrigger": "100"}),
@@ -178,6 +192,11 @@ def _streams(found: Set) -> list[Stream]:
         Stream(name="once", options={**plain, "maxOffsetsPerTrigger": "10"}, trigger="once"),
         Stream(name="transactions", options={"subscribe": found.transactions.name, **committed,
                                              "maxOffsetsPerTrigger": "31"}),
+        Stream(name="transactions, uncommitted", options={"subscribe": found.transactions.name,
+                                                          "startingOffsets": "earliest",
+                                                          "maxOffsetsPerTrigger": "31"}),
+        Stream(name="words in capitals", options={"SUBSCRIBE": found.uneven.name, "STARTINGOFFSETS": "Earliest",
+                                                  "MAXOFFSETSPERTRIGGER": "200", "INCLUDEHEADERS": "TRUE"}),
         Stream(name="compacted", options={"subscribe": found.compacted.name, "startingOffsets": "earliest",
                                           "maxOffsetsPerTrigger": "100"}),
         Stream(name="assigned", options={"assign": found.codecs["lz4"].assign(), "startingOffsets": "earliest",

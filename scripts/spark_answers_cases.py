@@ -80,6 +80,7 @@ def _contents(found: Set) -> Iterator[Case]:
     for level in ("read_committed", "read_uncommitted"):
         isolation = {"kafka.isolation.level": level}
         yield Case(name=f"transactions, {level}", options={"subscribe": found.transactions.name, **isolation})
+    yield Case(name="transactions, no level given", options={"subscribe": found.transactions.name})
     for name in ("stamped", "large", "cut", "compacted", "timeless", "textless"):
         yield Case(name=name, options={"subscribe": getattr(found, name).name, **headers})
     several = ",".join([found.codecs["lz4"].name, found.uneven.name, found.compacted.name])
@@ -108,6 +109,14 @@ def _places(topic: Written) -> Iterator[Case]:
         "from a time": {"startingTimestamp": str(MIDDLE_MS)},
         "up to a time": {"endingTimestamp": str(MIDDLE_MS)},
         "times by partition": {"startingOffsetsByTimestamp": at_middle, "endingOffsetsByTimestamp": never},
+        "a time for the start, offsets for the end": {
+            "startingOffsetsByTimestamp": at_middle,
+            "endingOffsets": all_but_ten,
+        },
+        "offsets for the start, a time for the end": {
+            "startingOffsets": topic.offsets(lambda _: 3),
+            "endingOffsetsByTimestamp": at_middle,
+        },
         "a time before all": {"startingTimestamp": "0", "endingTimestamp": str(MIDDLE_MS)},
         "a time behind all, latest": {
             "startingTimestamp": str(NEVER_MS),
@@ -212,6 +221,9 @@ def wrong_cases(found: Set) -> list[Case]:
             "startingOffsets": topic.offsets(lambda end: end - 1),
             "endingOffsets": topic.offsets(lambda end: end - 5),
         },
+        # Of one partition, as above.
+        "a start behind the latest": {**one, "startingOffsets": found.cut.offsets(lambda end: end + 5)},
+        "an isolation level that is none": {**good, "kafka.isolation.level": "guess"},
         "minPartitions 0": {**good, "minPartitions": "0"},
         "minPartitions -3": {**good, "minPartitions": "-3"},
         "minPartitions that is none": {**good, "minPartitions": "many"},
@@ -224,7 +236,11 @@ def wrong_cases(found: Set) -> list[Case]:
     }
     for key, value in FORBIDDEN.items():
         wrong[f"{key} is forbidden"] = {**good, key: value}
-    words = {"lost records": f"{found.cut.name}-0", "times out of bounds": "overflow"}
+    words = {
+        "lost records": f"{found.cut.name}-0",
+        "times out of bounds": "overflow",
+        "an isolation level that is none": "isolation.level",
+    }
     cases = [Case(name=name, options=options, fails=True, words=words.get(name, "")) for name, options in wrong.items()]
     return [
         *cases,

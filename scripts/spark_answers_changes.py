@@ -8,182 +8,16 @@ came to is its batches, where each began and ended, and their rows, or what it f
 from __future__ import annotations
 
 import json
-import re
-import shutil
-import tempfile
-from collections import defaultdict
 from functools import partial
-from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, TypeAlias
-from uuid import uuid4
-
-from pyspark.errors import StreamingQueryException
-from spark_answers import REFUSALS, told
-from spark_answers_streams import TIMEOUT_S, parsed
-from spark_topics import Topics
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from pyspark.sql import DataFrame
+    from spark_answers_stage import Stage, Story
 
-    from pyspark.sql import DataFrame, SparkSession
-
-    Change: TypeAlias = Callable[[], object]
-    Shape: TypeAlias = Callable[[DataFrame], DataFrame]
-
-CONDITION = re.compile(r"KAFKA_DATA_LOSS\.\w+|[A-Z]+(?:_[A-Z]+){3,}")
-OF_SPARK_ITSELF = ("PYTHON_", "STREAM_", "FOREACH_")
-LOSS = ("KAFKA_DATA_LOSS", "Some data may have been lost", "is out of range for partition")
 ROUNDS_OF_STRESS = 8
 LOST = {"failOnDataLoss": "false"}
-
-
-class SinkError(Exception):
-    """What a story's sink fails of."""
-
-
-def as_it_is(frame: DataFrame) -> DataFrame:
-    return frame
-
-
-class Stage:
-    """Where one source plays one story.
-
-    Args:
-        outcomes: what its runs came to, one after the other.
-    """
-
-    def __init__(self, spark: SparkSession, source: str, servers: str) -> None:
-        self._spark = spark
-        self._source = source
-        self._servers = servers
-        self._prefix = f"{source}-{uuid4().hex[:8]}"
-        self._folder = Path(tempfile.mkdtemp(prefix="kwire-changes-"))
-        self.topics = Topics(servers, self._prefix)
-        self.outcomes: list[str] = []
-
-    def close(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def name(self, topic: str) -> str:
-        return f"{self._prefix}-{topic}"
-
-    def make(self, topic: str, partitions: int, records: int, first: int = 0) -> None:
-        self.topics.fill(self.topics.make(topic, partitions), partitions, records=records, first=first)
-
-    def fill(self, topic: str, partitions: int, records: int, first: int) -> None:
-        self.topics.fill(self.name(topic), partitions, records=records, first=first)
-
-    @property
-    def pattern(self) -> dict[str, str]:
-        return {"subscribePattern": f"{self._prefix}-.*", "startingOffsets": "earliest"}
-
-    def of(self, topic: str) -> dict[str, str]:
-        return {"subscribe": self.name(topic), "startingOffsets": "earliest"}
-
-    # --- queries --------------------------------------------------------------------------------------------------
-
-    def run(
-        self,
-        options: dict[str, str],
-        *,
-        shape: Shape = as_it_is,
-        first_fails: bool = False,
-        knows_checkpoint: bool = True,
-    ) -> None:
-        """A query to the end of what there is.
-
-        Args:
-            shape: what is made of the source's rows.
-            knows_checkpoint: whether kwire is told where it is.
-            first_fails: whether the sink fails of its first batch, after that was read.
-        """
-        rows: dict[int, dict[str, list[int]]] = {}
-
-        def take(frame: DataFrame, number: int) -> None:
-            rows[number] = offsets_of(frame)
-            if first_fails:
-                raise SinkError
-
-        checkpoint = str(self._folder / "checkpoint")
-        # Spark tells its own source where that is.
-        own = {"kwire.checkpointLocation": checkpoint} if self._source == "kwire" and knows_checkpoint else {}
-        frame = self._frame({**options, **own}, shape)
-        writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
-        query = writer.trigger(availableNow=True).start()
-        failure = ""
-        try:
-            if not query.awaitTermination(TIMEOUT_S):
-                failure = "did not end"
-        except StreamingQueryException as error:
-            failure = reason(str(error))
-        finally:
-            query.stop()
-        ends = {
-            progress["batchId"]: [(parsed(one["startOffset"]), parsed(one["endOffset"])) for one in progress["sources"]]
-            for progress in query.recentProgress
-            if progress["batchId"] in rows and not failure
-        }
-        self._note([rows, ends, failure])
-
-    def live(self, options: dict[str, str], *changes: Change) -> None:
-        """A query that runs on while topics change; its rows after each. Where batches end is a matter of moments."""
-        rows: dict[str, list[int]] = defaultdict(list)
-
-        def take(frame: DataFrame, _number: int) -> None:
-            for place, offsets in offsets_of(frame).items():
-                rows[place] += offsets
-
-        writer = self._frame(options, as_it_is).writeStream.foreachBatch(take)
-        query = writer.option("checkpointLocation", str(self._folder / "live")).start()
-        try:
-            for change in changes:
-                change()
-                query.processAllAvailable()
-                self._note(rows)
-        except REFUSALS as error:
-            self._note(reason(str(error)))
-        finally:
-            query.stop()
-
-    def batch(self, options: dict[str, str], before: Change) -> None:
-        """A DataFrame whose query is planned, and then topics change."""
-        frame = self._spark.read.format(self._source).option("kafka.bootstrap.servers", self._servers)
-        loaded = frame.options(**options).load()
-        loaded.rdd.getNumPartitions()
-        before()
-        try:
-            self._note(offsets_of(loaded))
-        except REFUSALS as error:
-            self._note(reason(str(error)))
-
-    def _frame(self, options: dict[str, str], shape: Shape) -> DataFrame:
-        reader = self._spark.readStream.format(self._source).option("kafka.bootstrap.servers", self._servers)
-        return shape(reader.options(**options).load())
-
-    def _note(self, outcome: object) -> None:
-        self.outcomes.append(json.dumps(outcome, sort_keys=True).replace(self._prefix, "P"))
-
-
-def offsets_of(frame: DataFrame) -> dict[str, list[int]]:
-    """In order, by topic and partition."""
-    found: dict[str, list[int]] = defaultdict(list)
-    for row in frame.select("topic", "partition", "offset").collect():
-        found[f"{row.topic}-{row.partition}"].append(row.offset)
-    return {place: sorted(found[place]) for place in sorted(found)}
-
-
-def reason(error: str) -> str:
-    """The condition that an error names, or what it says in the end."""
-    if SinkError.__name__ in error:
-        return SinkError.__name__
-    if any(words in error for words in LOSS):  # Spark's own does not always say of which kind it is
-        return "data loss"
-    conditions = [each for each in CONDITION.findall(error) if not each.startswith(OF_SPARK_ITSELF)]
-    return conditions[0] if conditions else told(error)
-
-
-# --- stories ------------------------------------------------------------------------------------------------------
 
 
 def topics_come_and_go(stage: Stage) -> None:
@@ -205,15 +39,27 @@ def a_topic_is_gone(stage: Stage) -> None:
     stage.run(stage.pattern)
 
 
-def a_topic_is_another(stage: Stage, records: int, options: dict[str, str]) -> None:
+def a_topic_is_another(stage: Stage, records: int, options: dict[str, str], *, by_pattern: bool) -> None:
     """Its name is the same: with fewer records than were read of it, and with more."""
+    given = {**(stage.pattern if by_pattern else stage.of("a")), **options}
     stage.make("a", 1, 20)
-    stage.run({**stage.of("a"), **options})
+    stage.run(given)
     stage.topics.remove(stage.name("a"))
     stage.make("a", 1, records)
-    stage.run({**stage.of("a"), **options})
+    stage.run(given)
     stage.fill("a", 1, 30, first=records)
-    stage.run({**stage.of("a"), **options})
+    stage.run(given)
+
+
+def a_topic_is_another_within_a_run(stage: Stage, partitions: int, records: int, options: dict[str, str]) -> None:
+    """What there was when the run began is all it reads, and is not there any more."""
+    stage.make("a", 3, 21)
+
+    def replace() -> None:
+        stage.topics.remove(stage.name("a"))
+        stage.make("a", partitions, records)
+
+    stage.run({**stage.of("a"), **options, "maxOffsetsPerTrigger": "6"}, behind_first=replace)
 
 
 def partitions_are_added(stage: Stage) -> None:
@@ -358,9 +204,6 @@ def step_of_stress(stage: Stage, chance: Random, sizes: dict[str, int], written:
     return written + more
 
 
-Story: TypeAlias = "Callable[[Stage], None]"
-
-
 def stories() -> dict[str, Story]:
     found: dict[str, Story] = {
         "topics come and go": topics_come_and_go,
@@ -389,28 +232,16 @@ def _of_loss(options: dict[str, str]) -> dict[str, Story]:
     return {
         "retention between batches": partial(retention_between_batches, options=options),
         **{
-            f"a topic of {records} takes the place of one of 20": partial(
-                a_topic_is_another, records=records, options=options
+            f"a topic of {records} takes the place of one of 20{', by a pattern' * by_pattern}": partial(
+                a_topic_is_another, records=records, options=options, by_pattern=by_pattern
             )
-            for records in (5, 30)
+            for records, by_pattern in ((5, False), (30, False), (5, True))
         },
+        "partitions go within a run": partial(
+            a_topic_is_another_within_a_run, partitions=2, records=14, options=options
+        ),
+        "records go within a run": partial(a_topic_is_another_within_a_run, partitions=3, records=12, options=options),
         **{f"retention to {cut} before 0 to 10 are read": partial(between, cut=cut) for cut in (5, 10, 25)},
         **{f"retention to {cut} before a frame is read": partial(behind, start=10, cut=cut) for cut in (15, 20, 35)},
         "retention before a frame from earliest is read": partial(behind, start="earliest", cut=15),
     }
-
-
-def played(spark: SparkSession, source: str, story: Story, servers: str) -> list[str]:
-    """What its runs came to."""
-    stage = Stage(spark, source, servers)
-    try:
-        story(stage)
-    finally:
-        stage.close()
-    return stage.outcomes
-
-
-def stories_that_differ(theirs: list[str], ours: list[str]) -> Iterator[str]:
-    for number, (one, other) in enumerate(zip(theirs, ours, strict=True)):
-        if one != other:
-            yield f"run {number}: {one[:600]} and {other[:600]}"

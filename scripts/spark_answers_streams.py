@@ -66,7 +66,14 @@ def run(spark: SparkSession, source: str, stream: Stream, servers: str, checkpoi
 
 
 def triggered(writer: DataStreamWriter, trigger: str) -> DataStreamWriter:
-    return writer.trigger(availableNow=True) if trigger == "availableNow" else writer.trigger(once=True)
+    """`availableNow`, `once`, or the time from one batch to the next."""
+    match trigger:
+        case "availableNow":
+            return writer.trigger(availableNow=True)
+        case "once":
+            return writer.trigger(once=True)
+        case _:
+            return writer.trigger(processingTime=trigger)
 
 
 def parsed(offset: object) -> object:

@@ -247,7 +247,9 @@ class Topics:
     # --- small steps ----------------------------------------------------------------------------------------------
 
     def _producer(self, settings: Mapping[str, str | int] | None = None) -> Producer:
-        return Producer({"bootstrap.servers": self._servers, "acks": "all", "log_level": 0, **(settings or {})})
+        # One request at a time: when a new topic's leader refuses the first, later ones shall not overtake it.
+        plain = {"acks": "all", "log_level": 0, "max.in.flight.requests.per.connection": 1}
+        return Producer({"bootstrap.servers": self._servers, **plain, **(settings or {})})
 
     def _flush(self, producer: Producer, name: str) -> None:
         if left := producer.flush(TIMEOUT_S):
