@@ -40,6 +40,7 @@ def read_task(task: Task, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """All visible records of the ranges, each partition's in order.
 
     Raises:
+        OffsetsError: A range ends in front of its start, now that both are known.
         DataLossError: Some of the range is not there any more (a warning with `failOnDataLoss=false`).
         CorruptRecordError: A damaged batch; names topic, partition and offset.
         KafkaTimeoutError: Nothing came for `kafkaConsumer.pollTimeoutMs`; names broker, topic, partition and offset.
@@ -89,7 +90,11 @@ class _TaskRead:
             EARLIEST_OFFSET, (span.topic_partition for span in task if span.start == EARLIEST_OFFSET)
         )
         ends = self._look_up(LATEST_OFFSET, (span.topic_partition for span in task if span.end == LATEST_OFFSET))
-        return {tp: (firsts.get(tp, start), ends.get(tp, end)) for tp, start, end in task}
+        spans = {tp: (firsts.get(tp, start), ends.get(tp, end)) for tp, start, end in task}
+        for tp, (start, end) in spans.items():
+            if start > end:
+                raise errors.resolved_start_behind_end(start, end, tp)
+        return spans
 
     def _look_up(self, which: int, partitions: Iterable[TopicPartition]) -> Offsets:
         wanted = dict.fromkeys(partitions, which)

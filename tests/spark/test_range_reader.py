@@ -12,7 +12,7 @@ from kwire.errors import CorruptRecordError, KafkaTimeoutError
 from kwire.protocol.messages.fetch import FetchRequest, FetchResponse
 from kwire.protocol.messages.list_offsets import ListOffsetsRequest
 from kwire.spark import range_reader
-from kwire.spark.errors import DataLossError
+from kwire.spark.errors import DataLossError, OffsetsError
 from kwire.spark.options import SourceOptions, batch_options
 from kwire.spark.planning import Task
 from kwire.spark.range_reader import read_task
@@ -66,6 +66,12 @@ def test_ends_are_looked_up_when_the_task_runs(cluster: Cluster) -> None:
         A0: list(range(30, 100)),
         A1: list(range(5)),
     }
+
+
+def test_a_start_behind_the_end_fails_the_task_when_that_is_known(cluster: Cluster) -> None:
+    with pytest.raises(OffsetsError, match="start offset 105 is greater than the resolved end offset 100 for topic a "):
+        read(cluster, (OffsetRange(A0, 105, -1),), failOnDataLoss="false")
+    assert read(cluster, (OffsetRange(A0, 100, -1),)) == {}
 
 
 def test_several_ranges_of_a_broker_are_asked_for_in_one_request(cluster: Cluster) -> None:
