@@ -1,8 +1,8 @@
 """`scripts/bench spark`: how fast Spark reads a topic through kwire's source, and through its own.
 
-One session, one broker, all on this machine. Spark's source takes part as it is, and tuned: with larger polls and
-fetches. Each query is run once by everybody without being timed, for the JVM and the workers get faster; then in turns.
-Who does not find what was written has failed.
+One session, one broker, all on this machine. Both sources take part as they are, and tuned: Spark's with larger polls
+and fetches, kwire with one task for each of the two cores. Each query is run once by everybody without being timed, for
+the JVM and the workers get faster; then in turns. Who does not find what was written has failed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TOPICS = {"w100": CASES["plain"], "w1k": CASES["lz4"], "wkh": CASES["zstd"]}
-DEFAULT, TUNED = "kafka", "kafka, tuned"
+DEFAULT, TUNED, OWN_TUNED = "kafka", "kafka, tuned", f"{OWN}, tuned"
 TUNED_OPTIONS = {
     "kafka.max.poll.records": "10000",
     "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
@@ -42,6 +42,7 @@ TUNED_OPTIONS = {
 }
 CONTESTANTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     OWN: ("kwire", {}),
+    OWN_TUNED: ("kwire", {"kwire.rangesPerTask": "2"}),
     DEFAULT: ("kafka", {}),
     TUNED: ("kafka", TUNED_OPTIONS),
 }
