@@ -20,5 +20,6 @@ def spark() -> Iterator[SparkSession]:
         warnings.simplefilter("ignore")  # PySpark's own, about the version of pandas
         from spark_sessions import spark_session
 
-        with spark_session("tests", memory="1g") as session:
+        # A process has one session: who comes first makes it for all, and some tests need tasks to be tried again.
+        with spark_session("tests", attempts=2, memory="1g") as session:
             yield session
