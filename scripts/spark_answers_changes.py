@@ -176,7 +176,7 @@ def stress(stage: Stage, seed: int) -> None:
         for _ in range(3):
             written = step_of_stress(stage, chance, sizes, written)
         most = chance.choice([{}, {"maxOffsetsPerTrigger": "13"}, {"minPartitions": "7"}])
-        stage.outcomes.append(f"round {number}: {sizes}")
+        stage.note([number, sizes])
         stage.run({**stage.pattern, **LOST, **most})
 
 

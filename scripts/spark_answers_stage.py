@@ -4,40 +4,50 @@ came to is compared. For `scripts/prove spark-answers`."""
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import tempfile
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from pyspark.errors import StreamingQueryException
-from spark_answers import REFUSALS, told
+from spark_answers import REFUSALS
+from spark_answers_failures import is_same_failure, said
 from spark_answers_streams import TIMEOUT_S, parsed, triggered
 from spark_topics import Topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
     Change: TypeAlias = Callable[[], object]
     Shape: TypeAlias = Callable[[DataFrame], DataFrame]
 
 Story: TypeAlias = "Callable[[Stage], None]"
 
-CONDITION = re.compile(r"[A-Z]+(?:_[A-Z]+){2,}\.[A-Z_]+|[A-Z]+(?:_[A-Z]+){3,}")
-FIRST_SENTENCE = re.compile(r"^(?:\[[A-Z_]+\] )?(.*?)(?:\.(?: .*)?)?$")
-OF_SPARK_ITSELF = ("PYTHON_", "STREAM_", "FOREACH_")
-# Spark's own says what they say, and not their names.
-NAMELESS = "_WITH_TRIGGER_AVAILABLENOW"
-LOSS = ("KAFKA_DATA_LOSS", "Some data may have been lost", "is out of range for partition")
+SHOWN = 600
 
 
 class SinkError(Exception):
     """What a story's sink fails of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one run came to.
+
+    Args:
+        content: its rows, and what Spark says of them, as JSON.
+        failure: what it failed of, with all that Spark tells; nothing if it came to its end.
+    """
+
+    content: str
+    failure: str
 
 
 def as_it_is(frame: DataFrame) -> DataFrame:
@@ -58,7 +68,7 @@ class Stage:
         self._prefix = f"{source}-{uuid4().hex[:8]}"
         self._folder = Path(tempfile.mkdtemp(prefix="kwire-changes-"))
         self.topics = Topics(servers, self._prefix)
-        self.outcomes: list[str] = []
+        self.outcomes: list[Outcome] = []
 
     @property
     def checkpoint(self) -> Path:
@@ -112,11 +122,11 @@ class Stage:
                 meanwhile()
             rows[number] = offsets_of(frame)
             if first_fails:
-                raise SinkError
+                raise SinkError("it fails of this batch")
             if behind_first is not None and len(rows) == 1:
                 behind_first()
 
-        frame = shape(self.stream(options) if knows_checkpoint else self._frame(self._source, options))
+        frame = shape(self.stream(options) if knows_checkpoint else self._loaded(self._spark.readStream, "", options))
         writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(self.checkpoint))
         query = writer.trigger(availableNow=True).start()
         failure = end_of(query)
@@ -125,7 +135,7 @@ class Stage:
             for progress in query.recentProgress
             if progress["batchId"] in rows and not failure
         }
-        self.note([rows, ends, failure])
+        self.note([rows, ends], failure)
 
     def stream(self, options: Mapping[str, str], *, source: str = "", index: int = 0) -> DataFrame:
         """Rows for a query over the stage's checkpoint.
@@ -137,7 +147,7 @@ class Stage:
         source = source or self._source
         # Spark tells its own source where the checkpoint is.
         own = {"kwire.checkpointLocation": str(self.checkpoint), "kwire.sourceIndex": str(index)}
-        return self._frame(source, {**options, **(own if source == "kwire" else {})})
+        return self._loaded(self._spark.readStream, source, {**options, **(own if source == "kwire" else {})})
 
     def query(
         self,
@@ -158,11 +168,11 @@ class Stage:
         try:
             query = triggered(writer, trigger).start()
         except REFUSALS as error:
-            self.note(reason(str(error)))
+            self.note(None, str(error))
             return
         failure = end_of(query)
         of_batches = [progress_of(each) for each in query.recentProgress if each["batchId"] in rows and not failure]
-        self.note([rows, of_batches, failure])
+        self.note([rows, of_batches], failure)
 
     def into(self, topic: str, frame: DataFrame, options: Mapping[str, str]) -> None:
         """A query that runs on, into a topic; and which values that has then, however often."""
@@ -185,7 +195,7 @@ class Stage:
             for place, offsets in offsets_of(frame).items():
                 rows[place] += offsets
 
-        writer = self._frame(self._source, options).writeStream.foreachBatch(take)
+        writer = self._loaded(self._spark.readStream, "", options).writeStream.foreachBatch(take)
         query = writer.option("checkpointLocation", str(self._folder / "live")).start()
         try:
             for change in changes:
@@ -193,7 +203,7 @@ class Stage:
                 query.processAllAvailable()
                 self.note(rows)
         except REFUSALS as error:
-            self.note(reason(str(error)))
+            self.note(None, str(error))
         finally:
             query.stop()
 
@@ -205,19 +215,23 @@ class Stage:
         try:
             self.note(offsets_of(loaded))
         except REFUSALS as error:
-            self.note(reason(str(error)))
+            self.note(None, str(error))
 
     def table(self, options: Mapping[str, str], *, source: str = "") -> DataFrame:
         """Rows for a batch, of the stage's source or another one."""
-        reader = self._spark.read.format(source or self._source).option("kafka.bootstrap.servers", self._servers)
-        return reader.options(**dict(options)).load()
+        return self._loaded(self._spark.read, source, options)
 
-    def _frame(self, source: str, options: Mapping[str, str]) -> DataFrame:
-        reader = self._spark.readStream.format(source).option("kafka.bootstrap.servers", self._servers)
-        return reader.options(**dict(options)).load()
+    def _loaded(self, reader: DataFrameReader | DataStreamReader, source: str, options: Mapping[str, str]) -> DataFrame:
+        place = {"kafka.bootstrap.servers": self._servers}
+        return reader.format(source or self._source).options(**{**place, **options}).load()
 
-    def note(self, outcome: object) -> None:
-        self.outcomes.append(json.dumps(outcome, sort_keys=True).replace(self._prefix, "P"))
+    def note(self, content: object, failure: str = "") -> None:
+        self.outcomes.append(
+            Outcome(content=self._anybodys(json.dumps(content, sort_keys=True)), failure=self._anybodys(failure))
+        )
+
+    def _anybodys(self, text: str) -> str:
+        return text.replace(self._prefix, "P")
 
 
 def offsets_of(frame: DataFrame) -> dict[str, list[int]]:
@@ -233,7 +247,7 @@ def end_of(query: StreamingQuery) -> str:
     try:
         return "" if query.awaitTermination(TIMEOUT_S) else "did not end"
     except StreamingQueryException as error:
-        return reason(str(error))
+        return str(error)
     finally:
         query.stop()
 
@@ -246,21 +260,7 @@ def progress_of(progress: Mapping[str, Any]) -> list[object]:
     return [progress["batchId"], progress["numInputRows"], sources, progress.get("eventTime"), state]
 
 
-def reason(error: str) -> str:
-    """The condition that an error names, or the first sentence of what it says in the end: kwire may add advice."""
-    if SinkError.__name__ in error:
-        return SinkError.__name__
-    if any(words in error for words in LOSS):  # Spark's own does not always say of which kind it is
-        return "data loss"
-    conditions = [
-        each
-        for each in CONDITION.findall(error)
-        if not each.startswith(OF_SPARK_ITSELF) and not each.endswith(NAMELESS)
-    ]
-    return conditions[0] if conditions else FIRST_SENTENCE.sub(r"\1", told(error))
-
-
-def played(spark: SparkSession, source: str, story: Story, servers: str) -> list[str]:
+def played(spark: SparkSession, source: str, story: Story, servers: str) -> list[Outcome]:
     """What its runs came to."""
     stage = Stage(spark, source, servers)
     try:
@@ -270,7 +270,9 @@ def played(spark: SparkSession, source: str, story: Story, servers: str) -> list
     return stage.outcomes
 
 
-def stories_that_differ(theirs: list[str], ours: list[str]) -> Iterator[str]:
+def stories_that_differ(theirs: list[Outcome], ours: list[Outcome]) -> Iterator[str]:
     for number, (one, other) in enumerate(zip(theirs, ours, strict=True)):
-        if one != other:
-            yield f"run {number}: {one[:600]} and {other[:600]}"
+        if one.content != other.content:
+            yield f"run {number}: {one.content[:SHOWN]} and {other.content[:SHOWN]}"
+        if not is_same_failure(one.failure, other.failure):
+            yield f"run {number}, failed of: {said(one.failure)[:SHOWN]!r} and {said(other.failure)[:SHOWN]!r}"

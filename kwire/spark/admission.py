@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Collection
 
 from kwire.model import TopicPartition
-from kwire.spark.errors import OffsetsError, names
-from kwire.spark.offsets import Offsets, to_json
+from kwire.spark.errors import OffsetsError, names, places
+from kwire.spark.offsets import Offsets
 
 _TRANSIENT = "The error could be transient - restart your query, and report if you still see the same issue."
 # Where partitions that are new begin, which is looked up only if there are any.
@@ -70,7 +70,7 @@ def check_target(target: Offsets, end: Offsets) -> None:
         raise OffsetsError(
             "[END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED] For Kafka data source with "
             "Trigger.AvailableNow, end offset should have lower or equal offset per each topic partition than "
-            f"pre-fetched offset. {_TRANSIENT} pre-fetched offset: {to_json(target)}, end offset: {to_json(end)}."
+            f"pre-fetched offset. {_TRANSIENT} pre-fetched offset: {places(target)}, end offset: {places(end)}."
         )
 
 
@@ -90,5 +90,5 @@ def check_still_there(end: Offsets, latest: Offsets) -> None:
         raise OffsetsError(
             "[END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW] Some of "
             "partitions in Kafka topic(s) report available offset which is less than end offset during running query "
-            f"with Trigger.AvailableNow. {_TRANSIENT} latest offset: {to_json(latest)}, end offset: {to_json(end)}"
+            f"with Trigger.AvailableNow. {_TRANSIENT} latest offset: {places(latest)}, end offset: {places(end)}"
         )

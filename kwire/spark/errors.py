@@ -6,7 +6,7 @@ Options that cannot be are `ValueError`s, as elsewhere in Python; what the clust
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kwire.errors import KafkaError
 from kwire.model import TopicPartition
@@ -50,6 +50,11 @@ class MalformedTimestampError(KafkaError):
 def names(partitions: Iterable[TopicPartition]) -> str:
     """Partitions as Spark prints a set of them."""
     return f"Set({', '.join(map(str, sorted(partitions)))})"
+
+
+def places(offsets: Mapping[TopicPartition, int]) -> str:
+    """Offsets of partitions as Spark prints a map of them."""
+    return f"Map({', '.join(f'{tp} -> {offsets[tp]}' for tp in sorted(offsets))})"
 
 
 # --- what does not go together -------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from prove_spark_answers import not_once
 from spark_answers import Answer, Line, differences, told, wrong_answers
+from spark_answers_failures import is_same_failure
 from spark_answers_streams import Batch, streams_that_differ
 
 PLACE = ("orders", 0)
@@ -80,3 +81,53 @@ def test_a_crossing_that_loses_repeats_or_jumps_is_seen() -> None:
     assert list(not_once([first, replace(second, start=1)], wanted=4)) == [
         "batch 0 ends at 2, and the next one begins at 1"
     ]
+
+
+LOST = """Some data may have been lost;
+either it was aged out
+or deleted. Reason: Partitions Set(P-a-1, P-a-0) have been deleted"""
+THEIR_STREAM = f"""[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: {LOST}. SQLSTATE: XXKST
+=== Streaming Query ==="""
+THEIR_BATCH = f"""An error occurred while calling o7.collectToPython.
+: org.apache.spark.sql.kafka010.KafkaIllegalStateException: {LOST}
+with consumer group spark-kafka-relation-7b-executor.
+\tat org.apache.spark.sql.kafka010.Some.where(Some.scala:94)
+Caused by: org.apache.kafka.clients.consumer.OffsetOutOfRangeException: out of range for partition P-a-0
+\tat org.apache.kafka.Some.where(Some.java:1)
+"""
+
+
+def of_kwire(message: str) -> str:
+    return f"""[STREAM_FAILED] Query [id = 3, runId = 4] terminated with exception: [PYTHON_ERROR] Failed when Python \
+planned: Traceback (most recent call last):
+  File "kwire/spark/planning.py", line 70, in on_loss
+    raise error
+kwire.spark.errors.DataLossError: {message}
+ SQLSTATE: 38000 SQLSTATE: XXKST
+=== Streaming Query ===
+"""
+
+
+@pytest.mark.parametrize("theirs", [THEIR_STREAM, THEIR_BATCH])
+def test_a_failure_is_the_same_if_all_that_sparks_source_says_is_said(theirs: str) -> None:
+    message = " ".join(LOST.replace("P-a-1, P-a-0", "P-a-0, P-a-1").split())
+    assert is_same_failure(theirs, of_kwire(f"{message}."))
+    assert is_same_failure(theirs, of_kwire(f"[KAFKA_DATA_LOSS.PARTITIONS_DELETED] {message}. There is advice."))
+    assert not is_same_failure(theirs, of_kwire(message.replace("P-a-1", "P-a-2")))
+    assert not is_same_failure(theirs, of_kwire(message.partition(" Reason")[0]))
+    assert not is_same_failure(theirs, of_kwire(f"Advice. {message}"))
+    assert not is_same_failure(theirs, "")
+    assert not is_same_failure("", of_kwire(message))
+
+
+def test_two_sinks_that_fail_of_different_things_are_told_apart() -> None:
+    def of_sink(cause: str) -> str:
+        return f"""[STREAM_FAILED] Query [id = 1] terminated with exception: [FOREACH] Return Message: Traceback \
+(most recent call last):
+  File "stage.py", line 124, in take
+{cause}
+ SQLSTATE: 39000
+"""
+
+    assert is_same_failure(of_sink("stage.SinkError: it fails"), of_sink("stage.SinkError: it fails"))
+    assert not is_same_failure(of_sink("stage.SinkError: it fails"), of_sink("builtins.KeyError: 'x'"))

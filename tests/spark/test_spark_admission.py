@@ -126,3 +126,12 @@ def test_a_batch_that_goes_beyond_what_there_was_is_refused(target: Offsets, end
 def test_a_batch_of_what_is_gone_is_refused(end: Offsets, latest: Offsets, condition: str) -> None:
     with pytest.raises(OffsetsError, match=condition):
         check_still_there(end, latest)
+
+
+def test_offsets_that_went_back_are_told_as_spark_prints_a_map() -> None:
+    """Not as its JSON of offsets, which kwire had there."""
+    now, wanted = r"Map\(t-0 -> 4, t-1 -> 5\)", r"Map\(t-0 -> 5, t-1 -> 5\)"
+    with pytest.raises(OffsetsError, match=f"latest offset: {now}, end offset: {wanted}$"):
+        check_still_there({T1: 5, T0: 5}, {T1: 5, T0: 4})
+    with pytest.raises(OffsetsError, match=rf"pre-fetched offset: {now}, end offset: {wanted}\.$"):
+        check_target({T1: 5, T0: 4}, {T1: 5, T0: 5})
