@@ -231,7 +231,7 @@ class Stage:
         )
 
     def _anybodys(self, text: str) -> str:
-        return text.replace(self._prefix, "P")
+        return text.replace(self._prefix, "P").replace(str(self._folder), "FOLDER")
 
 
 def offsets_of(frame: DataFrame) -> dict[str, list[int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -34,7 +35,9 @@ class InitialOffsets:
 
     def __init__(self, checkpoint: str, source_index: int = 0) -> None:
         self._files, top = file_system(checkpoint)
-        self._folder = f"{top.rstrip('/')}/sources/{source_index}"
+        self._checkpoint = checkpoint.rstrip("/")
+        self._source = f"sources/{source_index}"
+        self._folder = f"{top.rstrip('/')}/{self._source}"
         self._path = f"{self._folder}/0"
 
     def read(self) -> Offsets | None:
@@ -52,7 +55,12 @@ class InitialOffsets:
         try:
             return parsed(content)
         except OptionError as error:
-            raise OptionError(f"Failed to read log file {self._path}. {error}") from error
+            raise OptionError(f"Failed to read log file {self._as_hadoop_prints_it()}. {error}") from error
+
+    def _as_hadoop_prints_it(self) -> str:
+        if self._files.type_name == "local":
+            return f"file:{Path(self._path).absolute()}"
+        return f"{self._checkpoint}/{self._source}/0"
 
     def add(self, offsets: Offsets) -> Offsets:
         """Write them, unless somebody has: what counts from now on."""

@@ -47,8 +47,10 @@ def test_what_sparks_own_source_wrote_is_read(tmp_path: Path, content: bytes) ->
 def test_what_cannot_be_read_is_not_written_over(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "sources/0").mkdir(parents=True)
     (tmp_path / "sources/0/0").write_bytes(content)
-    with pytest.raises(OptionError, match=rf"^Failed to read log file {tmp_path}/sources/0/0\..*{message}"):
+    with pytest.raises(OptionError, match=rf"^Failed to read log file file:{tmp_path}/sources/0/0\..*{message}"):
         InitialOffsets(str(tmp_path)).add({T0: 99})
+    with pytest.raises(OptionError, match=rf"^Failed to read log file file:{tmp_path}/sources/0/0\."):
+        InitialOffsets(f"file://{tmp_path}/").read()
     assert (tmp_path / "sources/0/0").read_bytes() == content
 
 
