@@ -29,6 +29,7 @@ class FetchSpec(NamedTuple):
     offset: int
     leader_epoch: int
     epoch: int
+    max_bytes: int
 
 
 class SessionRequest(NamedTuple):

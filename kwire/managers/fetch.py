@@ -212,7 +212,11 @@ class FetchManager:
 
     def _spec(self, partition: AssignedPartition) -> FetchSpec:
         tp, cluster = partition.topic_partition, self._metadata.cluster
-        return FetchSpec(cluster.topic_id(tp.topic), partition.fetch_offset, cluster.leader_epoch(tp), partition.epoch)
+        topic_id, leader_epoch = cluster.topic_id(tp.topic), cluster.leader_epoch(tp)
+        return FetchSpec(topic_id, partition.fetch_offset, leader_epoch, partition.epoch, self._max_bytes(partition))
+
+    def _max_bytes(self, partition: AssignedPartition) -> int:
+        return min(self._config.max_partition_fetch_bytes, partition.fetch_max_bytes)
 
     def _move(self, tp: TopicPartition, line: _Line | None, spec: FetchSpec | None) -> None:
         before = self._line_of.get(tp)
@@ -321,7 +325,8 @@ class FetchManager:
             return None
         fetch = self._take(partition, data, spec, now_ms)
         if fetch is not None and self._goes_on(fetching, partition, spec, now_ms):
-            fetching.session.want(tp, spec._replace(offset=partition.fetch_offset))
+            goes_on = spec._replace(offset=partition.fetch_offset, max_bytes=self._max_bytes(partition))
+            fetching.session.want(tp, goes_on)
         else:
             self._subscription.touched.add(tp)
         return fetch
@@ -343,6 +348,7 @@ class FetchManager:
         if code is not ErrorCode.NONE:
             self._on_partition_error(partition, data, code, now_ms)
             return None
+        partition.was_answered()
         partition.high_watermark = data.high_watermark
         partition.last_stable_offset = data.last_stable_offset
         if data.preferred_read_replica >= 0:

@@ -30,7 +30,7 @@ def fetch_request(
                 partition=tp.partition,
                 current_leader_epoch=spec.leader_epoch,
                 fetch_offset=spec.offset,
-                partition_max_bytes=config.max_partition_fetch_bytes,
+                partition_max_bytes=spec.max_bytes,
             )
         )
     forgotten: defaultdict[tuple[str, UUID], list[int]] = defaultdict(list)

@@ -10,6 +10,11 @@ from kwire.states.machine import Machine
 from kwire.states.partition import PARTITION, PartitionEffect, PartitionEvent, PartitionState
 
 UNKNOWN_OFFSET = -1
+UNLIMITED_BYTES = 2**31 - 1
+# The first fetch of a range is small: so who waits for it has something to do while the next one is under way, and of a
+# range that is small itself little is fetched in vain. (4 MiB took 16 ms until the first record, this takes 5.)
+FIRST_FETCH_OF_RANGE_BYTES = 256 * 1024
+_FETCH_GROWTH = 8
 _WITH_POSITION = frozenset({PartitionState.AWAIT_VALIDATION, PartitionState.FETCHING})
 
 
@@ -33,6 +38,7 @@ class AssignedPartition:
         "consumed",
         "epoch",
         "fetch_epoch",
+        "fetch_max_bytes",
         "fetch_offset",
         "full",
         "held",
@@ -72,6 +78,8 @@ class AssignedPartition:
         self.held = False
         # What lies from here on is read by somebody else; None: it is read to the end and beyond.
         self.stop_offset: int | None = None
+        # What one fetch may bring of it, where the settings allow more.
+        self.fetch_max_bytes = UNLIMITED_BYTES
         # The log was truncated; how far in front of what is buffered is settled when the application comes back.
         self.suspect = False
         self.high_watermark = UNKNOWN_OFFSET
@@ -114,6 +122,15 @@ class AssignedPartition:
         self.consumed = OffsetAndMetadata(position.offset, "", position.leader_epoch)
         self.reset = None
         self.blocked_until_ms = 0.0
+
+    def read_to(self, stop_offset: int) -> None:
+        """A range: it is read no further than that."""
+        self.stop_offset = stop_offset
+        self.fetch_max_bytes = FIRST_FETCH_OF_RANGE_BYTES
+
+    def was_answered(self) -> None:
+        """The next fetch may bring more: also if this one brought nothing, for its first batch may not have fitted."""
+        self.fetch_max_bytes = min(UNLIMITED_BYTES, self.fetch_max_bytes * _FETCH_GROWTH)
 
     def end_offset(self, *, read_committed: bool) -> int:
         """The offset behind the last readable record, or -1 while no fetch has told it."""

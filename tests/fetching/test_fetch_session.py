@@ -17,7 +17,7 @@ ID, OTHER_ID = UUID(int=1), UUID(int=2)
 
 
 def spec(offset: int = 0, topic_id: UUID = ID) -> FetchSpec:
-    return FetchSpec(topic_id, offset, 5, 1)
+    return FetchSpec(topic_id, offset, 5, 1, 1_000)
 
 
 def started(*partitions: TopicPartition, session_id: int = 9) -> FetchSession:

@@ -8,8 +8,9 @@ from uuid import UUID
 
 import pytest
 
+from kwire.config.consumer_config import MIB
 from kwire.errors import BrokerError, CorruptRecordError, DisconnectError, KafkaError, TopicAuthorizationError
-from kwire.events import BufferDrained, EnforceRebalance, Reply, SetPaused
+from kwire.events import AssignRanges, BufferDrained, EnforceRebalance, Reply, SetPaused
 from kwire.managers.unsent import Channel
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -110,6 +111,39 @@ def test_the_request_carries_the_settings(make_scenario: MakeScenario) -> None:
     assert (partition.fetch_offset, partition.current_leader_epoch, partition.partition_max_bytes) == (5, 5, 1_000)
     # The broker may hold the request for fetch_max_wait_ms before its own time begins.
     assert (unsent.timeout_ms, unsent.destination.channel) == (1_200, Channel.FETCH)
+
+
+def sizes(scenario: Scenario) -> list[int]:
+    """How much the oldest fetch asks for, partition by partition."""
+    return [p.partition_max_bytes for topic in scenario.request(FetchRequest).topics for p in topic.partitions]
+
+
+def test_a_range_begins_with_a_small_fetch_and_soon_has_full_ones(make_scenario: MakeScenario) -> None:
+    """Whoever waits for the range has its first records sooner, and of a small one little is fetched in vain."""
+    full = 4 * MIB
+    scenario = make_scenario(max_partition_fetch_bytes=full)
+    scenario.post(AssignRanges({O0: (0, 100)}, Reply()))
+    scenario.serve()
+    assert sizes(scenario) == [MIB // 4]
+    answer(scenario, data(0, batch(0, 1)))
+    assert sizes(scenario) == [2 * MIB]
+    answer(scenario, data(0, batch(2, 3)))
+    assert sizes(scenario) == [full]
+    scenario.post(AssignRanges({O0: (50, 100)}, Reply()))
+    answer(scenario, data(0, batch(4)))
+    assert (wanted(scenario), sizes(scenario)) == ({0: 50}, [MIB // 4])
+
+
+def test_a_range_whose_first_batch_is_too_large_for_a_small_fetch_is_asked_for_a_larger_one(
+    make_scenario: MakeScenario,
+) -> None:
+    """Of a request's partitions only the first one with records has its first batch whole, whatever its size."""
+    scenario = make_scenario(max_partition_fetch_bytes=4 * MIB)
+    scenario.topics["orders"] = (1, 1)
+    scenario.post(AssignRanges({O0: (0, 100), O1: (0, 100)}, Reply()))
+    scenario.serve()
+    answer(scenario, data(0, batch(0, 1)), data(1))
+    assert (wanted(scenario), sizes(scenario)) == ({0: 2, 1: 0}, [2 * MIB, 2 * MIB])
 
 
 def test_without_topic_ids_the_version_stays_where_names_are_spoken(one_broker: Scenario) -> None:

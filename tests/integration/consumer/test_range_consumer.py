@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from os import urandom as random_bytes
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from kwire import TopicPartition
 from kwire.config import ConsumerConfig
 from kwire.consumer.range_consumer import RangeConsumer
 from kwire.errors import InvalidArgumentError, KafkaTimeoutError, OffsetOutOfRangeError
+from kwire.subscription.partition import FIRST_FETCH_OF_RANGE_BYTES
 
 if TYPE_CHECKING:
     from tests.integration.conftest import MakeTopic, Produce
@@ -56,6 +58,17 @@ def test_several_partitions_are_read_together(consumer: RangeConsumer, topic: Ma
     assert values(consumer, ranges) == {
         tp: [b"%d-%d" % (tp.partition, n) for n in range(start, end)] for tp, (start, end) in ranges.items()
     }
+
+
+def test_batches_that_do_not_fit_into_the_first_fetch_are_read_of_all_partitions(
+    consumer: RangeConsumer, topic: MakeTopic, produce: Produce
+) -> None:
+    """A broker sends a batch beyond the size that was asked for only if it is the first of an answer."""
+    name, wanted = topic(partitions=3), [random_bytes(3 * FIRST_FETCH_OF_RANGE_BYTES) for _ in range(3)]
+    for partition in range(3):
+        produce(name, wanted, partition=partition)
+    found = values(consumer, {TopicPartition(name, partition): (0, 3) for partition in range(3)})
+    assert found == {TopicPartition(name, partition): wanted for partition in range(3)}
 
 
 def test_one_set_of_ranges_after_the_other(consumer: RangeConsumer, topic: MakeTopic, produce: Produce) -> None:
