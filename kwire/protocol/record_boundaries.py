@@ -131,7 +131,7 @@ def _guess_round(
     segments = np.cumsum(guesses) - guesses
     nth = count_up(guesses)
     places = np.repeat(todo.place, guesses) + nth * np.repeat(stride, guesses)
-    wrong = _differing(data, places, np.repeat(todo.place, guesses), np.repeat(length_bytes, guesses))
+    wrong = _differing(data, places, todo.place, length_bytes, guesses)
     rows = np.repeat(todo.row, guesses) + nth
     found = guesses
     if wrong.any():
@@ -162,13 +162,15 @@ def _first_lengths(data: Octets, todo: _Unfinished) -> tuple[Ints, Ints]:
     return bodies - todo.place, stride
 
 
-def _differing(data: Octets, places: Ints, firsts: Ints, length_bytes: Ints) -> NDArray[np.bool_]:
-    """Where the length bytes at a guessed place are not those of the batch's first record."""
-    differs: NDArray[np.bool_] = data[places] != data[firsts]
+def _differing(data: Octets, places: Ints, firsts: Ints, length_bytes: Ints, guesses: Ints) -> NDArray[np.bool_]:
+    """Where the length bytes at a guessed place are not those of the batch's first record; there are `guesses` of each
+    batch."""
+    differs: NDArray[np.bool_] = data[places] != np.repeat(data[firsts], guesses)
     for nth in range(1, int(length_bytes.max())):
         # Shorter fields than the longest are compared on their last byte again: no harm, no branch.
         shift = np.minimum(length_bytes - 1, nth)
-        differs |= data[places + shift] != data[firsts + shift]
+        further = places + (nth if (shift == nth).all() else np.repeat(shift, guesses))
+        differs |= data[further] != np.repeat(data[firsts + shift], guesses)
     return differs
 
 

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kwire.spark.options import SourceOptions
 from kwire.spark.planning import Task, batch_ranges, tasks
 from kwire.spark.resolve import OffsetReader
-from kwire.spark.reused_process import spare_the_collector
+from kwire.spark.reused_process import keep_freed_memory, spare_the_collector
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +31,7 @@ def read_partition(partition: InputPartition, options: SourceOptions) -> Iterato
         return iter(())
     from kwire.spark.range_reader import read_task  # for tasks alone: Spark starts a process to plan each stream
 
+    keep_freed_memory()
     return read_task(partition.task, options)
 
 
