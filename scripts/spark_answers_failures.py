@@ -24,8 +24,13 @@ def is_same_failure(theirs: str, ours: str) -> bool:
     """
     if not (theirs and ours):
         return theirs == ours
-    wanted, found = said(theirs), said(ours)
-    return any(squeezed(each).startswith(squeezed(wanted)) for each in (found, CONDITION.sub("", found)))
+    wanted, found = squeezed(said(theirs)), said(ours)
+    return bool(wanted) and any(_begins(squeezed(each), wanted) for each in (found, CONDITION.sub("", found)))
+
+
+def _begins(text: str, words: str) -> bool:
+    """With these words, and not in the middle of a number or a name."""
+    return text.startswith(words) and not text[len(words) :][:1].isalnum()
 
 
 def said(failure: str) -> str:

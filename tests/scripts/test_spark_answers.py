@@ -116,6 +116,7 @@ def test_a_failure_is_the_same_if_all_that_sparks_source_says_is_said(theirs: st
     assert not is_same_failure(theirs, of_kwire(message.replace("P-a-1", "P-a-2")))
     assert not is_same_failure(theirs, of_kwire(message.partition(" Reason")[0]))
     assert not is_same_failure(theirs, of_kwire(f"Advice. {message}"))
+    assert not is_same_failure(theirs, of_kwire(f"{message}0"))
     assert not is_same_failure(theirs, "")
     assert not is_same_failure("", of_kwire(message))
 
