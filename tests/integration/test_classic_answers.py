@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from kwire.conformance.broker import Broker
 from kwire.conformance.client import Address
 from kwire.protocol.consumer_protocol import encode_subscription
+from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
 from kwire.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -145,6 +147,17 @@ class Talk:
         """One DescribeGroups."""
         self.ask(DescribeGroupsRequest(groups=[self.group], include_authorized_operations=True), 6)
 
+    def wait_until_described(self) -> None:
+        """Wait until the group can be seen, a few milliseconds at most; nothing is written down.
+
+        Kafka's coordinator gives a first JoinGroup its member id and only then commits its record of the new group. It
+        describes groups as of the last commit: now and then the next request comes between.
+        """
+        give_up_s = time.monotonic() + 30
+        request = DescribeGroupsRequest(groups=[self.group])
+        while self.broker.ask(request, 6, address=self.coordinated.address).groups[0].error_code != ErrorCode.NONE:
+            assert time.monotonic() < give_up_s, f"{self.group} is still not described"
+
 
 def strangers(talk: Talk) -> None:
     for version in (0, 3, 7, 9):
@@ -188,6 +201,7 @@ def offsets(talk: Talk) -> None:
 
 def members(talk: Talk) -> None:
     only = talk.join()
+    talk.wait_until_described()
     talk.describe()
     talk.commit(9, only)
     talk.join(member_id=only, group_instance_id="till")
