@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from kwire.clock import NEVER_MS, Backoff
@@ -21,8 +21,9 @@ from kwire.errors import CorruptRecordError, KafkaError, TopicAuthorizationError
 from kwire.events import ErrorRaised
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
 from kwire.fetching.liveliness import MANY_PARTITIONS, Liveliness
-from kwire.fetching.session import FetchSession, FetchSpec
-from kwire.managers.base import Deliver, RequestState
+from kwire.fetching.session import FetchSpec
+from kwire.managers.base import Deliver
+from kwire.managers.fetch_line import Fetching, Line
 from kwire.managers.fetch_request import fetch_request
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import (
@@ -47,29 +48,13 @@ log = logging.getLogger(__name__)
 
 # An answer stays in memory as a whole, and counts, until all of it is collected: of four in a full buffer three are
 # there when the next one is asked for. They still are large: the limit only matters where dozens of partitions have
-# much to say.
+# much to say. Of many brokers each may answer that much less, so that what they all are asked for leaves half of the
+# buffer to what has come.
 ANSWER_SHARE = 4
+ANSWER_SHARE_PER_LINE = 2
 LAST_VERSION_WITH_NAMES = 12  # v13 names topics by id alone (KIP-516)
 READ_COMMITTED_MIN_VERSION = 4
 _LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-
-
-class _Line(NamedTuple):
-    """A connection to a broker that fetches."""
-
-    node_id: int
-    channel: Channel
-
-
-class _Fetching:
-    """What goes over one line."""
-
-    __slots__ = ("line", "request", "session")
-
-    def __init__(self, line: _Line, backoff: Backoff) -> None:
-        self.line = line
-        self.session = FetchSession()
-        self.request = RequestState(backoff)
 
 
 class OutOfRange(Protocol):
@@ -110,8 +95,8 @@ class FetchManager:
         self._deliver = deliver
         self._on_data = on_data
         self._backoff = backoff
-        self._lines: dict[_Line, _Fetching] = {}
-        self._line_of: dict[TopicPartition, _Line] = {}
+        self._lines: dict[Line, Fetching] = {}
+        self._line_of: dict[TopicPartition, Line] = {}
         self._liveliness = Liveliness()
         self._blocked: dict[TopicPartition, float] = {}
         self._may_ask_early = False
@@ -130,16 +115,24 @@ class FetchManager:
         self._subscription.touched.update(self._liveliness.cool(now_ms))
         self._take_changes(now_ms)
         busy = [fetching for fetching in self._lines.values() if fetching.session.wanted]
-        wake_at_ms = min(self._blocked.values(), default=NEVER_MS)
-        room_bytes = self._buffer.room_bytes(self.limit_bytes, self._subscription.view.withheld)
-        if room_bytes <= 0 or not busy:
-            return PollResult([], wake_at_ms)
-        requests: list[AnyUnsentRequest] = []
-        for fetching in busy:
-            if fetching.request.ready(now_ms):
-                requests.append(self._request(fetching, room_bytes // len(busy)))
-            wake_at_ms = min(wake_at_ms, fetching.request.wake_at_ms)
-        return PollResult(requests, wake_at_ms)
+        ready = [fetching for fetching in busy if fetching.request.ready(now_ms)]
+        max_bytes = self._answer_bytes(len(busy), len(ready)) if ready else 0
+        requests = [self._request(fetching, max_bytes) for fetching in ready] if max_bytes else []
+        wakes_ms = (*self._blocked.values(), *(fetching.request.wake_at_ms for fetching in busy))
+        # What is ready and finds no room waits for room, not for a time.
+        return PollResult(requests, min((at_ms for at_ms in wakes_ms if at_ms > now_ms), default=NEVER_MS))
+
+    def _answer_bytes(self, busy: int, ready: int) -> int:
+        """How much each line that is ready may be answered; 0 while there is no room.
+
+        What brokers that do not answer were asked for once never keeps the others from more than half of the buffer.
+        """
+        due_bytes = min(sum(fetching.due_bytes for fetching in self._lines.values()), self.limit_bytes // 2)
+        room_bytes = self._buffer.room_bytes(self.limit_bytes - due_bytes, self._subscription.view.withheld)
+        if room_bytes <= 0:
+            return 0
+        share_bytes = self.limit_bytes // max(ANSWER_SHARE, ANSWER_SHARE_PER_LINE * busy)
+        return max(1, min(self._config.fetch_max_bytes, room_bytes // ready, share_bytes))
 
     def poll_on_close(self) -> list[AnyUnsentRequest]:
         """Requests that end the sessions, so that the brokers need not wait for them to grow old."""
@@ -187,7 +180,7 @@ class FetchManager:
                 self._metadata.request_update()
                 self._move(tp, None, None)
             else:
-                self._move(tp, _Line(node_id, self._channel(tp)), self._spec(partition))
+                self._move(tp, Line(node_id, self._channel(tp)), self._spec(partition))
 
     def _source(self, partition: AssignedPartition, now_ms: float) -> int | None:
         """The broker to fetch from: the follower the leader named (KIP-392) while it is known, else the leader."""
@@ -218,29 +211,29 @@ class FetchManager:
     def _max_bytes(self, partition: AssignedPartition) -> int:
         return min(self._config.max_partition_fetch_bytes, partition.fetch_max_bytes)
 
-    def _move(self, tp: TopicPartition, line: _Line | None, spec: FetchSpec | None) -> None:
+    def _move(self, tp: TopicPartition, line: Line | None, spec: FetchSpec | None) -> None:
         before = self._line_of.get(tp)
         if before is not None and before != line:
             self._lines[before].session.unwant(tp)
             del self._line_of[tp]
         if line is not None and spec is not None:
             if line not in self._lines:
-                self._lines[line] = _Fetching(line, self._backoff)
+                self._lines[line] = Fetching(line, self._backoff)
             self._line_of[tp] = line
             self._lines[line].session.want(tp, spec)
 
     # --- one request ----------------------------------------------------------------------------------------
 
-    def _request(self, fetching: _Fetching, room_bytes: int) -> AnyUnsentRequest:
+    def _request(self, fetching: Fetching, max_bytes: int) -> AnyUnsentRequest:
         node_id, channel = fetching.line
         session = fetching.session.next_request()
-        fetching.request.sent()
+        fetching.sent(max_bytes)
         return UnsentRequest(
             request=fetch_request(
                 self._config,
                 session,
                 session.specs,
-                max_bytes=max(1, min(self._config.fetch_max_bytes, room_bytes, self.limit_bytes // ANSWER_SHARE)),
+                max_bytes=max_bytes,
                 max_wait_ms=self._config.fetch_max_wait_ms,
             ),
             destination=Destination(self._metadata.cluster.nodes[node_id], channel),
@@ -253,7 +246,7 @@ class FetchManager:
 
     # --- its answer -----------------------------------------------------------------------------------------
 
-    def _on_failure(self, fetching: _Fetching, error: KafkaError, now_ms: float) -> None:
+    def _on_failure(self, fetching: Fetching, error: KafkaError, now_ms: float) -> None:
         fetching.session.failed()
         fetching.request.failed(now_ms)
         self._metadata.request_update()
@@ -279,7 +272,7 @@ class FetchManager:
             partition.preferred_replica = None
             self._subscription.touched.add(tp)
 
-    def _on_answer(self, fetching: _Fetching, answer: FetchResponse, now_ms: float) -> None:
+    def _on_answer(self, fetching: Fetching, answer: FetchResponse, now_ms: float) -> None:
         self._may_ask_early = False
         code = ErrorCode.of(answer.error_code)
         fetching.session.answered(code, answer.session_id)
@@ -300,7 +293,7 @@ class FetchManager:
             self._buffer.put(fetches)
             self._on_data()
 
-    def _follow_leaders(self, fetching: _Fetching, answer: FetchResponse, now_ms: float) -> None:
+    def _follow_leaders(self, fetching: Fetching, answer: FetchResponse, now_ms: float) -> None:
         """KIP-951: a broker that does not lead a partition any more says who does, and is taken at its word; metadata
         for the rest is on its way. With a newer leader at hand nothing has to wait for the back-off of the error."""
         leaders = {
@@ -318,7 +311,7 @@ class FetchManager:
                 partition.blocked_until_ms = now_ms
 
     def _on_partition(
-        self, fetching: _Fetching, tp: TopicPartition, data: PartitionData, now_ms: float
+        self, fetching: Fetching, tp: TopicPartition, data: PartitionData, now_ms: float
     ) -> CompletedFetch | None:
         partition, spec = self._subscription.partitions.get(tp), fetching.session.sent.get(tp)
         if partition is None or spec is None:
@@ -331,7 +324,7 @@ class FetchManager:
             self._subscription.touched.add(tp)
         return fetch
 
-    def _goes_on(self, fetching: _Fetching, partition: AssignedPartition, spec: FetchSpec, now_ms: float) -> bool:
+    def _goes_on(self, fetching: Fetching, partition: AssignedPartition, spec: FetchSpec, now_ms: float) -> bool:
         """Whether all that changes is the offset: it is to be fetched over this line still, and no follower, whose time
         may be up, and no silence that records have broken has a say in which line that is."""
         is_wanted = fetching.session.wanted.get(partition.topic_partition) == spec

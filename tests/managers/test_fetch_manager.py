@@ -379,12 +379,28 @@ def test_a_full_buffer_stops_fetching_and_room_resumes_it(make_scenario: MakeSce
     assert wanted(scenario) == {0: 3}
 
 
-def test_the_room_is_shared_among_the_brokers(make_scenario: MakeScenario) -> None:
+def max_bytes_asked_for(scenario: Scenario) -> list[int]:
+    return [request.max_bytes for request in scenario.requests(FetchRequest)]
+
+
+def test_what_other_brokers_are_asked_for_takes_room(make_scenario: MakeScenario) -> None:
+    """It may come in the next moment. With what each had been asked for beside a buffer that was empty then, five
+    brokers filled one of 400 KB with 570."""
     records = batch(0, 1, 2)
-    scenario = make_scenario(fetch_buffer_bytes=len(records) * 3 // 2)
+    limit_bytes = len(records) * 3 // 2
+    scenario = make_scenario(fetch_buffer_bytes=limit_bytes)
     scenario.start_fetching(O0, O1)
+    assert max_bytes_asked_for(scenario) == [limit_bytes // 4, limit_bytes // 4]
     answer(scenario, data(0, records))
-    assert scenario.requests(FetchRequest)[-1].max_bytes == (len(records) * 3 // 2 - len(records)) // 2
+    assert max_bytes_asked_for(scenario) == [limit_bytes // 4, limit_bytes - len(records) - limit_bytes // 4]
+
+
+def test_what_all_brokers_are_asked_for_leaves_half_of_the_buffer(make_scenario: MakeScenario) -> None:
+    """Else one that has much would wait for those that have nothing and take their time to say so."""
+    scenario = make_scenario(fetch_buffer_bytes=12_000)
+    scenario.topics["orders"] = (1, 2, 3)
+    scenario.start_fetching(*(TopicPartition("orders", number) for number in range(3)))
+    assert max_bytes_asked_for(scenario) == [2_000] * 3
 
 
 def test_one_answer_takes_no_more_than_a_quarter_of_the_buffer(make_scenario: MakeScenario) -> None:
@@ -392,7 +408,7 @@ def test_one_answer_takes_no_more_than_a_quarter_of_the_buffer(make_scenario: Ma
     partitions one had 50 MiB of the buffer's 64: the next would not be asked for before it is collected to its end."""
     scenario = make_scenario(fetch_buffer_bytes=10_000)
     scenario.start_fetching(O0)
-    assert [request.max_bytes for request in scenario.requests(FetchRequest)] == [2_500]
+    assert max_bytes_asked_for(scenario) == [2_500]
 
 
 def test_a_seek_makes_room(make_scenario: MakeScenario) -> None:
