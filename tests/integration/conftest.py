@@ -20,7 +20,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +39,16 @@ class MakeTopic(Protocol):
     def __call__(
         self, partitions: int = 1, *, replication_factor: int = 1, config: Mapping[str, str] | None = None
     ) -> str: ...
+
+
+class GrowTopic(Protocol):
+    """Gives a topic more partitions, and returns once every one of them has a leader.
+
+    A broker hears of what the controller has done a little later than whoever asked for it. In between a producer of
+    librdkafka refuses records for a new partition.
+    """
+
+    def __call__(self, name: str, partitions: int) -> None: ...
 
 
 class Produce(Protocol):
@@ -155,6 +165,17 @@ def topic(admin: AdminClient) -> Iterator[MakeTopic]:
     yield make
     for removal in admin.delete_topics(made).values() if made else ():
         removal.result(TIMEOUT_S)
+
+
+@pytest.fixture(scope="session")
+def grow(admin: AdminClient) -> GrowTopic:
+    """See `GrowTopic`."""
+
+    def grow(name: str, partitions: int) -> None:
+        admin.create_partitions([NewPartitions(name, partitions)])[name].result(TIMEOUT_S)
+        wait_for_leaders(admin, name, partitions)
+
+    return grow
 
 
 def wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:

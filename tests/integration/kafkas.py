@@ -90,6 +90,15 @@ class GivenKafka:
         resource = ConfigResource(ResourceType.GROUP, group_id, incremental_configs=entries)
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+        until_s = time.monotonic() + TIMEOUT_S
+        while not config.items() <= self._config_of(admin, group_id).items():  # the broker hears of it a little later
+            assert time.monotonic() < until_s, f"{group_id} does not have {config}"
+
+    @staticmethod
+    def _config_of(admin: AdminClient, group_id: str) -> dict[str, str]:
+        resource = ConfigResource(ResourceType.GROUP, group_id)
+        found = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
+        return {name: entry.value for name, entry in found.items()}
 
 
 class RealKafka(KafkaCluster):

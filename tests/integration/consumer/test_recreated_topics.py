@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.cimpl import NewPartitions, NewTopic
+from confluent_kafka.cimpl import NewTopic
 
 from kwire import TopicPartition
 from kwire.config import GroupProtocol
@@ -15,7 +15,7 @@ from kwire.errors import LogTruncationError
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-    from tests.integration.conftest import MakeTopic, Produce
+    from tests.integration.conftest import GrowTopic, MakeTopic, Produce
     from tests.integration.consumer.conftest import OpenConsumer, PollUntil, Read
 
 DEADLINE_S = 30.0
@@ -132,7 +132,7 @@ def test_a_group_goes_on_with_the_recreated_topic(
 @PROTOCOLS
 def test_a_group_takes_partitions_that_are_added(
     topic: MakeTopic,
-    admin: AdminClient,
+    grow: GrowTopic,
     produce: Produce,
     open_consumer: OpenConsumer,
     read: Read,
@@ -144,21 +144,21 @@ def test_a_group_takes_partitions_that_are_added(
     produce(name, OLD)
     consumer = open_consumer(name, group_id=group_id, group_protocol=protocol, metadata_max_age_ms=500)
     read(consumer, 20)
-    admin.create_partitions([NewPartitions(name, 3)])[name].result(DEADLINE_S)
+    grow(name, 3)
     poll_until(lambda: len(consumer.assignment()) == 3, consumer)
     produce(name, NEW, partition=2)
     assert [record.value for record in read(consumer, 30)] == NEW
 
 
 def test_a_partition_may_be_assigned_before_it_exists(
-    topic: MakeTopic, admin: AdminClient, produce: Produce, open_consumer: OpenConsumer, read: Read
+    topic: MakeTopic, grow: GrowTopic, produce: Produce, open_consumer: OpenConsumer, read: Read
 ) -> None:
     name = topic()
     consumer = open_consumer(allow_auto_create_topics=False, fetch_max_wait_ms=50)
     consumer.assign([TopicPartition(name, 0), TopicPartition(name, 1)])
     produce(name, OLD)
     assert [record.value for record in read(consumer, 20)] == OLD
-    admin.create_partitions([NewPartitions(name, 2)])[name].result(DEADLINE_S)
+    grow(name, 2)
     produce(name, NEW, partition=1)
     assert [record.value for record in read(consumer, 30)] == NEW
     assert len(consumer.partitions_for(name)) == 2

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.cimpl import NewPartitions
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -20,7 +19,7 @@ from kwire.spark.listener import lags
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-    from tests.integration.conftest import MakeTopic, Produce
+    from tests.integration.conftest import GrowTopic, MakeTopic, Produce
     from tests.integration.kafkas import SharedKafka
 
 REASON = "what tasks ask of Kafka is asked by the consumer, which is tested against both; sessions of Spark take long"
@@ -122,13 +121,13 @@ def test_progress_is_committed_to_a_group_for_tools_that_show_lag(
 
 
 def test_partitions_that_are_added_are_read_from_their_beginning(
-    job: Job, topic: MakeTopic, produce: Produce, admin: AdminClient
+    job: Job, topic: MakeTopic, produce: Produce, grow: GrowTopic
 ) -> None:
     name = topic()
     options = {"subscribe": name, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "7"}
     produce(name, numbers(0, 5))
     job.run(options)
-    admin.create_partitions([NewPartitions(name, 2)])[name].result(TIMEOUT_S)
+    grow(name, 2)
     produce(name, numbers(5, 20), partition=1)
     job.run(options)
     assert job.values() == numbers(0, 20)
