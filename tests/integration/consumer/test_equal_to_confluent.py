@@ -190,6 +190,19 @@ def test_a_topic_with_log_append_time_is_the_same(
     assert mine == read_with_confluent(kafka.bootstrap_servers, partitions_of(name), ends)
 
 
+def ends_of_ended_transactions(
+    open_consumer: OpenConsumer, partitions: Sequence[TopicPartition]
+) -> Mapping[TopicPartition, int]:
+    """Markers are written after the producer was told of the end; until then the last stable offset stays behind."""
+    levels = [open_consumer(isolation_level=level) for level in ("read_committed", "read_uncommitted")]
+    until_s = time.monotonic() + DEADLINE_S
+    while True:
+        stable, ends = (consumer.end_offsets(partitions) for consumer in levels)
+        if stable == ends:
+            return ends
+        assert time.monotonic() < until_s, f"{stable} of {ends}"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
 def test_transactions_are_the_same(
@@ -197,9 +210,9 @@ def test_transactions_are_the_same(
 ) -> None:
     """Committed, aborted, interleaved with records outside transactions; each end leaves a control batch behind."""
     partitions = partitions_of(transactions)
+    ends = ends_of_ended_transactions(open_consumer, partitions)
     consumer = open_consumer(isolation_level=isolation_level)
     consumer.assign(partitions)
-    ends = consumer.end_offsets(partitions)
 
     mine: set[Line] = set()
     until_s = time.monotonic() + DEADLINE_S
