@@ -30,8 +30,8 @@ set broker_session_timeout_ms 4s
 set session_timeout_ms 6s
 set request_timeout_ms 4s
 # bytes that are tampered with
-at 6s    bit-flip broker 0 payload every 2 for 4s
-at 6s    oversized-frame broker 1 every 2 for 4s
+at 6s    bit-flip broker 0 payload every 2 for 6s
+at 6s    oversized-frame broker 1 every 2 for 6s
 at 6s    unknown-error broker 2 commits every 2 for 4s
 # the network
 at 6s    latency broker 2 20ms jitter 10ms for 10s
@@ -41,7 +41,7 @@ at 13s   half-open broker 0 for 6s
 at 6s    partition-growth topic orders 2
 at 7s    large-record partition events-0 2MiB
 at 14s   delete-records topic events 50%
-at 28s   topic-forbidden topic events for 3s  # nothing else is at work, so somebody reads it
+at 28s   topic-forbidden topic events for 5s  # nothing else is at work, so somebody reads it
 # the cluster, and a broker's process
 at 10s   coordinator-move group
 at 13s   leader-move topic orders
@@ -49,7 +49,7 @@ at 21s   broker-kill leader orders-0 for 5s
 # members
 at 14s   consumer-kill member 1 for 3s
 at 14s   consumer-freeze member 2 for 9s  # a session ends before the broker does, which may be the coordinator
-end 32s
+end 34s
 """
 
 

@@ -14,7 +14,7 @@ from kwire.testing.faults.admin.patience import CLIENT_ID, wait_for
 from kwire.testing.faults.arena import Arena
 from kwire.testing.faults.proxies.tamperings import Refuse
 from kwire.testing.faults.schedule import Step
-from kwire.testing.faults.strikes.strike import Begin, Heal, Strike, stays
+from kwire.testing.faults.strikes.strike import Begin, Heal, Strike, stay_so, stays
 from kwire.testing.faults.strikes.unclean import unclean_election
 from kwire.testing.faults.topic_settings import OLDER_KAFKA
 from kwire.testing.faults.traffic import CLIENT_ID as TRAFFIC_CLIENT_ID
@@ -124,6 +124,7 @@ def throttle(arena: Arena, step: Step, begin: Begin) -> Heal:
         quotas["request_percentage"] = float(percent)
     begin("all clients")
     arena.admin.quotas.change({CLIENT_ID: SPARED, TRAFFIC_CLIENT_ID: SPARED, None: quotas})
+    stay_so(arena, step)
     gone = dict.fromkeys(SPARED)
     return lambda: arena.admin.quotas.change({None: dict.fromkeys(quotas), CLIENT_ID: gone, TRAFFIC_CLIENT_ID: gone})
 

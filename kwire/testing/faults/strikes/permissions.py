@@ -7,7 +7,7 @@ from functools import partial
 
 from kwire.testing.faults.arena import GROUP_ID, Arena
 from kwire.testing.faults.schedule import Step
-from kwire.testing.faults.strikes.strike import Begin, Heal, Strike
+from kwire.testing.faults.strikes.strike import Begin, Heal, Strike, stay_so
 from kwire.testing.faults.targets import topic_of
 
 
@@ -15,12 +15,14 @@ def forbid_topic(arena: Arena, step: Step, begin: Begin) -> Heal:
     topic = str(topic_of(step.target))
     begin("")
     arena.admin.permissions.forbid_topic(topic)
+    stay_so(arena, step)
     return partial(arena.admin.permissions.allow_topic, topic)
 
 
-def forbid_group(arena: Arena, _step: Step, begin: Begin) -> Heal:
+def forbid_group(arena: Arena, step: Step, begin: Begin) -> Heal:
     begin("")
     arena.admin.permissions.forbid_group(GROUP_ID)
+    stay_so(arena, step)
     return partial(arena.admin.permissions.allow_group, GROUP_ID)
 
 

@@ -19,3 +19,16 @@ Strike: TypeAlias = Callable[[Arena, Step, Begin], Heal]
 
 def stays() -> None:
     """The healing of what is not healed: a leader that has moved stays where it is."""
+
+
+def stay_so(arena: Arena, step: Step) -> None:
+    """Wait for all of the step's time, from now on: for what the cluster had to be asked for first.
+
+    One that is short of a broker takes seconds to agree to anything. The step's time could be over by then, and the
+    harm be healed before it has met anybody.
+
+    Raises:
+        StoppedError: the run is given up.
+    """
+    assert step.lasts_ms is not None
+    arena.sleep(step.lasts_ms)

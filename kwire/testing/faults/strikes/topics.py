@@ -7,7 +7,7 @@ from functools import partial
 
 from kwire.testing.faults.arena import Arena
 from kwire.testing.faults.schedule import Step
-from kwire.testing.faults.strikes.strike import Begin, Heal, Strike, stays
+from kwire.testing.faults.strikes.strike import Begin, Heal, Strike, stay_so, stays
 from kwire.testing.faults.strikes.transactions import open_transaction
 from kwire.testing.faults.targets import topic_of
 from kwire.testing.faults.topic_settings import REPLICAS, TOPIC_SETTINGS
@@ -129,6 +129,7 @@ def compact(arena: Arena, step: Step, begin: Begin) -> Heal:
     begin("")
     arena.compacted.setdefault(topic, arena.recorder.now_ms())
     arena.admin.topics.configure(topic, COMPACT_SETTINGS)
+    stay_so(arena, step)
     return lambda: arena.admin.topics.configure(topic, dict.fromkeys(COMPACT_SETTINGS))
 
 

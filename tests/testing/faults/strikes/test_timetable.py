@@ -9,7 +9,8 @@ import pytest
 from kwire.testing.faults.arena import Arena, StoppedError
 from kwire.testing.faults.schedule import Schedule, Step, strike
 from kwire.testing.faults.strikes.strike import Begin, Heal
-from kwire.testing.faults.targets import Broker, Group
+from kwire.testing.faults.strikes.table import STRIKES
+from kwire.testing.faults.targets import AllBrokers, Broker, Group, Target, Topic
 from kwire.testing.faults.timetable import Timetable, carry_out
 from kwire.testing.invariants.ledger import FaultBegan, FaultEnded
 
@@ -58,6 +59,31 @@ def test_a_moment_has_no_end() -> None:
     struck = Struck()
     carry_out(struck.arena, MOVE, slowly([]), 0.0)  # type: ignore[arg-type]
     assert [type(event) for event in struck.recorder.ledger.events] == [FaultBegan]
+
+
+@pytest.mark.parametrize(
+    ("fault", "target", "asked"),
+    [
+        ("topic-forbidden", Topic("orders"), "permissions.forbid_topic"),
+        ("group-forbidden", Group(), "permissions.forbid_group"),
+        ("quota", AllBrokers(), "quotas.change"),
+        ("compaction", Topic("orders"), "topics.configure"),
+    ],
+)
+def test_what_a_cluster_is_slow_to_agree_to_lasts_its_time_from_then_on(
+    fault: str, target: Target, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was healed as soon as it was in force, in a cluster that missed a broker: nobody had met it."""
+    struck = Struck()
+    kind, name = asked.split(".")
+    whom = getattr(struck.admin, kind)
+
+    def slowly_agreed(*args: object) -> None:
+        struck.clock.now_s += 12.0
+
+    monkeypatch.setattr(whom, name, slowly_agreed, raising=False)
+    STRIKES[fault](struck.arena, strike(0, fault, target, lasts_ms=10_000), struck.began.append)
+    assert struck.recorder.now_ms() == 22_000
 
 
 def test_who_is_stopped_heals_nothing() -> None:
