@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import sys
@@ -25,7 +26,8 @@ class Output:
         # None, whatever its type says, when the shell closed it: `kwire consume orders >&-`.
         if not sys.stdout:
             raise OutputError("standard output is closed")
-        return cls(sys.stdout.buffer)
+        stream: BinaryIO | io.RawIOBase = sys.stdout.buffer  # raw, whatever its type says, with PYTHONUNBUFFERED
+        return cls(_buffered(stream) if isinstance(stream, io.RawIOBase) else stream)
 
     def write(self, data: bytes) -> None:
         """When this returns, the operating system has all of it.
@@ -58,3 +60,8 @@ class Output:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, self._stream.fileno())
         os.close(null)
+
+
+def _buffered(stream: io.RawIOBase) -> BinaryIO:
+    """A raw stream writes as much as goes: less than all of it if the process is stopped and goes on (Ctrl-Z, `fg`)."""
+    return open(stream.fileno(), "wb", closefd=False)

@@ -207,6 +207,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--orders", type=Path)
     parser.add_argument("--command-config", dest="config", type=Path, required=True)
     flags = parser.parse_args(arguments)
+    # A buffer of its own: without one (PYTHONUNBUFFERED), who is frozen in the middle of a line does not end it.
+    sys.stdout = open(sys.stdout.fileno(), "w", encoding="utf-8", closefd=False)  # noqa: SIM115  until the process ends
     member = ConfluentMember(flags, read_settings(flags))
     signal.signal(signal.SIGTERM, member.stop)
     member.run()
