@@ -47,6 +47,8 @@ class FairCollector(Generic[K, V]):
         # Damage that a child met behind records of others: those come first, the next call raises it.
         self._damage: CorruptPartitionError | None = None
         self._first: _Source[K, V] | None = None
+        # It raised an error and may do so again: the others come first, or nobody would ever get behind it.
+        self._last: _Source[K, V] | None = None
 
     def get_ready(self) -> None:
         """As `FetchCollector.get_ready`."""
@@ -69,14 +71,16 @@ class FairCollector(Generic[K, V]):
         chunks: list[PartitionRecords[K, V]] = []
         delivered: list[Delivered] = []
         left, hungry = self._max_poll_records, list(views)
+        last, self._last = self._last, None
         while left > 0 and hungry:
-            source = self._next(hungry)
+            source = self._next(hungry, last)
             try:
                 # Whoever is alone takes all: a poll in one piece costs less than one in portions.
                 most = min(left, self._portion) if len(hungry) > 1 else left
                 more, told = source.collector.collect(views[source], most)
             except (CorruptPartitionError, KafkaError) as error:
                 if not (chunks or delivered):
+                    self._last = source
                     raise
                 self._remember(source, error)
                 break
@@ -89,10 +93,13 @@ class FairCollector(Generic[K, V]):
         self._level(hungry)
         return chunks, delivered
 
-    def _next(self, hungry: list[_Source[K, V]]) -> _Source[K, V]:
-        """Whoever met an error, so that it is told; else whoever is the furthest behind its share."""
+    def _next(self, hungry: list[_Source[K, V]], last: _Source[K, V] | None) -> _Source[K, V]:
+        """Whoever met an error, so that it is told; else whoever is the furthest behind its share, but for `last`."""
         first, self._first = self._first, None
-        return first if first in hungry else min(hungry, key=lambda source: source.used)
+        if first in hungry:
+            return first
+        others = [source for source in hungry if source is not last]
+        return min(others or hungry, key=lambda source: source.used)
 
     def _level(self, hungry: list[_Source[K, V]]) -> None:
         """Whoever ran out of records starts again beside the others, however little it has had."""

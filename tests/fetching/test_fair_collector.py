@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.errors import RecordDeserializationError
 from kwire.events import AssignmentView
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
 from kwire.fetching.collector import FetchCollector
@@ -23,6 +24,13 @@ TP = TopicPartition("orders", 0)
 MAIN_EPOCH, CHILD_EPOCH = 2, 3
 VIEW = AssignmentView(epochs={TP: MAIN_EPOCH}, children=(AssignmentView(epochs={TP: CHILD_EPOCH}),))
 MOST = 8
+UNREADABLE = b"no number"
+
+
+def refuse(value: bytes) -> bytes:
+    if value == UNREADABLE:
+        raise ValueError("not this one")
+    return value
 
 
 class Cursors:
@@ -30,10 +38,9 @@ class Cursors:
 
     def __init__(self, head_share: float = 0.5) -> None:
         self.main, self.child = FetchBuffer(), FetchBuffer()
+        deserializers = Deserializers[bytes, bytes](value=refuse)
         collectors = [
-            FetchCollector(
-                buffer, Deserializers[bytes, bytes](), max_poll_records=MOST, read_committed=False, check_crcs=True
-            )
+            FetchCollector(buffer, deserializers, max_poll_records=MOST, read_committed=False, check_crcs=True)
             for buffer in (self.main, self.child)
         ]
         self.collector: FairCollector[bytes, bytes] = FairCollector(
@@ -51,6 +58,16 @@ class Cursors:
             stop_offset=stop,
         )
         (self.main if is_main else self.child).put([fetch])
+
+    def collect_some(self, polls: int) -> tuple[list[tuple[Cursor, int]], int]:
+        """What they return, and how many of them raise an error instead."""
+        found, errors = list[tuple[Cursor, int]](), 0
+        for _ in range(polls):
+            try:
+                found += self.collect()
+            except RecordDeserializationError:
+                errors += 1
+        return found, errors
 
     def collect(self, view: AssignmentView = VIEW) -> list[tuple[Cursor, int]]:
         chunks, _ = self.collector.collect(view)
@@ -154,6 +171,31 @@ def test_damage_of_an_epoch_that_is_over_is_not_raised(cursors: Cursors) -> None
     assert cursors.collect() == main(100)
     later = AssignmentView(epochs={TP: MAIN_EPOCH}, children=(AssignmentView(epochs={TP: CHILD_EPOCH + 1}),))
     assert cursors.collect(later) == []
+
+
+def test_what_is_new_keeps_coming_though_a_record_of_the_lag_cannot_be_read(cursors: Cursors) -> None:
+    """The lag was asked first again and again once something new had come, as it had had less of its share."""
+    cursors.fetch(Cursor.CHILD, batch(0, 1, values={0: UNREADABLE}), at=0)
+    for offset in range(100, 105):
+        cursors.fetch(Cursor.MAIN, batch(offset), at=offset)
+        found, errors = cursors.collect_some(2)
+        assert (found, errors) == (main(offset), 1)
+
+
+def test_the_lag_keeps_coming_though_a_new_record_cannot_be_read(cursors: Cursors) -> None:
+    cursors.fetch(Cursor.MAIN, batch(100, values={100: UNREADABLE}), at=100)
+    for offset in range(5):
+        cursors.fetch(Cursor.CHILD, batch(offset), at=offset)
+        found, errors = cursors.collect_some(2)
+        assert (found, errors) == (child(offset), 1)
+
+
+def test_what_cannot_be_read_is_told_though_the_other_cursor_always_fills_a_poll(cursors: Cursors) -> None:
+    cursors.fetch(Cursor.CHILD, batch(0, values={0: UNREADABLE}), at=0)
+    cursors.fetch(Cursor.MAIN, batch(*range(100, 200)), at=100)
+    found, errors = cursors.collect_some(8)
+    assert found == main(*range(100, 100 + len(found)))
+    assert errors >= 2
 
 
 def test_without_a_child_the_main_cursor_has_all_of_a_poll(cursors: Cursors) -> None:
