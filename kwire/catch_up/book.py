@@ -134,7 +134,7 @@ class Book:
             self._epochs.setdefault(unfinished.part.start, unfinished.leader_epoch)
         if processed.head is not None:
             self.commit_head(processed.head)
-        self._metadata = processed.metadata
+        self._metadata = processed.metadata if self.undone else processed.metadata_at(self.head.offset)
         self._tidy()
 
     def _tidy(self) -> None:

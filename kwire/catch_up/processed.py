@@ -30,11 +30,17 @@ class Processed(NamedTuple):
         head: What the main cursor has returned is finished up to here; None: it has returned nothing.
         unfinished: Of what the children have returned.
         metadata: What goes along.
+        told_to: The metadata says nothing of offsets from here on; None: it is the user's, and always goes along.
     """
 
     head: OffsetAndMetadata | None
     unfinished: tuple[Unfinished, ...] = ()
     metadata: str = ""
+    told_to: int | None = None
+
+    def metadata_at(self, offset: int) -> str:
+        """What goes along with a commit of this offset, which says itself that all in front of it is done."""
+        return "" if self.told_to is not None and self.told_to <= offset else self.metadata
 
     @property
     def kept(self) -> Ranges:

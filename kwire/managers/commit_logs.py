@@ -78,7 +78,8 @@ class CommitSplitter:
                 if (
                     position := each.head or main
                 ) is not None:  # of a main cursor that gave nothing all was done before
-                    low[tp] = OffsetAndMetadata(position.offset, each.metadata, position.leader_epoch)
+                    metadata = each.metadata_at(position.offset)
+                    low[tp] = OffsetAndMetadata(position.offset, metadata, position.leader_epoch)
                 continue
             book.commit_processed(each._replace(head=_not_behind(each.head, main)))
             low[tp] = book.low_water()

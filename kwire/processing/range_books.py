@@ -169,11 +169,13 @@ class RangeBooks(Books):
             head = OffsetAndMetadata(base, leader_epoch=found.main.book.epoch_at(base))
         if self._is_lost:
             unfinished = [Unfinished(EVERYTHING)]
-        return Processed(head, tuple(unfinished), self._metadata(found, latest))
+        return Processed(head, tuple(unfinished), *self._metadata(found, latest))
 
-    def _metadata(self, found: _Partition, latest: Sequence[tuple[_Run, Offer]]) -> str:
+    def _metadata(self, found: _Partition, latest: Sequence[tuple[_Run, Offer]]) -> tuple[str, int | None]:
+        """And where it ends: of what an earlier life finished in front of its head nothing is delivered any more, so
+        only whoever knows all that is left to catch up can say when nobody needs to know of it."""
         if not self._with_map or found.book.foreign_metadata:
-            return found.book.foreign_metadata
+            return found.book.foreign_metadata, None
         seen = [epoch for run, _ in latest if (epoch := run.book.newest_epoch) is not None]
         newest, believed = max(seen, default=None), found.book.believed_epoch
         left: Ranges = ()
@@ -188,9 +190,9 @@ class RangeBooks(Books):
         if finished and finished[0].start == base:  # all of it is done up to there
             base, finished = finished[0].stop, finished[1:]
         if not finished:
-            return ""
+            return "", None
         known = OffsetMap(found.book.topic_id, newest, finished)
-        return encode(base, known, limit_chars=LIMIT_CHARS - _ROOM_CHARS)
+        return encode(base, known, limit_chars=LIMIT_CHARS - _ROOM_CHARS), finished[-1].stop
 
     def begins_at(self, tp: TopicPartition) -> OffsetAndMetadata | None:
         """Of the main cursor."""

@@ -60,6 +60,16 @@ def test_of_what_handlers_have_not_finished_nothing_is_done(book: Book) -> None:
     assert book.low_water() == at(140, 3)
 
 
+def test_a_map_goes_along_as_long_as_it_tells_of_what_is_behind_the_commit(book: Book) -> None:
+    book.note_delivered(LAG, at(120))
+    book.commit_processed(Processed(None, (Unfinished(range(80, 90)),), "map", told_to=120))
+    assert users_metadata(book.low_water().metadata) == "map"
+    book.commit_processed(Processed(None, (), "map", told_to=121))
+    assert book.low_water() == OffsetAndMetadata(120, "map")
+    book.commit_processed(Processed(None, (), "map", told_to=120))
+    assert book.low_water() == at(120)
+
+
 def test_a_later_part_may_be_done_in_front_of_which_something_is_not(book: Book) -> None:
     """Two children, each with a part of the lag."""
     book.note_delivered(range(70, 95), at(90))

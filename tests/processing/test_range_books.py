@@ -103,6 +103,20 @@ def test_what_an_earlier_life_finished_is_found_by_whoever_reads_it() -> None:
     assert deliver(books, LAG, range(70, 82), CHILD_EPOCH) == [*range(70, 75), 80, 81]
 
 
+def test_what_is_finished_between_two_lags_is_told_until_both_are_done() -> None:
+    """It is in front of the head, and nobody delivers it again: with all done it stayed in the commit's metadata."""
+    found = OffsetMap(TOPIC_ID, 0, (range(120, 130),))
+    books = books_of(OffsetAndMetadata(75, encode(75, found)))
+    deliver(books, LAG, range(75, 120), CHILD_EPOCH)
+    deliver(books, LAG, range(130, 150), CHILD_EPOCH + 1)
+    books.finish(LAG, range(75, 120))
+    committed(books)
+    books.finish(LAG, range(130, 150))
+    processed = committed(books)
+    assert finished_in(processed) == (range(120, 150),)
+    assert (processed.metadata_at(149), processed.metadata_at(150)) == (processed.metadata, "")
+
+
 def test_what_was_written_since_is_not_taken_for_finished_by_either_cursor() -> None:
     """The main cursor meets a newer epoch: what it says of the lag may be handed on no more, for nobody could tell."""
     found = OffsetMap(TOPIC_ID, 7, (range(75, 80), range(125, 130)))
