@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -231,11 +232,13 @@ class Interruption:
 @contextmanager
 def interrupting(handler: Callable[[], None], instruction: int) -> Iterator[Interruption]:
     interruption, before = Interruption(handler, instruction), sys.gettrace()  # that of coverage
+    gc.disable()  # finalizers of what others have left would be counted
     sys.settrace(interruption.trace)
     try:
         yield interruption
     finally:
         sys.settrace(before)
+        gc.enable()
 
 
 def instructions_before_blocking(mailbox: Mailbox) -> int:
