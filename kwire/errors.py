@@ -248,6 +248,14 @@ class ProcessingError(KafkaError):
         super().__init__(f"{topic_partition} offset {offset}: the handler failed after {attempts} attempts: {reason}")
 
 
+class WorkerError(KafkaError):
+    """What runs the handler of a `Processor` is broken: a process of its pool died, its executor was closed, no thread
+    or event loop can run, memory is exhausted, or the dead-letter function keeps raising; `__cause__` says which.
+
+    No record is at fault. What was in work is not committed and comes again.
+    """
+
+
 class NoOffsetForPartitionError(KafkaError):
     """No committed offset and `auto_offset_reset="none"`."""
 
@@ -292,7 +300,9 @@ class LogTruncationError(OffsetOutOfRangeError):
 
 
 class RecordDeserializationError(KafkaError):
-    """A deserializer failed. The consumer stays usable: `seek(tp, offset + 1)` steps over the record.
+    """A deserializer failed. The consumer stays usable: all records in front of this one have been returned, and
+    `seek(tp, offset + 1)` steps over it. In a `Processor` it is what a dead-letter function gets, or the cause of a
+    `ProcessingError`; there `on_failure` steps over it.
 
     `origin` is "key" or "value"; `key_data` and `value_data` are the raw bytes.
     """
@@ -308,6 +318,7 @@ class RecordDeserializationError(KafkaError):
         headers: Collection[Header] = (),
         timestamp: int = -1,
         reason: str = "",
+        advice: str | None = None,
     ) -> None:
         self.partition = partition
         self.offset = offset
@@ -318,5 +329,5 @@ class RecordDeserializationError(KafkaError):
         self.timestamp = timestamp
         super().__init__(
             f"cannot deserialize the {origin} of {partition} at offset {offset}: {reason}; "
-            f"to step over it: seek({partition!r}, {offset + 1})"
+            + (f"to step over it: seek({partition!r}, {offset + 1})" if advice is None else advice)
         )

@@ -7,7 +7,7 @@ Application events travel from the application thread to the network thread, bac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from re import Pattern
 from typing import Generic, TypeAlias, TypeVar
@@ -391,6 +391,18 @@ class AssignmentView:
     def is_current(self, tp: TopicPartition, epoch: int | None) -> bool:
         """Whether one of the cursors reads the partition in this assignment epoch."""
         return self.epochs.get(tp) == epoch or any(child.is_current(tp, epoch) for child in self.children)
+
+    def beside(self, main: AssignmentView) -> AssignmentView:
+        """A child's view, less what the main cursor must not hand out, or has no more. A main cursor that is full does
+        not keep the child from what is being caught up."""
+        gone = self.epochs.keys() - main.epochs.keys()
+        return replace(self, withheld=self.withheld | (main.withheld - main.full) | gone)
+
+    def withholds(self, tp: TopicPartition, epoch: int) -> bool:
+        """Whether the records that one of the cursors has read in this assignment epoch must wait."""
+        if self.epochs.get(tp) == epoch or not self.children:
+            return tp in self.withheld
+        return any(tp in child.beside(self).withheld for child in self.children if child.is_current(tp, epoch))
 
     @property
     def is_member(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from threading import TIMEOUT_MAX, Lock, RLock
 from typing import Protocol
 
@@ -80,21 +81,27 @@ class Mailbox:
         """
         waiter = self._new_waiter()
         waiter.acquire()
-        with self._lock:
-            self._waiters.append(waiter)
         try:
+            with self._lock:
+                self._waiters.append(waiter)
             if self._signal == seen:
                 waiter.acquire(timeout=min(deadline.remaining_ms() / 1000.0, TIMEOUT_MAX))
         finally:
-            with self._lock:
+            with self._lock, suppress(ValueError):
                 self._waiters.remove(waiter)
 
-    def take(self) -> BackgroundEvent | None:
-        """The oldest background event, if there is one."""
+    def find(self, wanted: Callable[[BackgroundEvent], bool]) -> BackgroundEvent | None:
+        """The oldest background event of this kind, which stays in the queue: an exception of a signal handler must not
+        lose it."""
         if not self._to_application:  # almost always, and every poll asks
             return None
         with self._lock:
-            return self._to_application.popleft() if self._to_application else None
+            return next(filter(wanted, self._to_application), None)
+
+    def remove(self, event: BackgroundEvent) -> None:
+        """What it asked for is done. Nothing happens if it is not there."""
+        with self._lock:
+            self._to_application = deque(each for each in self._to_application if each is not event)
 
     def discard_background(self, unwanted: Callable[[BackgroundEvent], bool]) -> None:
         """Drop queued background events that a call of the user has made pointless."""

@@ -21,8 +21,8 @@ BUGS: tuple[Bug, ...] = (
         name="commits-on-handing-out",
         story="auto-commit covers records that the application is still busy with",
         file="consumer/core.py",
-        old="        if chunks:\n            self.delivery.hand_out(delivered)\n",
-        new="        if chunks:\n            self.mailbox.note(RecordsDelivered(delivered))\n",
+        old="        if chunks and not records:\n            self.delivery.interrupt()\n",
+        new="        if chunks:\n            self.delivery.interrupt()\n",
     ),
     Bug(
         name="commits-one-too-many",
@@ -163,24 +163,22 @@ BUGS: tuple[Bug, ...] = (
         name="damaged-batch-skipped",
         story="records behind a wrong checksum are stepped over without a word",
         file="fetching/open_fetch.py",
-        old="        if self._error is not None:\n            raise CorruptPartitionError",
-        new="        if self._error and self._end is self.position:\n            raise CorruptPartitionError",
+        old="        if at.error is not None:\n            raise CorruptPartitionError",
+        new="        if at.error and self._end is at.position:\n            raise CorruptPartitionError",
     ),
     Bug(
         name="position-behind-damage",
         story="after an error the first good record is skipped",
         file="fetching/open_fetch.py",
-        old="raise CorruptPartitionError(self.fetch.topic_partition, self._error, self.position, ",
-        new="raise CorruptPartitionError(self.fetch.topic_partition, self._error, self._end, ",
+        old="raise CorruptPartitionError(self.fetch.topic_partition, at.error, at.position, ",
+        new="raise CorruptPartitionError(self.fetch.topic_partition, at.error, self._end, ",
     ),
     Bug(
         name="batches-from-their-beginning",
         story="a position inside a batch is rounded down",
         file="fetching/open_fetch.py",
-        old=(
-            "        self._row = int(offsets.searchsorted(position)) if self._count and offsets[0] < position else 0\n"
-        ),
-        new="        self._row = 0\n",
+        old="        row = int(offsets.searchsorted(position)) if len(offsets) and offsets[0] < position else 0\n",
+        new="        row = 0\n",
     ),
     Bug(
         name="fetches-the-last-record-again",
@@ -207,8 +205,8 @@ BUGS: tuple[Bug, ...] = (
         name="paused-partition-dropped",
         story="what is left of a fetch is thrown away when its partition is paused",
         file="fetching/collector.py",
-        old="self._open.fetch.topic_partition in view.withheld:\n                self._put_aside_open()",
-        new="self._open.fetch.topic_partition in view.withheld:\n                self._close(self._open)",
+        old="            if not self._is_current(fetch, view) or (opened is not None and opened.is_finished):\n",
+        new="            if not self._is_current(fetch, view) or fetch.topic_partition in view.withheld:\n",
     ),
     Bug(
         name="paused-partition-returned",
@@ -228,15 +226,15 @@ BUGS: tuple[Bug, ...] = (
         name="buffer-room-never-returned",
         story="what was collected counts towards fetch_buffer_bytes for ever",
         file="fetching/buffer.py",
-        old="            self._size_bytes -= answer.released_bytes",
-        new="            self._size_bytes -= 0 * answer.released_bytes",
+        old="            self._size_bytes -= answer.size_bytes",
+        new="            self._size_bytes -= 0 * answer.size_bytes",
     ),
     Bug(
         name="drained-buffer-untold",
         story="a full buffer that was emptied is not filled again until something else happens",
         file="fetching/buffer.py",
-        old="if self._counted_bytes(withheld) > limit_bytes * REFILL_SHARE:",
-        new="if self._counted_bytes(withheld) >= 0:",
+        old="is_full = self._counted_bytes(refusal.withheld) > refusal.limit_bytes * REFILL_SHARE",
+        new="is_full = self._counted_bytes(refusal.withheld) >= 0",
     ),
     Bug(
         name="session-epoch-not-bumped",
@@ -284,8 +282,8 @@ BUGS: tuple[Bug, ...] = (
         name="position-stays-before-markers",
         story="a partition that ends with a marker always has a lag",
         file="consumer/core.py",
-        old="            self.mailbox.note(RecordsDelivered(delivered))  # past records",
-        new="            self.delivery.hand_out(())  # past records",
+        old="            self.note_delivered()  # past records",
+        new="            self.delivery.clear()  # past records",
     ),
     # --- the classic protocol ---------------------------------------------------------------------------------
     Bug(
@@ -420,9 +418,8 @@ BUGS: tuple[Bug, ...] = (
         name="revoked-twice",
         story="partitions that were revoked are revoked again at the end",
         file="consumer/callbacks.py",
-        old="            self._core.assignment -= partitions\n            if self._releases",
-        new="            self._core.assignment -= partitions if kind is CallbackKind.LOST else set()\n"
-        "            if self._releases",
+        old="        self._core.assignment -= release.partitions\n",
+        new="        self._core.assignment -= release.partitions if release.is_lost else set()\n",
     ),
     Bug(
         name="wake-up-missed",

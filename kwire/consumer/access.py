@@ -88,6 +88,11 @@ class AccessGuard:
         self._ground = _Level(NOBODY)
         self._levels = [self._ground]
 
+    @property
+    def is_in_callback(self) -> bool:
+        """Whether a callback runs."""
+        return len(self._levels) > 1
+
     # --- around every call: keep it cheap -------------------------------------------------------------------
 
     def __enter__(self) -> None:

@@ -1,4 +1,9 @@
-"""Runs what the network thread asks the application thread to run: rebalance callbacks, commit callbacks, errors."""
+"""Runs what the network thread asks the application thread to run: rebalance callbacks, commit callbacks, errors.
+
+An exception of a signal handler (Ctrl-C, a time limit) may strike between any two lines. So an event stays in the
+queue, and a release in its place, until what it asks for is done, and each step may be taken twice. A callback that
+such an exception has ended is called again by the next poll.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +29,7 @@ from kwire.events import (
     Reply,
     RunCallback,
 )
+from kwire.interrupts import is_of_signal_handler
 from kwire.model import K, TopicPartition, V
 
 log = logging.getLogger(__name__)
@@ -46,13 +52,16 @@ class _Request:
     """When the rebalance has taken too long, whatever is waited for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Release:
-    """Partitions whose revoked callback waits for the commit in front of it, if there is one."""
+    """Partitions whose revoked callback waits for the commit in front of it, if there is one. `is_told` once the
+    listener knows."""
 
     partitions: Partitions
     commit: Reply[None] | None
     deadline: Deadline
+    is_lost: bool = False
+    is_told: bool = False
 
     @property
     def is_due(self) -> bool:
@@ -80,13 +89,20 @@ class CallbackRunner(Generic[K, V]):
         self._revocation = core.revocation
         self._request: _Request | None = None
         self._releases: deque[_Release] = deque()
+        self._told: RunCallback | None = None
+        """The last event that the listener knows of."""
+        self._running: tuple[CommitCompleted, ...] = ()
+        """Commits whose callbacks run now, one inside the other."""
 
     # --- inside poll ----------------------------------------------------------------------------------------
 
     def begin_poll(self) -> None:
         """A poll begins: what earlier ones told is to be revoked, and nobody has delayed, is let go."""
-        if (due := self._revocation.begin_poll()) and self._request is not None:
+        if not self._guard.is_in_callback:
+            self._running = ()
+        if self._request is not None and (due := self._not_leaving(self._revocation.due)):
             self._release(due, self._request.over)
+        self._revocation.begin_poll()
 
     def run(self) -> None:
         """Everything that is due, in order. Raises what a callback raises, or the error the thread has to tell."""
@@ -99,7 +115,7 @@ class CallbackRunner(Generic[K, V]):
                 case CommitCompleted():
                     self._call_back(event)
                 case ErrorRaised():
-                    raise event.error
+                    raise event.error  # the poll that ends with it takes it out of the queue
 
     @property
     def has_news(self) -> bool:
@@ -117,9 +133,13 @@ class CallbackRunner(Generic[K, V]):
 
     def delay(self, partitions: Partitions) -> bool:
         """Whether they could be delayed: those that are lost, or are being given up already, could not."""
-        leaving = frozenset[TopicPartition]().union(*(release.partitions for release in self._releases))
-        granted = self._revocation.delay(partitions) and partitions <= self._core.assignment - leaving
+        granted = self._revocation.delay(partitions) and partitions == self._not_leaving(partitions)
         return granted and (self._core.is_member or self._request is None)
+
+    def _not_leaving(self, partitions: Partitions) -> Partitions:
+        """Those that are assigned, and not being given up already."""
+        leaving = frozenset[TopicPartition]().union(*(release.partitions for release in self._releases))
+        return (partitions & self._core.assignment) - leaving
 
     def _next(self) -> BackgroundEvent | None:
         """The next event whose turn it is. While partitions are being given up, no other callback of a rebalance is;
@@ -127,8 +147,8 @@ class CallbackRunner(Generic[K, V]):
         if self._request is not None:
             self._go_on(self._request)
         if self._request is None:
-            return self._core.next_event()
-        return self._core.next_event(but_callbacks=True) if self._is_async else None
+            return self._core.next_event(but=self._running)
+        return self._core.next_event(but=self._running, but_callbacks=True) if self._is_async else None
 
     # --- partitions are given up ----------------------------------------------------------------------------
 
@@ -137,11 +157,12 @@ class CallbackRunner(Generic[K, V]):
         if self._is_async and event.partitions:
             longest_ms = self._core.config.max_poll_interval_ms
             over = Deadline.after(longest_ms)
-            self._request = _Request(event, Deadline(over.at_ms - (1 - DELAY_SHARE) * longest_ms), over)
             self._revocation.request(event.partitions)
+            self._request = _Request(event, Deadline(over.at_ms - (1 - DELAY_SHARE) * longest_ms), over)
         else:
-            self._request = _Request(event)
+            self._releases.clear()  # what an exception has left of the first attempt
             self._release(event.partitions)
+            self._request = _Request(event)
 
     def _release(self, partitions: Partitions, over: Deadline | None = None) -> None:
         """Let these go; before that, commit what was returned of them. The others wait for it until it is over.
@@ -157,84 +178,109 @@ class CallbackRunner(Generic[K, V]):
 
     def _go_on(self, request: _Request) -> None:
         """Let go of what is due; of what is delayed, once it is lost."""
-        if (pending := self._revocation.pending) and (request.lost.expired or not self._core.is_member):
-            self._lose(pending)
+        self._core.mailbox.remove(request.event)
+        is_over = request.lost.expired or not self._core.is_member
+        if is_over and (pending := self._not_leaving(self._revocation.pending)):
+            self._releases.appendleft(_Release(pending, None, NO_DEADLINE, is_lost=True))
         while self._releases and self._releases[0].is_due:
             release = self._releases[0]
             if release.commit is not None:
                 self._end_commit(release.commit, release.deadline)
-            self._releases.popleft()
-            self._let_go(release.partitions)
+            self._let_go(release)
+        self._end_if_through()
 
-    def _let_go(self, partitions: Partitions) -> None:
+    def _let_go(self, release: _Release) -> None:
         """What was to be revoked is lost, if the membership ended before the application came to poll."""
-        if self._core.is_member:
-            self._take_leave(CallbackKind.REVOKED, partitions)
-        else:
-            self._lose(partitions)
+        if not self._core.is_member and not release.is_told:
+            release.is_lost = True
+        if release.is_lost:
+            self._revocation.lose(release.partitions)
+        error = None
+        if not release.is_told:
+            kind = CallbackKind.LOST if release.is_lost else CallbackKind.REVOKED
+            error = self._tell(kind, release.partitions)
+            release.is_told = True
+        self._core.assignment -= release.partitions
+        if len(self._releases) > 1 or self._revocation.pending:
+            self._core.mailbox.post(PartitionsReleased(release.partitions))
+        self._releases.remove(release)
+        self._end_if_through()
+        if error is not None:
+            raise error
 
-    def _lose(self, partitions: Partitions) -> None:
-        self._revocation.lose(partitions)
-        self._take_leave(CallbackKind.LOST, partitions)
-
-    def _take_leave(self, kind: CallbackKind, partitions: Partitions) -> None:
-        """The callback for some, or all, of what was asked back. The group hears of it when the last of it is gone."""
-        try:
-            self._call_listener(kind, partitions)
-        finally:
-            self._core.assignment -= partitions
-            if self._releases or self._revocation.pending:
-                self._core.mailbox.post(PartitionsReleased(partitions))
-            elif self._request is not None:
-                self._core.end_callback(self._request.event)
-                self._request = None
+    def _end_if_through(self) -> None:
+        """The group hears of it when the last of what it asked back is gone."""
+        if self._request is not None and not self._releases and not self._revocation.pending:
+            self._core.end_callback(self._request.event)
+            self._request = None
 
     # --- one callback ---------------------------------------------------------------------------------------
 
     def _run(self, event: RunCallback) -> None:
-        """One rebalance callback. Its end is reported whatever happens: the group must not wait for ever."""
+        """One rebalance callback. Its end is reported though the listener fails: the group must not wait for ever."""
         if event.kind is CallbackKind.ASSIGNED:
             self._core.assignment |= event.partitions  # a member that takes all anew has given up all it had
         else:
             self._revocation.lose(event.partitions)
-        try:
-            self._call_listener(event.kind, event.partitions)
-        finally:
-            if event.kind is CallbackKind.LOST:
-                self._core.assignment -= event.partitions
-            self._core.end_callback(event)
+        error = None
+        if self._told is not event:
+            error = self._tell(event.kind, event.partitions)
+            self._told = event
+        if event.kind is CallbackKind.LOST:
+            self._core.assignment -= event.partitions
+        self._core.end_callback(event)
+        if error is not None:
+            raise error
 
-    def _call_listener(self, kind: CallbackKind, partitions: Partitions) -> None:
+    def _tell(self, kind: CallbackKind, partitions: Partitions) -> Exception | None:
+        """Call the listener; what it failed with. Raises what struck from outside, a Ctrl-C for example: then nobody
+        knows how far the listener got, and it has to be called again."""
         view = CallbackView(self._consumer)
-        consumer = view.as_consumer()
-        self._core.in_callback = True
         try:
+            self._core.in_callback = True
             with self._guard.callback():
-                match kind:
-                    case CallbackKind.ASSIGNED:
-                        self.listener.on_partitions_assigned(consumer, partitions)
-                    case CallbackKind.REVOKED:
-                        self.listener.on_partitions_revoked(consumer, partitions)
-                    case CallbackKind.LOST:
-                        self.listener.on_partitions_lost(consumer, partitions)
-        except KafkaError:
-            raise
+                self._call_listener(kind, view.as_consumer(), partitions)
+        except KafkaError as error:
+            return error
         except Exception as error:
-            raise RebalanceListenerError(f"on_partitions_{kind.name.lower()} raised {error!r}") from error
+            if is_of_signal_handler(error):
+                raise
+            failed = RebalanceListenerError(f"on_partitions_{kind.name.lower()} raised {error!r}")
+            failed.__cause__ = error
+            return failed
         finally:
             self._core.in_callback = False
             view.expire()
+        return None
+
+    def _call_listener(self, kind: CallbackKind, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        match kind:
+            case CallbackKind.ASSIGNED:
+                self.listener.on_partitions_assigned(consumer, partitions)
+            case CallbackKind.REVOKED:
+                self.listener.on_partitions_revoked(consumer, partitions)
+            case CallbackKind.LOST:
+                self.listener.on_partitions_lost(consumer, partitions)
 
     # --- inside commit_sync and close -----------------------------------------------------------------------
 
     def run_completed_commits(self) -> None:
         """Callbacks of commits that are done; everything else stays for the next poll."""
-        while (completed := self._core.take_completed_commit()) is not None:
+        while (completed := self._core.completed_commit(but=self._running)) is not None:
             self._call_back(completed)
 
     def _call_back(self, completed: CommitCompleted) -> None:
-        with self._guard.callback():
-            completed.callback(completed.offsets, completed.error)
+        outer, self._running = self._running, (*self._running, completed)
+        try:
+            with self._guard.callback():
+                completed.callback(completed.offsets, completed.error)
+        except Exception as error:
+            if not is_of_signal_handler(error):
+                self._core.mailbox.remove(completed)
+            raise
+        finally:
+            self._running = outer
+        self._core.mailbox.remove(completed)
 
     # --- inside unsubscribe and close -----------------------------------------------------------------------
 
@@ -248,15 +294,13 @@ class CallbackRunner(Generic[K, V]):
         self.discard()
         if self._core.assigned_by_hand or not self._core.assignment:
             return None
+        kind = CallbackKind.REVOKED if self._core.is_member else CallbackKind.LOST
         try:
-            self._call_listener(
-                CallbackKind.REVOKED if self._core.is_member else CallbackKind.LOST, self._core.assignment
-            )
+            return self._tell(kind, self._core.assignment)
         except BaseException as error:  # noqa: BLE001  raised by the caller, once the leaving is done
             return error
         finally:
             self._core.assignment = frozenset()
-        return None
 
     def discard(self) -> None:
         """Forget callbacks of a rebalance that the leaving has overtaken."""

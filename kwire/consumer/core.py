@@ -10,8 +10,7 @@ import itertools
 import logging
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable
 from typing import Generic, TypeVar, cast
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
@@ -27,6 +26,7 @@ from kwire.errors import (
     UnsupportedVersionError,
 )
 from kwire.events import (
+    AssignmentView,
     BackgroundEvent,
     BufferDrained,
     CallbackCompleted,
@@ -67,7 +67,7 @@ class ConsumerCore(Generic[K, V]):
         self.delivery: Delivery[K, V] = Delivery()
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.revocation = Revocation()
-        self.closed = False
+        self.closed = self._is_close_posted = False
         self.in_callback = False
         children = config.parallel_rebalance_children if config.enable_parallel_rebalance else 0
         self._buffer = FetchBuffer(children)
@@ -114,8 +114,17 @@ class ConsumerCore(Generic[K, V]):
         self.note_delivered()
 
     def note_delivered(self) -> None:
-        if delivered := self.delivery.take():
-            self.mailbox.note(RecordsDelivered(delivered))
+        if delivered := self.delivery.so_far():
+            self.mailbox.note(RecordsDelivered(delivered))  # first: to be told twice does no harm
+            self.delivery.told()
+
+    def undo_poll(self, error: BaseException) -> None:
+        """The poll raises, so the application gets nothing of what it was about to return."""
+        self.in_callback = False
+        self.delivery.put_back()
+        raised = self.mailbox.find(lambda event: isinstance(event, ErrorRaised) and event.error is error)
+        if raised is not None:
+            self.mailbox.remove(raised)
 
     def wait_in_poll(self, seen: int, deadline: Deadline) -> None:
         """Sleep until there may be something to return. Whoever waits here polls, for however long it takes; only what
@@ -135,40 +144,50 @@ class ConsumerCore(Generic[K, V]):
         self.mailbox.post(PollStarted())
         return True
 
-    def collect(self) -> Records[K, V]:
-        """Records, as many as one poll may return; possibly none. Nothing may fail between this and the user."""
-        unseen, delivered = self.delivery.take_unseen(self.mailbox.view)
-        if unseen:
-            self.delivery.hand_out(delivered)
-            return self.records(unseen)
+    def collect(self, *, to_loop: bool = False) -> Records[K, V]:
+        """Records, as many as one poll may return; possibly none. What a poll collected that raised comes first."""
+        view = self.mailbox.view
+        if not self.delivery.has_due(view):
+            self._collect(view)
+        chunks = self.delivery.hand_out(view, to_loop=to_loop)
+        records = self.records(chunk for chunk in chunks if len(chunk))
+        if chunks and not records:
+            self.delivery.interrupt()
+            self.note_delivered()  # past records nobody may see: nothing to wait for
+        for buffer, refusal in self._collector.drained():
+            self.mailbox.post(BufferDrained())
+            buffer.drain_told(refusal)
+        return records
+
+    def _collect(self, view: AssignmentView) -> None:
         try:
-            chunks, delivered = self._collector.collect(self.mailbox.view)
+            self._collector.collect(view, self.delivery.pending)
         except CorruptPartitionError as corrupt:
             # The position stays in front of the damage: the next poll fetches it again, a seek steps over it.
             self.mailbox.post(Seek(corrupt.topic_partition, corrupt.position, Reply(), corrupt.epoch))
+            self._collector.note_damage(corrupt)
             raise corrupt.error from corrupt.error.__cause__
-        if chunks:
-            self.delivery.hand_out(delivered)
-        elif delivered:
-            self.mailbox.note(RecordsDelivered(delivered))  # past records nobody may see: nothing to wait for
-        if self._collector.take_drained():
-            self.mailbox.post(BufferDrained())
-        return self.records(chunks)
 
-    def records(self, chunks: Sequence[PartitionRecords[K, V]] = ()) -> Records[K, V]:
+    def records(self, chunks: Iterable[PartitionRecords[K, V]] = ()) -> Records[K, V]:
         """What a poll returns: these, and how revocation stands."""
         return Records(chunks, to_be_revoked=self.revocation.revoke_next, lost=self.revocation.lost)
 
     # --- background events ----------------------------------------------------------------------------------
 
-    def next_event(self, *, but_callbacks: bool = False) -> BackgroundEvent | None:
-        """The oldest background event, or the oldest that is no callback of a rebalance. Errors of an older
-        subscription are dropped on the way."""
-        take = partial(self._take_first, _is_no_callback) if but_callbacks else self.mailbox.take
-        while (event := take()) is not None:
+    def next_event(
+        self, *, but: Collection[BackgroundEvent] = (), but_callbacks: bool = False
+    ) -> BackgroundEvent | None:
+        """The oldest background event, or the oldest that is no callback of a rebalance. It stays in the queue until
+        what it asks for is done (`mailbox.remove`). Errors of an older subscription are dropped on the way."""
+
+        def is_wanted(event: BackgroundEvent) -> bool:
+            return not _is_one_of(event, but) and not (but_callbacks and isinstance(event, RunCallback))
+
+        while (event := self.mailbox.find(is_wanted)) is not None:
             stale = isinstance(event, ErrorRaised) and event.generation not in (None, self.mailbox.view.generation)
             if not stale:
                 return event
+            self.mailbox.remove(event)
         return None
 
     def check_not_in_callback(self, what: str) -> None:
@@ -178,7 +197,8 @@ class ConsumerCore(Generic[K, V]):
 
     def end_callback(self, event: RunCallback) -> None:
         """The callback has run, one way or the other; the rebalance goes on."""
-        self.mailbox.post(CallbackCompleted(event.attempt))
+        self.mailbox.post(CallbackCompleted(event.attempt))  # first: to be told twice does no harm
+        self.mailbox.remove(event)
 
     def discard_position_errors(self) -> None:
         """Errors that only the user could do something about, who has just done so: with `assign` and then `seek`,
@@ -249,22 +269,10 @@ class ConsumerCore(Generic[K, V]):
 
     # --- commands -------------------------------------------------------------------------------------------
 
-    def take_completed_commit(self) -> CommitCompleted | None:
-        """The oldest commit that is done and has a callback to run; other events keep their places."""
-        event = self._take_first(lambda event: isinstance(event, CommitCompleted))
+    def completed_commit(self, *, but: Collection[BackgroundEvent] = ()) -> CommitCompleted | None:
+        """The oldest commit that is done and has a callback to run."""
+        event = self.mailbox.find(lambda each: isinstance(each, CommitCompleted) and not _is_one_of(each, but))
         return event if isinstance(event, CommitCompleted) else None
-
-    def _take_first(self, wanted: Callable[[BackgroundEvent], bool]) -> BackgroundEvent | None:
-        taken: list[BackgroundEvent] = []
-
-        def is_next(event: BackgroundEvent) -> bool:
-            if taken or not wanted(event):
-                return False
-            taken.append(event)
-            return True
-
-        self.mailbox.discard_background(is_next)
-        return taken[0] if taken else None
 
     def local_position(self, tp: TopicPartition) -> int | None:
         """The position, if the last poll handed out records of this partition."""
@@ -272,12 +280,15 @@ class ConsumerCore(Generic[K, V]):
         return None if epoch is None else self.delivery.position(tp, epoch)
 
     def post_close(self, deadline_ms: float, leave_group: bool | None) -> None:
-        self._unclosed.detach()
-        self.mailbox.post(Close(deadline_ms, leave_group))
+        """Have the network thread end. Nothing happens the second time."""
+        if not self._is_close_posted:
+            self.mailbox.post(Close(deadline_ms, leave_group))
+            self._is_close_posted = True
+            self._unclosed.detach()
 
 
-def _is_no_callback(event: BackgroundEvent) -> bool:
-    return not isinstance(event, RunCallback)
+def _is_one_of(event: BackgroundEvent, events: Collection[BackgroundEvent]) -> bool:
+    return any(event is each for each in events)
 
 
 def _end_unclosed(mailbox: Mailbox, config: ConsumerConfig, client_id: str) -> None:

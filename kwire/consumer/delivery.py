@@ -3,170 +3,218 @@
 The last poll's records count as delivered when the application comes back: with the next poll, with a commit, or when
 it closes. Until then no auto-commit may cover them. A `for` loop is more exact: it counts up to the record it is at,
 and what it has not seen when it is left is not lost: the next poll hands that out first.
+
+An exception of a signal handler (Ctrl-C, a time limit) may strike between any two lines of a poll. So a poll collects
+into `pending`, hands out by one assignment, and is told of as returned by the next call that begins: a poll that raised
+puts back what it was about to return, and the next one hands it out first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Generic, NamedTuple
 
 from kwire.events import AssignmentView, Delivered
+from kwire.fetching.collector import Collected, Pending, settle_last
 from kwire.fetching.columns import Records
-from kwire.fetching.partition_records import PartitionRecords
+from kwire.fetching.partition_records import PartitionRecords, epoch_or_none
 from kwire.model import K, OffsetAndMetadata, Record, TopicPartition, V
 
 
-@dataclass(frozen=True)
-class _Stretch(Generic[K, V]):
-    """Records that a loop walks through, their assignment epoch, and the position behind them."""
-
-    epoch: int
-    chunk: PartitionRecords[K, V]
-    behind: OffsetAndMetadata
-
-    def delivered(self) -> Delivered:
-        return self.chunk.topic_partition, self.epoch, self.behind
-
-    def row_of(self, record: Record[K, V]) -> int | None:
-        """Where the record is in here."""
-        offsets = self.chunk.columns.offsets
-        if self.chunk.topic_partition != (record.topic, record.partition) or not len(offsets):
-            return None
-        return int(offsets.searchsorted(record.offset)) if offsets[0] <= record.offset <= offsets[-1] else None
-
-    def delivered_up_to(self, record: Record[K, V], row: int) -> Delivered:
-        if row + 1 == len(self.chunk):
-            return self.delivered()
-        position = OffsetAndMetadata(record.offset + 1, leader_epoch=record.leader_epoch)
-        return self.chunk.topic_partition, self.epoch, position
-
-    def after(self, row: int) -> _Stretch[K, V]:
-        chunk = self.chunk
-        rest = PartitionRecords(
-            topic_partition=chunk.topic_partition,
-            columns=chunk.columns.slice(row + 1, len(chunk)),
-            next=self.behind,
-            deserialized_keys=None if chunk.deserialized_keys is None else chunk.deserialized_keys[row + 1 :],
-            deserialized_values=None if chunk.deserialized_values is None else chunk.deserialized_values[row + 1 :],
-            cursor=chunk.cursor,
-            epoch=chunk.epoch,
-        )
-        return _Stretch(self.epoch, rest, self.behind)
-
-
 class _Loop(Generic[K, V]):
-    """A `for` loop over what one poll returned."""
+    """A `for` loop over what one poll returned.
 
-    def __init__(self, records: Records[K, V], delivered: Sequence[Delivered]) -> None:
+    Attributes:
+        current: The record that the loop is at.
+        has_seen_current: False if an exception came before the loop's body was given that record.
+    """
+
+    def __init__(self, chunks: Sequence[PartitionRecords[K, V]]) -> None:
         self.current: Record[K, V] | None = None
-        epochs = {tp: epoch for tp, epoch, _ in delivered}
-        chunks = [(_cursor(chunk, epochs), chunk) for chunk in records.chunks() if len(chunk)]
-        last = dict(chunks)
+        self.has_seen_current = True
         # Behind the last records of a partition there may be more to skip: transaction markers, aborted records.
-        ends = {(tp, epoch): position for tp, epoch, position in delivered}
-        self._stretches = [
-            _Stretch(cursor[1], chunk, ends[cursor] if chunk is last[cursor] else chunk.next)
-            for cursor, chunk in chunks
+        ends = {(chunk.topic_partition, chunk.epoch): chunk.next for chunk in chunks}
+        full = [chunk for chunk in chunks if len(chunk)]
+        last = {(chunk.topic_partition, chunk.epoch): chunk for chunk in full}
+        self.chunks = [
+            replace(chunk, next=ends[cursor])
+            if chunk is last[cursor := (chunk.topic_partition, chunk.epoch)] and chunk.next != ends[cursor]
+            else chunk
+            for chunk in full
         ]
-        self._nothing_to_see = [entry for entry in delivered if entry[:2] not in last]
+        self._nothing_to_see = [chunk.delivered for chunk in chunks if chunk.delivered[:2] not in last]
 
     def epoch_of(self, record: Record[K, V]) -> int | None:
-        """The assignment epoch of the stretch that the record is in."""
-        return next((stretch.epoch for stretch in self._stretches if stretch.row_of(record) is not None), None)
+        """The assignment epoch of the chunk that the record is in."""
+        return next((chunk.epoch for chunk in self.chunks if _row_of(record, chunk) is not None), None)
 
-    def split(self) -> tuple[list[Delivered], list[_Stretch[K, V]]]:
+    def split(self) -> tuple[list[Delivered], list[PartitionRecords[K, V]]]:
         """What the loop has seen, the current record included, and what it has not."""
         seen = list(self._nothing_to_see)
         if self.current is None:
-            return seen, list(self._stretches)
-        for index, stretch in enumerate(self._stretches):
-            row = stretch.row_of(self.current)
+            return seen, list(self.chunks)
+        for index, chunk in enumerate(self.chunks):
+            row = _row_of(self.current, chunk)
             if row is None:
-                seen.append(stretch.delivered())
+                seen.append(chunk.delivered)
                 continue
-            seen.append(stretch.delivered_up_to(self.current, row))
-            rest = self._stretches[index + 1 :]
-            return seen, [stretch.after(row), *rest] if row + 1 < len(stretch.chunk) else rest
+            row -= not self.has_seen_current
+            rest = self.chunks[index + 1 :]
+            if row < 0:
+                return seen, [chunk, *rest]
+            seen.append(_delivered_up_to(chunk, row))
+            return seen, [chunk.behind(row), *rest] if row + 1 < len(chunk) else rest
         return seen, []
+
+
+class _HandedOut(NamedTuple, Generic[K, V]):
+    """What the last poll returned, and what is to be returned by the next ones.
+
+    Attributes:
+        pending: What was collected and not returned; what a loop that was left has not seen.
+        chunks: What the last poll returned.
+        delivered: How far the application got, once it comes back; nothing, if it has been told already.
+        loop: The loop that walks through the chunks.
+        has_returned: Whether the poll has returned: if it raised instead, nobody has the chunks.
+    """
+
+    pending: Pending[K, V]
+    chunks: Sequence[PartitionRecords[K, V]] = ()
+    delivered: Sequence[Delivered] = ()
+    loop: _Loop[K, V] | None = None
+    has_returned: bool = True
+
+    def so_far(self) -> Sequence[Delivered]:
+        return self.delivered if self.loop is None else self.loop.split()[0]
 
 
 class Delivery(Generic[K, V]):
     """Used by the application thread alone."""
 
     def __init__(self) -> None:
-        self._delivered: Sequence[Delivered] = ()
-        self._loop: _Loop[K, V] | None = None
-        self._unseen: list[_Stretch[K, V]] = []
+        self._now: _HandedOut[K, V] = _HandedOut([])
 
-    def hand_out(self, delivered: Sequence[Delivered]) -> None:
-        """A poll is about to return this."""
-        self._delivered = delivered
-        self._loop = None
+    @property
+    def pending(self) -> Pending[K, V]:
+        """Where a poll collects into."""
+        return self._now.pending
 
-    def iterate(self, records: Records[K, V]) -> Iterator[Record[K, V]]:
-        """The records one by one, keeping track of how far the loop got. Ends early when it is interrupted."""
-        loop = self._loop = _Loop(records, self._delivered)
-        for record in records:
-            loop.current = record
-            yield record
-            if self._loop is not loop:
+    # --- a poll ---------------------------------------------------------------------------------------------
+
+    def come_back(self) -> None:
+        """A poll begins: the one before has returned, or has put back what it was about to return."""
+        if not self._now.has_returned:
+            self._now = self._now._replace(has_returned=True)
+
+    def has_due(self, view: AssignmentView) -> bool:
+        """Whether records are pending that may be returned now."""
+        return any(len(entry.chunk) and _is_due(entry.chunk, view) for entry in self._now.pending)
+
+    def hand_out(self, view: AssignmentView, *, to_loop: bool = False) -> Sequence[PartitionRecords[K, V]]:
+        """A poll is about to return what is pending and due.
+
+        What a seek or a rebalance has made stale is forgotten; that of a paused partition waits until it is resumed.
+        """
+        settle_last(self._now.pending)
+        due: list[PartitionRecords[K, V]] = []
+        waiting: list[Collected[K, V]] = []
+        for chunk, *_ in self._now.pending:
+            if _is_due(chunk, view):
+                due.append(chunk)
+            elif view.is_current(chunk.topic_partition, chunk.epoch):
+                waiting.append(Collected(chunk))
+        if to_loop:
+            self._now = _HandedOut(waiting, due, (), _Loop(due), has_returned=False)
+        else:
+            self._now = _HandedOut(waiting, due, [chunk.delivered for chunk in due], has_returned=False)
+        return due
+
+    def put_back(self) -> None:
+        """The poll that was about to return this has raised: the next one returns it."""
+        now = self._now
+        if not now.has_returned:
+            self._now = _HandedOut([*map(Collected, now.chunks), *now.pending])
+
+    # --- a loop ---------------------------------------------------------------------------------------------
+
+    def iterate(self) -> Iterator[Record[K, V]]:
+        """The records of the last poll one by one, keeping track of how far the loop got. Ends early when it is
+        interrupted."""
+        loop = self._now.loop
+        if loop is None:
+            return
+        for record in Records(loop.chunks):
+            try:
+                loop.current = record
+                yield record
+            except GeneratorExit:  # the loop was left
+                raise
+            except BaseException:  # of a signal handler: the loop's body was not given the record
+                loop.has_seen_current = loop.current is not record
+                raise
+            if self._now.loop is not loop:
                 return
-        self._loop = None
+        self._now = self._now._replace(delivered=loop.split()[0], loop=None)
 
     def interrupt(self) -> None:
         """The loop was left, or goes on elsewhere (a seek, a pause): what it has not seen is for the next poll."""
-        if self._loop is not None:
-            self._delivered, unseen = self._loop.split()
-            self._unseen = unseen + self._unseen
-            self._loop = None
+        now = self._now
+        if now.loop is not None:
+            delivered, unseen = now.loop.split()
+            self._now = _HandedOut([*map(Collected, unseen), *now.pending], (), delivered)
 
-    def take_unseen(self, view: AssignmentView) -> tuple[list[PartitionRecords[K, V]], list[Delivered]]:
-        """What loops that were left have not seen, as far as it is still to be had: to be handed out again.
+    # --- what is delivered ----------------------------------------------------------------------------------
 
-        A seek or a rebalance since then has made it stale; that of a paused partition waits until it is resumed.
-        """
-        if not self._unseen:  # almost always, and every poll asks
-            return [], []
-        current = [stretch for stretch in self._unseen if view.is_current(_partition(stretch), stretch.epoch)]
-        self._unseen = [stretch for stretch in current if _partition(stretch) in view.withheld]
-        due = [stretch for stretch in current if _partition(stretch) not in view.withheld]
-        return [stretch.chunk for stretch in due], [stretch.delivered() for stretch in due]
+    def so_far(self) -> Sequence[Delivered]:
+        """The application came back: what it has been handed since it was told last."""
+        return self._now.so_far()
 
-    def take(self) -> Sequence[Delivered]:
-        """The application came back: what it has been handed since the last time, once."""
-        delivered = self._so_far()
-        if self._loop is None:
-            self._delivered = ()
-        return delivered
+    def told(self) -> None:
+        """The network thread knows of it."""
+        if self._now.loop is None and self._now.delivered:
+            self._now = self._now._replace(delivered=())
 
     def abandon(self) -> None:
         """The application failed over what it was handed last: that must be handed out again."""
-        if self._loop is None or self._loop.current is None:
-            self._delivered = ()
+        loop = self._now.loop
+        if loop is None or loop.current is None:
+            self._now = self._now._replace(delivered=(), loop=None)
             return
-        current = self._loop.current
-        failed_at = TopicPartition(current.topic, current.partition), self._loop.epoch_of(current), current.offset
-        self._delivered = [_capped(entry, *failed_at) for entry in self._so_far()]
-        self._loop = None
+        current = loop.current
+        failed_at = TopicPartition(current.topic, current.partition), loop.epoch_of(current), current.offset
+        capped = [_capped(entry, *failed_at) for entry in self.so_far()]
+        self._now = self._now._replace(delivered=capped, loop=None)
+
+    def clear(self) -> None:
+        """Nothing is subscribed any more; a loop ends."""
+        self._now = _HandedOut([])
 
     def position(self, tp: TopicPartition, epoch: int) -> int | None:
         """The offset behind what was handed out of this partition last, if it was in this assignment."""
-        found = [position.offset for key, at, position in self._so_far() if key == tp and at == epoch]
+        found = [position.offset for key, at, position in self.so_far() if key == tp and at == epoch]
         return found[-1] if found else None
 
-    def _so_far(self) -> Sequence[Delivered]:
-        return self._delivered if self._loop is None else self._loop.split()[0]
+
+def _is_due(chunk: PartitionRecords[K, V], view: AssignmentView) -> bool:
+    tp, epoch = chunk.topic_partition, chunk.epoch
+    return view.is_current(tp, epoch) and not view.withholds(tp, epoch)
 
 
-def _partition(stretch: _Stretch[K, V]) -> TopicPartition:
-    return stretch.chunk.topic_partition
+def _row_of(record: Record[K, V], chunk: PartitionRecords[K, V]) -> int | None:
+    """Where the record is in the chunk."""
+    offsets = chunk.columns.offsets
+    if chunk.topic_partition != (record.topic, record.partition) or not len(offsets):
+        return None
+    return int(offsets.searchsorted(record.offset)) if offsets[0] <= record.offset <= offsets[-1] else None
 
 
-def _cursor(chunk: PartitionRecords[K, V], epochs: Mapping[TopicPartition, int]) -> tuple[TopicPartition, int]:
-    """Who has read it: an assignment epoch names the cursor, where a partition has several."""
-    tp = chunk.topic_partition
-    return tp, epochs[tp] if chunk.epoch is None else chunk.epoch
+def _delivered_up_to(chunk: PartitionRecords[K, V], row: int) -> Delivered:
+    if row + 1 == len(chunk):
+        return chunk.delivered
+    epoch = int(chunk.columns.leader_epochs[row])
+    position = OffsetAndMetadata(int(chunk.columns.offsets[row]) + 1, leader_epoch=epoch_or_none(epoch))
+    return chunk.topic_partition, chunk.epoch, position
 
 
 def _capped(entry: Delivered, tp: TopicPartition, failed_in: int | None, offset: int) -> Delivered:

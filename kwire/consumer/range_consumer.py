@@ -122,7 +122,10 @@ class RangeConsumer:
 
     def _raise_errors(self) -> None:
         self._calls.check_alive()
-        event = self._mailbox.take()
+        event = self._mailbox.find(lambda _: True)
+        if event is None:
+            return
+        self._mailbox.remove(event)
         if isinstance(event, ErrorRaised) and event.generation in (None, self._mailbox.view.generation):
             raise event.error
 
@@ -154,7 +157,7 @@ class RangeConsumer:
             is_through = False
             while not is_through:
                 rows, behind = opened.next_rows(len(fetch.records))
-                opened.advance(len(rows), behind)
+                opened.progress = opened.behind(len(rows), behind)
                 if behind.offset >= ends[tp]:
                     del ends[tp]
                 if len(rows):
@@ -165,8 +168,9 @@ class RangeConsumer:
             raise corrupt.error from corrupt.error.__cause__
         finally:
             self._buffer.release(fetch)
-            if self._buffer.take_drained():
+            if (refusal := self._buffer.drained()) is not None:
                 self._mailbox.post(BufferDrained())
+                self._buffer.drain_told(refusal)
 
     def close(self, *, timeout_ms: float | None = None) -> None:
         """End the network thread, and with it all connections; at most `close_timeout_ms`, if no other time is given.

@@ -48,14 +48,19 @@ class Revocation:
 
     # --- what happens in a poll -----------------------------------------------------------------------------
 
+    @property
+    def due(self) -> Partitions:
+        """Those whose revoke the next poll completes when it begins."""
+        return self.revoke_next if self._is_told else NONE
+
     def begin_poll(self) -> Partitions:
-        """Those whose revoke is to be completed now."""
+        """What is due is on no list any more, and returned; what was delayed is on the first."""
+        due = self.due
         self.has_news = False
-        if not self._is_told:
-            return NONE
-        self._is_told = False
-        due, self.revoke_next = self.revoke_next, self.revoke_thereafter
-        self.revoke_thereafter = self.lost = NONE
+        if self._is_told:
+            self._is_told = False
+            self.revoke_next = self.revoke_thereafter
+            self.revoke_thereafter = self.lost = NONE
         return due
 
     def end_poll(self) -> None:

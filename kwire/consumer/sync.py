@@ -188,7 +188,7 @@ class Consumer(Generic[K, V]):
             if not self._core.mailbox.view.subscribed:
                 return
             error = self._callbacks.give_up_partitions()
-            self._core.delivery.hand_out(())  # which also ends a loop
+            self._core.delivery.clear()
             with contextlib.suppress(KafkaTimeoutError):  # left or not, nothing is subscribed any more
                 self._calls.command("unsubscribe", Unsubscribe)
             self._callbacks.discard()  # asked for before the network thread heard of it
@@ -225,17 +225,29 @@ class Consumer(Generic[K, V]):
             BootstrapError: No broker was ever reached, and the timeout is over.
             WakeupError: `wakeup()` was called.
         """
-        with self._guard:
-            deadline = _deadline(timeout)
-            self._core.check_open()
-            self._core.check_not_in_callback("poll()")
-            self._core.begin_poll()
-            self._callbacks.begin_poll()
-            records = self._next_records(deadline)
-            self._core.revocation.end_poll()
-            return records
+        return self._poll(timeout)
 
-    def _next_records(self, deadline: Deadline) -> Records[K, V]:
+    def _poll(self, timeout: Timeout, *, to_loop: bool = False) -> Records[K, V]:
+        """`to_loop`: the records are handed out one by one, by `Delivery.iterate`."""
+        has_begun = False
+        try:
+            with self._guard:
+                deadline = _deadline(timeout)
+                self._core.check_open()
+                self._core.check_not_in_callback("poll()")
+                self._core.delivery.come_back()
+                has_begun = True
+                self._core.begin_poll()
+                self._callbacks.begin_poll()
+                records = self._next_records(deadline, to_loop=to_loop)
+                self._core.revocation.end_poll()
+                return records
+        except BaseException as error:
+            if has_begun:
+                self._core.undo_poll(error)
+            raise
+
+    def _next_records(self, deadline: Deadline, *, to_loop: bool) -> Records[K, V]:
         """Those there are, or nothing: at the deadline, or because there is news of revocation."""
         asked = False
         while True:
@@ -245,7 +257,7 @@ class Consumer(Generic[K, V]):
             self._core.check_open()  # a callback may have closed it
             if self._callbacks.has_news:
                 return self._core.records()
-            records = self._core.collect()
+            records = self._core.collect(to_loop=to_loop)
             if records:
                 return records
             asked = asked or self._core.ask_for_work()
@@ -264,9 +276,8 @@ class Consumer(Generic[K, V]):
         """
         while not self._core.closed:
             is_delaying = self._core.revocation.pending
-            yield from self._core.delivery.iterate(
-                self.poll(DELAYING_POLL_SECONDS if is_delaying else ITERATOR_POLL_SECONDS)
-            )
+            self._poll(DELAYING_POLL_SECONDS if is_delaying else ITERATOR_POLL_SECONDS, to_loop=True)
+            yield from self._core.delivery.iterate()
 
     # --- asynchronous revocation (KIP-983) ------------------------------------------------------------------
 
@@ -645,10 +656,12 @@ class Consumer(Generic[K, V]):
         first_error: BaseException | None = None
         commit_deadline = Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
         self._core.mailbox.take_wakeup()
+        post_close = partial(self._core.post_close, deadline.at_ms, leave_group)
         steps: tuple[Callable[[], object], ...] = (
             partial(self._callbacks.auto_commit, commit_deadline),
             self._raise_given_up,
-            partial(self._core.post_close, deadline.at_ms, leave_group),
+            post_close,
+            post_close,  # a Ctrl-C may have ended the first
             partial(self._core.thread.join, Deadline(deadline.at_ms + CLOSE_GRACE_MS)),
             self._callbacks.run_completed_commits,
         )

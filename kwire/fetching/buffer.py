@@ -2,6 +2,9 @@
 
 The network thread puts, the application thread takes. Bytes count from `put` on, for as long as they are in memory.
 What came in one answer is there as a whole until the last fetch of it is released: all of them are views of one frame.
+
+An exception of a signal handler may strike between any two lines that the application thread runs here. So a fetch is
+noted as taken before it leaves the queue, and a release that was cut short is made good by counting again.
 """
 
 from __future__ import annotations
@@ -46,8 +49,17 @@ class CompletedFetch:
 class _Answer:
     """What was put together: who has not been released yet, and how much of the rest they keep in memory."""
 
+    size_bytes: int
     left: set[CompletedFetch]
     released_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refusal:
+    """There was no room: the limit at that time, and what did not count."""
+
+    limit_bytes: int
+    withheld: Collection[TopicPartition]
 
 
 class FetchBuffer:
@@ -65,37 +77,52 @@ class FetchBuffer:
         self._begun: set[_Answer] = set()  # some of it has been released, and some has not
         self._bytes: dict[TopicPartition, int] = {}
         self._size_bytes = 0
-        self._refused: tuple[int, Collection[TopicPartition]] | None = None
+        self._taken: dict[CompletedFetch, None] = {}
+        self._is_counting = False
+        self._refusal: Refusal | None = None
 
     @property
     def size_bytes(self) -> int:
         """What is held in memory."""
-        return self._size_bytes
+        with self._lock:
+            self._count_again_if_cut_short()
+            return self._size_bytes
+
+    @property
+    def taken(self) -> Collection[CompletedFetch]:
+        """The fetches that were taken and have not been released."""
+        return self._taken.keys()
 
     def room_bytes(self, limit_bytes: int, withheld: Collection[TopicPartition]) -> int:
         """How much may be fetched. What is withheld does not count: a pause, or a revoke that is delayed, may last, and
         must not keep the rest from being fetched.
 
-        When there is no room, the buffer remembers that somebody waits for it: see `take_drained`.
+        When there is no room, the buffer remembers that somebody waits for it: see `drained`.
         """
         with self._lock:
             room_bytes = limit_bytes - self._counted_bytes(withheld)
-            self._refused = (limit_bytes, withheld) if room_bytes <= 0 else None
+            self._refusal = Refusal(limit_bytes, withheld) if room_bytes <= 0 else None
             return room_bytes
 
-    def take_drained(self) -> bool:
-        """Whether fetching was refused for want of room, and there is some again; says so once."""
+    def drained(self) -> Refusal | None:
+        """The refusal that is over: fetching was refused for want of room, and there is some again. None: there was
+        none, or there is still no room. Answered until `drain_told`."""
         with self._lock:
-            if self._refused is None:
-                return False
-            limit_bytes, withheld = self._refused
-            if self._counted_bytes(withheld) > limit_bytes * REFILL_SHARE:
-                return False
-            self._refused = None
-            return True
+            refusal = self._refusal
+            if refusal is None:
+                return None
+            is_full = self._counted_bytes(refusal.withheld) > refusal.limit_bytes * REFILL_SHARE
+            return None if is_full else refusal
+
+    def drain_told(self, refusal: Refusal) -> None:
+        """The network thread knows that this refusal is over."""
+        with self._lock:
+            if self._refusal is refusal:
+                self._refusal = None
 
     def _counted_bytes(self, withheld: Collection[TopicPartition]) -> int:
         """What the application can make room of by going on: all but what is withheld, and what only that keeps."""
+        self._count_again_if_cut_short()
         if not withheld:
             return self._size_bytes
         kept_bytes = sum(
@@ -107,7 +134,7 @@ class FetchBuffer:
 
     def put(self, fetches: Collection[CompletedFetch]) -> None:
         """What came in one answer."""
-        answer = _Answer(left=set(fetches))
+        answer = _Answer(size_bytes=sum(len(fetch.records) for fetch in fetches), left=set(fetches))
         with self._lock:
             for fetch in fetches:
                 self._fetches.append(fetch)
@@ -121,14 +148,24 @@ class FetchBuffer:
         with self._lock:
             for index, fetch in enumerate(self._fetches):
                 if fetch.topic_partition not in withheld:
+                    self._taken[fetch] = None
                     del self._fetches[index]
                     return fetch
             return None
 
+    def retake(self) -> list[CompletedFetch]:
+        """All that is taken; after an exception the taker may not know of the last one."""
+        with self._lock:
+            for fetch in self._taken:
+                if fetch in self._fetches:  # the exception came between the two lines of `take`
+                    self._fetches.remove(fetch)
+            return list(self._taken)
+
     def release(self, fetch: CompletedFetch) -> None:
-        """The fetch is collected, or dropped after `take`."""
+        """The fetch is collected, or dropped after `take`. Nothing happens the second time."""
         with self._lock:
             self._release(fetch)
+            self._taken.pop(fetch, None)
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Forget what is buffered of these partitions."""
@@ -142,15 +179,39 @@ class FetchBuffer:
             self._fetches = deque(fetch for fetch in self._fetches if fetch.topic_partition not in gone)
 
     def _release(self, fetch: CompletedFetch) -> None:
+        self._count_again_if_cut_short()
+        self._is_counting = True
+        answer = self._answers.pop(fetch, None)  # from here on it is released
+        if answer is not None:
+            self._discount(fetch, answer)
+        self._is_counting = False
+
+    def _discount(self, fetch: CompletedFetch, answer: _Answer) -> None:
         tp, size_bytes = fetch.topic_partition, len(fetch.records)
         self._bytes[tp] -= size_bytes
         if not self._bytes[tp]:
             del self._bytes[tp]
-        answer = self._answers.pop(fetch)
         answer.left.remove(fetch)
         answer.released_bytes += size_bytes
         if answer.left:
             self._begun.add(answer)
         else:
             self._begun.discard(answer)
-            self._size_bytes -= answer.released_bytes
+            self._size_bytes -= answer.size_bytes
+
+    def _count_again_if_cut_short(self) -> None:
+        """An exception struck in the middle of a release: only `_answers` is right, so the rest is made from it."""
+        if not self._is_counting:
+            return
+        self._bytes = {}
+        left: dict[_Answer, set[CompletedFetch]] = {}
+        for fetch, answer in self._answers.items():
+            tp = fetch.topic_partition
+            self._bytes[tp] = self._bytes.get(tp, 0) + len(fetch.records)
+            left.setdefault(answer, set()).add(fetch)
+        for answer, fetches in left.items():
+            answer.left = fetches
+            answer.released_bytes = answer.size_bytes - sum(len(fetch.records) for fetch in fetches)
+        self._begun = {answer for answer in left if answer.released_bytes}
+        self._size_bytes = sum(answer.size_bytes for answer in left)
+        self._is_counting = False

@@ -1,12 +1,17 @@
 """Turns buffered fetches into chunks of records, on the application thread.
 
 Checks every fetch against the newest assignment view: one of another epoch is dropped, one of a withheld partition is
-put aside. Whatever lies in front of an error is handed out first; the error is raised by the next call.
+put aside. What lies in front of an error is collected first; the error is raised by the next call.
+
+An exception of a signal handler may strike between any two lines. So a chunk and how far its fetch is collected then
+go into the caller's list as one entry, and the fetch follows the entry: what is in the list is not collected again,
+and what is not in the list is.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeAlias
+from collections.abc import MutableSequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
 
 from kwire.errors import KafkaError
 from kwire.fetching.damage import CorruptPartitionError
@@ -15,16 +20,40 @@ from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, TopicPartition, V
 
 if TYPE_CHECKING:
-    from kwire.events import AssignmentView, Delivered
-    from kwire.fetching.buffer import CompletedFetch, FetchBuffer
-    from kwire.fetching.open_fetch import OpenFetch
+    from kwire.events import AssignmentView
+    from kwire.fetching.buffer import CompletedFetch, FetchBuffer, Refusal
+    from kwire.fetching.open_fetch import OpenFetch, Progress
 
 
-Collected: TypeAlias = "tuple[list[PartitionRecords[K, V]], list[Delivered]]"
+class Collected(NamedTuple, Generic[K, V]):
+    """Records that were collected and not yet returned to the application, and how far their fetch is collected."""
+
+    chunk: PartitionRecords[K, V]
+    fetch: OpenFetch | None = None
+    progress: Progress | None = None
+
+    def settle(self) -> None:
+        """Have the fetch go on behind these records."""
+        if self.fetch is not None and self.progress is not None:
+            self.fetch.progress = self.progress
+
+
+Pending: TypeAlias = MutableSequence[Collected[K, V]]
+
+
+def settle_last(pending: Pending[K, V]) -> None:
+    """Make good that an exception struck after the last entry was added, and before its fetch followed."""
+    if pending:
+        pending[-1].settle()
 
 
 class FetchCollector(Generic[K, V]):
-    """One per consumer; used by its application thread only."""
+    """One per consumer; used by its application thread only.
+
+    Attributes:
+        keeps_failures: Whether records that cannot be deserialized are collected with their error beside them, instead
+            of raising it.
+    """
 
     def __init__(
         self,
@@ -35,62 +64,65 @@ class FetchCollector(Generic[K, V]):
         read_committed: bool,
         check_crcs: bool,
     ) -> None:
+        self.keeps_failures = False
         self._buffer = buffer
         self._deserializers = deserializers
         self._max_poll_records = max_poll_records
         self._read_committed = read_committed
         self._check_crcs = check_crcs
         self._open: OpenFetch | None = None
-        self._aside: list[OpenFetch] = []
-        # How far partitions got in front of an error that was raised instead of being told; the next call tells it.
-        self._untold: list[Delivered] = []
+        # All that were taken and opened; the others wait until their partitions are not withheld any more.
+        self._opened: dict[CompletedFetch, OpenFetch] = {}
         # The assignment epochs whose records are damaged: what was fetched behind the damage must not be delivered.
         self._damaged: dict[TopicPartition, int] = {}
 
     def get_ready(self) -> None:
-        """Load what decoding needs, above all numpy: that takes about as long as the first answer, so whoever waits for
-        one does it meanwhile. Nothing happens the second time."""
+        """Load what decoding needs, above all numpy: that takes about as long as the first answer, so a poll does it
+        while it waits for one. Nothing happens the second time."""
         import fastcrc  # noqa: F401
 
         import kwire.fetching.open_fetch  # noqa: F401
 
-    def take_drained(self) -> bool:
-        """As `FetchBuffer.take_drained`."""
-        return self._buffer.take_drained()
+    def drained(self) -> list[tuple[FetchBuffer, Refusal]]:
+        """The buffers that were full and have room again; see `FetchBuffer.drained`."""
+        refusal = self._buffer.drained()
+        return [] if refusal is None else [(self._buffer, refusal)]
 
-    def collect(self, view: AssignmentView, most: int | None = None) -> Collected[K, V]:
-        """Up to `most` records, or `max_poll_records`.
+    def collect(self, view: AssignmentView, into: Pending[K, V], most: int | None = None) -> None:
+        """Add up to `most` records, or `max_poll_records`, to what is pending.
 
-        Returns:
-            The chunks, and how far each partition got; a partition may advance without a record (compaction,
-            transactions that were aborted).
+        A partition may advance without a record (compaction, transactions that were aborted): its chunk is empty then.
 
         Raises:
-            CorruptPartitionError, RecordDeserializationError: at the front of what is left to collect.
+            CorruptPartitionError, RecordDeserializationError: at the front of what is left to collect. Raised again by
+                each call, until the partition has another epoch, or `note_damage` was called.
         """
-        chunks: list[PartitionRecords[K, V]] = []
-        delivered, self._untold = self._untold, []
+        settle_last(into)
         left = self._max_poll_records if most is None else most
+        has_records = False
         while left > 0 and (current := self._current(view)) is not None:
             try:
-                chunk = self._next_chunk(current, left)
-            except (CorruptPartitionError, KafkaError) as error:
-                if chunks:
+                entry = self._next_entry(current, left)
+            except (CorruptPartitionError, KafkaError):
+                if has_records:
                     break  # the records first; the next call meets the error again
-                if isinstance(error, CorruptPartitionError):
-                    self._damaged[current.fetch.topic_partition] = current.fetch.epoch
-                    self._close(current)
-                self._untold = delivered
                 raise
-            delivered.append((chunk.topic_partition, current.fetch.epoch, chunk.next))
-            if count := len(chunk):
-                chunks.append(chunk)
+            into.append(entry)
+            entry.settle()
+            if count := len(entry.chunk):
+                has_records = True
                 left -= count
             if current.is_finished:
                 self._close(current)
-        return chunks, delivered
 
-    def _next_chunk(self, current: OpenFetch, max_records: int) -> PartitionRecords[K, V]:
+    def note_damage(self, corrupt: CorruptPartitionError) -> None:
+        """The position goes back in front of this damage, if it is what the last `collect` met: what was fetched in its
+        epoch is not delivered any more."""
+        tp, met = corrupt.topic_partition, self._open
+        if met is not None and (met.fetch.topic_partition, met.fetch.epoch) == (tp, corrupt.epoch):
+            self._damaged[tp] = corrupt.epoch
+
+    def _next_entry(self, current: OpenFetch, max_records: int) -> Collected[K, V]:
         rows, behind = current.next_rows(max_records)
         raw: PartitionRecords[bytes, bytes] = PartitionRecords(
             topic_partition=current.fetch.topic_partition,
@@ -99,51 +131,53 @@ class FetchCollector(Generic[K, V]):
             cursor=current.fetch.cursor,
             epoch=current.fetch.epoch,
         )
-        chunk, error = deserialize_chunk(raw, self._deserializers)
+        chunk, error = deserialize_chunk(raw, self._deserializers, keep_failures=self.keeps_failures)
         if error is not None and not len(chunk):
             raise error
-        current.advance(len(chunk), chunk.next)
-        return chunk
+        return Collected(chunk, current, current.behind(len(chunk), chunk.next))
 
     def _current(self, view: AssignmentView) -> OpenFetch | None:
         """The fetch to go on with, after a look at what the view says of it."""
-        for waiting in self._aside.copy():
-            if not self._is_current(waiting.fetch, view):
-                self._aside.remove(waiting)
-                self._buffer.release(waiting.fetch)
-            elif waiting.fetch.topic_partition not in view.withheld:
-                self._aside.remove(waiting)
-                self._put_aside_open()
-                self._open = waiting
-        while True:
-            if self._open is None:
-                fetch = self._buffer.take(view.withheld)
-                if fetch is None:
-                    return None
-                if not self._is_current(fetch, view):
-                    self._buffer.release(fetch)
-                    continue
-                self._open = self._opened(fetch)
-            if not self._is_current(self._open.fetch, view):
-                self._close(self._open)
-            elif self._open.fetch.topic_partition in view.withheld:
-                self._put_aside_open()
-            else:
-                return self._open
+        current = self._open
+        if current is None or len(self._buffer.taken) > 1 or not self._may_go_on(current, view):
+            current = self._open = self._choose(view)
+        return current
 
-    def _opened(self, fetch: CompletedFetch) -> OpenFetch:
+    def _may_go_on(self, opened: OpenFetch, view: AssignmentView) -> bool:
+        fetch = opened.fetch
+        return self._is_current(fetch, view) and fetch.topic_partition not in view.withheld and not opened.is_finished
+
+    def _choose(self, view: AssignmentView) -> OpenFetch | None:
+        """The oldest fetch that may be collected: of those that are taken, then of the others."""
+        for released in self._opened.keys() - self._buffer.taken:
+            del self._opened[released]
+        for fetch in self._buffer.retake():
+            opened = self._opened.get(fetch)
+            if not self._is_current(fetch, view) or (opened is not None and opened.is_finished):
+                self._release(fetch)
+            elif fetch.topic_partition not in view.withheld:
+                return opened or self._opened_now(fetch)
+        while (taken := self._buffer.take(view.withheld)) is not None:
+            if self._is_current(taken, view):
+                return self._opened_now(taken)
+            self._release(taken)
+        return None
+
+    def _opened_now(self, fetch: CompletedFetch) -> OpenFetch:
         from kwire.fetching.open_fetch import OpenFetch
 
-        return OpenFetch(fetch, read_committed=self._read_committed, check_crcs=self._check_crcs)
+        opened = self._opened[fetch] = OpenFetch(
+            fetch, read_committed=self._read_committed, check_crcs=self._check_crcs
+        )
+        return opened
 
-    def _put_aside_open(self) -> None:
-        if self._open is not None:
-            self._aside.append(self._open)
-            self._open = None
-
-    def _close(self, fetch: OpenFetch) -> None:
-        self._buffer.release(fetch.fetch)
+    def _close(self, opened: OpenFetch) -> None:
+        self._release(opened.fetch)
         self._open = None
+
+    def _release(self, fetch: CompletedFetch) -> None:
+        self._buffer.release(fetch)  # first: what is taken and finished is released again
+        self._opened.pop(fetch, None)
 
     def _is_current(self, fetch: CompletedFetch, view: AssignmentView) -> bool:
         """Whether its records may be delivered. After damage the epoch is over, though the view may not show it yet:

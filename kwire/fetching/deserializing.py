@@ -1,24 +1,28 @@
 """Applies the user's deserializers to the records of a partition.
 
 Contract: a failing deserializer costs no record. The rows in front of the failing one come back deserialized, and with
-them the error that names the failing one; the collector delivers the rows first and raises the error after. Runs on the
-application thread. Called by the fetch collector.
+them the error that names the failing one; the collector delivers the rows first and raises the error after. For a
+`Processor` all rows come back, each failing one with its raw bytes and its error. Runs on the application thread.
+Called by the fetch collector.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from kwire.config import Deserialize, Deserializer
 from kwire.errors import RecordDeserializationError
 from kwire.fetching.partition_records import PartitionRecords, epoch_or_none
+from kwire.interrupts import is_no_fault_of_a_record
 from kwire.model import K, OffsetAndMetadata, V
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
+
+IN_PROCESSOR = 'a Processor steps over such records with on_failure="skip" or a dead-letter function'
 
 
 # Not slotted, for the reason given at `PartitionRecords`.
@@ -34,9 +38,12 @@ class Deserializers(Generic[K, V]):
 
 
 def deserialize_chunk(
-    chunk: PartitionRecords[bytes, bytes], deserializers: Deserializers[K, V]
+    chunk: PartitionRecords[bytes, bytes], deserializers: Deserializers[K, V], *, keep_failures: bool = False
 ) -> tuple[PartitionRecords[K, V], RecordDeserializationError | None]:
     """Deserialize keys and values.
+
+    Args:
+        keep_failures: Whether rows that fail are kept, see `PartitionRecords.failures`; there is no error then.
 
     Returns:
         The rows that worked, up to the first that did not, and the error of that one, or None. When there is an
@@ -44,77 +51,90 @@ def deserialize_chunk(
     """
     if not deserializers:
         return cast("PartitionRecords[K, V]", chunk), None  # K and V are bytes
-    keys, bad_key = _deserialize(chunk, chunk.columns.keys, deserializers.key)
-    values, bad_value = _deserialize(chunk, chunk.columns.values, deserializers.value)
-    failed = _first_failure(bad_key, bad_value)
-    if failed is None:
-        good: PartitionRecords[K, V] = PartitionRecords(
-            topic_partition=chunk.topic_partition,
-            columns=chunk.columns,
-            next=chunk.next,
-            deserialized_keys=keys,
-            deserialized_values=values,
-            cursor=chunk.cursor,
-            epoch=chunk.epoch,
-        )
-        return good, None
-    origin, row, reason = failed
-    good = PartitionRecords(
+    keys, bad_keys = _deserialize(chunk, chunk.columns.keys, deserializers.key, keep_failures=keep_failures)
+    values, bad_values = _deserialize(chunk, chunk.columns.values, deserializers.value, keep_failures=keep_failures)
+    whole: PartitionRecords[K, V] = PartitionRecords(
         topic_partition=chunk.topic_partition,
+        columns=chunk.columns,
+        next=chunk.next,
+        deserialized_keys=keys,
+        deserialized_values=values,
+        cursor=chunk.cursor,
+        epoch=chunk.epoch,
+    )
+    # In one row the key comes first, as in Java.
+    failed = {row: ("value", reason) for row, reason in bad_values.items()}
+    failed |= {row: ("key", reason) for row, reason in bad_keys.items()}
+    if not failed:
+        return whole, None
+    if keep_failures:
+        errors = {row: _error(chunk, origin, row, reason, IN_PROCESSOR) for row, (origin, reason) in failed.items()}
+        return replace(whole, failures=errors), None
+    row = min(failed)
+    front = replace(
+        whole,
         columns=chunk.columns.slice(0, row),
         next=_position_of(chunk, row),
         deserialized_keys=None if keys is None else keys[:row],
         deserialized_values=None if values is None else values[:row],
-        cursor=chunk.cursor,
-        epoch=chunk.epoch,
     )
-    return good, _error(chunk, origin, row, reason)
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    row: int
-    reason: Exception
+    return front, _error(chunk, failed[row][0], row, failed[row][1])
 
 
 def _deserialize(
-    chunk: PartitionRecords[bytes, bytes], read: Callable[[], list[bytes | None]], deserialize: Deserialize[T] | None
-) -> tuple[list[T | None] | None, _Failure | None]:
-    """The column up to the first failure; None in place of the column when it stays bytes."""
+    chunk: PartitionRecords[bytes, bytes],
+    read: Callable[[], list[bytes | None]],
+    deserialize: Deserialize[T] | None,
+    *,
+    keep_failures: bool,
+) -> tuple[list[T | None] | None, dict[int, Exception]]:
+    """The column up to the first failure, or all of it with raw bytes where it failed; None in place of a column that
+    stays bytes. And the failures by row."""
     if deserialize is None:
-        return None, None
-    if isinstance(deserialize, Deserializer):
-        return _deserialize_in_context(chunk, read(), deserialize)
+        return None, {}
+    raw = read()
     column: list[T | None] = []
+    failures: dict[int, Exception] = {}
+    values = _values(chunk, raw, deserialize, column)
+    while True:
+        try:
+            values()
+        except Exception as reason:
+            if is_no_fault_of_a_record(reason):
+                raise
+            row = len(column)
+            failures[row] = reason
+            if not keep_failures:
+                break
+            column.append(cast("T | None", raw[row]))
+        else:
+            break
+    return column, failures
+
+
+def _values(
+    chunk: PartitionRecords[bytes, bytes],
+    raw: Sequence[bytes | None],
+    deserialize: Deserialize[T],
+    column: list[T | None],
+) -> Callable[[], None]:
+    """What appends to the column until a row fails, and goes on behind that when it is called again."""
     add = column.append
-    try:
-        for data in read():
+    if isinstance(deserialize, Deserializer):
+        topic, with_headers = chunk.topic_partition.topic, zip(chunk.columns.headers(), raw, strict=True)
+
+        def append_in_context() -> None:
+            for headers, data in with_headers:
+                add(deserialize.deserialize(topic, headers, data))
+
+        return append_in_context
+    rows = iter(raw)
+
+    def append() -> None:
+        for data in rows:
             add(None if data is None else deserialize(data))
-    except Exception as reason:  # noqa: BLE001  the user's code may raise anything; it is reported with its cause
-        return column, _Failure(len(column), reason)
-    return column, None
 
-
-def _deserialize_in_context(
-    chunk: PartitionRecords[bytes, bytes], raw: Sequence[bytes | None], deserializer: Deserializer[T]
-) -> tuple[list[T | None], _Failure | None]:
-    topic = chunk.topic_partition.topic
-    column: list[T | None] = []
-    try:
-        for headers, data in zip(chunk.columns.headers(), raw, strict=True):
-            column.append(deserializer.deserialize(topic, headers, data))
-    except Exception as reason:  # noqa: BLE001  as above
-        return column, _Failure(len(column), reason)
-    return column, None
-
-
-def _first_failure(bad_key: _Failure | None, bad_value: _Failure | None) -> tuple[str, int, Exception] | None:
-    """The failure in the earlier row; in one row the key comes first, as in Java."""
-    if bad_key is not None and (bad_value is None or bad_key.row <= bad_value.row):
-        return "key", bad_key.row, bad_key.reason
-    if bad_value is not None:
-        return "value", bad_value.row, bad_value.reason
-    return None
+    return append
 
 
 def _position_of(chunk: PartitionRecords[bytes, bytes], row: int) -> OffsetAndMetadata:
@@ -124,7 +144,7 @@ def _position_of(chunk: PartitionRecords[bytes, bytes], row: int) -> OffsetAndMe
 
 
 def _error(
-    chunk: PartitionRecords[bytes, bytes], origin: str, row: int, reason: Exception
+    chunk: PartitionRecords[bytes, bytes], origin: str, row: int, reason: Exception, advice: str | None = None
 ) -> RecordDeserializationError:
     (record,) = PartitionRecords[bytes, bytes](
         topic_partition=chunk.topic_partition, columns=chunk.columns.slice(row, row + 1), next=chunk.next
@@ -138,6 +158,7 @@ def _error(
         headers=record.headers,
         timestamp=record.timestamp,
         reason=f"{type(reason).__name__}: {reason}",
+        advice=advice,
     )
     error.__cause__ = reason
     return error

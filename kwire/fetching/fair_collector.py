@@ -6,7 +6,6 @@ the others, and saves up none: when something new comes, the main cursor is the 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Generic
 
 from kwire.errors import KafkaError
@@ -16,8 +15,9 @@ from kwire.model import K, V
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kwire.events import AssignmentView, Delivered
-    from kwire.fetching.collector import Collected, FetchCollector
+    from kwire.events import AssignmentView
+    from kwire.fetching.buffer import FetchBuffer, Refusal
+    from kwire.fetching.collector import Collected, FetchCollector, Pending
     from kwire.fetching.partition_records import PartitionRecords
 
 # A poll's records are collected in so many portions: the fewer, the coarser the shares of one poll.
@@ -44,8 +44,7 @@ class FairCollector(Generic[K, V]):
         self._sources = [_Source(main, head_share), *(_Source(child, child_share) for child in children)]
         self._max_poll_records = max_poll_records
         self._portion = -(-max_poll_records // PORTIONS)
-        # Damage that a child met behind records of others: those come first, the next call raises it.
-        self._damage: CorruptPartitionError | None = None
+        # It met an error behind records of others: those come first, the next call raises it.
         self._first: _Source[K, V] | None = None
         # It raised an error and may do so again: the others come first, or nobody would ever get behind it.
         self._last: _Source[K, V] | None = None
@@ -54,44 +53,56 @@ class FairCollector(Generic[K, V]):
         """As `FetchCollector.get_ready`."""
         self._sources[0].collector.get_ready()
 
-    def take_drained(self) -> bool:
-        """As `FetchBuffer.take_drained`, of any of the buffers."""
-        drained = [source.collector.take_drained() for source in self._sources]  # each says it once
-        return any(drained)
+    @property
+    def keeps_failures(self) -> bool:
+        """As `FetchCollector.keeps_failures`."""
+        return self._sources[0].collector.keeps_failures
 
-    def collect(self, view: AssignmentView) -> Collected[K, V]:
+    @keeps_failures.setter
+    def keeps_failures(self, keeps: bool) -> None:
+        for source in self._sources:
+            source.collector.keeps_failures = keeps
+
+    def drained(self) -> list[tuple[FetchBuffer, Refusal]]:
+        """As `FetchCollector.drained`, of all buffers."""
+        return [each for source in self._sources for each in source.collector.drained()]
+
+    def note_damage(self, corrupt: CorruptPartitionError) -> None:
+        """As `FetchCollector.note_damage`. Each epoch is of one cursor, so it concerns one of them."""
+        for source in self._sources:
+            source.collector.note_damage(corrupt)
+
+    def collect(self, view: AssignmentView, into: Pending[K, V]) -> None:
         """Up to `max_poll_records` records of all cursors together; as `FetchCollector.collect`."""
         if not view.children:
-            return self._sources[0].collector.collect(view)
-        self._raise_damage(view)
-        views = [view, *(_child_view(view, child) for child in view.children)]
-        return self._collect(dict(zip(self._sources, views, strict=False)))
+            self._sources[0].collector.collect(view, into)
+            return
+        views = [view, *(child.beside(view) for child in view.children)]
+        self._collect(dict(zip(self._sources, views, strict=False)), into)
 
-    def _collect(self, views: dict[_Source[K, V], AssignmentView]) -> Collected[K, V]:
-        chunks: list[PartitionRecords[K, V]] = []
-        delivered: list[Delivered] = []
+    def _collect(self, views: dict[_Source[K, V], AssignmentView], into: Pending[K, V]) -> None:
+        begin = len(into)
         left, hungry = self._max_poll_records, list(views)
         last, self._last = self._last, None
         while left > 0 and hungry:
             source = self._next(hungry, last)
+            before = len(into)
             try:
-                # Whoever is alone takes all: a poll in one piece costs less than one in portions.
+                # A cursor that is alone takes all: a poll in one piece costs less than one in portions.
                 most = min(left, self._portion) if len(hungry) > 1 else left
-                more, told = source.collector.collect(views[source], most)
-            except (CorruptPartitionError, KafkaError) as error:
-                if not (chunks or delivered):
+                source.collector.collect(views[source], into, most)
+            except (CorruptPartitionError, KafkaError):
+                if len(into) == begin:
                     self._last = source
                     raise
-                self._remember(source, error)
+                self._first = source  # it is met again, in front of everything else
                 break
-            chunks += more
-            delivered += told
-            left -= sum(map(len, more))
+            more = into[before:]
+            left -= sum(len(entry.chunk) for entry in more)
             source.took(more)
-            if not more:
+            if not any(len(entry.chunk) for entry in more):
                 hungry.remove(source)
         self._level(hungry)
-        return chunks, delivered
 
     def _next(self, hungry: list[_Source[K, V]], last: _Source[K, V] | None) -> _Source[K, V]:
         """Whoever met an error, so that it is told; else whoever is the furthest behind its share, but for `last`."""
@@ -107,17 +118,6 @@ class FairCollector(Generic[K, V]):
         for source in self._sources:
             source.used = max(0.0, source.used - least) if source in hungry else 0.0
 
-    def _remember(self, source: _Source[K, V], error: Exception) -> None:
-        if isinstance(error, CorruptPartitionError):
-            self._damage = error
-        else:
-            self._first = source  # it is met again, in front of everything else
-
-    def _raise_damage(self, view: AssignmentView) -> None:
-        damage, self._damage = self._damage, None
-        if damage is not None and view.is_current(damage.topic_partition, damage.epoch):
-            raise damage
-
 
 class _Source(Generic[K, V]):
     """A cursor's collector, and how many bytes it has had, by its share."""
@@ -127,8 +127,8 @@ class _Source(Generic[K, V]):
         self.used = 0.0
         self._share = share
 
-    def took(self, chunks: Sequence[PartitionRecords[K, V]]) -> None:
-        self.used += sum(_size_bytes(chunk) for chunk in chunks) / self._share
+    def took(self, entries: Sequence[Collected[K, V]]) -> None:
+        self.used += sum(_size_bytes(entry.chunk) for entry in entries) / self._share
 
 
 def _size_bytes(chunk: PartitionRecords[K, V]) -> int:
@@ -137,10 +137,3 @@ def _size_bytes(chunk: PartitionRecords[K, V]) -> int:
     if not len(starts):
         return 0
     return int(starts[-1] - starts[0]) + max(0, int(lengths[-1])) + len(starts)
-
-
-def _child_view(main: AssignmentView, child: AssignmentView) -> AssignmentView:
-    """What a child may hand out: nothing of what the main cursor must not, or has no more. Whoever has enough of what
-    is new may still want what is being caught up."""
-    gone = child.epochs.keys() - main.epochs.keys()
-    return replace(child, withheld=child.withheld | (main.withheld - main.full) | gone)

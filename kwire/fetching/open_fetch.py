@@ -2,11 +2,14 @@
 
 Contract: everything in front of damage is handed out first; used by one thread. Made by the fetch collector, which
 loads this module when somebody waits for records: it brings numpy and the codecs.
+
+How far a fetch is collected is one immutable value, replaced as a whole: an exception of a signal handler, which may
+strike between any two lines, never leaves it half changed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.errors import CorruptRecordError
 from kwire.fetching.damage import CorruptPartitionError
@@ -18,7 +21,7 @@ from kwire.protocol.record_columns import RecordColumns, empty_columns
 from kwire.protocol.records import decode_available
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kwire.fetching.buffer import CompletedFetch
 
@@ -27,26 +30,46 @@ PORTION_BYTES = 4 * 1024 * 1024
 _NOTHING_DECODED = empty_columns()
 
 
+class Progress(NamedTuple):
+    """How far a fetch is collected.
+
+    Attributes:
+        position: The offset of the next record to be collected.
+        batches: Those that are not decoded yet.
+        columns: The records that are, of which those from `row` on are not collected.
+        error: The damage behind the last of the batches.
+    """
+
+    position: OffsetAndMetadata
+    batches: Sequence[Batch]
+    error: CorruptRecordError | None = None
+    columns: RecordColumns = _NOTHING_DECODED
+    row: int = 0
+
+    def is_end(self, row: int) -> bool:
+        """Whether nothing comes from that row on, neither records nor damage."""
+        return row >= len(self.columns) and not self.batches and self.error is None
+
+
 class OpenFetch:
     """A fetch that is being collected: its batches, the decoded portion, and how far it was handed out."""
 
     def __init__(self, fetch: CompletedFetch, *, read_committed: bool, check_crcs: bool) -> None:
         self.fetch = fetch
-        self.position = OffsetAndMetadata(fetch.fetch_offset, leader_epoch=fetch.fetch_epoch)
         self._check_crcs = check_crcs
-        self._error: CorruptRecordError | None = None
         # Numbers until somebody asks: of large records a fetch has many batches, and only the last one's count.
         self._end_offset = fetch.fetch_offset
         self._end_epoch = NO_LEADER_EPOCH if fetch.fetch_epoch is None else fetch.fetch_epoch
-        self._batches: list[Batch] = []
+        batches: list[Batch] = []
+        damage = None
         try:
             # One by one: what lies in front of a damaged batch is good.
             for batch in visible_batches(self._scan(), fetch.aborted, read_committed=read_committed):
-                self._batches.append(batch)
+                batches.append(batch)  # noqa: PERF402  what was appended stays, though the next one raises
         except CorruptRecordError as error:
-            self._error = error
-        self._columns = _NOTHING_DECODED
-        self._count = self._row = 0
+            damage = error
+        position = OffsetAndMetadata(fetch.fetch_offset, leader_epoch=fetch.fetch_epoch)
+        self.progress = Progress(position, batches, damage)
 
     def _scan(self) -> Iterator[Batch]:
         """All whole, sound batches that reach beyond the fetch offset. The first of a fetch may begin before it."""
@@ -69,50 +92,44 @@ class OpenFetch:
     @property
     def is_finished(self) -> bool:
         """Whether all has been handed out, and there is no damage left to tell of."""
-        return self._is_end(self._row)
+        return self.progress.is_end(self.progress.row)
 
     def next_rows(self, max_records: int) -> tuple[RecordColumns, OffsetAndMetadata]:
-        """Up to so many records, and the position behind them. No rows: the fetch is finished.
+        """Up to so many records, and the position behind them; the same again, until `progress` is set behind them.
+        No rows: the fetch is finished.
 
         Raises:
             CorruptPartitionError: everything in front of the damage has been handed out.
         """
-        while self._row >= self._count and self._batches:
-            self._decode_portion()
-        rows = self._columns.slice(self._row, self._row + max_records)
+        while (at := self.progress).row >= len(at.columns) and at.batches:
+            self.progress = self._decoded(at)
+        rows = at.columns.slice(at.row, at.row + max_records)
         if count := len(rows):
-            return rows, self._behind(rows, count)
-        if self._error is not None:
-            raise CorruptPartitionError(self.fetch.topic_partition, self._error, self.position, self.fetch.epoch)
+            return rows, self._behind(at, rows, count)
+        if at.error is not None:
+            raise CorruptPartitionError(self.fetch.topic_partition, at.error, at.position, self.fetch.epoch)
         return rows, self._end
 
-    def advance(self, rows: int, position: OffsetAndMetadata) -> None:
-        self._row += rows
-        self.position = position
+    def behind(self, rows: int, position: OffsetAndMetadata) -> Progress:
+        """How far it is collected once so many of the next rows are; `position` is behind them."""
+        return self.progress._replace(row=self.progress.row + rows, position=position)
 
-    def _decode_portion(self) -> None:
-        decoded = decode_available(self._batches, check_crcs=self._check_crcs, budget_bytes=PORTION_BYTES)
-        if decoded.error is not None:
-            self._error = decoded.error
-            self._batches = []
-        else:
-            self._batches = self._batches[decoded.taken :]
+    def _decoded(self, at: Progress) -> Progress:
+        decoded = decode_available(at.batches, check_crcs=self._check_crcs, budget_bytes=PORTION_BYTES)
         stop = self.fetch.stop_offset
-        self._columns = decoded.columns if stop is None else _in_front_of(decoded.columns, stop)
-        self._count = len(self._columns)
+        columns = decoded.columns if stop is None else _in_front_of(decoded.columns, stop)
         # Batches are stored whole: the first may begin before the position. Looking first saves a call that lets go of
         # the interpreter, which the network thread then takes.
-        offsets, position = self._columns.offsets, self.position.offset
-        self._row = int(offsets.searchsorted(position)) if self._count and offsets[0] < position else 0
+        offsets, position = columns.offsets, at.position.offset
+        row = int(offsets.searchsorted(position)) if len(offsets) and offsets[0] < position else 0
+        if decoded.error is not None:
+            return Progress(at.position, (), decoded.error, columns, row)
+        return Progress(at.position, at.batches[decoded.taken :], at.error, columns, row)
 
-    def _behind(self, rows: RecordColumns, count: int) -> OffsetAndMetadata:
-        if self._is_end(self._row + count):
+    def _behind(self, at: Progress, rows: RecordColumns, count: int) -> OffsetAndMetadata:
+        if at.is_end(at.row + count):
             return self._end
         return OffsetAndMetadata(int(rows.offsets[-1]) + 1, leader_epoch=epoch_or_none(int(rows.leader_epochs[-1])))
-
-    def _is_end(self, row: int) -> bool:
-        """Whether nothing comes from that row on, neither records nor damage."""
-        return row >= self._count and not self._batches and self._error is None
 
 
 def _in_front_of(columns: RecordColumns, stop: int) -> RecordColumns:

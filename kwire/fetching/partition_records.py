@@ -6,7 +6,7 @@ What the collector makes and `Records` is made of; the rows are made here, in C.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from kwire.model import NO_LEADER_EPOCH, Cursor, K, OffsetAndMetadata, Record, TimestampType, TopicPartition, V
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from kwire.errors import RecordDeserializationError
+    from kwire.events import Delivered
     from kwire.protocol.record_columns import RecordColumns
 
 T = TypeVar("T")
+NO_EPOCH = -1
 
 
 # Not slotted: a frozen slotted generic cannot be made as X[bytes, bytes](...) before Python 3.12 (its __setattr__ looks
@@ -34,6 +37,8 @@ class PartitionRecords(Generic[K, V]):
     record, and there may be no record at all, when compaction, an aborted transaction or control batches took them.
     Without deserializers keys and values are the bytes in `columns`, K and V are bytes, and both lists are None.
     `cursor` has read them, in the assignment epoch `epoch`, which names the cursor as well: no two have the same.
+    `failures` has, by row, why a key or value could not be deserialized, where a `Processor` asked for such records as
+    well: they have the raw bytes in its place. Nobody else gets them.
     """
 
     topic_partition: TopicPartition
@@ -42,7 +47,24 @@ class PartitionRecords(Generic[K, V]):
     deserialized_keys: Sequence[K | None] | None = None
     deserialized_values: Sequence[V | None] | None = None
     cursor: Cursor = Cursor.MAIN
-    epoch: int | None = None
+    epoch: int = NO_EPOCH
+    failures: Mapping[int, RecordDeserializationError] | None = None
+
+    @property
+    def delivered(self) -> Delivered:
+        """What is told of these records once the application is through with them."""
+        return self.topic_partition, self.epoch, self.next
+
+    def behind(self, row: int) -> PartitionRecords[K, V]:
+        """The records behind the one in this row."""
+        keys, values = self.deserialized_keys, self.deserialized_values
+        return replace(
+            self,
+            columns=self.columns.slice(row + 1, len(self)),
+            deserialized_keys=None if keys is None else keys[row + 1 :],
+            deserialized_values=None if values is None else values[row + 1 :],
+            failures={at - row - 1: error for at, error in (self.failures or {}).items() if at > row} or None,
+        )
 
     def __len__(self) -> int:
         return len(self.columns)

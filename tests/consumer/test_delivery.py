@@ -9,7 +9,8 @@ import pytest
 
 from kwire import OffsetAndMetadata, Records, TopicPartition
 from kwire.consumer.delivery import Delivery
-from kwire.events import AssignmentView, Delivered
+from kwire.events import AssignmentView
+from kwire.fetching.collector import Collected
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.protocol.record_columns import RecordColumns, empty_columns
 
@@ -36,14 +37,28 @@ def columns(offsets: range) -> RecordColumns:
 
 def chunk(tp: TopicPartition, offsets: range, behind: int | None = None) -> PartitionRecords[bytes, bytes]:
     position = OffsetAndMetadata(offsets.stop if behind is None else behind, leader_epoch=5)
-    return PartitionRecords(topic_partition=tp, columns=columns(offsets), next=position)
+    return PartitionRecords(topic_partition=tp, columns=columns(offsets), next=position, epoch=EPOCHS[tp])
 
 
-def polled(*chunks: PartitionRecords[bytes, bytes]) -> tuple[Delivery[bytes, bytes], Records[bytes, bytes]]:
-    """As a poll leaves it that is about to return these chunks."""
+def polled(*chunks: PartitionRecords[bytes, bytes], to_loop: bool = False) -> Delivery[bytes, bytes]:
+    """As a poll leaves it that has returned these chunks."""
     delivery: Delivery[bytes, bytes] = Delivery()
-    delivery.hand_out([(each.topic_partition, EPOCHS[each.topic_partition], each.next) for each in chunks])
-    return delivery, Records([each for each in chunks if len(each)])
+    delivery.pending.extend(map(Collected, chunks))
+    delivery.hand_out(VIEW, to_loop=to_loop)
+    delivery.come_back()
+    return delivery
+
+
+def taken(delivery: Delivery[bytes, bytes]) -> dict[TopicPartition, int]:
+    """What the application tells the network thread when it comes back."""
+    found = offsets_of(delivery.so_far())
+    delivery.told()
+    return found
+
+
+def handed_out(delivery: Delivery[bytes, bytes], view: AssignmentView = VIEW) -> list[tuple[TopicPartition, int]]:
+    """What the next poll returns of what is pending."""
+    return [(record.topic_partition, record.offset) for record in Records(delivery.hand_out(view))]
 
 
 def offsets_of(delivered: object) -> dict[TopicPartition, int]:
@@ -52,87 +67,82 @@ def offsets_of(delivered: object) -> dict[TopicPartition, int]:
 
 
 def test_all_that_a_poll_returned_is_delivered_with_the_next_call_and_once() -> None:
-    delivery, _ = polled(chunk(A, range(3)), chunk(B, range(10, 12), behind=15))
-    assert offsets_of(delivery.take()) == {A: 3, B: 15}
-    assert offsets_of(delivery.take()) == {}
+    delivery = polled(chunk(A, range(3)), chunk(B, range(10, 12), behind=15))
+    assert taken(delivery) == {A: 3, B: 15}
+    assert taken(delivery) == {}
 
 
 def test_a_loop_delivers_up_to_the_record_it_is_at() -> None:
-    delivery, records = polled(chunk(A, range(3)), chunk(B, range(10, 13)))
-    loop = delivery.iterate(records)
-    seen = [offsets_of(delivery.take()) for _ in loop]
+    delivery = polled(chunk(A, range(3)), chunk(B, range(10, 13)), to_loop=True)
+    loop = delivery.iterate()
+    seen = [taken(delivery) for _ in loop]
     assert seen == [{A: 1}, {A: 2}, {A: 3}, {A: 3, B: 11}, {A: 3, B: 12}, {A: 3, B: 13}]
-    assert offsets_of(delivery.take()) == {A: 3, B: 13}
+    assert taken(delivery) == {A: 3, B: 13}
 
 
 def test_the_position_in_a_loop_is_behind_its_record_with_that_records_epoch() -> None:
-    delivery, records = polled(chunk(A, range(3), behind=9))
-    loop = delivery.iterate(records)
+    delivery = polled(chunk(A, range(3), behind=9), to_loop=True)
+    loop = delivery.iterate()
     next(loop)
     assert delivery.position(A, 1) == 1
     assert delivery.position(A, 99) is None, "of another assignment"
     assert delivery.position(B, 2) is None
-    assert delivery.take()[0][2] == OffsetAndMetadata(1, leader_epoch=5)
+    assert delivery.so_far()[0][2] == OffsetAndMetadata(1, leader_epoch=5)
     next(loop)
     next(loop)
     assert delivery.position(A, 1) == 9, "behind the last record lies what nobody may see"
 
 
 def test_what_advances_without_records_is_delivered_at_once() -> None:
-    delivery, records = polled(chunk(B, range(0), behind=20), chunk(A, range(3)), chunk(A, range(0), behind=7))
-    loop = delivery.iterate(records)
+    delivery = polled(chunk(B, range(0), behind=20), chunk(A, range(3)), chunk(A, range(0), behind=7), to_loop=True)
+    loop = delivery.iterate()
     next(loop)
-    assert offsets_of(delivery.take()) == {B: 20, A: 1}
+    assert taken(delivery) == {B: 20, A: 1}
     assert len(list(loop)) == 2
-    assert offsets_of(delivery.take()) == {B: 20, A: 7}
+    assert taken(delivery) == {B: 20, A: 7}
 
 
 def test_a_loop_that_is_left_leaves_the_rest_to_the_next_poll() -> None:
-    delivery, records = polled(chunk(A, range(4), behind=8), chunk(B, range(10, 12)))
-    loop = delivery.iterate(records)
+    delivery = polled(chunk(A, range(4), behind=8), chunk(B, range(10, 12)), to_loop=True)
+    loop = delivery.iterate()
     next(loop)
     next(loop)
     delivery.interrupt()
-    assert offsets_of(delivery.take()) == {A: 2}
-    chunks, delivered = delivery.take_unseen(VIEW)
-    assert [record.offset for record in Records(chunks)] == [2, 3, 10, 11]
-    assert offsets_of(delivered) == {A: 8, B: 12}
-    assert delivery.take_unseen(VIEW) == ([], [])
+    assert taken(delivery) == {A: 2}
+    assert handed_out(delivery) == [(A, 2), (A, 3), (B, 10), (B, 11)]
+    assert taken(delivery) == {A: 8, B: 12}
+    assert handed_out(delivery) == []
     assert list(loop) == [], "the old loop is over"
 
 
 def test_what_a_loop_has_not_seen_is_dropped_when_it_is_stale() -> None:
-    delivery, records = polled(chunk(A, range(4)), chunk(B, range(10, 12)))
-    next(delivery.iterate(records))
+    delivery = polled(chunk(A, range(4)), chunk(B, range(10, 12)), to_loop=True)
+    next(delivery.iterate())
     delivery.interrupt()
     moved = AssignmentView(epochs={A: EPOCHS[A] + 10, B: EPOCHS[B]})
-    chunks, _ = delivery.take_unseen(moved)
-    assert [record.offset for record in Records(chunks)] == [10, 11]
-    assert delivery.take_unseen(VIEW) == ([], [])
+    assert handed_out(delivery, moved) == [(B, 10), (B, 11)]
+    assert handed_out(delivery) == []
 
 
 def test_what_a_loop_has_not_seen_waits_while_it_is_withheld() -> None:
-    delivery, records = polled(chunk(A, range(4)), chunk(B, range(10, 12)))
-    next(delivery.iterate(records))
+    delivery = polled(chunk(A, range(4)), chunk(B, range(10, 12)), to_loop=True)
+    next(delivery.iterate())
     delivery.interrupt()
-    chunks, _ = delivery.take_unseen(AssignmentView(epochs=EPOCHS, withheld=frozenset({A})))
-    assert {each.topic_partition for each in chunks} == {B}
-    chunks, _ = delivery.take_unseen(VIEW)
-    assert [record.offset for record in Records(chunks)] == [1, 2, 3]
+    assert handed_out(delivery, AssignmentView(epochs=EPOCHS, withheld=frozenset({A}))) == [(B, 10), (B, 11)]
+    assert handed_out(delivery) == [(A, 1), (A, 2), (A, 3)]
 
 
 @pytest.mark.parametrize("at", [0, 1, 3])
 def test_failing_over_a_record_delivers_what_lies_in_front_of_it(at: int) -> None:
-    delivery, records = polled(chunk(A, range(4), behind=6))
-    for record in delivery.iterate(records):
+    delivery = polled(chunk(A, range(4), behind=6), to_loop=True)
+    for record in delivery.iterate():
         if record.offset == at:
             break
     delivery.abandon()
-    assert offsets_of(delivery.take()) == {A: at}
+    assert taken(delivery) == {A: at}
 
 
 def test_failing_over_what_a_poll_returned_delivers_none_of_it() -> None:
-    delivery, _ = polled(chunk(A, range(4)))
+    delivery = polled(chunk(A, range(4)))
     delivery.abandon()
-    entries: list[Delivered] = list(delivery.take())
-    assert entries == []
+    assert taken(delivery) == {}

@@ -9,10 +9,11 @@ import pytest
 from kwire.errors import RecordDeserializationError
 from kwire.events import AssignmentView
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
-from kwire.fetching.collector import FetchCollector
+from kwire.fetching.collector import Collected, FetchCollector
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
 from kwire.fetching.fair_collector import FairCollector
+from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import Cursor, TopicPartition
 
 if TYPE_CHECKING:
@@ -70,8 +71,12 @@ class Cursors:
         return found, errors
 
     def collect(self, view: AssignmentView = VIEW) -> list[tuple[Cursor, int]]:
-        chunks, _ = self.collector.collect(view)
-        return [(chunk.cursor, int(offset)) for chunk in chunks for offset in chunk.columns.offsets]
+        return [(chunk.cursor, int(offset)) for chunk in self.chunks(view) for offset in chunk.columns.offsets]
+
+    def chunks(self, view: AssignmentView = VIEW) -> list[PartitionRecords[bytes, bytes]]:
+        pending: list[Collected[bytes, bytes]] = []
+        self.collector.collect(view, pending)
+        return [entry.chunk for entry in pending]
 
 
 def main(*offsets: int) -> list[tuple[Cursor, int]]:
@@ -110,8 +115,7 @@ def test_whoever_has_nothing_leaves_its_share_to_the_other(cursors: Cursors) -> 
 
 def test_whoever_is_alone_is_collected_in_one_piece(cursors: Cursors) -> None:
     cursors.fetch(Cursor.CHILD, batch(*range(20)), at=0)
-    chunks, _ = cursors.collector.collect(VIEW)
-    assert [len(chunk) for chunk in chunks] == [MOST]
+    assert [len(chunk) for chunk in cursors.chunks()] == [MOST]
 
 
 def test_what_is_new_comes_first_however_long_the_lag_was_alone(cursors: Cursors) -> None:
@@ -131,16 +135,16 @@ def test_a_lag_is_not_starved_by_what_is_new(cursors: Cursors) -> None:
 
 def test_a_child_stops_where_its_range_ends_though_the_batch_goes_on(cursors: Cursors) -> None:
     cursors.fetch(Cursor.CHILD, batch(*range(5)), batch(*range(5, 10)), at=3, stop=7)
-    chunks, delivered = cursors.collector.collect(VIEW)
+    chunks = cursors.chunks()
     assert [int(offset) for chunk in chunks for offset in chunk.columns.offsets] == [3, 4, 5, 6]
-    assert delivered[-1][2].offset == 7
+    assert chunks[-1].next.offset == 7
 
 
 def test_a_range_whose_last_records_were_compacted_away_is_over_at_its_end(cursors: Cursors) -> None:
     cursors.fetch(Cursor.CHILD, batch(3, 4), batch(20, 21), at=3, stop=7)
-    chunks, delivered = cursors.collector.collect(VIEW)
+    chunks = cursors.chunks()
     assert [int(offset) for chunk in chunks for offset in chunk.columns.offsets] == [3, 4]
-    assert delivered[-1][2].offset == 7
+    assert chunks[-1].next.offset == 7
 
 
 def test_nothing_of_a_partition_that_is_being_given_up_is_returned(cursors: Cursors) -> None:

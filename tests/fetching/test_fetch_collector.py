@@ -10,7 +10,7 @@ import pytest
 from kwire.errors import CorruptRecordError, RecordDeserializationError
 from kwire.events import AssignmentView, Delivered
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
-from kwire.fetching.collector import FetchCollector
+from kwire.fetching.collector import Collected, FetchCollector
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
 from kwire.model import OffsetAndMetadata, TopicPartition
@@ -37,6 +37,7 @@ class Harness:
         value: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self.buffer = FetchBuffer()
+        self.pending: list[Collected[bytes, bytes]] = []
         self.epochs: dict[TopicPartition, int] = {A: 1, B: 1}
         self.paused: set[TopicPartition] = set()
         self.collector: FetchCollector[bytes, bytes] = FetchCollector(
@@ -69,10 +70,15 @@ class Harness:
     def collect(self) -> tuple[Rows, dict[TopicPartition, int]]:
         """The values by chunk, and the positions behind what was delivered."""
         view = AssignmentView(epochs=dict(self.epochs), withheld=frozenset(self.paused))
-        chunks, delivered = self.collector.collect(view)
-        self.delivered: list[Delivered] = delivered
-        rows = [(str(chunk.topic_partition), [value or b"" for value in chunk.values()]) for chunk in chunks]
-        return rows, {tp: position.offset for tp, _, position in delivered}
+        try:
+            self.collector.collect(view, self.pending)
+        except CorruptPartitionError as corrupt:
+            self.collector.note_damage(corrupt)
+            raise
+        chunks, self.pending = [entry.chunk for entry in self.pending], []
+        self.delivered: list[Delivered] = [chunk.delivered for chunk in chunks]
+        rows = [(str(chunk.topic_partition), [value or b"" for value in chunk.values()]) for chunk in chunks if chunk]
+        return rows, {tp: position.offset for tp, _, position in self.delivered}
 
 
 @pytest.fixture

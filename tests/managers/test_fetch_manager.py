@@ -374,7 +374,7 @@ def test_a_full_buffer_stops_fetching_and_room_resumes_it(make_scenario: MakeSce
     scenario.post(BufferDrained())
     assert not scenario.pending(FetchRequest)
     assert buffered(scenario) == [(O0, 0)]
-    assert scenario.buffer.take_drained()
+    assert scenario.buffer.drained()
     scenario.post(BufferDrained())
     assert wanted(scenario) == {0: 3}
 

@@ -13,7 +13,7 @@ from kwire.consumer.listener import RebalanceListener
 from kwire.errors import CommitFailedError, KafkaTimeoutError, WakeupError
 from kwire.events import AssignmentView
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
-from kwire.fetching.collector import FetchCollector
+from kwire.fetching.collector import Collected, FetchCollector
 from kwire.fetching.columns import Records
 from kwire.fetching.deserializing import Deserializers
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
@@ -41,8 +41,9 @@ def polled(**fetched: bytes) -> Records[bytes, bytes]:
         collector: FetchCollector[bytes, bytes] = FetchCollector(
             buffer, Deserializers(key=None, value=None), max_poll_records=500, read_committed=False, check_crcs=True
         )
-        found, _ = collector.collect(AssignmentView(epochs={T0: 1}))
-        chunks += [replace(chunk, cursor=Cursor(name)) for chunk in found]
+        found: list[Collected[bytes, bytes]] = []
+        collector.collect(AssignmentView(epochs={T0: 1}), found)
+        chunks += [replace(entry.chunk, cursor=Cursor(name)) for entry in found]
     return Records(chunks)
 
 

@@ -24,7 +24,7 @@ from kwire.errors import (
 )
 from kwire.events import AssignmentView
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
-from kwire.fetching.collector import FetchCollector
+from kwire.fetching.collector import Collected, FetchCollector
 from kwire.fetching.columns import Records
 from kwire.fetching.deserializing import Deserializers
 from kwire.model import OffsetAndMetadata, TopicPartition
@@ -50,8 +50,9 @@ def polled(*fetched: tuple[TopicPartition, bytes]) -> Records[bytes, bytes]:
     collector: FetchCollector[bytes, bytes] = FetchCollector(
         buffer, Deserializers(key=None, value=None), max_poll_records=500, read_committed=False, check_crcs=True
     )
-    chunks, _ = collector.collect(AssignmentView(epochs={T0: 1, T1: 1}))
-    return Records(chunks)
+    pending: list[Collected[bytes, bytes]] = []
+    collector.collect(AssignmentView(epochs={T0: 1, T1: 1}), pending)
+    return Records(entry.chunk for entry in pending)
 
 
 @dataclass
