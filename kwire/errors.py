@@ -107,8 +107,11 @@ class ProtocolError(KafkaError):
 class CorruptRecordError(KafkaError):
     """A record batch is damaged: bad checksum, impossible length, undecodable payload.
 
-    `topic`, `partition` and `offset` are filled in where they are known.
+    `topic`, `partition` and `offset` are filled in where they are known; `next_offset` is where the next sound batch
+    begins, if it was fetched as well. To step over the damage: `seek` there, or else to `offset + 1`.
     """
+
+    next_offset: int | None = None
 
     def __init__(
         self, problem: str, *, topic: str | None = None, partition: int | None = None, offset: int | None = None
@@ -120,9 +123,11 @@ class CorruptRecordError(KafkaError):
         where = f"{topic}-{partition} at offset {offset}: " if topic is not None else ""
         super().__init__(f"{where}{problem}")
 
-    def at(self, topic: str, partition: int, offset: int) -> CorruptRecordError:
-        """The same problem with the place it was found in."""
-        return CorruptRecordError(self.problem, topic=topic, partition=partition, offset=offset)
+    def at(self, topic: str, partition: int, offset: int, next_offset: int | None = None) -> CorruptRecordError:
+        """The same problem with the place it was found in, and the first offset behind it that is known to be sound."""
+        error = CorruptRecordError(self.problem, topic=topic, partition=partition, offset=offset)
+        error.next_offset = next_offset
+        return error
 
 
 class UnsupportedVersionError(KafkaError):
@@ -238,22 +243,28 @@ class RebalanceListenerError(KafkaError):
 class ProcessingError(KafkaError):
     """A `Processor`'s handler failed for good, and its policy is to stop; `__cause__` has what it raised.
 
-    The record was not committed: whoever comes next gets it again.
+    The record was not committed: the next consumer of the partition gets it again. `attempts` is 0 if its key or value
+    cannot be deserialized, so that no handler was called.
     """
+
+    what: str = "the handler failed after {} attempts"
 
     def __init__(self, topic_partition: TopicPartition, offset: int, attempts: int, reason: str) -> None:
         self.topic_partition = topic_partition
         self.offset = offset
         self.attempts = attempts
-        super().__init__(f"{topic_partition} offset {offset}: the handler failed after {attempts} attempts: {reason}")
+        what = self.what.format(attempts) if attempts else "not handled"
+        super().__init__(f"{topic_partition} offset {offset}: {what}: {reason}")
 
 
-class WorkerError(KafkaError):
+class WorkerError(ProcessingError):
     """What runs the handler of a `Processor` is broken: a process of its pool died, its executor was closed, no thread
     or event loop can run, memory is exhausted, or the dead-letter function keeps raising; `__cause__` says which.
 
-    No record is at fault. What was in work is not committed and comes again.
+    The record is not at fault: it was in work when that happened for the last of several times. It is not committed.
     """
+
+    what = "in work when the workers broke down {} times"
 
 
 class NoOffsetForPartitionError(KafkaError):

@@ -13,26 +13,26 @@ from kwire.interrupts import is_no_fault_of_a_record, is_of_signal_handler
 from kwire.testing import Cluster
 
 
-class TooLate(Exception):
+class TimeLimitError(Exception):
     """A time limit, as Celery's soft one: no BaseException."""
 
 
 def ring(_signal: int, _frame: FrameType | None) -> None:
-    raise TooLate
+    raise TimeLimitError
 
 
 class Bell:
     def ring(self, _signal: int, _frame: FrameType | None) -> None:
-        raise TooLate
+        raise TimeLimitError
 
     def __call__(self, _signal: int, _frame: FrameType | None) -> None:
-        raise TooLate
+        raise TimeLimitError
 
 
 def strike(function: object) -> Exception:
     """What comes out of a line in which the signal arrives."""
     before = signal.signal(signal.SIGALRM, function)  # type: ignore[arg-type]  # any kind of callable
-    with pytest.raises(TooLate) as caught:
+    with pytest.raises(TimeLimitError) as caught:
         signal.raise_signal(signal.SIGALRM)
     assert is_of_signal_handler(caught.value)
     signal.signal(signal.SIGALRM, before)
@@ -81,6 +81,6 @@ def test_a_time_limit_that_ends_in_a_deserializer_is_no_bad_record(kafka_cluster
         bootstrap_servers=kafka_cluster.bootstrap_servers, value_deserializer=read, auto_offset_reset="earliest"
     ) as consumer:
         consumer.assign([tp])
-        with pytest.raises(TooLate):
+        with pytest.raises(TimeLimitError):
             consumer.poll(10.0)
         assert [record.value for record in consumer.poll(10.0)] == list(range(100))

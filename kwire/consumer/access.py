@@ -93,6 +93,11 @@ class AccessGuard:
         """Whether a callback runs."""
         return len(self._levels) > 1
 
+    @property
+    def is_entered(self) -> bool:
+        """Whether the calling thread is in a call."""
+        return self._levels[-1].thread == get_ident()
+
     # --- around every call: keep it cheap -------------------------------------------------------------------
 
     def __enter__(self) -> None:

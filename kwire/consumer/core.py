@@ -46,9 +46,9 @@ from kwire.fetching.columns import Records
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
 from kwire.fetching.fair_collector import FairCollector
-from kwire.fetching.partition_records import PartitionRecords
+from kwire.fetching.partition_records import PartitionRecords, epoch_or_none
 from kwire.mailbox import Mailbox
-from kwire.model import ConsumerGroupMetadata, K, TopicPartition, V
+from kwire.model import ConsumerGroupMetadata, K, OffsetAndMetadata, TopicPartition, V
 
 log = logging.getLogger(__name__)
 
@@ -167,6 +167,21 @@ class ConsumerCore(Generic[K, V]):
             self.mailbox.post(Seek(corrupt.topic_partition, corrupt.position, Reply(), corrupt.epoch))
             self._collector.note_damage(corrupt)
             raise corrupt.error from corrupt.error.__cause__
+
+    def keep_failures(self, keeps: bool) -> None:
+        """Whether polls return records that cannot be deserialized (`PartitionRecords.failures`), or raise. Those that
+        were collected and not returned are fetched again when they must not come any more."""
+        self._collector.keeps_failures = keeps
+        if keeps:
+            return
+        sought = set[int]()
+        for chunk, *_ in self.delivery.pending:
+            if chunk.failures and chunk.epoch not in sought:
+                sought.add(chunk.epoch)
+                first = next(each.chunk for each in self.delivery.pending if each.chunk.epoch == chunk.epoch)
+                epoch = epoch_or_none(int(first.columns.leader_epochs[0]))
+                position = OffsetAndMetadata(int(first.columns.offsets[0]), leader_epoch=epoch)
+                self.mailbox.post(Seek(chunk.topic_partition, position, Reply(), chunk.epoch))
 
     def records(self, chunks: Iterable[PartitionRecords[K, V]] = ()) -> Records[K, V]:
         """What a poll returns: these, and how revocation stands."""

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Generic, Self, TypeVar, Unpack
+from typing import Generic, NamedTuple, Self, TypeVar, Unpack
 
 from kwire.catch_up.metrics import metrics_of
 from kwire.catch_up.processed import Processed
@@ -114,7 +114,7 @@ class Consumer(Generic[K, V]):
         self._core: ConsumerCore[K, V] = ConsumerCore(ConsumerConfig.of(config, **settings))
         self._calls = BlockingCalls(self._core.mailbox, self._core.config.default_api_timeout_ms)
         self._callbacks: CallbackRunner[K, V] = CallbackRunner(self._core, self._calls, self, self._guard)
-        self._has_other_news: Callable[[], bool] = _never
+        self._loan: _Loan | None = None
         if topics:
             try:
                 self.subscribe(topics)
@@ -229,6 +229,8 @@ class Consumer(Generic[K, V]):
 
     def _poll(self, timeout: Timeout, *, to_loop: bool = False) -> Records[K, V]:
         """`to_loop`: the records are handed out one by one, by `Delivery.iterate`."""
+        if self._loan is not None and not self._guard.is_entered:
+            self._take_back()
         has_begun = False
         try:
             with self._guard:
@@ -261,7 +263,7 @@ class Consumer(Generic[K, V]):
             if records:
                 return records
             asked = asked or self._core.ask_for_work()
-            if self._has_other_news():
+            if self._loan is not None and self._loan.has_news():
                 return records
             if deadline.expired:
                 self._core.check_reachable()
@@ -572,15 +574,36 @@ class Consumer(Generic[K, V]):
 
     # --- for a Processor, which looks after more than its polls ---------------------------------------------
 
-    def _return_early(self, has_news: Callable[[], bool] | None) -> Callable[[], None]:
-        """Have polls that find no records return when there is other news, until this is called with None.
+    @contextlib.contextmanager
+    def _lent_to(self, has_news: Callable[[], bool], finish: Callable[[], None]) -> Iterator[Callable[[], None]]:
+        """Nobody but the calling thread may use this consumer meanwhile.
 
-        Returns:
+        Polls return records that cannot be deserialized as well (`PartitionRecords.failures`).
+
+        Args:
+            has_news: Whether a poll that finds no records is to return nevertheless.
+            finish: Called in the end. If an exception of a signal handler ends it, it is called again before the
+                consumer is used for the next poll.
+
+        Yields:
             What makes a poll that waits look. Any thread and signal handler may call it.
         """
         with self._guard:
-            self._has_other_news = has_news or _never
-            return self._core.mailbox.notify
+            self._core.check_open()
+            self._take_back()
+            self._loan = _Loan(has_news, finish)
+            self._core.keep_failures(True)
+            try:
+                yield self._core.mailbox.notify
+            finally:
+                self._take_back()
+
+    def _take_back(self) -> None:
+        """Have the `Processor` that uses this consumer finish, if there is one."""
+        if self._loan is not None:
+            self._loan.finish()
+            self._core.keep_failures(False)
+            self._loan = None
 
     def _ask_committed(
         self, partitions: Collection[TopicPartition]
@@ -695,8 +718,11 @@ class Consumer(Generic[K, V]):
         return f"<Consumer {self._core.client_id} group={self._core.config.group_id} {state}>"
 
 
-def _never() -> bool:
-    return False
+class _Loan(NamedTuple):
+    """The consumer is used by a `Processor`; see `Consumer._lent_to`."""
+
+    has_news: Callable[[], bool]
+    finish: Callable[[], None]
 
 
 def _deadline(timeout: Timeout) -> Deadline:

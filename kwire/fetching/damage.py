@@ -13,10 +13,17 @@ class CorruptPartitionError(Exception):
     """Carries the public error to the caller, with the position in front of the damage and the
     assignment epoch it is of; never leaves the package."""
 
-    def __init__(self, tp: TopicPartition, error: CorruptRecordError, position: OffsetAndMetadata, epoch: int) -> None:
+    def __init__(
+        self,
+        tp: TopicPartition,
+        error: CorruptRecordError,
+        position: OffsetAndMetadata,
+        epoch: int,
+        next_offset: int | None = None,
+    ) -> None:
         super().__init__(str(error))
         self.topic_partition = tp
-        self.error = error.at(tp.topic, tp.partition, position.offset)
+        self.error = error.at(tp.topic, tp.partition, position.offset, next_offset)
         self.error.__cause__ = error
         self.position = position
         self.epoch = epoch

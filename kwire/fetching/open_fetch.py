@@ -16,7 +16,7 @@ from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.partition_records import epoch_or_none
 from kwire.fetching.transactions import visible_batches
 from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata
-from kwire.protocol.record_batch import Batch, iter_batches
+from kwire.protocol.record_batch import Batch, iter_batches, next_sound_offset
 from kwire.protocol.record_columns import RecordColumns, empty_columns
 from kwire.protocol.records import decode_available
 
@@ -107,8 +107,12 @@ class OpenFetch:
         if count := len(rows):
             return rows, self._behind(at, rows, count)
         if at.error is not None:
-            raise CorruptPartitionError(self.fetch.topic_partition, at.error, at.position, self.fetch.epoch)
+            raise self._damage(at.error, at.position)
         return rows, self._end
+
+    def _damage(self, error: CorruptRecordError, position: OffsetAndMetadata) -> CorruptPartitionError:
+        behind = next_sound_offset(self.fetch.records, position.offset)
+        return CorruptPartitionError(self.fetch.topic_partition, error, position, self.fetch.epoch, behind)
 
     def behind(self, rows: int, position: OffsetAndMetadata) -> Progress:
         """How far it is collected once so many of the next rows are; `position` is behind them."""

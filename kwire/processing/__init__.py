@@ -9,7 +9,7 @@ from __future__ import annotations
 from kwire.processing.dead_letters import dead_letter_topic
 from kwire.processing.lanes import Lanes, Ordering, Work
 from kwire.processing.offset_map import OffsetMap, decode, encode, is_offset_map
-from kwire.processing.policies import DeadLetter, OnFailure, Retry
+from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
 from kwire.processing.processor import Processor
 from kwire.processing.status import Status
 from kwire.processing.tracker import Offer, Tracker
@@ -19,6 +19,7 @@ __all__ = [
     "Lanes",
     "Offer",
     "OffsetMap",
+    "OnDataLoss",
     "OnFailure",
     "Ordering",
     "Processor",

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Generic, Literal, Protocol, TypeAlias, cast
@@ -20,7 +20,7 @@ from kwire.consumer.host import current_host
 from kwire.model import K, Record, V
 from kwire.processing.plan import is_async
 from kwire.processing.policies import DeadLetter
-from kwire.processing.workers import Item, Run, records_of
+from kwire.processing.workers import BreakdownError, Item, Run, check_readable, fail, records_of
 
 log = logging.getLogger(__name__)
 
@@ -65,51 +65,90 @@ class AsyncWorkers(Generic[K, V]):
     """
 
     def __init__(self, backend: Literal["asyncio", "trio"], ended: Callable[[Run[K, V]], None]) -> None:
-        self._loop = new_loop(backend)
+        self._backend = backend
         self._ended = ended
         self._context = copy_context()
-        self._begun: deque[Run[K, V]] = deque()
-        self._is_woken = False
-        self._over: deque[Run[K, V]] = deque()
-        self._is_open = False
+        self._lock = threading.Lock()  # between the owner and a loop that dies
         self._is_closing = False
+        self._forget()
+
+    def _forget(self) -> None:
+        """There is no loop: none yet, or none any more."""
+        self._loop = new_loop(self._backend)
+        self._is_open = self._is_woken = False
         self._has_ended = threading.Event()
+        self._under_way: dict[int, Run[K, V]] = {}  # by id(), until the owner is told
+        self._in_hand: set[int] = set()  # those of which a handler has an item
+        self._begun: deque[Run[K, V]] = deque()
+        self._over: deque[Run[K, V]] = deque()
 
     def start(self, run: Run[K, V]) -> None:
-        if not self._is_open:
-            self._open()
-        self._begun.append(run)
-        if not self._is_woken:  # once for all that are handed out together
-            self._is_woken = True
-            self._loop.call_soon(self._begin)
+        with self._lock:
+            try:
+                if not self._is_open:
+                    self._open()
+            except (RuntimeError, MemoryError) as error:
+                fail(run, _breakdown(error), self._ended)
+                return
+            self._under_way[id(run)] = run
+            self._begun.append(run)
+            if not self._is_woken:  # once for all that are handed out together
+                self._is_woken = True
+                self._call_soon(self._begin)
 
     def cancel(self, run: Run[K, V]) -> None:
-        if self._is_open:
-            run.is_cancelled = True
-            self._loop.call_soon(partial(self._loop.cancel, run))
+        with self._lock:
+            if self._is_open:
+                run.is_cancelled = True
+                self._call_soon(partial(self._loop.cancel, run))
 
     def close(self) -> None:
-        if not self._is_open or self._has_ended.is_set():
-            return
-        self._loop.call_soon(self._end)
-        if not self._has_ended.wait(GRACE_S):
+        with self._lock:
+            if not self._is_open or self._has_ended.is_set():
+                return
+            has_ended = self._has_ended
+            self._call_soon(self._end)
+        if not has_ended.wait(GRACE_S):
             log.warning("async handlers were cancelled, and %.1f s later not all have ended", GRACE_S)
+
+    def _call_soon(self, function: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop has just died; what is under way is told of by `_lose`
+            self._loop.call_soon(function)
 
     # --- on the loop's thread -------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        self._is_open = True
         ready = threading.Event()
+        has_ended = self._has_ended
 
         def main() -> None:
+            error: BaseException | None = None
             try:
                 self._loop.run(ready.set)
-            finally:
-                ready.set()
-                self._has_ended.set()
+            except BaseException as caught:  # noqa: BLE001  told with the runs that it takes along
+                error = caught
+            has_ended.set()
+            ready.set()
+            if not self._is_closing:
+                self._lose(error)
 
         current_host().start_thread(main, "kwire-event-loop")
         ready.wait()
+        if has_ended.is_set():
+            raise RuntimeError("the event loop did not start")
+        self._is_open = True
+
+    def _lose(self, error: BaseException | None) -> None:
+        """The loop has died (a handler stopped it, say), and nothing that was under way can go on. The next run has a
+        loop made for it."""
+        log.error("the event loop of async handlers has died: %r", error)
+        with self._lock:
+            runs, over, in_hand = list(self._under_way.values()), set(map(id, self._over)), self._in_hand
+            self._forget()
+        for run in runs:
+            if id(run) not in over and (id(run) in in_hand or run.next_item() is not None):
+                run.error = _breakdown(error)
+            self._ended(run)
 
     def _begin(self) -> None:
         self._is_woken = False  # first: who hands out more from now on wakes us again
@@ -126,31 +165,40 @@ class AsyncWorkers(Generic[K, V]):
 
     def _tell(self) -> None:
         while self._over:
-            self._ended(self._over.popleft())
+            run = self._over.popleft()
+            del self._under_way[id(run)]
+            self._ended(run)
 
     async def _work(self, run: Run[K, V]) -> None:
         """The next item of a run, if the owner has not just taken it back."""
         began_ms = monotonic_ms()
+        item = run.next_item()
+        self._in_hand.add(id(run))
         try:
             with self._loop.cancellable(run):
-                if run.rescue is not None:
-                    await self._rescue(run)
-                elif (item := run.next_item()) is not None:
-                    await cast("_AsyncHandler[K, V]", run.handler)(item)
+                if item is not None:
+                    await self._handle(run, item)
         except self._loop.cancelled as error:
             if self._is_closing:
                 raise
-            run.error = error
+            run.error = error if run.is_cancelled else _breakdown(error)
         except BaseException as error:  # noqa: BLE001  whatever it is, the lane must not stay closed
             run.error = error
+        self._in_hand.discard(id(run))
         run.took_ms += monotonic_ms() - began_ms
         self._go_on(run)
 
-    async def _rescue(self, run: Run[K, V]) -> None:
+    async def _handle(self, run: Run[K, V], item: Item[K, V]) -> None:
+        if run.rescue is not None:
+            await self._rescue(run, item)
+        else:
+            check_readable(item)
+            await cast("_AsyncHandler[K, V]", run.handler)(item)
+
+    async def _rescue(self, run: Run[K, V], item: Item[K, V]) -> None:
         assert run.rescue is not None
         dead_letter, error = run.rescue
-        item = run.next_item()
-        for record in [] if item is None else records_of([item]):
+        for record in records_of([item]):
             if is_async(dead_letter):
                 await cast("Awaitable[object]", dead_letter(record, error))
             else:
@@ -160,6 +208,12 @@ class AsyncWorkers(Generic[K, V]):
     def _end(self) -> None:
         self._is_closing = True
         self._loop.end()
+
+
+def _breakdown(error: BaseException | None) -> BreakdownError:
+    made = BreakdownError(f"the event loop has broken down: {error!r}")
+    made.__cause__ = error
+    return made
 
 
 def new_loop(backend: Literal["asyncio", "trio"]) -> EventLoop:

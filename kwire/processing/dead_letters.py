@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias, cast
 
 from kwire.clock import Deadline
-from kwire.errors import InvalidArgumentError, KafkaError, KafkaTimeoutError
+from kwire.errors import InvalidArgumentError, KafkaError, KafkaTimeoutError, RecordDeserializationError
 from kwire.model import K, Record, V
 
 ACKNOWLEDGED_WITHIN_S = 60.0
@@ -64,7 +64,9 @@ class DeadLetterTopic(Protocol):
 
 def dead_letter_topic(producer: SendingProducer | ProducingProducer, topic: str) -> DeadLetterTopic:
     """For `Processor(on_failure=...)`. Key, value and headers of the record go along, as deserialized: a producer with
-    matching serializers makes the same bytes of them. Further headers say where it comes from, and what it failed with.
+    matching serializers makes the same bytes of them. Of a record that cannot be deserialized the bytes of the log go
+    along, which a producer with serializers has to let through. Further headers say where it comes from, and what it
+    failed with.
 
     Args:
         producer: kafka-python's or confluent-kafka's, which waits for acks=all. The user closes it.
@@ -78,6 +80,13 @@ def dead_letter_topic(producer: SendingProducer | ProducingProducer, topic: str)
     if hasattr(producer, "send"):
         return _BySend(producer, topic)
     raise InvalidArgumentError(f"a {type(producer).__name__} is no producer: it has neither produce() nor send()")
+
+
+def key_and_value_of(record: Record[K, V], error: Exception) -> tuple[Written, Written]:
+    """As deserialized, or as they are in the log."""
+    if isinstance(error, RecordDeserializationError):
+        return error.key_data, error.value_data
+    return cast("Written", record.key), cast("Written", record.value)
 
 
 def headers_of(record: Record[K, V], error: Exception) -> Headers:
@@ -100,7 +109,7 @@ class _BySend:
     def __call__(self, record: Record[K, V], error: Exception) -> None:
         # kafka-python knows no header without a value.
         headers: Headers = [(name, value or b"") for name, value in headers_of(record, error)]
-        key, value = cast("Written", record.key), cast("Written", record.value)
+        key, value = key_and_value_of(record, error)
         self.producer.send(self.topic, value=value, key=key, headers=headers).get(timeout=ACKNOWLEDGED_WITHIN_S)
 
 
@@ -118,15 +127,16 @@ class _ByProduce:
             told.append(failure)
             is_told.set()
 
-        while not self._is_taken(record, headers_of(record, error), on_delivery):
+        while not self._is_taken(record, error, on_delivery):
             self._poll(deadline)
         while not is_told.is_set():  # whoever polls serves the others' callbacks too
             self._poll(deadline)
         if told[0] is not None:
             raise KafkaError(f"{self.topic}: {record.topic_partition} offset {record.offset} not written: {told[0]}")
 
-    def _is_taken(self, record: Record[K, V], headers: Headers, on_delivery: Callable[[object, object], None]) -> bool:
-        key, value = cast("Written", record.key), cast("Written", record.value)
+    def _is_taken(self, record: Record[K, V], error: Exception, on_delivery: Callable[[object, object], None]) -> bool:
+        key, value = key_and_value_of(record, error)
+        headers = headers_of(record, error)
         try:
             self.producer.produce(self.topic, value=value, key=key, headers=headers, on_delivery=on_delivery)
         except BufferError:  # its queue is full

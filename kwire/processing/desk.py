@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, groupby
 from operator import itemgetter
 from queue import Empty
 from typing import Generic, cast
 
-from kwire.clock import NEVER_MS, monotonic_ms
+from kwire.clock import NEVER_MS, Backoff, monotonic_ms
 from kwire.consumer.host import Queue, current_host
-from kwire.errors import ProcessingError
+from kwire.errors import ProcessingError, RecordDeserializationError, WorkerError
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, Record, TopicPartition, V
 from kwire.offset_ranges import Ranges, normal
@@ -31,13 +31,24 @@ from kwire.processing.plan import Plan
 from kwire.processing.policies import OnFailure
 from kwire.processing.rows import Rows, with_keys
 from kwire.processing.sources import Source, partition_of
-from kwire.processing.workers import Item, Run, records_of
+from kwire.processing.workers import (
+    BreakdownError,
+    Item,
+    Rescue,
+    Run,
+    UnreadableRecord,
+    records_of,
+    unreadable,
+)
 
 log = logging.getLogger(__name__)
 
 # A run that is still out then has met a record that takes its time, and gives back what stands behind that.
 _STUCK_MS = 4 * RUN_MS
 _QUICK_HANDS = 1
+# A record that was in work when the workers broke down is tried again so often: it may be what breaks them.
+MOST_BREAKDOWNS = 3
+_AFTER_BREAKDOWN = Backoff(100.0, 1_000.0)
 _offset_of = itemgetter(Record._fields.index("offset"))
 
 
@@ -99,6 +110,9 @@ class Desk(Generic[K, V]):
         self._may_mix = plan.ordering is not Ordering.PARTITION and plan.batch_size is None
         """Whether a run may be made of several lanes: a batch is of one."""
         self._by_key = plan.ordering is Ordering.KEY
+        self._has_unreadable = False
+        """Whether a record was met that cannot be deserialized."""
+        self._gives_up_retries = False
         self._is_held_up = False
         """Whether a record that takes its time was met: others may have to wait for it."""
         self._entries: dict[int, _Entry[K, V]] = {}  # by the run's id()
@@ -191,7 +205,10 @@ class Desk(Generic[K, V]):
         wanted = self._books.deliver(source, offsets, columns.leader_epochs.tolist, chunk.next, chunk.epoch)
         makes_late = self.pace.makes_late and not self._is_held_up
         records: Sequence[Record[K, V]]
-        if len(wanted) < len(chunk):
+        if chunk.failures:
+            self._has_unreadable = True
+            records = _with_failures(chunk, chunk.failures, set(wanted))
+        elif len(wanted) < len(chunk):
             still_wanted = set(wanted)
             records = [record for record in chunk if record.offset in still_wanted]
         else:
@@ -221,10 +238,31 @@ class Desk(Generic[K, V]):
             if not most or (work := self._lanes.take(most, mixing)) is None:
                 return
             self.pace.begin(len(work.records))
-            items: Sequence[Item[K, V]] = [list(work.records)] if self._plan.batch_size is not None else work.records
-            entry = _Entry(Run(items, self._plan.call), work, self._books.book(work.source))
+            run = Run(self._items_of(work), self._plan.call, may_be_unreadable=self._has_unreadable)
+            entry = _Entry(run, work, self._books.book(work.source))
             self._entries[id(entry.run)] = entry
             self._start(entry, now_ms)
+
+    def _items_of(self, work: Work[K, V]) -> Sequence[Item[K, V]]:
+        """What the handler gets. A record that cannot be deserialized is a batch of its own: the others of the batch
+        must not fail with it."""
+        if self._plan.batch_size is None:
+            return work.records
+        if not self._has_unreadable:
+            return [list(work.records)]
+        batches = groupby(work.records, lambda record: record if isinstance(record, UnreadableRecord) else None)
+        return [list(batch) for _, batch in batches]
+
+    def give_up_retries(self) -> None:
+        """Nobody waits for the next attempt of anything any longer: it stays undone, and so does what stands behind it
+        in its partition."""
+        self._gives_up_retries = True
+        waiting = [entry for entry in self._entries.values() if entry.is_waiting]
+        if waiting:
+            log.warning("%d records that have failed are not tried again: they are not committed", len(waiting))
+        for entry in waiting:
+            entry.is_waiting = False
+            self._leave_undone(entry)
 
     def take_back(self, timeout_s: float = 0.0) -> int:
         """What workers have posted, waiting for the first of it; how many records are done with by it."""
@@ -274,13 +312,13 @@ class Desk(Generic[K, V]):
         self._executing -= 1
         run.is_out = False
         error, run.error = run.error or (CancelledError() if run.is_cancelled else None), None
-        is_rescue, run.rescue = run.rescue is not None, None
+        rescue, run.rescue = run.rescue, None
         self.pace.tried(run.done - run.began_at, run.took_ms)
         if error is not None:
             run.put_back()
         self._report(entry)
         if error is not None:
-            self._on_error(entry, error, now_ms, is_rescue=is_rescue)
+            self._on_error(entry, error, now_ms, rescue)
         elif run.todo:
             self._start(entry, now_ms)  # a pool takes them one at a time
         else:
@@ -294,7 +332,7 @@ class Desk(Generic[K, V]):
             return
         done = records_of(run.items[begin:end])
         entry.reported = end
-        run.attempts = 0
+        run.attempts = run.breakdowns = 0
         self.loads.remove(entry.source, done)
         self.tally.handled += len(done)
         # Of a partition that was given up, or of a log that was cut, nobody wants to know.
@@ -305,24 +343,61 @@ class Desk(Generic[K, V]):
             wanted = [each for each in offsets if not entry.is_void_at(each)] if is_cut else offsets
             self._books.finish(entry.source, wanted)
 
-    def _on_error(self, entry: _Entry[K, V], error: BaseException, now_ms: float, *, is_rescue: bool) -> None:
+    def _on_error(self, entry: _Entry[K, V], error: BaseException, now_ms: float, rescue: Rescue[K, V] | None) -> None:
         run, record = entry.run, entry.run.record
-        run.attempts += 1
-        self.tally.failed_attempts += 1
-        delay_ms = None if is_rescue else self._plan.retry.delay_ms(run.attempts, error)
         if run.is_stopped or entry.is_void:
             self._end(entry)
-        elif delay_ms is not None:
+            return
+        if isinstance(error, BreakdownError | MemoryError) or (rescue is not None and isinstance(error, Exception)):
+            self._on_breakdown(entry, error, now_ms, rescue)
+            return
+        run.attempts += 1
+        self.tally.failed_attempts += 1
+        delay_ms = self._plan.retry.delay_ms(run.attempts, error)
+        if delay_ms is not None:
             log.info("%s offset %d: attempt %d failed: %r", entry.source, record.offset, run.attempts, error)
-            entry.is_waiting = True
-            self._narrow(entry, now_ms)
-            heapq.heappush(self._retries, (now_ms + delay_ms, next(self._numbers), entry))
-        elif isinstance(error, Exception) and not is_rescue and self._plan.on_failure is not OnFailure.STOP:
+            self._try_again(entry, delay_ms, now_ms)
+        elif isinstance(error, Exception) and self._plan.on_failure is not OnFailure.STOP:
             self._give_up(entry, error, now_ms)
         else:
-            self.error = ProcessingError(partition_of(entry.source), record.offset, run.attempts, repr(error))
-            self.error.__cause__ = error
-            self._end(entry)
+            self._stop(entry, ProcessingError, run.attempts, error)
+
+    def _on_breakdown(
+        self, entry: _Entry[K, V], error: BaseException, now_ms: float, rescue: Rescue[K, V] | None
+    ) -> None:
+        """What breaks the workers, or the dead-letter function, is no fault of the record: it is tried again, and at
+        last the processor stops."""
+        run = entry.run
+        run.breakdowns += 1
+        log.warning("%s offset %d: in work when this happened: %r", entry.source, run.record.offset, error)
+        if run.breakdowns >= MOST_BREAKDOWNS:
+            self._stop(entry, WorkerError, run.breakdowns, error)
+            return
+        run.rescue = rescue
+        self._try_again(entry, _AFTER_BREAKDOWN.delay_ms(run.breakdowns), now_ms)
+
+    def _try_again(self, entry: _Entry[K, V], delay_ms: float, now_ms: float) -> None:
+        if self._gives_up_retries:
+            log.warning("%s offset %d is not tried again: it is not committed", entry.source, entry.run.record.offset)
+            self._leave_undone(entry)
+            return
+        entry.is_waiting = True
+        self._narrow(entry, now_ms)
+        heapq.heappush(self._retries, (now_ms + delay_ms, next(self._numbers), entry))
+
+    def _stop(self, entry: _Entry[K, V], kind: type[ProcessingError], attempts: int, error: BaseException) -> None:
+        is_unreadable = isinstance(error, RecordDeserializationError)
+        attempts, reason = (0, str(error)) if is_unreadable else (attempts, repr(error))
+        self.error = kind(partition_of(entry.source), entry.run.record.offset, attempts, reason)
+        self.error.__cause__ = error
+        self._end(entry)
+
+    def _leave_undone(self, entry: _Entry[K, V]) -> None:
+        """Its record, and what stands behind it: begun, they would overtake it."""
+        if self._plan.ordering is not Ordering.NONE:
+            self.loads.remove(entry.source, self._lanes.drop((entry.source,)))
+        self.loads.remove(entry.source, records_of(entry.run.take_back()))
+        self._end(entry)
 
     def _give_up(self, entry: _Entry[K, V], error: Exception, now_ms: float) -> None:
         """The item has failed for good: pass it by, or let somebody else take it."""
@@ -395,3 +470,13 @@ class Desk(Generic[K, V]):
     def _entries_of(self, sources: Iterable[Source]) -> list[_Entry[K, V]]:
         wanted = set(sources)
         return [entry for entry in self._entries.values() if entry.source in wanted]
+
+
+def _with_failures(
+    chunk: PartitionRecords[K, V], failures: Mapping[int, RecordDeserializationError], wanted: Collection[int]
+) -> list[Record[K, V]]:
+    """The records that are wanted; those that cannot be deserialized know why."""
+    records = [
+        unreadable(record, failures[row]) if row in failures else record for row, record in enumerate(iter(chunk))
+    ]
+    return [record for record in records if record.offset in wanted]

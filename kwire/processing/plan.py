@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, Literal, cast
 
 from kwire.errors import InvalidArgumentError
 from kwire.model import K, V
 from kwire.processing.lanes import Ordering
-from kwire.processing.policies import DeadLetter, OnFailure, Retry
+from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
 from kwire.processing.workers import BatchHandler, Handler, Item
 
 _MORE_THAN_NOTHING = (
@@ -39,6 +40,7 @@ class Plan(Generic[K, V]):
     commit_interval: float
     retry: Retry
     on_failure: OnFailure | DeadLetter[K, V]
+    on_data_loss: OnDataLoss
     max_buffered_records: int
     max_buffered_bytes: int
     watchdog: float
@@ -52,10 +54,22 @@ class Plan(Generic[K, V]):
             raise InvalidArgumentError(f"backend is {self.backend!r}: it has to be 'asyncio' or 'trio'")
         if self.is_async and self.executor is not None:
             raise InvalidArgumentError("an async handler runs on an event loop: it cannot have an executor")
+        if isinstance(self.executor, ProcessPoolExecutor):
+            self._check_travels()
         if is_async(self.on_failure) and not self.is_async:
             raise InvalidArgumentError(
                 "an async on_failure runs on the event loop of an async handler, and this is none"
             )
+
+    def _check_travels(self) -> None:
+        """A handler that cannot be sent to another process would fail with each record, and each would be given up."""
+        try:
+            pickle.dumps(self.handler)
+        except Exception as error:
+            raise InvalidArgumentError(
+                f"the handler {self.handler!r} cannot be sent to a pool of processes: {error}; it has to be a function "
+                "at the top of a module"
+            ) from error
 
     @property
     def is_async(self) -> bool:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from kwire.clock import Backoff
-from kwire.errors import InvalidArgumentError
+from kwire.errors import InvalidArgumentError, RecordDeserializationError
 from kwire.model import K, Record, V
 
 
@@ -21,9 +21,21 @@ class OnFailure(Enum):
     """Log it, and go on as if it were done."""
 
 
+class OnDataLoss(Enum):
+    """When records cannot be had: a batch in the log is damaged, or the log has lost the position, and
+    `auto_offset_reset` is "none"."""
+
+    STOP = "stop"
+    """End with the error that says which, once what was delivered is finished and committed."""
+    SKIP = "skip"
+    """Log which offsets are missing, and go on behind them."""
+
+
 DeadLetter: TypeAlias = Callable[[Record[K, V], Exception], object]
 """Called with a record that failed for good and its last error; with each of a batch; never in another process. May be
-async if the handler is. When it returns, the record counts as done; when it raises, the processor stops."""
+async if the handler is. When it returns, the record counts as done; when it raises, it is called again, and after three
+attempts the processor stops with a `WorkerError`. A record that cannot be deserialized has the raw bytes of the key or
+value that failed; the error is its `RecordDeserializationError`, with the raw bytes of both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +66,7 @@ class Retry:
 
     def delay_ms(self, attempts: int, error: BaseException) -> float | None:
         """How long to wait after so many failed attempts. None: the record has failed for good."""
-        if not isinstance(error, Exception) or isinstance(error, self.terminal):
+        if not isinstance(error, Exception) or isinstance(error, (*self.terminal, RecordDeserializationError)):
             return None
         if self.max_attempts is not None and attempts >= self.max_attempts:
             return None

@@ -7,7 +7,7 @@ has a user's arguments and an owner's turn in one place.
 The thread that runs it is the one owner of everything: it polls, hands out, takes back, commits. Workers only call the
 handler and post what came of it. While all workers are busy it goes on polling, with what it has enough of paused, so
 the group never waits for a handler. When partitions are taken away, it lets the records in work end, commits, and only
-then gives them up.
+then gives them up. When a poll raises, what was polled before is finished and committed first, then it ends.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.consumer.host import Joinable, current_host
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
-from kwire.errors import BootstrapError, IllegalStateError, KafkaError
+from kwire.errors import BootstrapError, CorruptRecordError, IllegalStateError, KafkaError, OffsetOutOfRangeError
 from kwire.fetching.columns import Records
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, TopicPartition, V
 from kwire.processing.async_workers import AsyncWorkers
 from kwire.processing.books import Books
 from kwire.processing.commits import Commits
+from kwire.processing.data_loss import go_on_behind
 from kwire.processing.desk import Desk
 from kwire.processing.double_valve import DoubleValve
 from kwire.processing.lanes import Ordering
 from kwire.processing.leaving import Leaving
 from kwire.processing.opening import Opening
 from kwire.processing.plan import Plan
-from kwire.processing.policies import DeadLetter, OnFailure, Retry
+from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
 from kwire.processing.range_books import RangeBooks
 from kwire.processing.status import Status
 from kwire.processing.valve import Valve
@@ -46,6 +47,10 @@ log = logging.getLogger(__name__)
 LONGEST_POLL_S = 1.0
 # So long the workers are served alone, while there is enough in store: to poll takes longer than to hand out a record.
 SERVING_MS = 5.0
+# What was polled may take so long to be finished, when the processor ends.
+DRAIN_S = 30.0
+# How long a drain waits between polls that raise.
+AFTER_ERROR_S = 0.1
 
 
 class Processor(Generic[K, V]):
@@ -62,9 +67,11 @@ class Processor(Generic[K, V]):
         succeeds or fails as a whole.
     rate_limit: So many records a second at most, over all workers. What a tenth of a second left over may go at once.
     commit_interval: Seconds between commits; besides, it commits before partitions go and when it ends.
-    retry: How often a failing record is tried.
-    on_failure: What becomes of a record that has failed for good: "stop", "skip", or a function to call with it;
-        see `dead_letter_topic`.
+    retry: How often a failing record is tried. As long as it takes, if nothing is said of failures; once, if
+        `on_failure` says what becomes of them.
+    on_failure: What becomes of a record that has failed for good, or cannot be deserialized: "stop", "skip", or a
+        function to call with it; see `dead_letter_topic`.
+    on_data_loss: What happens over a damaged batch, or a position that the log has lost: "stop" or "skip".
     offset_map: Whether commits say, in their metadata, what is finished behind them.
     key_order_within_ranges: With a consumer that has `enable_parallel_rebalance`, what is new and what is being caught
         up with keep their order each for itself. Whoever orders by key has to say that this is enough.
@@ -92,6 +99,7 @@ class Processor(Generic[K, V]):
         commit_interval: float = 5.0,
         retry: Retry | None = None,
         on_failure: OnFailure | Literal["stop", "skip"] | DeadLetter[K, V] = OnFailure.STOP,
+        on_data_loss: OnDataLoss | Literal["stop", "skip"] = OnDataLoss.STOP,
         offset_map: bool = True,
         key_order_within_ranges: bool = False,
         max_buffered_records: int = 10_000,
@@ -109,6 +117,7 @@ class Processor(Generic[K, V]):
                 "front of older ones: make it without, or say with key_order_within_ranges=True that the order within "
                 "what is new, and within what is being caught up with, is enough"
             )
+        on_failure = OnFailure(on_failure) if isinstance(on_failure, str) else on_failure
         plan: Plan[K, V] = Plan(
             handler=handler,
             ordering=Ordering(ordering),
@@ -118,8 +127,9 @@ class Processor(Generic[K, V]):
             batch_size=batch_size,
             rate_limit=rate_limit,
             commit_interval=commit_interval,
-            retry=retry or Retry(),
-            on_failure=OnFailure(on_failure) if isinstance(on_failure, str) else on_failure,
+            retry=retry or Retry(max_attempts=None if on_failure is OnFailure.STOP else 1),
+            on_failure=on_failure,
+            on_data_loss=OnDataLoss(on_data_loss),
             max_buffered_records=max_buffered_records,
             max_buffered_bytes=max_buffered_bytes,
             watchdog=watchdog,
@@ -150,7 +160,9 @@ class Processor(Generic[K, V]):
         self._have_it_look = _nobody_looks
         self._reached_by_ms = NEVER_MS
         self._drains = True
-        self._deadline = Deadline(NEVER_MS)
+        self._deadline: Deadline | None = None
+        """When the drain is over; None until it is known."""
+        self._poll_error: KafkaError | None = None
         self._progress_ms = monotonic_ms()
 
     def _new_workers(self, plan: Plan[K, V]) -> Workers[K, V]:
@@ -163,45 +175,50 @@ class Processor(Generic[K, V]):
     # --- what users call ------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until `stop()`, or an error. What is in work ends, and is committed, before this returns.
+        """Until `stop()`, or an error. What was polled is finished and committed before this returns, or raises.
 
         Raises:
-            ProcessingError: A record failed for good, and `on_failure` is "stop".
+            ProcessingError: A record failed for good, and `on_failure` is "stop". A `WorkerError` if what runs the
+                handler is broken.
             KafkaError: What `poll()` raised. Brokers that cannot be reached are waited for; only if none ever was, it
                 ends with a `BootstrapError`, after `default_api_timeout_ms`.
         """
         if self._has_run:
             raise IllegalStateError("a processor runs once; make another one")
         self._has_run = self._is_running = True
-        self._consumer.rebalance_listener = self._listener
-        self._have_it_look = self._consumer._return_early(self._has_news)
-        try:
-            now_ms = monotonic_ms()
-            self._reached_by_ms = now_ms + self._leaving.patience_ms
-            self._opening.begin(self._consumer.assignment())
-            self._commits.begin(now_ms)
-            while not self._is_stopping and self._desk.error is None:
-                self._turn()
-            self._drain()
-        finally:
-            self._end()
-        if self._desk.error is not None:
-            raise self._desk.error
+        with self._consumer._lent_to(self._has_news, self._end) as self._have_it_look:
+            self._consumer.rebalance_listener = self._listener
+            self._run()
+        if (error := self._desk.error or self._poll_error) is not None:
+            raise error
 
-    def stop(self, *, drain: bool = True, timeout: float | None = None) -> None:
+    def _run(self) -> None:
+        now_ms = monotonic_ms()
+        self._reached_by_ms = now_ms + self._leaving.patience_ms
+        self._opening.begin(self._consumer.assignment())
+        self._commits.begin(now_ms)
+        while not self._is_stopping and self._desk.error is None and self._poll_error is None:
+            self._turn()
+        self._drain()
+
+    def stop(self, *, drain: bool = True, timeout: float | None = DRAIN_S) -> None:
         """End: from any thread, a handler, or a signal handler. Does not wait for it.
+
+        What has failed and waits for its next attempt is given up: it is not committed, and comes again.
 
         Args:
             drain: Whether what was polled is worked on to the end; else only what is in work.
-            timeout: Seconds after which even what is in work is left alone: it is not committed, and comes again.
+            timeout: Seconds after which even what is in work is left alone: it is not committed, and comes again. None
+                for as long as it takes.
         """
         self._drains = self._drains and drain  # who wants it sooner has it
-        if timeout is not None:
-            self._deadline = Deadline.after(timeout * 1000.0)
+        deadline = Deadline(NEVER_MS) if timeout is None else Deadline.after(timeout * 1000.0)
+        if self._deadline is None or deadline.at_ms < self._deadline.at_ms:
+            self._deadline = deadline
         self._is_stopping = self._was_told = True
         self._have_it_look()
 
-    def close(self, *, drain: bool = True, timeout: float | None = None) -> None:
+    def close(self, *, drain: bool = True, timeout: float | None = DRAIN_S) -> None:
         """`stop()`, and wait for the thread that `with` has started. Raises what ended it."""
         self.stop(drain=drain, timeout=timeout)
         thread, self._thread = self._thread, None
@@ -278,7 +295,7 @@ class Processor(Generic[K, V]):
 
     def _poll(self, now_ms: float) -> None:
         due_ms = (self._desk.due_ms, self._commits.due_ms, self._leaving.due_ms, self._opening.due_ms)
-        wake_at_ms = min(*due_ms, self._deadline.at_ms)
+        wake_at_ms = min(*due_ms, self._until.at_ms)
         timeout_s = min(LONGEST_POLL_S, max(0.0, (wake_at_ms - now_ms) / 1000.0))
         gathers = True
         while gathers:
@@ -313,15 +330,25 @@ class Processor(Generic[K, V]):
     def _polled(self, timeout_s: float) -> Records[K, V]:
         try:
             return self._consumer.poll(timeout_s)
-        except BootstrapError:  # brokers and their clients may be started together
+        except BootstrapError as error:  # brokers and their clients may be started together
             if monotonic_ms() >= self._reached_by_ms:
-                raise
-            return Records()
-        except KafkaError:
-            raise
+                self._end_with(error)
+        except (CorruptRecordError, OffsetOutOfRangeError) as error:
+            if self._plan.on_data_loss is OnDataLoss.STOP or not go_on_behind(error, self._consumer):
+                self._end_with(error)
+        except KafkaError as error:
+            self._end_with(error)
         except BaseException:  # a Ctrl-C, when it was about to return records
             self._lose_track()
             raise
+        return Records()
+
+    def _end_with(self, error: KafkaError) -> None:
+        """What was delivered is finished and committed first; meanwhile a poll may raise the same again and again."""
+        if self._poll_error is None and not self._is_draining:
+            self._poll_error = error
+        elif self._is_draining:
+            self._desk.take_back(AFTER_ERROR_S)
 
     def _lose_track(self) -> None:
         if self._ranges is not None:
@@ -360,7 +387,7 @@ class Processor(Generic[K, V]):
         """Let what is in work end, commit, and forget them."""
         self._desk.drop(partitions)
         until_ms = self._leaving.until_ms(partitions, monotonic_ms())
-        if not self._wait_for(partitions, Deadline(min(until_ms, self._deadline.at_ms))):
+        if not self._wait_for(partitions, Deadline(min(until_ms, self._until.at_ms))):
             self._leave_alone(partitions)
             self._wait_for(partitions, Deadline.after(self._leaving.grace_ms if self._plan.is_async else 0.0))
         self._commits.commit_last(consumer, partitions, self._leaving.commit_ms(until_ms, monotonic_ms()))
@@ -392,35 +419,40 @@ class Processor(Generic[K, V]):
 
     # --- the end --------------------------------------------------------------------------------------------
 
+    @property
+    def _until(self) -> Deadline:
+        return self._deadline or Deadline(NEVER_MS)
+
     def _drain(self) -> None:
         """Work to the end, polling on: the group must not wait for us either."""
+        if self._deadline is None:
+            self._deadline = Deadline.after(DRAIN_S * 1000.0)
         self._is_draining = True
+        self._desk.give_up_retries()
         if not self._drains or self._desk.error is not None:
             self._desk.drop_all()
-        while not self._desk.is_idle and not self._deadline.expired:
+        while not self._desk.is_idle and not self._until.expired:
             self._turn()
             if self._desk.error is not None:
                 self._desk.drop_all()
 
     def _end(self) -> None:
+        """Commit what is done, and leave the consumer to the next one who uses it. Each step may be taken twice: if a
+        Ctrl-C ends this, the consumer has it done before its next poll."""
         consumer = self._consumer
         self._desk.drop_all()  # who is left alone in the middle of a run ends with the record it is at
         self._workers.close()
-        self._have_it_look = _nobody_looks
-        consumer._return_early(None)
-        try:
-            assigned = consumer.assignment()
-            self._opening.forget(assigned)
-            self._commits.commit_last(consumer, assigned, self._leaving.patience_ms)
-            for tp in sorted(assigned):
-                if (at := self._books.begins_at(tp)) is not None:
-                    consumer.seek(tp, at)  # whoever goes on with the consumer begins with what is undone
-                for position, stop in self._ranges.left_of_lags(tp) if self._ranges is not None else ():
-                    consumer._give_again(tp, position, stop)
-            self._valve.open()
-        finally:
-            consumer.rebalance_listener = self._listener.users
-            self._is_running = False
+        self._have_it_look, self._is_running = _nobody_looks, False
+        consumer.rebalance_listener = self._listener.users
+        assigned = consumer.assignment()
+        self._opening.forget(assigned)
+        self._commits.commit_last(consumer, assigned, self._leaving.patience_ms)
+        for tp in sorted(assigned):
+            if (at := self._books.begins_at(tp)) is not None:
+                consumer.seek(tp, at)  # the next one who uses the consumer begins with what is undone
+            for position, stop in self._ranges.left_of_lags(tp) if self._ranges is not None else ():
+                consumer._give_again(tp, position, stop)
+        self._valve.open()
 
 
 def _nobody_looks() -> None:

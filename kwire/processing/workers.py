@@ -1,14 +1,15 @@
 """Who calls the handler: threads of the processor's own, or any `concurrent.futures.Executor`.
 
-Contract: `start` never blocks; whoever works posts the run to `ended` when it is over, whatever the handler did, and
-touches nothing else of the processor's.
+Contract: `start` never blocks and never raises; each run is posted to `ended` when it is over, whatever the handler
+did, and nothing else of the processor's is touched. What breaks the workers themselves is a `BreakdownError`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import chain, repeat
@@ -16,15 +17,43 @@ from typing import Generic, Protocol, TypeAlias, cast
 
 from kwire.clock import monotonic_ms
 from kwire.consumer.host import Joinable, Queue, current_host
+from kwire.errors import RecordDeserializationError
 from kwire.model import K, Record, V
 from kwire.processing.policies import DeadLetter
 from kwire.processing.rows import Rows
+
+log = logging.getLogger(__name__)
 
 Handler: TypeAlias = Callable[[Record[K, V]], object]
 BatchHandler: TypeAlias = Callable[[list[Record[K, V]]], object]
 Item: TypeAlias = Record[K, V] | list[Record[K, V]]
 """What a handler is called with: a record, or those of a batch."""
 Rescue: TypeAlias = tuple[DeadLetter[K, V], Exception]
+
+
+class BreakdownError(Exception):
+    """What runs the handler has broken down, which is no fault of the record that was in hand; `__cause__` says how."""
+
+
+class UnreadableRecord(Record[K, V]):
+    """A record whose key or value could not be deserialized, with the raw bytes in its place: it fails with `error`
+    when it is its turn, and no handler is called."""
+
+    error: RecordDeserializationError
+
+
+def unreadable(record: Record[K, V], error: RecordDeserializationError) -> UnreadableRecord[K, V]:
+    """The same record, with why it could not be read."""
+    made: UnreadableRecord[K, V] = tuple.__new__(UnreadableRecord, record)
+    made.error = error
+    return made
+
+
+def check_readable(item: Item[K, V]) -> None:
+    """Raise why the record could not be deserialized. In a batch such a record is alone."""
+    record = item[0] if isinstance(item, list) else item
+    if isinstance(record, UnreadableRecord):
+        raise record.error
 
 
 class Run(Generic[K, V]):
@@ -41,6 +70,8 @@ class Run(Generic[K, V]):
         is_cancelled: Whether that item counts as failed, whatever its handler says: it was told to end. The owner's.
         attempts: How often the next item has failed.
         error: What the last item that was taken failed with.
+        breakdowns: How often the workers have broken down over the next item.
+        may_be_unreadable: Whether there are records that cannot be deserialized.
         rescue: Instead of the handler, this gets the next item; see `DeadLetter`.
         started_ms, began_at: When it was handed out this time, and with how many items done.
         took_ms: How long it was in the worker's hands this time.
@@ -50,19 +81,28 @@ class Run(Generic[K, V]):
         "at",
         "attempts",
         "began_at",
+        "breakdowns",
         "error",
         "handler",
         "is_cancelled",
         "is_out",
         "is_stopped",
         "items",
+        "may_be_unreadable",
         "rescue",
         "started_ms",
         "todo",
         "took_ms",
     )
 
-    def __init__(self, items: Sequence[Item[K, V]], handler: Callable[[Item[K, V]], object]) -> None:
+    def __init__(
+        self,
+        items: Sequence[Item[K, V]],
+        handler: Callable[[Item[K, V]], object],
+        *,
+        may_be_unreadable: bool = False,
+    ) -> None:
+        self.may_be_unreadable = may_be_unreadable
         self.items = items
         self.todo = deque(repeat(None, len(items)))
         self.at = 0
@@ -71,6 +111,7 @@ class Run(Generic[K, V]):
         self.took_ms = 0.0
         self.began_at = 0
         self.attempts = 0
+        self.breakdowns = 0
         self.error: BaseException | None = None
         self.rescue: Rescue[K, V] | None = None
         self.is_out = False
@@ -129,7 +170,8 @@ class Run(Generic[K, V]):
 
     def execute(self) -> None:
         """One after the other, to the end or to a failure."""
-        began_ms, handler, take = monotonic_ms(), self.handler, self.todo.popleft
+        began_ms, take = monotonic_ms(), self.todo.popleft
+        handler = self._handle if self.may_be_unreadable else self.handler
         try:
             if self.rescue is not None:
                 self.be_rescued()
@@ -142,6 +184,10 @@ class Run(Generic[K, V]):
         except BaseException as error:  # noqa: BLE001  whatever it is, the lane must not stay closed
             self.error = error
         self.took_ms = monotonic_ms() - began_ms
+
+    def _handle(self, item: Item[K, V]) -> object:
+        check_readable(item)
+        return self.handler(item)
 
     def be_rescued(self) -> None:
         """The next item goes to whoever takes those that have failed, record by record."""
@@ -158,6 +204,13 @@ def records_of(items: Sequence[Item[K, V]]) -> Sequence[Record[K, V]]:
     if not isinstance(items, Rows) and items and isinstance(items[0], list):
         return list(chain.from_iterable(cast("Sequence[list[Record[K, V]]]", items)))
     return cast("Sequence[Record[K, V]]", items)
+
+
+def fail(run: Run[K, V], error: BaseException, ended: Callable[[Run[K, V]], None]) -> None:
+    """The run ends with its next item, which failed before anybody could take it."""
+    run.next_item()
+    run.error = error
+    ended(run)
 
 
 class Workers(Protocol[K, V]):
@@ -187,7 +240,10 @@ class ThreadWorkers(Generic[K, V]):
         self._free: deque[Queue[Run[K, V] | None]] = deque()
 
     def start(self, run: Run[K, V]) -> None:
-        self._free_queue().put(run)
+        try:
+            self._free_queue().put(run)
+        except BreakdownError as error:
+            fail(run, error, self._ended)
 
     def _free_queue(self) -> Queue[Run[K, V] | None]:
         with suppress(IndexError):
@@ -195,9 +251,16 @@ class ThreadWorkers(Generic[K, V]):
         if len(self._queues) == self._count:  # all are busy: it waits behind what the first one is at
             return self._queues[0]
         queue: Queue[Run[K, V] | None] = self._host.new_queue()
+        try:
+            thread = self._host.start_thread(partial(self._work, queue), f"kwire-worker-{len(self._threads)}")
+        except (RuntimeError, MemoryError) as error:  # the system grants no more threads
+            if not self._queues:
+                raise BreakdownError("no thread can be started") from error
+            self._count = len(self._queues)
+            log.warning("no more than %d worker threads can be started: %s", self._count, error)
+            return self._queues[0]
         self._queues.append(queue)
-        main = partial(self._work, queue)
-        self._threads.append(self._host.start_thread(main, f"kwire-worker-{len(self._threads)}"))
+        self._threads.append(thread)
         return queue
 
     def _work(self, queue: Queue[Run[K, V] | None]) -> None:
@@ -217,12 +280,15 @@ class ThreadWorkers(Generic[K, V]):
 class ExecutorWorkers(Generic[K, V]):
     """Somebody else's pool, of processes too: then handler, records and what is raised travel. A run is one item.
 
-    Dead letters stay here, on a thread of their own: what they write to, as a rule, cannot travel.
+    A pool of processes breaks as a whole when one of them dies. Its user has the broken one; here a new one like it
+    takes its place. Dead letters stay here, on a thread of their own: what they write to, as a rule, cannot travel.
     """
 
     def __init__(self, executor: Executor, ended: Callable[[Run[K, V]], None]) -> None:
         self._executor = executor
+        self._users = executor
         self._ended = ended
+        self._is_broken = False
         self._rescuers: ThreadWorkers[K, V] = ThreadWorkers(1, ended)
 
     def start(self, run: Run[K, V]) -> None:
@@ -230,18 +296,37 @@ class ExecutorWorkers(Generic[K, V]):
             self._rescuers.start(run)
             return
         began_ms = monotonic_ms()
+        item = run.next_item()
+        assert item is not None  # nobody takes back what was not handed out yet
         try:
-            item = run.next_item()
-            assert item is not None  # nobody takes back what was not handed out yet
-            future = self._executor.submit(run.handler, item)
-        except RuntimeError as error:  # it was shut down
-            run.error = error
+            check_readable(item)
+            future = self._working_executor().submit(run.handler, item)
+        except Exception as error:  # noqa: BLE001  the record cannot be read, or the executor takes no more
+            is_unreadable = isinstance(error, RecordDeserializationError)
+            run.error = error if is_unreadable else self._breakdown(error)
             self._ended(run)
         else:
             future.add_done_callback(partial(self._on_done, run, began_ms))
 
+    def _working_executor(self) -> Executor:
+        if self._is_broken and isinstance(self._executor, ProcessPoolExecutor):
+            log.warning("a process of the pool has died: the processor goes on with a new pool like it")
+            broken, self._executor = self._executor, pool_like(self._executor)
+            if broken is not self._users:
+                broken.shutdown(wait=False)
+            self._is_broken = False
+        return self._executor
+
+    def _breakdown(self, error: BaseException) -> BreakdownError:
+        self._is_broken = self._is_broken or isinstance(error, BrokenExecutor)
+        made = BreakdownError(f"the executor has broken down: {error!r}")
+        made.__cause__ = error
+        return made
+
     def _on_done(self, run: Run[K, V], began_ms: float, future: Future[object]) -> None:
-        run.error = CancelledError() if future.cancelled() else future.exception()
+        error = CancelledError() if future.cancelled() else future.exception()
+        is_breakdown = isinstance(error, BrokenExecutor | CancelledError)
+        run.error = self._breakdown(error) if error is not None and is_breakdown else error
         run.took_ms = monotonic_ms() - began_ms
         self._ended(run)
 
@@ -249,5 +334,20 @@ class ExecutorWorkers(Generic[K, V]):
         """It is in somebody else's hands."""
 
     def close(self) -> None:
-        """The pool is its owner's."""
+        """The pool is its owner's, unless it had to be replaced."""
         self._rescuers.close()
+        if self._executor is not self._users:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def pool_like(pool: ProcessPoolExecutor) -> ProcessPoolExecutor:
+    """A new pool, with the arguments that this one was made with; the standard library tells them by private names."""
+    given = vars(pool)
+    most = given.get("_max_tasks_per_child")
+    return ProcessPoolExecutor(
+        max_workers=given["_max_workers"],
+        mp_context=given["_mp_context"],
+        initializer=given["_initializer"],
+        initargs=given["_initargs"],
+        **({} if most is None else {"max_tasks_per_child": most}),
+    )

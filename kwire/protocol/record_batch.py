@@ -157,6 +157,29 @@ def iter_batches(data: Buffer, *, check_crcs: bool = True) -> Iterator[Batch]:
             raise _framing_damage(data, position)
 
 
+def next_sound_offset(data: Buffer, position: int) -> int | None:
+    """Where the first sound batch begins of those behind the one that holds this offset. None: none of them is whole
+    and sound, or the length of one in front of it cannot be believed."""
+    view, start = memoryview(data), 0
+    while start + HEADER_BYTES <= len(view):
+        base_offset = int.from_bytes(view[start : start + 8], "big", signed=True)
+        (length_bytes,) = _LENGTH.unpack_from(view, start + _LENGTH_AT)
+        end = start + LOG_OVERHEAD_BYTES + length_bytes
+        if length_bytes < MIN_MESSAGE_BYTES or end > len(view):
+            return None
+        if base_offset > position and _is_sound(view[start:end]):
+            return base_offset
+        start = end
+    return None
+
+
+def _is_sound(batch: memoryview) -> bool:
+    try:
+        return next(iter_batches(batch), None) is not None
+    except CorruptRecordError:
+        return False
+
+
 def _crc32c_of(data: Buffer) -> Callable[[int, int], int]:
     """The checksum of a stretch of `data`, from start to end. Only who checks loads the extension: the network thread
     does not, it looks at headers."""

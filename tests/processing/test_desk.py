@@ -10,7 +10,7 @@ import pytest
 from kwire import OffsetAndMetadata, Record, TopicPartition
 from kwire.clock import monotonic_ms
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.processing import OnFailure, Ordering, Retry
+from kwire.processing import OnDataLoss, OnFailure, Ordering, Retry
 from kwire.processing.books import Books
 from kwire.processing.desk import Desk
 from kwire.processing.plan import Plan
@@ -56,6 +56,7 @@ class Office:
             commit_interval=5.0,
             retry=Retry(),
             on_failure=OnFailure.STOP,
+            on_data_loss=OnDataLoss.STOP,
             max_buffered_records=10_000,
             max_buffered_bytes=1_000_000,
             watchdog=60.0,
