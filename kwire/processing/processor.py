@@ -163,6 +163,8 @@ class Processor(Generic[K, V]):
         self._deadline: Deadline | None = None
         """When the drain is over; None until it is known."""
         self._poll_error: KafkaError | None = None
+        self._undelivered: Records[K, V] = Records()
+        """What a poll has returned and nobody has in hand: an exception of a signal handler came first."""
         self._progress_ms = monotonic_ms()
 
     def _new_workers(self, plan: Plan[K, V]) -> Workers[K, V]:
@@ -305,6 +307,7 @@ class Processor(Generic[K, V]):
             except BaseException:
                 self._lose_track()
                 raise
+            self._undelivered = Records()
             timeout_s, gathers = 0.0, self._desk.wants_more and not records.is_empty()
         self._was_told = self._commits.has_news = False  # the loop looks
 
@@ -329,7 +332,8 @@ class Processor(Generic[K, V]):
 
     def _polled(self, timeout_s: float) -> Records[K, V]:
         try:
-            return self._consumer.poll(timeout_s)
+            self._undelivered = self._consumer.poll(timeout_s)
+            return self._undelivered
         except BootstrapError as error:  # brokers and their clients may be started together
             if monotonic_ms() >= self._reached_by_ms:
                 self._end_with(error)
@@ -446,6 +450,7 @@ class Processor(Generic[K, V]):
         consumer.rebalance_listener = self._listener.users
         assigned = consumer.assignment()
         self._opening.forget(assigned)
+        self._valve.put_off([chunk for chunk in self._undelivered.chunks() if chunk.topic_partition in assigned])
         self._commits.commit_last(consumer, assigned, self._leaving.patience_ms)
         for tp in sorted(assigned):
             if (at := self._books.begins_at(tp)) is not None:
