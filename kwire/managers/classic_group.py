@@ -398,6 +398,9 @@ class ClassicGroupManager:
         """Pattern members rejoin when their topics change, the leader when partitions were added or removed."""
         if self._match_pattern():
             self.rejoin_needed("topics that match the pattern changed")
+        self._rejoin_if_topics_changed()
+
+    def _rejoin_if_topics_changed(self) -> None:
         if self.state in _AFTER_SYNC and self._leader.topics_changed:
             self.rejoin_needed("the partitions of a topic changed")
 
@@ -441,6 +444,7 @@ class ClassicGroupManager:
         self._holdings.take_plan(assigned, self._identity.generation_id)
         if not self._holdings.giving_up:
             self._fire(ClassicEvent.SYNCED)
+            self._rejoin_if_topics_changed()
             return
         # KIP-429: once this is revoked, another rebalance gives it to its new owner.
         self._reason = f"gave up {len(self._holdings.giving_up)} partitions as planned"

@@ -182,6 +182,20 @@ def test_the_leader_rejoins_when_partitions_are_added(make_scenario: MakeScenari
     assert scenario.callbacks[-1].kind is CallbackKind.REVOKED
 
 
+def test_partitions_that_come_while_the_group_synchronizes_are_not_missed(scenario: Scenario) -> None:
+    """Until then the leader may not rejoin; the next refresh of the metadata was five minutes away."""
+    scenario.start_joining("orders")
+    scenario.join()
+    scenario.topics["orders"] = (1, 2, 3)
+    scenario.managers.metadata.request_update()
+    scenario.advance(1_000)
+    scenario.serve()
+    scenario.expect(ClassicState.COMPLETING_REBALANCE)
+    scenario.sync(O0, O1)
+    scenario.run_callback()
+    scenario.expect(ClassicState.REVOKING_PARTITIONS)
+
+
 def test_a_follower_leaves_growing_topics_to_the_leader(scenario: Scenario) -> None:
     scenario.start_joining("orders")
     scenario.join(leader="member-b")
