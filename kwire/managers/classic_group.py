@@ -38,7 +38,14 @@ from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorMa
 from kwire.managers.leaving import Leaving
 from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity, match_pattern, warn_of_overdue_poll
 from kwire.managers.metadata import MetadataManager
-from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
+from kwire.managers.unsent import (
+    NOTHING_TO_SEND,
+    AnyUnsentRequest,
+    Channel,
+    Destination,
+    PollResult,
+    UnsentRequest,
+)
 from kwire.model import ConsumerGroupMetadata
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -76,7 +83,9 @@ class ClassicGroupManager:
     ) -> None:
         self._config = config
         protocol = rebalance_protocol(assignors)
-        self._leader = ClassicLeader(assignors, protocol, metadata)
+        self._leader = ClassicLeader(
+            assignors, protocol, metadata, coordinator, backoff, on_plan_known=self._rejoin_if_topics_changed
+        )
         self._holdings = ClassicHoldings(subscription, protocol)
         self._subscription = subscription
         self._coordinator = coordinator
@@ -278,7 +287,9 @@ class ClassicGroupManager:
             wake_at_ms = self._maybe_join(now_ms)
         requests, self._outgoing = self._outgoing, []
         farewell = self.leaving.poll(now_ms)
-        return PollResult(farewell.requests + requests, min(wake_at_ms, farewell.wake_at_ms))
+        shares = self._leader.poll(now_ms) if self.state in _AFTER_SYNC else NOTHING_TO_SEND
+        wake_at_ms = min(wake_at_ms, farewell.wake_at_ms, shares.wake_at_ms)
+        return PollResult(farewell.requests + requests + shares.requests, wake_at_ms)
 
     def _maybe_begin(self) -> None:
         if not self._subscription.is_group or not self._polled or self._fatal is not None:
@@ -379,6 +390,9 @@ class ClassicGroupManager:
         if answer.leader == answer.member_id and not answer.skip_assignment:
             self._leader.lead(self._protocol_name, members)
             self._fire(ClassicEvent.JOINED_AS_LEADER)
+        elif answer.leader == answer.member_id:
+            self._leader.lead_on(members)
+            self._fire(ClassicEvent.JOINED_AS_FOLLOWER)  # for this generation there is nothing to hand in
         else:
             self._leader.follow()
             self._fire(ClassicEvent.JOINED_AS_FOLLOWER)

@@ -5,30 +5,51 @@ The broker makes one member the leader of a generation; everybody else has an id
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from kwire.assignors import ASSIGNORS, check_plan
 from kwire.assignors.base import NO_RACKS, Assignor, MemberSubscription, PartitionRacks, RebalanceProtocol
+from kwire.clock import Backoff
 from kwire.cluster import ClusterSnapshot
 from kwire.errors import AssignorError, InconsistentGroupProtocolError, InvalidArgumentError
+from kwire.managers.classic_shares import Counts, GroupShares
+from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.metadata import MetadataManager
+from kwire.managers.unsent import NOTHING_TO_SEND, PollResult
 from kwire.model import TopicPartition
 
 Plan: TypeAlias = Mapping[str, Sequence[TopicPartition]]
 
 
 class ClassicLeader:
-    """Waits for metadata of all topics that any member wants, then assigns, once for each generation it leads."""
+    """Waits for metadata of all topics that any member wants, then assigns, once for each generation it leads.
 
-    def __init__(self, assignors: Iterable[Assignor], protocol: RebalanceProtocol, metadata: MetadataManager) -> None:
+    A static leader that is restarted leads on without assigning (KIP-814). It asks the coordinator what the plan
+    covers: partitions that were added while it was away have no owner, and nobody else looks for them.
+
+    Args:
+        on_plan_known: called when the coordinator has answered that; `topics_changed` may be true from then on.
+    """
+
+    def __init__(
+        self,
+        assignors: Iterable[Assignor],
+        protocol: RebalanceProtocol,
+        metadata: MetadataManager,
+        coordinator: FindCoordinatorManager,
+        backoff: Backoff,
+        on_plan_known: Callable[[], None],
+    ) -> None:
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._cooperative = protocol is RebalanceProtocol.COOPERATIVE
         self._metadata = metadata
         self._protocol_name = ""
         self._members: Mapping[str, MemberSubscription] | None = None
         self._topics: frozenset[str] = frozenset()
-        self._assigned_counts: dict[str, int] = {}
+        self._assigned_counts: Counts = {}
+        self._shares = GroupShares(coordinator, backoff, self._on_shares)
+        self._on_plan_known = on_plan_known
 
     @property
     def assignors(self) -> Iterable[Assignor]:
@@ -41,7 +62,13 @@ class ClassicLeader:
     def lead(self, protocol_name: str, members: Mapping[str, MemberSubscription]) -> None:
         """This member leads the new generation."""
         self._protocol_name, self._members = protocol_name, members
-        self._watch(frozenset[str]().union(*(member.topics for member in members.values())))
+        self._watch(topics_of(members))
+
+    def lead_on(self, members: Mapping[str, MemberSubscription]) -> None:
+        """This member led this generation before it was restarted; its plan stands."""
+        self._members = None
+        self._watch(topics_of(members))
+        self._shares.ask()
 
     def follow(self) -> None:
         """Somebody else leads, or this is no member any more."""
@@ -88,11 +115,32 @@ class ClassicLeader:
     @property
     def topics_changed(self) -> bool:
         """Whether partitions came or went since the plan; a topic that was missing then counts, too."""
+        if self._shares.is_asked or not self._metadata.has_looked_for(self._topics):
+            return False
         return partition_counts(self._topics, self._metadata.cluster) != self._assigned_counts
 
     def _watch(self, topics: frozenset[str]) -> None:
         self._topics, self._assigned_counts = topics, {}
+        self._shares.cancel()
         self._metadata.watch(topics)
+
+    # --- a plan made before a restart -----------------------------------------------------------------------
+
+    def poll(self, now_ms: float) -> PollResult:
+        """Asks what the plan covers, once there is metadata to compare it with."""
+        return self._shares.poll(now_ms) if self._metadata.has_looked_for(self._topics) else NOTHING_TO_SEND
+
+    def _on_shares(self, counts: Counts | None) -> None:
+        """Without an answer the plan is taken to cover what there is now, as the Java client always does."""
+        if counts is None:
+            counts = partition_counts(self._topics, self._metadata.cluster)
+        self._assigned_counts = {topic: count for topic, count in counts.items() if topic in self._topics}
+        self._on_plan_known()
+
+
+def topics_of(members: Mapping[str, MemberSubscription]) -> frozenset[str]:
+    """The topics that any of them wants."""
+    return frozenset[str]().union(*(member.topics for member in members.values()))
 
 
 def partition_counts(topics: Iterable[str], cluster: ClusterSnapshot) -> dict[str, int]:
