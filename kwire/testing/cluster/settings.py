@@ -68,17 +68,18 @@ class BrokerSettings:
 
     @classmethod
     def of(cls, settings: Mapping[str, object]) -> BrokerSettings:
-        """Defaults with some of Kafka's settings changed; names with dots or underscores.
+        """Defaults with some of Kafka's settings changed; names with dots or underscores, values as such or as text.
 
         Raises:
             InvalidArgumentError: There is no such setting here.
         """
-        known = {field.name for field in fields(cls)}
+        kinds = {field.name: type(getattr(cls(), field.name)) for field in fields(cls)}
         named = {name.replace(".", "_"): value for name, value in settings.items()}
-        unknown = [name for name in named if name not in known]
+        unknown = [name for name in named if name not in kinds]
         if unknown:
-            raise InvalidArgumentError(f"the in-process cluster has no setting {unknown[0]!r}; it has {sorted(known)}")
-        return replace(cls(), **named)  # type: ignore[arg-type]  # values are the caller's, names were checked
+            raise InvalidArgumentError(f"the in-process cluster has no setting {unknown[0]!r}; it has {sorted(kinds)}")
+        values = {name: _parsed(kinds[name], v) if isinstance(v, str) else v for name, v in named.items()}
+        return replace(cls(), **values)  # type: ignore[arg-type]  # values are the caller's, names were checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from kwire.conformance.client import Address, Connection
 from kwire.errors import DisconnectError, IllegalStateError, InvalidArgumentError
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.testing import Cluster
+from kwire.testing.cluster.settings import BrokerSettings
 
 TIMEOUT_S = 10.0
 
@@ -108,6 +109,11 @@ def test_what_is_asked_of_a_cluster_that_does_not_run_is_refused() -> None:
 def test_a_setting_there_is_not_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match=r"no setting 'no.such.thing'"):
         Cluster(settings={"no.such.thing": 1})
+
+
+def test_the_value_of_a_setting_may_be_text_as_in_kafkas_files() -> None:
+    settings = BrokerSettings.of({"num.partitions": "3", "auto.create.topics.enable": "false"})
+    assert (settings.num_partitions, settings.auto_create_topics_enable) == (3, False)
 
 
 def test_a_bug_of_the_cluster_is_raised_at_the_end() -> None:
