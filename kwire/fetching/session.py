@@ -23,17 +23,22 @@ MAX_EPOCH = 2**31 - 1
 
 
 class FetchSpec(NamedTuple):
-    """What to fetch of one partition. `epoch` is the assignment epoch, which stays at home."""
+    """What to fetch of one partition.
+
+    The broker is not told `epoch`, the assignment epoch, nor `turn`: partitions with a lower one come first.
+    """
 
     topic_id: UUID
     offset: int
     leader_epoch: int
     epoch: int
     max_bytes: int
+    turn: int = 0
 
 
 class SessionRequest(NamedTuple):
-    """The session's part of one Fetch request. Only partitions in `specs` are written out."""
+    """The session's part of one Fetch request. Only partitions in `specs` are written out, in that order: a broker with
+    more records than fit answers those that come first (KIP-74)."""
 
     session_id: int
     session_epoch: int
@@ -53,7 +58,7 @@ class FetchSession:
     def __init__(self) -> None:
         self._session_id = NO_SESSION_ID
         self._epoch = INITIAL_EPOCH
-        # In order: it is the request's, and a broker with more records than fit answers those that come first.
+        # In order: a set would have another one in each process.
         self._changed: dict[TopicPartition, None] = {}
         self._without_id: set[TopicPartition] = set()
         self.wanted: dict[TopicPartition, FetchSpec] = {}
@@ -72,7 +77,7 @@ class FetchSession:
     def next_request(self) -> SessionRequest:
         """What to send now. The changes count as sent: an answer or a failure must follow."""
         if self._epoch == INITIAL_EPOCH:
-            request = SessionRequest(self._session_id, INITIAL_EPOCH, dict(self.wanted), {})
+            request = SessionRequest(self._session_id, INITIAL_EPOCH, in_turn(self.wanted), {})
             self.sent.clear()
             self._without_id.clear()
         else:
@@ -82,7 +87,7 @@ class FetchSession:
         return request
 
     def _incremental(self) -> SessionRequest:
-        specs = {tp: self.wanted[tp] for tp in self._changed if tp in self.wanted}
+        specs = in_turn({tp: self.wanted[tp] for tp in self._changed if tp in self.wanted})
         forgotten = {
             tp: self.sent[tp].topic_id
             for tp in self._changed
@@ -129,3 +134,13 @@ class FetchSession:
         if self._session_id == NO_SESSION_ID:
             return None
         return SessionRequest(self._session_id, FINAL_EPOCH, {}, {})
+
+
+def in_turn(specs: dict[TopicPartition, FetchSpec]) -> dict[TopicPartition, FetchSpec]:
+    """The same, the lowest turn first. Without a session each request's order decides who is served; in a session the
+    broker moves those that it has served to the end itself."""
+    return dict(sorted(specs.items(), key=_turn))
+
+
+def _turn(item: tuple[TopicPartition, FetchSpec]) -> int:
+    return item[1].turn

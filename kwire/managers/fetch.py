@@ -41,7 +41,7 @@ from kwire.protocol.messages.fetch import (
     PartitionData,
 )
 from kwire.protocol.record_batch import iter_batches
-from kwire.subscription.partition import AssignedPartition, leader_epoch_or_none
+from kwire.subscription.partition import NO_TURN, AssignedPartition, leader_epoch_or_none
 from kwire.subscription.subscription import Subscription
 
 log = logging.getLogger(__name__)
@@ -100,6 +100,7 @@ class FetchManager:
         self._liveliness = Liveliness()
         self._blocked: dict[TopicPartition, float] = {}
         self._may_ask_early = False
+        self._turn = 0
         metadata.on_update.append(self._on_metadata)
 
     # --- the loop -------------------------------------------------------------------------------------------
@@ -206,7 +207,11 @@ class FetchManager:
     def _spec(self, partition: AssignedPartition) -> FetchSpec:
         tp, cluster = partition.topic_partition, self._metadata.cluster
         topic_id, leader_epoch = cluster.topic_id(tp.topic), cluster.leader_epoch(tp)
-        return FetchSpec(topic_id, partition.fetch_offset, leader_epoch, partition.epoch, self._max_bytes(partition))
+        if partition.turn == NO_TURN:
+            partition.turn = self._turn  # the last one: those that wait already come first
+        return FetchSpec(
+            topic_id, partition.fetch_offset, leader_epoch, partition.epoch, self._max_bytes(partition), partition.turn
+        )
 
     def _max_bytes(self, partition: AssignedPartition) -> int:
         return min(self._config.max_partition_fetch_bytes, partition.fetch_max_bytes)
@@ -318,8 +323,8 @@ class FetchManager:
             return None
         fetch = self._take(partition, data, spec, now_ms)
         if fetch is not None and self._goes_on(fetching, partition, spec, now_ms):
-            goes_on = spec._replace(offset=partition.fetch_offset, max_bytes=self._max_bytes(partition))
-            fetching.session.want(tp, goes_on)
+            offset, turn = partition.fetch_offset, partition.turn
+            fetching.session.want(tp, spec._replace(offset=offset, max_bytes=self._max_bytes(partition), turn=turn))
         else:
             self._subscription.touched.add(tp)
         return fetch
@@ -378,6 +383,8 @@ class FetchManager:
             # No whole batch, or none we asked for: a broker's bug (KIP-74). Asked again at once, it would spin.
             self.block(partition, now_ms)
             return None
+        self._turn += 1
+        partition.turn = self._turn
         partition.fetch_offset = batch.next_offset
         partition.fetch_epoch = leader_epoch_or_none(batch.partition_leader_epoch)
         return fetch

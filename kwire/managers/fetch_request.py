@@ -23,9 +23,12 @@ def fetch_request(
     max_bytes: int,
     max_wait_ms: float,
 ) -> FetchRequest:
-    topics: defaultdict[tuple[str, UUID], list[FetchPartition]] = defaultdict(list)
+    topics: list[FetchTopic] = []
     for tp, spec in specs.items():
-        topics[tp.topic, spec.topic_id].append(
+        # In the order of `specs`: a topic whose partitions do not stand together is named twice, as by the Java client.
+        if not topics or topics[-1].topic != tp.topic or topics[-1].topic_id != spec.topic_id:
+            topics.append(FetchTopic(topic=tp.topic, topic_id=spec.topic_id, partitions=[]))
+        topics[-1].partitions.append(
             FetchPartition(  # last_fetched_epoch is for replicas (KIP-595): consumers leave it out, as Java's does
                 partition=tp.partition,
                 current_leader_epoch=spec.leader_epoch,
@@ -43,7 +46,7 @@ def fetch_request(
         isolation_level=config.isolation_level.value,
         session_id=session.session_id,
         session_epoch=session.session_epoch,
-        topics=[FetchTopic(topic=name, topic_id=id_, partitions=ps) for (name, id_), ps in topics.items()],
+        topics=topics,
         forgotten_topics_data=[
             ForgottenTopic(topic=name, topic_id=id_, partitions=ps) for (name, id_), ps in forgotten.items()
         ],

@@ -10,6 +10,7 @@ from kwire.states.machine import Machine
 from kwire.states.partition import PARTITION, PartitionEffect, PartitionEvent, PartitionState
 
 UNKNOWN_OFFSET = -1
+NO_TURN = -1
 UNLIMITED_BYTES = 2**31 - 1
 # The first fetch of a range is small: so who waits for it has something to do while the next one is under way, and of a
 # range that is small itself little is fetched in vain. (4 MiB took 16 ms until the first record, this takes 5.)
@@ -55,6 +56,7 @@ class AssignedPartition:
         "suspect",
         "topic_id",
         "topic_partition",
+        "turn",
         "withheld",
     )
 
@@ -86,6 +88,8 @@ class AssignedPartition:
         self.last_stable_offset = UNKNOWN_OFFSET
         # After a partition error fetching waits here, so that one bad partition cannot spin the loop.
         self.blocked_until_ms = 0.0
+        # Its place among those that are fetched, the lowest first: it goes up when the partition is served.
+        self.turn = NO_TURN
         self.preferred_replica: int | None = None
         self.preferred_until_ms = 0.0
 

@@ -60,6 +60,14 @@ def test_changes_are_named_in_the_order_in_which_they_came() -> None:
     assert list(session.next_request().forgotten) == partitions[::-1]
 
 
+@pytest.mark.parametrize("session_id", [0, 9])
+def test_what_has_the_lowest_turn_is_named_first(session_id: int) -> None:
+    session = started(A, B, session_id=session_id)
+    for tp, turn in ((A, 3), (B, 2), (C, 1)):
+        session.want(tp, spec(offset=10)._replace(turn=turn))
+    assert list(session.next_request().specs) == [C, B, A]
+
+
 def test_what_came_and_went_between_two_requests_is_not_mentioned() -> None:
     session = started(A)
     session.want(B, spec())
