@@ -176,7 +176,7 @@ class ChildCursor:
 
     # --- retention ------------------------------------------------------------------------------------------
 
-    def out_of_range(self, partition: AssignedPartition, log_start_offset: int) -> None:  # noqa: ARG002  it is -1, mostly
+    def out_of_range(self, partition: AssignedPartition) -> None:
         """What was fetched before is good, and returned first. Where the log starts is asked for then."""
         self._out_of_range[partition.topic_partition] = partition.epoch, False
         partition.blocked_until_ms = NEVER_MS

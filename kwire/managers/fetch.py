@@ -60,7 +60,8 @@ _LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_
 class OutOfRange(Protocol):
     """Who decides where a partition goes on that has no record at its position."""
 
-    def out_of_range(self, partition: AssignedPartition, log_start_offset: int) -> None: ...
+    def out_of_range(self, partition: AssignedPartition) -> None:
+        """Where its log starts or ends the answer does not say: with this error brokers leave the offsets at -1."""
 
 
 class FetchManager:
@@ -344,7 +345,7 @@ class FetchManager:
             return None  # from a former leader: what is asked about in its successor's log must not move meanwhile
         code = ErrorCode.of(data.error_code)
         if code is not ErrorCode.NONE:
-            self._on_partition_error(partition, data, code, now_ms)
+            self._on_partition_error(partition, code, now_ms)
             return None
         partition.was_answered()
         partition.high_watermark = data.high_watermark
@@ -389,15 +390,13 @@ class FetchManager:
         partition.fetch_epoch = leader_epoch_or_none(batch.partition_leader_epoch)
         return fetch
 
-    def _on_partition_error(
-        self, partition: AssignedPartition, data: PartitionData, code: ErrorCode, now_ms: float
-    ) -> None:
+    def _on_partition_error(self, partition: AssignedPartition, code: ErrorCode, now_ms: float) -> None:
         tp = partition.topic_partition
         followed, partition.preferred_replica = partition.preferred_replica, None
         self.block(partition, now_ms)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             if followed is None:
-                self._positions.out_of_range(partition, data.log_start_offset)
+                self._positions.out_of_range(partition)
         elif code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             self._raise(TopicAuthorizationError({tp.topic}))
         elif code is ErrorCode.CORRUPT_MESSAGE:

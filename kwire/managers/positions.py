@@ -81,8 +81,8 @@ class PositionsManager:
         self._waiters: list[GetPosition] = []
         # Partitions that auto_offset_reset="none" leaves without a position, with the offset that was out of range.
         self._stranded: dict[TopicPartition, int | None] = {}
-        # Partitions that are out of range ahead of what the application was given: assignment epoch, start of the log.
-        self._ahead: dict[TopicPartition, tuple[int, int]] = {}
+        # Partitions that are out of range ahead of what the application was given, with their assignment epoch.
+        self._ahead: dict[TopicPartition, int] = {}
         # Partitions whose question was refused for good: asked again by the next poll, so that it raises again.
         self._refused: dict[TopicPartition, KafkaError] = {}
 
@@ -129,7 +129,7 @@ class PositionsManager:
 
     # --- what fetching finds out ----------------------------------------------------------------------------
 
-    def out_of_range(self, partition: AssignedPartition, log_start_offset: int) -> None:
+    def out_of_range(self, partition: AssignedPartition) -> None:
         """The broker has no record at the fetch position: reset by the policy, or tell the user.
 
         While the application has not taken all that lies in front of it, that waits, as with Java's consumer. Those
@@ -138,13 +138,13 @@ class PositionsManager:
         """
         if partition.is_ahead:
             partition.blocked_until_ms = NEVER_MS
-            self._ahead[partition.topic_partition] = partition.epoch, log_start_offset
+            self._ahead[partition.topic_partition] = partition.epoch
         else:
-            self._reset(partition, log_start_offset)
+            self._reset(partition)
 
-    def _reset(self, partition: AssignedPartition, log_start_offset: int) -> None:
+    def _reset(self, partition: AssignedPartition) -> None:
         tp, offset, reset = partition.topic_partition, partition.fetch_offset, self._config.auto_offset_reset
-        log.warning("offset %d of %s is out of range; the log starts at %d", offset, tp, log_start_offset)
+        log.warning("offset %d of %s is out of range; auto_offset_reset is %s", offset, tp, reset)
         if reset.kind is ResetKind.NONE:
             self._stranded[tp] = offset
         self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=reset)
@@ -154,13 +154,13 @@ class PositionsManager:
     def _settle_ahead(self) -> None:
         """Those that the application has caught up with are reset. Another epoch has another position: damage was found
         and sought back to, or the partition was taken away."""
-        for tp, (epoch, log_start_offset) in list(self._ahead.items()):
+        for tp, epoch in list(self._ahead.items()):
             partition = self._subscription.partitions.get(tp)
             if partition is None or partition.epoch != epoch:
                 del self._ahead[tp]
             elif partition.has_valid_position and not partition.is_ahead:
                 del self._ahead[tp]
-                self._reset(partition, log_start_offset)
+                self._reset(partition)
 
     # --- the loop -------------------------------------------------------------------------------------------
 
@@ -249,6 +249,7 @@ class PositionsManager:
             if found is None and timestamp != LATEST_TIMESTAMP:
                 self._ask(tp, epoch, LATEST_TIMESTAMP)  # every record is older than that: go to the end
             elif found is not None:
+                log.info("%s begins at offset %d", tp, found.offset)
                 position = OffsetAndMetadata(found.offset, leader_epoch=found.leader_epoch)
                 self._subscription.fire(tp, PartitionEvent.RESET_DONE, position=position)
                 self._subscription.partitions[tp].fetch_epoch = None  # as Java: not to be validated, it is the leader's

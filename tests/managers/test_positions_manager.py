@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -291,7 +292,7 @@ def test_an_offset_found_for_an_older_assignment_is_not_used(scenario: Scenario)
 
 
 def out_of_range(scenario: Scenario) -> None:
-    data = PartitionData(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=100)
+    data = PartitionData(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=-1)
     scenario.answer(FetchRequest, FetchResponse(responses=[FetchableTopicResponse(topic="orders", partitions=[data])]))
 
 
@@ -304,6 +305,21 @@ def test_an_offset_out_of_range_is_reset_by_the_policy(make_scenario: MakeScenar
     assert scenario.views[-1].epochs[O0] != epoch  # what is buffered from the old position is dropped
     scenario.answer_offsets({O0: 100})
     assert scenario.request(FetchRequest).topics[0].partitions[0].fetch_offset == 100
+
+
+def test_the_log_says_of_an_offset_out_of_range_only_what_is_known(
+    make_scenario: MakeScenario, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Brokers do not tell in such an answer where the log starts, and yet it was quoted: "the log starts at -1"."""
+    caplog.set_level(logging.INFO, "kwire.managers.positions")
+    scenario = make_scenario(auto_offset_reset="earliest")
+    scenario.start_fetching(O0, offset=5)
+    out_of_range(scenario)
+    scenario.answer_offsets({O0: 100})
+    assert caplog.messages == [
+        "offset 5 of orders-0 is out of range; auto_offset_reset is earliest",
+        "orders-0 begins at offset 100",
+    ]
 
 
 def test_an_offset_out_of_range_without_a_policy_is_raised_with_the_offset_until_a_seek(
