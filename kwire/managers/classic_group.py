@@ -26,7 +26,7 @@ from kwire.errors import AssignorError, InconsistentGroupProtocolError, KafkaErr
 from kwire.events import CallbackKind, ErrorRaised, Reply, RunCallback
 from kwire.managers.base import Deliver, RequestState
 from kwire.managers.classic_holdings import ClassicHoldings, Partitions
-from kwire.managers.classic_leader import ClassicLeader, Plan
+from kwire.managers.classic_leader import ClassicLeader, Plan, topics_of
 from kwire.managers.classic_requests import (
     join_request,
     leave_request,
@@ -36,7 +36,14 @@ from kwire.managers.classic_requests import (
 )
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.leaving import Leaving
-from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity, match_pattern, warn_of_overdue_poll
+from kwire.managers.membership import (
+    NO_GENERATION,
+    NO_MEMBER_ID,
+    GroupIdentity,
+    is_predecessor,
+    match_pattern,
+    warn_of_overdue_poll,
+)
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import (
     NOTHING_TO_SEND,
@@ -390,8 +397,8 @@ class ClassicGroupManager:
         if answer.leader == answer.member_id and not answer.skip_assignment:
             self._leader.lead(self._protocol_name, members)
             self._fire(ClassicEvent.JOINED_AS_LEADER)
-        elif answer.leader == answer.member_id:
-            self._leader.lead_on(members)
+        elif answer.leader == answer.member_id or is_predecessor(answer.leader, self._identity):
+            self._leader.lead_on(topics_of(members) | self._subscription.topics)
             self._fire(ClassicEvent.JOINED_AS_FOLLOWER)  # for this generation there is nothing to hand in
         else:
             self._leader.follow()

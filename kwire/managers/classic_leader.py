@@ -13,7 +13,7 @@ from kwire.assignors.base import NO_RACKS, Assignor, MemberSubscription, Partiti
 from kwire.clock import Backoff
 from kwire.cluster import ClusterSnapshot
 from kwire.errors import AssignorError, InconsistentGroupProtocolError, InvalidArgumentError
-from kwire.managers.classic_shares import Counts, GroupShares
+from kwire.managers.classic_shares import Counts, GroupShares, Shares
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import NOTHING_TO_SEND, PollResult
@@ -64,10 +64,14 @@ class ClassicLeader:
         self._protocol_name, self._members = protocol_name, members
         self._watch(topics_of(members))
 
-    def lead_on(self, members: Mapping[str, MemberSubscription]) -> None:
-        """This member led this generation before it was restarted; its plan stands."""
+    def lead_on(self, topics: frozenset[str]) -> None:
+        """This member led this generation before it was restarted; its plan stands.
+
+        Args:
+            topics: What the members want, as far as it is known.
+        """
         self._members = None
-        self._watch(topics_of(members))
+        self._watch(topics)
         self._shares.ask()
 
     def follow(self) -> None:
@@ -130,11 +134,12 @@ class ClassicLeader:
         """Asks what the plan covers, once there is metadata to compare it with."""
         return self._shares.poll(now_ms) if self._metadata.has_looked_for(self._topics) else NOTHING_TO_SEND
 
-    def _on_shares(self, counts: Counts | None) -> None:
+    def _on_shares(self, shares: Shares | None) -> None:
         """Without an answer the plan is taken to cover what there is now, as the Java client always does."""
-        if counts is None:
-            counts = partition_counts(self._topics, self._metadata.cluster)
-        self._assigned_counts = {topic: count for topic, count in counts.items() if topic in self._topics}
+        if shares is None:
+            shares = Shares(self._topics, partition_counts(self._topics, self._metadata.cluster))
+        self._watch(self._topics | shares.topics)
+        self._assigned_counts = {topic: count for topic, count in shares.counts.items() if topic in self._topics}
         self._on_plan_known()
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.errors import BrokerError, KafkaError
@@ -13,8 +13,14 @@ from kwire.managers.base import RequestState
 from kwire.managers.classic_requests import read_assignment
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.unsent import NOTHING_TO_SEND, Destination, PollResult, UnsentRequest
+from kwire.protocol.consumer_protocol import decode_subscription
 from kwire.protocol.error_codes import ErrorCode, error_for
-from kwire.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from kwire.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 
 log = logging.getLogger(__name__)
 
@@ -22,15 +28,22 @@ Counts: TypeAlias = Mapping[str, int]
 """How many partitions of each topic a plan covers."""
 
 
+class Shares(NamedTuple):
+    """What the members of a group want, and what the plan covers that it goes by."""
+
+    topics: frozenset[str]
+    counts: Counts
+
+
 class GroupShares:
     """One question at a time, asked until there is an answer: what does the plan cover that the group goes by?
 
     Args:
-        on_answer: told the counts, or None if the coordinator does not tell them to this client.
+        on_answer: told the shares, or None if the coordinator does not tell them to this client.
     """
 
     def __init__(
-        self, coordinator: FindCoordinatorManager, backoff: Backoff, on_answer: Callable[[Counts | None], None]
+        self, coordinator: FindCoordinatorManager, backoff: Backoff, on_answer: Callable[[Shares | None], None]
     ) -> None:
         self._coordinator = coordinator
         self._backoff = backoff
@@ -73,11 +86,11 @@ class GroupShares:
         if question is not self._question:
             return
         try:
-            counts = counts_of(answer.groups)
+            shares = shares_of(answer.groups)
         except KafkaError as error:
             self._on_error(question, error, now_ms)
         else:
-            self._tell(counts)
+            self._tell(shares)
 
     def _on_unanswered(self, question: RequestState, asked: Destination, error: KafkaError, now_ms: float) -> None:
         self._coordinator.unanswered(asked, error)
@@ -93,23 +106,31 @@ class GroupShares:
             log.warning("who owns what in group %s stays unknown: %s", self._coordinator.group_id, error)
             self._tell(None)
 
-    def _tell(self, counts: Counts | None) -> None:
+    def _tell(self, shares: Shares | None) -> None:
         self._question = None
-        self._on_answer(counts)
+        self._on_answer(shares)
 
 
-def counts_of(groups: list[DescribedGroup]) -> Counts:
-    """The partitions of each topic up to the last that has an owner. Those that are added to a topic come behind it, so
-    an assignor that leaves out others on purpose does not matter.
+def shares_of(groups: Iterable[DescribedGroup]) -> Shares:
+    """What the answer says of the group.
 
     Raises:
-        KafkaError: The group is not described, or its members' shares cannot be read.
+        KafkaError: The group is not described, or what its members want or own cannot be read.
     """
-    counts: dict[str, int] = {}
+    members: list[DescribedGroupMember] = []
     for group in groups:
         if group.error_code != ErrorCode.NONE:
             raise error_for(group.error_code, "describing the group")
-        for member in group.members:
-            for tp in read_assignment(member.member_assignment):
-                counts[tp.topic] = max(counts.get(tp.topic, 0), tp.partition + 1)
+        members += group.members
+    subscriptions = [decode_subscription(member.member_metadata) for member in members if member.member_metadata]
+    return Shares(frozenset[str]().union(*(one.topics for one in subscriptions)), _counts(members))
+
+
+def _counts(members: Iterable[DescribedGroupMember]) -> Counts:
+    """The partitions of each topic up to the last that has an owner. Those that are added to a topic come behind it, so
+    an assignor that leaves out others on purpose does not matter."""
+    counts: dict[str, int] = {}
+    for member in members:
+        for tp in read_assignment(member.member_assignment):
+            counts[tp.topic] = max(counts.get(tp.topic, 0), tp.partition + 1)
     return counts

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 NO_GENERATION = -1
 NO_MEMBER_ID = ""
+UUID_LENGTH = 36
 
 
 class GroupIdentity(NamedTuple):
@@ -37,6 +38,15 @@ class GroupIdentity(NamedTuple):
     @property
     def is_member(self) -> bool:
         return self.generation_id != NO_GENERATION
+
+
+def is_predecessor(member_id: str, identity: GroupIdentity) -> bool:
+    """Whether this is the id that a static member had before it was restarted: its instance id and another UUID. Before
+    KIP-814 a leader that came back was told that this one leads."""
+    instance_id = identity.group_instance_id
+    if instance_id is None or member_id == identity.member_id:
+        return False
+    return member_id.startswith(f"{instance_id}-") and len(member_id) == len(instance_id) + len("-") + UUID_LENGTH
 
 
 class Committer(Protocol):

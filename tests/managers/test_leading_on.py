@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
@@ -27,6 +29,7 @@ else:
 O0 = TopicPartition("orders", 0)
 O1 = TopicPartition("orders", 1)
 CLICKS = TopicPartition("clicks", 0)
+MakeScenario = Callable[..., "Scenario"]
 
 
 def come_back(scenario: Scenario, *share: TopicPartition, members: Mapping[str, Iterable[str]]) -> None:
@@ -126,3 +129,40 @@ def test_an_answer_about_an_older_plan_does_not_count(scenario: Scenario) -> Non
     scenario.rejoin(O0, O1, generation=2)
     describe(scenario, [])
     scenario.expect(ClassicState.STABLE)
+
+
+def test_a_leader_that_comes_back_to_a_broker_before_kip_814_leads_on(make_scenario: MakeScenario) -> None:
+    """Such a broker names it the id of its predecessor, and does not tell it what the others want."""
+    scenario = make_scenario(group_instance_id="till-1")
+    scenario.topics["clicks"] = (1, 1)
+    before, after = f"till-1-{UUID(int=1)}", f"till-1-{UUID(int=2)}"
+    scenario.start_joining("orders")
+    scenario.answer(
+        JoinGroupRequest,
+        JoinGroupResponse(generation_id=1, protocol_name="range", leader=before, member_id=after),
+    )
+    scenario.sync(O0, O1)
+    scenario.run_callback()
+    scenario.answer_committed({O0: 10, O1: 10})
+    wanted = [member("", topics).metadata for topics in (["orders"], ["clicks"])]
+    owned = [assignment(O0, O1), assignment(CLICKS)]
+    members = [
+        DescribedGroupMember(member_metadata=metadata, member_assignment=share)
+        for metadata, share in zip(wanted, owned, strict=True)
+    ]
+    described = DescribedGroup(group_id="billing", group_state="Stable", members=members)
+    scenario.answer(DescribeGroupsRequest, DescribeGroupsResponse(groups=[described]))
+    scenario.expect(ClassicState.STABLE)
+    scenario.serve()
+    scenario.expect(ClassicState.REVOKING_PARTITIONS)
+
+
+@pytest.mark.parametrize("leader", [f"till-10-{UUID(int=1)}", f"till-1-0-{UUID(int=1)}", "till-1-", "member-b"])
+def test_another_leader_is_no_predecessor(make_scenario: MakeScenario, leader: str) -> None:
+    scenario = make_scenario(group_instance_id="till-1")
+    scenario.start_joining("orders")
+    joined = JoinGroupResponse(generation_id=1, protocol_name="range", leader=leader, member_id=f"till-1-{UUID(int=2)}")
+    scenario.answer(JoinGroupRequest, joined)
+    scenario.sync(O0, O1)
+    scenario.run_callback()
+    assert not scenario.pending(DescribeGroupsRequest)

@@ -6,17 +6,21 @@ Nobody but the leader watches the partitions of the group's topics.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeAlias
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 import pytest
 
-from kwire import TopicPartition
+from kwire import Consumer, TopicPartition
+from kwire.testing import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kwire.config import Settings
     from tests.integration.conftest import GrowTopic, MakeTopic
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, PollUntil
+    from tests.integration.kafkas import Side
 
 pytestmark = pytest.mark.slow
 
@@ -147,3 +151,21 @@ def test_a_leader_that_comes_back_to_unchanged_topics_makes_no_rebalance(pair: P
         pair.leads.poll(0.02)
         pair.follows.poll(0.02)
     assert pair.leads.group_metadata().generation_id == pair.follows.group_metadata().generation_id == before
+
+
+@pytest.mark.only("fake", reason="a release that names the leader's predecessor as the leader; Kafka's jars are of one")
+def test_a_leader_that_comes_back_to_a_release_before_kip_814_leads_on(
+    side: Side, group_id: str, poll_until: PollUntil
+) -> None:
+    with Cluster(release="2.8", topics={"own": 2, "other": 2}) as cluster, ExitStack() as opened:
+
+        def open_consumer(*topics: str, **settings: Unpack[Settings]) -> BytesConsumer:
+            mine: Settings = {"bootstrap_servers": cluster.bootstrap_servers, "auto_offset_reset": "earliest"}
+            return opened.enter_context(Consumer(*topics, **(mine | settings)))
+
+        pair = Pair(group_id, open_consumer, poll_until, EAGER)
+        pair.start(["own"], ["other"], all_of("own", 2) | all_of("other", 2))
+        pair.restart(meanwhile=lambda: cluster.grow_topic("own", 4))
+        pair.until_owned(all_of("own", 4) | all_of("other", 2))
+        cluster.grow_topic("other", 4)
+        pair.until_owned(all_of("own", 4) | all_of("other", 4))
