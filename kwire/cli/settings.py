@@ -5,18 +5,23 @@ Each value is checked here, where it is still known who gave it; the error says 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
 from kwire.cli.config_files import Entry, read_config_file
 from kwire.config import SETTINGS, parse_setting
+from kwire.config.deserializers import decode_text
+from kwire.config.names import is_left_out
 from kwire.errors import ConfigError, InvalidGroupIdError
 
 PREFIX = "KWIRE_"
 
-# Java's files name classes here; the formats of the command line work on bytes.
-NOT_FOR_COMMANDS = frozenset({"key_deserializer", "value_deserializer"})
+log = logging.getLogger("kwire.cli")
+
+# Java's files name classes here. The formats of the command line work on bytes: what is no text is made some.
+_DESERIALIZERS = frozenset({"key_deserializer", "value_deserializer"})
 
 
 def collect_settings(
@@ -80,8 +85,13 @@ def _is_setting(variable: str, name: str) -> bool:
 def _check(layer: Iterable[Entry]) -> dict[str, object]:
     checked: dict[str, object] = {}
     sources: dict[str, str] = {}
-    for entry in layer:
-        if entry.name.replace(".", "_") in NOT_FOR_COMMANDS:
+    entries = list(layer)
+    left_out = [entry for entry in entries if is_left_out(entry.name, entry.value)]
+    if left_out:
+        names = ", ".join(f"{entry.name} ({entry.source})" for entry in left_out)
+        log.warning("without effect in kwire, and left out: %s", names)
+    for entry in entries:
+        if entry in left_out:
             continue
         try:
             name, value = parse_setting(entry.name, entry.value)
@@ -89,5 +99,13 @@ def _check(layer: Iterable[Entry]) -> dict[str, object]:
             raise ConfigError(f"{entry.source}: {error}") from None
         if name in checked:
             raise ConfigError(f"{name} is given twice, by {sources[name]} and by {entry.source}; give it once")
-        checked[name], sources[name] = value, entry.source
+        checked[name] = _as_bytes(value) if name in _DESERIALIZERS else value
+        sources[name] = entry.source
     return checked
+
+
+def _as_bytes(decode: object) -> Callable[[bytes], bytes] | None:
+    """A deserializer that makes the bytes to be printed; None if those of the log will do."""
+    if decode is None or decode is decode_text or not callable(decode):
+        return None
+    return lambda data: str(decode(data)).encode()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+from uuid import UUID
 
 from kwire.config.parsers import BadValueError, Parser
 from kwire.model import Header
@@ -32,10 +34,47 @@ def decode_text(data: bytes) -> str:
     return data.decode()
 
 
-# A properties file of the Java client most often names one of these.
+def _number(form: str) -> Callable[[bytes], int | float]:
+    """Big-endian and of exactly this length, as Java's deserializers have it."""
+    layout = struct.Struct(form)
+
+    def decode_number(data: bytes) -> int | float:
+        number: int | float = layout.unpack(data)[0]
+        return number
+
+    return decode_number
+
+
+def decode_boolean(data: bytes) -> bool:
+    """One byte, 0 or 1, as Java's BooleanDeserializer."""
+    if data not in (b"\0", b"\1"):
+        raise ValueError(f"a boolean is one byte, 0 or 1, not {data!r}")
+    return data == b"\1"
+
+
+def decode_uuid(data: bytes) -> UUID:
+    """As text, as Java's UUIDDeserializer."""
+    return UUID(data.decode())
+
+
+_JAVA_PACKAGE = "org.apache.kafka.common.serialization."
+# By the name that a properties file of the Java client gives. None leaves bytes.
 _JAVA_CLASSES: dict[str, AnyDeserializer | None] = {
-    "org.apache.kafka.common.serialization.StringDeserializer": decode_text,
-    "org.apache.kafka.common.serialization.ByteArrayDeserializer": None,
+    f"{_JAVA_PACKAGE}{name}Deserializer": decode
+    for name, decode in {
+        "String": decode_text,
+        "ByteArray": None,
+        "ByteBuffer": None,
+        "Bytes": None,
+        "Boolean": decode_boolean,
+        "Double": _number(">d"),
+        "Float": _number(">f"),
+        "Integer": _number(">i"),
+        "Long": _number(">q"),
+        "Short": _number(">h"),
+        "UUID": decode_uuid,
+        "Void": None,
+    }.items()
 }
 
 
@@ -48,7 +87,10 @@ def _read(value: object) -> AnyDeserializer | None:
         return None
     if isinstance(value, str):
         if value.strip() not in _JAVA_CLASSES:
-            raise BadValueError("no class of that name is known to kwire")
+            raise BadValueError(
+                "a class of Java's that kwire does not have; give a Python function that takes bytes, or one of "
+                + ", ".join(name.removeprefix(_JAVA_PACKAGE) for name in _JAVA_CLASSES)
+            )
         return _JAVA_CLASSES[value.strip()]
     if isinstance(value, type) and hasattr(value, "deserialize"):
         raise BadValueError("a class; give an object of it")

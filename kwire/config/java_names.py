@@ -1,4 +1,4 @@
-"""Settings that the Java consumer has and kwire does not; `names` refuses them in so many words.
+"""Settings that the Java consumer has and kwire does not: `names` accepts those that change nothing, no others.
 
 From the consumer and share consumer configs of Apache Kafka 4.4. A setting that kwire learns leaves this list, which a
 test makes sure of.
@@ -13,7 +13,7 @@ config.providers
 bootstrap.resolve.timeout.ms
 client.dns.lookup
 metadata.cluster.check.enable
-metric.reporters
+metric.reporters auto.include.jmx.reporter
 metrics.num.samples metrics.sample.window.ms metrics.recording.level
 enable.metrics.push
 security.providers
@@ -42,3 +42,26 @@ sasl.oauthbearer.assertion.claim.nbf.seconds
 """
 
 JAVA_ONLY = frozenset(_NAMES.split())
+
+# Values with which kwire does what the Java client does: its default, or nothing. In lower case; None for any value.
+_WITHOUT_EFFECT: dict[str, frozenset[str] | None] = {
+    "auto.include.jmx.reporter": None,
+    "client.dns.lookup": frozenset({"use_all_dns_ips", "default"}),
+    "config.providers": frozenset({""}),
+    "enable.metrics.push": None,
+    "interceptor.classes": frozenset({""}),
+    "metadata.cluster.check.enable": frozenset({"false"}),
+    "metric.reporters": frozenset({"", "org.apache.kafka.common.metrics.jmxreporter"}),
+    "metrics.num.samples": None,
+    "metrics.recording.level": None,
+    "metrics.sample.window.ms": None,
+    "security.providers": frozenset({""}),
+}
+
+
+def is_without_effect(name: str, value: object) -> bool:
+    """Whether a Java client with this setting, under its dotted name, does what kwire does without it."""
+    if name not in _WITHOUT_EFFECT:
+        return False
+    values = _WITHOUT_EFFECT[name]
+    return values is None or str("" if value is None else value).strip().lower() in values

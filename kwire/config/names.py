@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 
-from kwire.config.java_names import JAVA_ONLY
+from kwire.config.java_names import JAVA_ONLY, is_without_effect
 from kwire.errors import ConfigError
+
+log = logging.getLogger("kwire.config")
 
 
 def snake_case_names(
@@ -23,7 +26,12 @@ def snake_case_names(
     """
     given: dict[str, object] = {}
     spelled: dict[str, str] = {}
+    left_out = [name for name, value in config.items() if is_left_out(name, value)]
+    if left_out:
+        log.warning("without effect in kwire, and left out: %s", ", ".join(sorted(left_out)))
     for name, value in [*config.items(), *settings.items()]:
+        if name in left_out:
+            continue
         snake = snake_case_name(known, name)
         if name != snake and name in settings:
             raise ConfigError(f"as a keyword, {name!r} is spelled {snake}")
@@ -31,6 +39,11 @@ def snake_case_names(
             raise ConfigError(f"{snake} is given twice, as {spelled[snake]!r} and as {name!r}; give it once")
         given[snake], spelled[snake] = value, name
     return given
+
+
+def is_left_out(name: object, value: object) -> bool:
+    """Whether this is a setting of the Java client's that changes nothing here, so that its files work as they are."""
+    return isinstance(name, str) and is_without_effect(name.replace("_", "."), value)
 
 
 def snake_case_name(known: Collection[str], name: object) -> str:
@@ -41,7 +54,9 @@ def snake_case_name(known: Collection[str], name: object) -> str:
     if snake in known and name in (snake, snake.replace("_", ".")):
         return snake
     if name.replace("_", ".") in JAVA_ONLY:
-        raise ConfigError(f"{name!r} is a setting of the Java client that kwire does not support; leave it out")
+        raise ConfigError(
+            f"{name!r} is a setting of the Java client that kwire does not support with this value; leave it out"
+        )
     raise ConfigError(f"unknown setting {name!r}{_nearest(known, name)}")
 
 

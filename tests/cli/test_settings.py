@@ -103,10 +103,32 @@ def test_errors_in_files_have_a_line(tmp_path: Path) -> None:
     assert str(caught.value).startswith(f"{path}:4: max_poll_records='many': not a whole number")
 
 
-def test_deserializers_of_a_java_file_do_not_concern_commands(tmp_path: Path) -> None:
+def test_deserializers_of_a_java_file_make_the_bytes_that_are_printed(tmp_path: Path) -> None:
+    """They were dropped without a word, and numbers printed as eight raw bytes."""
     path = tmp_path / "client.properties"
-    path.write_text("key.deserializer=com.example.Mine\nvalue.deserializer=com.example.Mine\n")
-    assert collect(file=path) == {}
+    java = "org.apache.kafka.common.serialization"
+    path.write_text(f"key.deserializer={java}.StringDeserializer\nvalue.deserializer={java}.LongDeserializer\n")
+    settings = collect(file=path)
+    assert settings["key_deserializer"] is None
+    decode = settings["value_deserializer"]
+    assert callable(decode)
+    assert decode((7).to_bytes(8, "big")) == b"7"
+
+
+def test_a_deserializer_that_cannot_be_had_is_refused_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("value.deserializer=com.example.Mine\n")
+    with pytest.raises(ConfigError, match=r"client.properties:1: .*kwire does not have"):
+        collect(file=path)
+
+
+def test_settings_without_effect_are_left_out_and_named_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("client.dns.lookup=use_all_dns_ips\nmetric.reporters=\ngroup.id=g\n")
+    assert collect(file=path) == {"group_id": "g"}
+    (line,) = caplog.messages
+    assert "client.dns.lookup" in line
+    assert "metric.reporters" in line
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import FrozenInstanceError, fields, replace
+from uuid import UUID
 
 import pytest
 
@@ -249,3 +250,49 @@ def test_a_shown_default_can_be_given_back(name: str) -> None:
     shown = {row.name: row.default for row in docs()}[name]
     if shown not in ("not set", '""'):
         assert SETTINGS[name].parse(shown) == SETTINGS[name].default
+
+
+# --- files of the Java client -----------------------------------------------------------------------------------
+
+
+def test_settings_of_the_java_client_that_change_nothing_are_left_out_with_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its own default of client.dns.lookup stopped a consumer."""
+    given = {"client.dns.lookup": "use_all_dns_ips", "metric.reporters": "", "metrics.num.samples": 2}
+    ConsumerConfig.of({"bootstrap.servers": "b:1", **given})
+    (line,) = caplog.messages
+    assert all(name in line for name in given)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("client.dns.lookup", "resolve_canonical_bootstrap_servers_only"),
+        ("interceptor.classes", "com.example.Mine"),
+        ("sasl.mechanism", "PLAIN"),
+    ],
+)
+def test_those_that_would_change_something_are_refused(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match="does not support with this value"):
+        ConsumerConfig.of({"bootstrap.servers": "b:1", name: value})
+
+
+@pytest.mark.parametrize(
+    ("java", "data", "value"),
+    [
+        ("String", "zwölf".encode(), "zwölf"),
+        ("Long", b"\0\0\0\0\0\0\0\x0c", 12),
+        ("Integer", b"\xff\xff\xff\xfe", -2),
+        ("Short", b"\0\x03", 3),
+        ("Double", b"?\xf8\0\0\0\0\0\0", 1.5),
+        ("Float", b"?\xc0\0\0", 1.5),
+        ("Boolean", b"\1", True),
+        ("UUID", b"5f0f3bc4-6a0c-4b3e-8f1e-0d3c1a2b3c4d", UUID("5f0f3bc4-6a0c-4b3e-8f1e-0d3c1a2b3c4d")),
+    ],
+)
+def test_deserializers_of_the_java_client_go_by_their_names(java: str, data: bytes, value: object) -> None:
+    name = f"org.apache.kafka.common.serialization.{java}Deserializer"
+    decode = ConsumerConfig.of({"bootstrap.servers": "b:1", "value.deserializer": name}).value_deserializer
+    assert callable(decode)
+    assert decode(data) == value

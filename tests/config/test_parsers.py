@@ -180,7 +180,7 @@ def test_good_values(name: str, value: object, expected: object) -> None:
         (
             "key_deserializer",
             "com.example.MyDeserializer",
-            "no class of that name is known to kwire; valid: a callable",
+            "a class of Java's that kwire does not have; give a Python function",
         ),
         ("key_deserializer", Upper, "a class; give an object of it; valid: a callable"),
         ("key_deserializer", 5, "cannot deserialize; valid: a callable"),
