@@ -70,8 +70,16 @@ class InvalidTopicError(KafkaError):
         super().__init__(f"invalid topic name: {names}; use 1 to 249 of a-z A-Z 0-9 . _ -")
 
 
+class ForkedConsumerError(IllegalStateError):
+    """The consumer was made by another process, which has forked this one: connections and membership are its own.
+
+    Make a consumer in the child. `multiprocessing` starts children without forking with the start method "spawn".
+    """
+
+
 class ConcurrentModificationError(IllegalStateError):
-    """Two threads used one consumer at the same time; only `wakeup()` may be called from another thread.
+    """Two threads used one consumer at the same time; only `wakeup()` may be called from another thread, and then
+    `close()`.
 
     Inside a callback, another thread or task may use it with the callback's access key, and the callback has to wait
     for it (KIP-944).

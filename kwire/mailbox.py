@@ -116,6 +116,10 @@ class Mailbox:
             self._wakeup_pending = True
             self._notify_locked()
 
+    @property
+    def is_wakeup_pending(self) -> bool:
+        return self._wakeup_pending
+
     def take_wakeup(self) -> bool:
         """Whether there was one. Needs no lock: what comes between the two lines makes this very call raise."""
         if not self._wakeup_pending:
@@ -173,6 +177,15 @@ class Mailbox:
         """The network thread is dead: every waiting and later call raises `error`."""
         self.failure = error
         self.notify()
+
+    def forget_other_threads(self, error: KafkaError) -> None:
+        """In a process that was forked: the network thread is the other process's, and each call raises `error`."""
+        self._lock = RLock()
+        self._waiters = []
+        self._wake_network = None
+        self._to_network.clear()
+        self._to_application.clear()
+        self.failure = error
 
     def _notify_locked(self) -> None:
         self._signal += 1

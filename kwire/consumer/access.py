@@ -18,16 +18,18 @@ is the token of a context variable: it can be reset in the very context it was m
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from threading import get_ident
 from types import TracebackType
 from typing import TypeAlias, final
 
+from kwire.clock import Deadline
 from kwire.errors import ConcurrentModificationError, InvalidArgumentError
 
 NOBODY = 0  # no thread has this identifier
+LOOK_AGAIN_S = 0.002
 
 
 @final
@@ -49,7 +51,7 @@ _given: ContextVar[ThreadAccessKey | None] = ContextVar("kwire_thread_access_key
 class _Level:
     """What calls are made from: the ground, or a callback. Changed under the guard's lock, or by `thread` alone."""
 
-    __slots__ = ("depth", "holdings", "host", "key", "over", "thread")
+    __slots__ = ("depth", "holdings", "host", "is_woken", "key", "over", "thread")
 
     def __init__(self, host: int) -> None:
         self.host = host  # the thread its callback runs on; the ground is nobody's
@@ -58,6 +60,7 @@ class _Level:
         self.thread = NOBODY  # who is in a call made from here,
         self.depth = 0  # and in how many, one inside the other
         self.over = False  # its callback has returned
+        self.is_woken = False  # `wakeup()` was called during the call, which is about to end
 
     def admits(self, thread: int) -> bool:
         """Whether the caller, who runs on this thread, may make a call in this callback."""
@@ -125,7 +128,8 @@ class AccessGuard:
             is_free = level.thread in (NOBODY, me)
             if not is_free or (level is not self._ground and not level.admits(me)):
                 raise ConcurrentModificationError(self._refusal(level))
-            level.depth += 1
+            level.is_woken = level.is_woken and level.thread == me
+            level.depth = level.depth + 1 if level.thread == me else 1
             level.thread = me
 
     def _leave(self) -> None:
@@ -145,6 +149,33 @@ class AccessGuard:
         """Take away the levels whose callbacks are over, once nobody is in a call made from there."""
         while self._levels[-1].over and self._levels[-1].thread == NOBODY:
             self._levels.pop()
+
+    # --- a call that is about to end ------------------------------------------------------------------------
+
+    def note_wakeup(self) -> None:
+        """The call under way, if there is one, is about to end. Safe from any thread and signal handler."""
+        self._ground.is_woken = self._ground.thread != NOBODY
+
+    def wait_for_woken_call(self, deadline: Deadline, will_wake: Callable[[], bool]) -> None:
+        """Wait until another thread has left the call that `wakeup()` ends.
+
+        Args:
+            will_wake: Whether a `wakeup()` that came before the call is still to strike it.
+        """
+        pause = threading.Event()
+        while (
+            self._ground.thread not in (NOBODY, get_ident())
+            and (self._ground.is_woken or will_wake())
+            and not deadline.expired
+        ):
+            pause.wait(LOOK_AGAIN_S)
+
+    def forget_other_threads(self) -> None:
+        """In a process that was forked: the thread that forked is the only one."""
+        self._lock = threading.RLock()
+        if self._levels[-1].thread != get_ident():
+            self._ground = _Level(NOBODY)
+            self._levels = [self._ground]
 
     # --- around every callback ------------------------------------------------------------------------------
 
@@ -220,7 +251,7 @@ class AccessGuard:
         if level.thread != NOBODY:
             return (
                 f"this consumer is being used by {_name(level.thread)}; {me} must not use it at the same time "
-                "(only wakeup() may be called from another thread)"
+                "(only wakeup() may be called from another thread; to close it from there: wakeup(), then close())"
             )
         return (
             f"this consumer runs a callback in {_name(level.host)}; {self._why_not(me)}. Have the callback pass on "

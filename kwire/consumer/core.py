@@ -19,8 +19,10 @@ from kwire.consumer.delivery import Delivery
 from kwire.consumer.host import current_host
 from kwire.consumer.revocation import Revocation
 from kwire.errors import (
+    ForkedConsumerError,
     IllegalStateError,
     InvalidGroupIdError,
+    KafkaError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
     UnsupportedVersionError,
@@ -248,6 +250,18 @@ class ConsumerCore(Generic[K, V]):
             raise IllegalStateError("this consumer is closed")
         if self.mailbox.failure is not None:
             raise self.mailbox.failure
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is the copy of a consumer in a process that its own process has forked."""
+        return isinstance(self.mailbox.failure, ForkedConsumerError)
+
+    def disown(self, error: KafkaError) -> None:
+        """This is such a copy: the network thread, the sockets and the membership are the other process's."""
+        self._unclosed.detach()
+        self._is_close_posted = True
+        self._buffer.forget_other_threads()
+        self.mailbox.forget_other_threads(error)
 
     def check_reachable(self) -> None:
         """Raise why no broker was ever reached, if that is so."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Mapping
 from typing import Protocol, TypeAlias, cast
 
 from kwire.consumer.access import ThreadAccessKey
 from kwire.consumer.arguments import Timeout
-from kwire.errors import IllegalStateError
+from kwire.errors import IllegalStateError, InvalidArgumentError
 from kwire.events import CommitCallback
 from kwire.model import (
     ConsumerGroupMetadata,
@@ -104,3 +105,50 @@ class RebalanceListener:
     def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
         """Partitions already belong to somebody else; commits fail. Does what revoked does, unless overridden."""
         self.on_partitions_revoked(consumer, partitions)
+
+
+_METHODS = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
+
+
+def checked_listener(listener: RebalanceListener | None) -> RebalanceListener:
+    """The listener, or one that does nothing.
+
+    Raises:
+        InvalidArgumentError: It is not an object with these three methods that can be called with a consumer and a set
+            of partitions; checked here, for in a poll it is too late.
+    """
+    if listener is None:
+        return RebalanceListener()
+    for name in _METHODS:
+        if problem := _problem(listener, name):
+            raise InvalidArgumentError(
+                f"{listener!r} is no rebalance listener: {problem}. Derive from kwire.RebalanceListener, override what "
+                f"you need, such as {name}(self, consumer, partitions), and pass an object of that class"
+            )
+    return listener
+
+
+def _problem(listener: object, name: str) -> str | None:
+    if isinstance(listener, type):
+        return "it is a class"
+    method = getattr(listener, name, None)
+    if not callable(method):
+        return f"it has no method {name}"
+    if inspect.iscoroutinefunction(method):
+        return f"{name} is a coroutine function, which nobody would await"
+    return f"{name} {why}" if (why := uncallable_with(method, 2)) else None
+
+
+def uncallable_with(function: object, arguments: int) -> str | None:
+    """Why this cannot be called with so many positional arguments; None if it can, or does not say."""
+    if not callable(function):
+        return "cannot be called"
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # written in C
+        return None
+    try:
+        signature.bind(*range(arguments))
+    except TypeError as error:
+        return f"cannot be called with {arguments} arguments: {error}"
+    return None

@@ -14,9 +14,10 @@ from typing import Self
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.config import ConsumerConfig
+from kwire.consumer.forks import disown_in_children
 from kwire.consumer.host import current_host
 from kwire.consumer.waiting import BlockingCalls
-from kwire.errors import InvalidArgumentError, KafkaTimeoutError
+from kwire.errors import InvalidArgumentError, KafkaError, KafkaTimeoutError
 from kwire.events import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -60,6 +61,12 @@ class RangeConsumer:
         client_id = config.client_id or f"ranges-{next(_numbers)}"
         self._thread = host.new_network_side(config, (), self._mailbox, self._buffer, client_id=client_id)
         self._thread.start()
+        disown_in_children(self)
+
+    def disown(self, error: KafkaError) -> None:
+        """In a process that was forked: each call raises `error`."""
+        self._buffer.forget_other_threads()
+        self._mailbox.forget_other_threads(error)
 
     def offsets(self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: float) -> dict[TopicPartition, int]:
         """The offsets of these times: ms since the epoch, -1 for the end (under read_committed the last stable offset),

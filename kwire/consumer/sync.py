@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
+from threading import get_ident
 from types import TracebackType
 from typing import Generic, NamedTuple, Self, TypeVar, Unpack
 
@@ -35,10 +36,12 @@ from kwire.consumer.arguments import (
 )
 from kwire.consumer.callbacks import CallbackRunner
 from kwire.consumer.core import ConsumerCore
-from kwire.consumer.listener import Partitions, RebalanceListener
+from kwire.consumer.forks import disown_in_children
+from kwire.consumer.listener import Partitions, RebalanceListener, checked_listener, uncallable_with
 from kwire.consumer.waiting import BlockingCalls
 from kwire.errors import (
     IllegalStateError,
+    InvalidArgumentError,
     KafkaTimeoutError,
 )
 from kwire.events import (
@@ -115,6 +118,8 @@ class Consumer(Generic[K, V]):
         self._calls = BlockingCalls(self._core.mailbox, self._core.config.default_api_timeout_ms)
         self._callbacks: CallbackRunner[K, V] = CallbackRunner(self._core, self._calls, self, self._guard)
         self._loan: _Loan | None = None
+        self._polled_by: int | None = None  # a thread
+        disown_in_children(self._core, self._guard)
         if topics:
             try:
                 self.subscribe(topics)
@@ -137,7 +142,7 @@ class Consumer(Generic[K, V]):
     @rebalance_listener.setter
     def rebalance_listener(self, listener: RebalanceListener) -> None:
         with self._guard:
-            self._callbacks.listener = listener
+            self._callbacks.listener = checked_listener(listener)
 
     def subscribe(self, topics: Topics, *, listener: RebalanceListener | None = None) -> None:
         """Join the group for these topics, or for all topics a pattern finds; replaces what was subscribed before.
@@ -146,6 +151,7 @@ class Consumer(Generic[K, V]):
 
         Raises:
             IllegalStateError: Partitions were assigned by hand.
+            InvalidArgumentError: The listener's methods cannot be called with a consumer and a set of partitions.
             InvalidGroupIdError: There is no `group_id`.
             UnsupportedVersionError: A `SubscriptionPattern` needs `group_protocol="consumer"`.
         """
@@ -153,6 +159,7 @@ class Consumer(Generic[K, V]):
             self._core.check_open()
             self._core.check_not_in_callback("subscribe()")
             names, pattern = topics_or_pattern(topics)
+            checked = checked_listener(listener)
             if not names and pattern is None:
                 self.unsubscribe()
                 return
@@ -161,7 +168,7 @@ class Consumer(Generic[K, V]):
                 self._core.check_broker_matches()
             if self._core.assigned_by_hand:
                 raise IllegalStateError("partitions are assigned by hand; unsubscribe() before subscribing to topics")
-            self._callbacks.listener = listener or RebalanceListener()
+            self._callbacks.listener = checked
             self._calls.command("subscribe", lambda reply: Subscribe(topics=names, pattern=pattern, reply=reply))
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
@@ -237,6 +244,7 @@ class Consumer(Generic[K, V]):
                 deadline = _deadline(timeout)
                 self._core.check_open()
                 self._core.check_not_in_callback("poll()")
+                self._polled_by = get_ident()
                 self._core.delivery.come_back()
                 has_begun = True
                 self._core.begin_poll()
@@ -322,6 +330,7 @@ class Consumer(Generic[K, V]):
 
     def wakeup(self) -> None:
         """Make the current or the next blocking call raise WakeupError. Safe from any thread and signal handler."""
+        self._guard.note_wakeup()
         self._core.mailbox.wakeup()
 
     # --- callbacks that work elsewhere (KIP-944) ------------------------------------------------------------
@@ -459,6 +468,8 @@ class Consumer(Generic[K, V]):
         callback: CommitCallback | None = None,
     ) -> None:
         """Commit without waiting or retrying. `callback(offsets, error)` runs inside a later poll, commit or close."""
+        if callback is not None and (problem := uncallable_with(callback, 2)):
+            raise InvalidArgumentError(f"the callback {callback!r} {problem}; it is given offsets and an error")
         with self._guard:
             self._core.check_open()
             self._core.check_group("commit_async")
@@ -665,13 +676,24 @@ class Consumer(Generic[K, V]):
             timeout: In seconds; None for `close_timeout_ms`.
             leave_group: False keeps the membership until its session times out, for a quick restart. True gives it up,
                 also that of a static member (`group_instance_id`), who otherwise keeps its place (KIP-1092).
+
+        Another thread may close a consumer that is being used after it has called `wakeup()`: this waits until the call
+        under way has ended. What the last poll returned is then not committed, unless that was done before: nobody
+        knows whether it was processed. In a child process that was forked this touches nothing of the parent's.
         """
+        if self._core.is_forked:
+            self._core.closed = True
+            return
+        default_ms = self._core.config.close_timeout_ms
+        total_ms = float(default_ms) if timeout is None else milliseconds(timeout)
+        mailbox = self._core.mailbox
+        self._guard.wait_for_woken_call(Deadline.after(total_ms), lambda: mailbox.is_wakeup_pending)
         with self._guard:
             if self._core.closed:
                 return
             self._core.check_not_in_callback("close()")
-            default_ms = self._core.config.close_timeout_ms
-            total_ms = float(default_ms) if timeout is None else milliseconds(timeout)
+            if self._polled_by not in (None, get_ident()) and self._core.mailbox.take_wakeup():
+                self._core.delivery.abandon()
             self._close(Deadline.after(total_ms), total_ms, leave_group=leave_group)
 
     def _close(self, deadline: Deadline, total_ms: float, *, leave_group: bool | None) -> None:

@@ -178,6 +178,12 @@ class FetchBuffer:
                     self._release(fetch)
             self._fetches = deque(fetch for fetch in self._fetches if fetch.topic_partition not in gone)
 
+    def forget_other_threads(self) -> None:
+        """In a process that was forked: another thread may have held the lock, and is not there."""
+        self._lock = Lock()
+        for child in self.children:
+            child.forget_other_threads()
+
     def _release(self, fetch: CompletedFetch) -> None:
         self._count_again_if_cut_short()
         self._is_counting = True

@@ -1,0 +1,105 @@
+"""Listeners and callbacks that cannot be called are refused when they are given; failing ones never keep a close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kwire import Consumer, RebalanceListener
+from kwire.consumer.listener import Partitions, RebalanceConsumer
+from kwire.errors import InvalidArgumentError, RebalanceListenerError
+from kwire.testing import Cluster
+
+
+class OfKafkaPython(RebalanceListener):
+    def on_partitions_assigned(self, assigned: Partitions) -> None:  # type: ignore[override]
+        """As kafka-python calls it."""
+
+
+class Awaited(RebalanceListener):
+    async def on_partitions_revoked(  # type: ignore[override]
+        self, consumer: RebalanceConsumer, partitions: Partitions
+    ) -> None:
+        """Nobody would await it."""
+
+
+class Whole:
+    """Not derived, but with all that is needed."""
+
+    def __init__(self) -> None:
+        self.assigned = 0
+
+    def on_partitions_assigned(self, _consumer: RebalanceConsumer, _partitions: Partitions) -> None:
+        self.assigned += 1
+
+    def on_partitions_revoked(self, *_: object) -> None: ...
+
+    on_partitions_lost = on_partitions_revoked
+
+
+@pytest.fixture
+def consumer(kafka_cluster: Cluster) -> Consumer[bytes, bytes]:
+    kafka_cluster.create_topic("t", partitions=1)
+    return Consumer(bootstrap_servers=kafka_cluster.bootstrap_servers, group_id="g")
+
+
+@pytest.mark.parametrize(
+    ("listener", "why"),
+    [
+        (print, "it has no method on_partitions_assigned"),
+        (RebalanceListener, "it is a class"),
+        (OfKafkaPython(), "on_partitions_assigned cannot be called with 2 arguments"),
+        (Awaited(), "on_partitions_revoked is a coroutine function"),
+        (object(), "it has no method on_partitions_assigned"),
+    ],
+    ids=["function", "class", "kafka-python's", "coroutine", "object"],
+)
+def test_a_listener_that_cannot_be_called_is_refused_at_once(
+    consumer: Consumer[bytes, bytes], listener: RebalanceListener, why: str
+) -> None:
+    """It failed in `poll`, and again in `close()`."""
+    with consumer:
+        for give in (
+            lambda: consumer.subscribe(["t"], listener=listener),
+            lambda: setattr(consumer, "rebalance_listener", listener),
+        ):
+            with pytest.raises(InvalidArgumentError, match=f"{why}.*Derive from kwire.RebalanceListener"):
+                give()
+        assert consumer.subscription() == frozenset()
+
+
+def test_an_object_with_the_three_methods_will_do(consumer: Consumer[bytes, bytes]) -> None:
+    listener = Whole()
+    with consumer:
+        consumer.subscribe(["t"], listener=listener)  # type: ignore[arg-type]  # it has what is called
+        while not listener.assigned:
+            consumer.poll(1.0)
+
+
+@pytest.mark.parametrize("callback", [7, lambda _offsets: None])
+def test_a_commit_callback_that_cannot_be_called_is_refused_at_once(
+    consumer: Consumer[bytes, bytes], callback: Callable[[object, object], None]
+) -> None:
+    with consumer, pytest.raises(InvalidArgumentError, match="cannot be called"):
+        consumer.commit_async(callback=callback)
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), SystemExit(3)], ids=repr)
+def test_a_listener_that_fails_does_not_keep_close_from_leaving(
+    kafka_cluster: Cluster, consumer: Consumer[bytes, bytes], error: BaseException
+) -> None:
+    class Failing(RebalanceListener):
+        def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+            raise error
+
+    consumer.subscribe(["t"], listener=Failing())
+    while not consumer.assignment():
+        consumer.poll(1.0)
+    with pytest.raises((type(error), RebalanceListenerError)):
+        consumer.close()
+    assert not consumer._core.thread._thread.is_alive()  # type: ignore[attr-defined]  # a thread's
+    consumer.close()
+    with Consumer[bytes, bytes]("t", bootstrap_servers=kafka_cluster.bootstrap_servers, group_id="g") as second:
+        second.poll(5.0)
+        assert second.assignment(), "the group waits for nobody"

@@ -1,0 +1,145 @@
+"""A process that forks while it has a consumer: the child's copy is refused, and the parent's goes on unharmed."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable
+
+import pytest
+
+from kwire import Consumer, TopicPartition
+from kwire.config import ConsumerConfig
+from kwire.consumer.range_consumer import RangeConsumer
+from kwire.errors import ForkedConsumerError, IllegalStateError
+from kwire.processing import Processor
+from kwire.testing import Cluster
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here"),
+    pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),  # Python 3.12: forks beside threads
+]
+
+TP = TopicPartition("orders", 0)
+
+
+def in_child(work: Callable[[], object]) -> str:
+    """What the work answers in a forked process, or the name of what it raises."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                told = repr(work())
+        except BaseException as error:  # noqa: BLE001  told to the parent
+            told = f"{type(error).__name__}: {error}"
+        os.write(write, json.dumps(told).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        told = pipe.read()
+    assert os.waitpid(child, 0)[1] == 0
+    return str(json.loads(told))
+
+
+@pytest.fixture
+def consumer(kafka_cluster: Cluster) -> Consumer[bytes, bytes]:
+    kafka_cluster.create_topic("orders", partitions=1)
+    kafka_cluster.produce("orders", *(b"%d" % number for number in range(10)))
+    return Consumer(
+        "orders",
+        bootstrap_servers=kafka_cluster.bootstrap_servers,
+        group_id="billing",
+        auto_offset_reset="earliest",
+        max_poll_records=4,
+    )
+
+
+CALLS: dict[str, Callable[[Consumer[bytes, bytes]], object]] = {
+    "poll": lambda consumer: consumer.poll(0.1),
+    "iterate": lambda consumer: next(iter(consumer)),
+    "commit_sync": lambda consumer: consumer.commit_sync(),
+    "commit_async": lambda consumer: consumer.commit_async(),
+    "assignment": lambda consumer: consumer.assignment(),
+    "seek": lambda consumer: consumer.seek(TP, 0),
+    "position": lambda consumer: consumer.position(TP),
+    "pause": lambda consumer: consumer.pause([TP]),
+    "unsubscribe": lambda consumer: consumer.unsubscribe(),
+    "end_offsets": lambda consumer: consumer.end_offsets([TP]),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_each_call_of_the_copy_says_whose_it_is(consumer: Consumer[bytes, bytes], call: str) -> None:
+    """Polls returned nothing, silently, for ever."""
+    with consumer:
+        consumer.poll(10.0)
+        told = in_child(lambda: CALLS[call](consumer))
+        assert told.startswith(f"{ForkedConsumerError.__name__}: this consumer belongs to process {os.getpid()}")
+    assert issubclass(ForkedConsumerError, IllegalStateError)
+
+
+def test_closing_the_copy_touches_nothing_of_the_parents(
+    kafka_cluster: Cluster, consumer: Consumer[bytes, bytes]
+) -> None:
+    with consumer:
+        assert [record.value for record in consumer.poll(10.0)] == [b"0", b"1", b"2", b"3"]
+        assert in_child(consumer.close) == "None"
+        assert kafka_cluster.committed("billing") == {}, "the copy has not committed"
+        assert [record.value for record in consumer.poll(10.0)] == [b"4", b"5", b"6", b"7"]
+        assert consumer.group_metadata().generation_id == 1, "nor left the group"
+        consumer.commit_sync()
+        assert [record.value for record in consumer.poll(10.0)] == [b"8", b"9"]
+    assert kafka_cluster.committed("billing")[TP].offset == 10
+
+
+def test_a_copy_that_is_forgotten_says_nothing(consumer: Consumer[bytes, bytes]) -> None:
+    holder = [consumer]
+    with consumer:
+        consumer.poll(10.0)
+        del consumer
+        assert in_child(holder.clear) == "None"
+        assert holder[0].poll(10.0)
+
+
+def test_a_block_that_a_fork_was_made_in_can_be_left_in_the_child(consumer: Consumer[bytes, bytes]) -> None:
+    def leave() -> None:
+        with consumer:
+            pass
+
+    consumer.poll(10.0)
+    assert in_child(leave) == "None"
+    consumer.close()
+
+
+def test_a_consumer_of_ranges_is_refused_too(kafka_cluster: Cluster) -> None:
+    config = ConsumerConfig.of(bootstrap_servers=kafka_cluster.bootstrap_servers, auto_offset_reset="none")
+    kafka_cluster.create_topic("orders", partitions=1)
+    with RangeConsumer(config) as ranges:
+        assert ranges.bounds(TP, timeout_ms=10_000) == (0, 0)
+        assert in_child(lambda: ranges.bounds(TP, timeout_ms=1_000)).startswith(ForkedConsumerError.__name__)
+        assert ranges.bounds(TP, timeout_ms=10_000) == (0, 0)
+
+
+def test_a_handler_that_forks_harms_nobody(kafka_cluster: Cluster, consumer: Consumer[bytes, bytes]) -> None:
+    told: list[str] = []
+    consumer.close()
+
+    def fork(_record: object) -> None:
+        told.append(in_child(lambda: 7))
+        if len(told) == 3:
+            processor.stop(drain=False)
+
+    with Consumer[bytes, bytes](
+        "orders",
+        bootstrap_servers=kafka_cluster.bootstrap_servers,
+        group_id="forking",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    ) as mine:
+        processor = Processor(mine, fork)
+        processor.run()
+    assert told[:3] == ["7", "7", "7"]
+    assert kafka_cluster.committed("forking")[TP].offset == len(told)
