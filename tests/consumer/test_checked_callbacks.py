@@ -60,10 +60,11 @@ def test_a_listener_that_cannot_be_called_is_refused_at_once(
 ) -> None:
     """It failed in `poll`, and again in `close()`."""
     with consumer:
-        for give in (
+        gives: list[Callable[[], None]] = [
             lambda: consumer.subscribe(["t"], listener=listener),
             lambda: setattr(consumer, "rebalance_listener", listener),
-        ):
+        ]
+        for give in gives:
             with pytest.raises(InvalidArgumentError, match=f"{why}.*Derive from kwire.RebalanceListener"):
                 give()
         assert consumer.subscription() == frozenset()
