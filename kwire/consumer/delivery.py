@@ -28,11 +28,15 @@ class _Loop(Generic[K, V]):
     Attributes:
         current: The record that the loop is at.
         has_seen_current: False if an exception came before the loop's body was given that record.
+        is_over: Whether the loop was left, or goes on elsewhere.
     """
+
+    __slots__ = ("_nothing_to_see", "chunks", "current", "has_seen_current", "is_over")
 
     def __init__(self, chunks: Sequence[PartitionRecords[K, V]]) -> None:
         self.current: Record[K, V] | None = None
         self.has_seen_current = True
+        self.is_over = False
         # Behind the last records of a partition there may be more to skip: transaction markers, aborted records.
         ends = {(chunk.topic_partition, chunk.epoch): chunk.next for chunk in chunks}
         full = [chunk for chunk in chunks if len(chunk)]
@@ -48,6 +52,10 @@ class _Loop(Generic[K, V]):
     def epoch_of(self, record: Record[K, V]) -> int | None:
         """The assignment epoch of the chunk that the record is in."""
         return next((chunk.epoch for chunk in self.chunks if _row_of(record, chunk) is not None), None)
+
+    def whole(self) -> list[Delivered]:
+        """What the loop has seen at its end."""
+        return [*self._nothing_to_see, *(chunk.delivered for chunk in self.chunks)]
 
     def split(self) -> tuple[list[Delivered], list[PartitionRecords[K, V]]]:
         """What the loop has seen, the current record included, and what it has not."""
@@ -73,20 +81,15 @@ class _HandedOut(NamedTuple, Generic[K, V]):
 
     Attributes:
         pending: What was collected and not returned; what a loop that was left has not seen.
-        chunks: What the last poll returned.
+        chunks: What the last poll returned, until the application comes back.
         delivered: How far the application got, once it comes back; nothing, if it has been told already.
         loop: The loop that walks through the chunks.
-        has_returned: Whether the poll has returned: if it raised instead, nobody has the chunks.
     """
 
     pending: Pending[K, V]
     chunks: Sequence[PartitionRecords[K, V]] = ()
     delivered: Sequence[Delivered] = ()
     loop: _Loop[K, V] | None = None
-    has_returned: bool = True
-
-    def so_far(self) -> Sequence[Delivered]:
-        return self.delivered if self.loop is None else self.loop.split()[0]
 
 
 class Delivery(Generic[K, V]):
@@ -94,6 +97,8 @@ class Delivery(Generic[K, V]):
 
     def __init__(self) -> None:
         self._now: _HandedOut[K, V] = _HandedOut([])
+        self._returned = self._now
+        """What the last poll has handed out, once it has returned; nobody has what a poll that raised handed out."""
 
     @property
     def pending(self) -> Pending[K, V]:
@@ -104,36 +109,37 @@ class Delivery(Generic[K, V]):
 
     def come_back(self) -> None:
         """A poll begins: the one before has returned, or has put back what it was about to return."""
-        if not self._now.has_returned:
-            self._now = self._now._replace(has_returned=True)
+        self._returned = self._now
 
     def has_due(self, view: AssignmentView) -> bool:
         """Whether records are pending that may be returned now."""
-        return any(len(entry.chunk) and _is_due(entry.chunk, view) for entry in self._now.pending)
+        pending = self._now.pending
+        return bool(pending) and any(len(entry.chunk) and _is_due(entry.chunk, view) for entry in pending)
 
     def hand_out(self, view: AssignmentView, *, to_loop: bool = False) -> Sequence[PartitionRecords[K, V]]:
         """A poll is about to return what is pending and due.
 
         What a seek or a rebalance has made stale is forgotten; that of a paused partition waits until it is resumed.
         """
-        settle_last(self._now.pending)
+        pending = self._now.pending
+        settle_last(pending)
         due: list[PartitionRecords[K, V]] = []
         waiting: list[Collected[K, V]] = []
-        for chunk, *_ in self._now.pending:
+        for chunk, _, _ in pending:
             if _is_due(chunk, view):
                 due.append(chunk)
             elif view.is_current(chunk.topic_partition, chunk.epoch):
                 waiting.append(Collected(chunk))
         if to_loop:
-            self._now = _HandedOut(waiting, due, (), _Loop(due), has_returned=False)
+            self._now = _HandedOut(waiting, due, (), _Loop(due))
         else:
-            self._now = _HandedOut(waiting, due, [chunk.delivered for chunk in due], has_returned=False)
+            self._now = _HandedOut(waiting, due, [chunk.delivered for chunk in due])
         return due
 
     def put_back(self) -> None:
         """The poll that was about to return this has raised: the next one returns it."""
         now = self._now
-        if not now.has_returned:
+        if now is not self._returned:
             self._now = _HandedOut([*map(Collected, now.chunks), *now.pending])
 
     # --- a loop ---------------------------------------------------------------------------------------------
@@ -144,18 +150,20 @@ class Delivery(Generic[K, V]):
         loop = self._now.loop
         if loop is None:
             return
-        for record in Records(loop.chunks):
-            try:
+        seen: Record[K, V] | None = None
+        try:
+            for record in Records(loop.chunks):
                 loop.current = record
                 yield record
-            except GeneratorExit:  # the loop was left
-                raise
-            except BaseException:  # of a signal handler: the loop's body was not given the record
-                loop.has_seen_current = loop.current is not record
-                raise
-            if self._now.loop is not loop:
-                return
-        self._now = self._now._replace(delivered=loop.split()[0], loop=None)
+                seen = record
+                if loop.is_over:
+                    return
+        except GeneratorExit:  # the loop was left
+            raise
+        except BaseException:  # of a signal handler, which may have kept the record from the loop's body
+            loop.has_seen_current = loop.current is seen
+            raise
+        self._now = _HandedOut(self._now.pending, (), loop.whole())
 
     def interrupt(self) -> None:
         """The loop was left, or goes on elsewhere (a seek, a pause): what it has not seen is for the next poll."""
@@ -163,32 +171,39 @@ class Delivery(Generic[K, V]):
         if now.loop is not None:
             delivered, unseen = now.loop.split()
             self._now = _HandedOut([*map(Collected, unseen), *now.pending], (), delivered)
+            now.loop.is_over = True
 
     # --- what is delivered ----------------------------------------------------------------------------------
 
     def so_far(self) -> Sequence[Delivered]:
         """The application came back: what it has been handed since it was told last."""
-        return self._now.so_far()
+        now = self._now
+        return now.delivered if now.loop is None else now.loop.split()[0]
 
     def told(self) -> None:
         """The network thread knows of it."""
-        if self._now.loop is None and self._now.delivered:
-            self._now = self._now._replace(delivered=())
+        if self._now.loop is None:
+            self._now = _HandedOut(self._now.pending)
+            self._returned = self._now  # which holds no records that the application has let go of
 
     def abandon(self) -> None:
         """The application failed over what it was handed last: that must be handed out again."""
         loop = self._now.loop
         if loop is None or loop.current is None:
-            self._now = self._now._replace(delivered=(), loop=None)
-            return
-        current = loop.current
-        failed_at = TopicPartition(current.topic, current.partition), loop.epoch_of(current), current.offset
-        capped = [_capped(entry, *failed_at) for entry in self.so_far()]
-        self._now = self._now._replace(delivered=capped, loop=None)
+            self._now = _HandedOut(self._now.pending)
+        else:
+            current = loop.current
+            failed_at = TopicPartition(current.topic, current.partition), loop.epoch_of(current), current.offset
+            capped = [_capped(entry, *failed_at) for entry in self.so_far()]
+            self._now = _HandedOut(self._now.pending, (), capped)
+        if loop is not None:
+            loop.is_over = True
 
     def clear(self) -> None:
         """Nothing is subscribed any more; a loop ends."""
-        self._now = _HandedOut([])
+        loop, self._now = self._now.loop, _HandedOut([])
+        if loop is not None:
+            loop.is_over = True
 
     def position(self, tp: TopicPartition, epoch: int) -> int | None:
         """The offset behind what was handed out of this partition last, if it was in this assignment."""

@@ -107,10 +107,10 @@ class FetchBuffer:
     def drained(self) -> Refusal | None:
         """The refusal that is over: fetching was refused for want of room, and there is some again. None: there was
         none, or there is still no room. Answered until `drain_told`."""
+        refusal = self._refusal
+        if refusal is None:  # almost always, and every poll asks
+            return None
         with self._lock:
-            refusal = self._refusal
-            if refusal is None:
-                return None
             is_full = self._counted_bytes(refusal.withheld) > refusal.limit_bytes * REFILL_SHARE
             return None if is_full else refusal
 

@@ -9,6 +9,7 @@ Called by the fetch collector.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from kwire.config import Deserialize, Deserializer
@@ -18,7 +19,9 @@ from kwire.interrupts import is_no_fault_of_a_record
 from kwire.model import K, OffsetAndMetadata, V
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kwire.model import Header
 
 T = TypeVar("T")
 
@@ -62,11 +65,11 @@ def deserialize_chunk(
         cursor=chunk.cursor,
         epoch=chunk.epoch,
     )
+    if not (bad_keys or bad_values):
+        return whole, None
     # In one row the key comes first, as in Java.
     failed = {row: ("value", reason) for row, reason in bad_values.items()}
     failed |= {row: ("key", reason) for row, reason in bad_keys.items()}
-    if not failed:
-        return whole, None
     if keep_failures:
         errors = {row: _error(chunk, origin, row, reason, IN_PROCESSOR) for row, (origin, reason) in failed.items()}
         return replace(whole, failures=errors), None
@@ -119,22 +122,25 @@ def _values(
     column: list[T | None],
 ) -> Callable[[], None]:
     """What appends to the column until a row fails, and goes on behind that when it is called again."""
-    add = column.append
     if isinstance(deserialize, Deserializer):
-        topic, with_headers = chunk.topic_partition.topic, zip(chunk.columns.headers(), raw, strict=True)
+        with_headers = zip(chunk.columns.headers(), raw, strict=True)
+        return partial(_append_in_context, with_headers, column.append, deserialize, chunk.topic_partition.topic)
+    return partial(_append, iter(raw), column.append, deserialize)
 
-        def append_in_context() -> None:
-            for headers, data in with_headers:
-                add(deserialize.deserialize(topic, headers, data))
 
-        return append_in_context
-    rows = iter(raw)
+def _append(rows: Iterator[bytes | None], add: Callable[[T | None], None], deserialize: Callable[[bytes], T]) -> None:
+    for data in rows:
+        add(None if data is None else deserialize(data))
 
-    def append() -> None:
-        for data in rows:
-            add(None if data is None else deserialize(data))
 
-    return append
+def _append_in_context(
+    rows: Iterator[tuple[tuple[Header, ...], bytes | None]],
+    add: Callable[[T | None], None],
+    deserializer: Deserializer[T],
+    topic: str,
+) -> None:
+    for headers, data in rows:
+        add(deserializer.deserialize(topic, headers, data))
 
 
 def _position_of(chunk: PartitionRecords[bytes, bytes], row: int) -> OffsetAndMetadata:

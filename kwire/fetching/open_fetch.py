@@ -116,7 +116,8 @@ class OpenFetch:
 
     def behind(self, rows: int, position: OffsetAndMetadata) -> Progress:
         """How far it is collected once so many of the next rows are; `position` is behind them."""
-        return self.progress._replace(row=self.progress.row + rows, position=position)
+        _, batches, error, columns, row = self.progress
+        return Progress(position, batches, error, columns, row + rows)
 
     def _decoded(self, at: Progress) -> Progress:
         decoded = decode_available(at.batches, check_crcs=self._check_crcs, budget_bytes=PORTION_BYTES)
