@@ -150,19 +150,17 @@ class Delivery(Generic[K, V]):
         loop = self._now.loop
         if loop is None:
             return
-        seen: Record[K, V] | None = None
-        try:
-            for record in Records(loop.chunks):
+        for record in Records(loop.chunks):
+            try:
                 loop.current = record
                 yield record
-                seen = record
-                if loop.is_over:
-                    return
-        except GeneratorExit:  # the loop was left
-            raise
-        except BaseException:  # of a signal handler, which may have kept the record from the loop's body
-            loop.has_seen_current = loop.current is seen
-            raise
+            except GeneratorExit:  # the loop was left
+                raise
+            except BaseException:  # of a signal handler: the loop's body was not given the record
+                loop.has_seen_current = loop.current is not record
+                raise
+            if loop.is_over:
+                return
         self._now = _HandedOut(self._now.pending, (), loop.whole())
 
     def interrupt(self) -> None:

@@ -11,6 +11,7 @@ and what is not in the list is.
 from __future__ import annotations
 
 from collections.abc import MutableSequence
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
 
 from kwire.errors import KafkaError
@@ -79,9 +80,10 @@ class FetchCollector(Generic[K, V]):
     def get_ready(self) -> None:
         """Load what decoding needs, above all numpy: that takes about as long as the first answer, so a poll does it
         while it waits for one. Nothing happens the second time."""
-        import fastcrc  # noqa: F401
-
-        import kwire.fetching.open_fetch  # noqa: F401
+        if not _loaded.is_set():
+            loading = Thread(target=_load, name="kwire-load", daemon=True)
+            loading.start()
+            loading.join()
 
     def drained(self) -> list[tuple[FetchBuffer, Refusal]]:
         """The buffers that were full and have room again; see `FetchBuffer.drained`."""
@@ -164,6 +166,7 @@ class FetchCollector(Generic[K, V]):
         return None
 
     def _opened_now(self, fetch: CompletedFetch) -> OpenFetch:
+        self.get_ready()
         from kwire.fetching.open_fetch import OpenFetch
 
         opened = self._opened[fetch] = OpenFetch(
@@ -184,3 +187,16 @@ class FetchCollector(Generic[K, V]):
         the seek back to the damage is on its way to the network thread."""
         tp = fetch.topic_partition
         return view.epochs.get(tp) == fetch.epoch != self._damaged.get(tp)
+
+
+_loaded = Event()
+
+
+def _load() -> None:
+    """In a thread of its own, where no signal handler runs: an exception in the middle would leave half a numpy, which
+    cannot be imported again in this process."""
+    import fastcrc  # noqa: F401
+
+    import kwire.fetching.open_fetch  # noqa: F401
+
+    _loaded.set()
