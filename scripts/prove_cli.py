@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ParamSpec
 import typer
 from prove_async_revocation import async_revocation
 from prove_handlers import handlers
+from prove_losses import losses
 from prove_mixed_groups import mixed_groups
 from prove_parallel_rebalance import parallel_rebalance
 from prove_processor import processor
@@ -38,6 +39,7 @@ P = ParamSpec("P")
 PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "rebalances": rebalances,
     "handlers": handlers,
+    "losses": losses,
     "rolling-restart": rolling_restart,
     "mixed-groups": mixed_groups,
     "processor": processor,
