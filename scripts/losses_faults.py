@@ -1,4 +1,4 @@
-"""The faults of `scripts/prove losses`: what is wrong with the topic, and what strikes inside the process that reads."""
+"""The faults of `scripts/prove losses`: what is wrong with the topic, and what strikes in the process that reads it."""
 
 from __future__ import annotations
 
