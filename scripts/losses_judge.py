@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -179,10 +180,13 @@ class Judge:
         outcome.committed = sum(committed.values())
         outcome.twice = sum(times > 1 for times in handled.values())
         outcome.told = cell.lines("told")
-        good = good_records(outcome.way, outcome.fault)
-        outcome.lost = sorted(
-            place for place in good - handled.keys() - buried.keys() if place.offset < committed.get(place.partition, 0)
-        )
+        outcome.lost = lost_records(outcome.way, outcome.fault, handled.keys() | buried.keys(), committed)
+
+
+def lost_records(way: Way, fault: Fault, handled: Set[Place], committed: Mapping[int, int]) -> list[Place]:
+    """Good records that no handler has had, though the committed offset is behind them: nobody gets them again."""
+    missing = good_records(way, fault) - handled
+    return sorted(place for place in missing if place.offset < committed.get(place.partition, 0))
 
 
 def good_records(way: Way, fault: Fault) -> frozenset[Place]:

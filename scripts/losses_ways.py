@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import time
 from enum import Enum
+from typing import NoReturn
 
 from losses_cell import PER_BATCH, Cell
 from losses_faults import Fault, Listener, ReadValue
@@ -12,6 +15,7 @@ from losses_faults import Fault, Listener, ReadValue
 from kwire import Consumer
 
 POLL_S = 0.2
+CHILD_S = 3.0
 
 
 class Way(Enum):
@@ -64,14 +68,24 @@ def open_consumer(cell: Cell) -> Consumer[object, object]:
 
 
 def fork_and_poll(cell: Cell, consumer: Consumer[object, object]) -> None:
-    """A child polls the consumer of its parent, closes it and ends."""
+    """A child polls the consumer of its parent, closes it and ends. It is not waited for without an end."""
     child = os.fork()
-    if child:
-        os.waitpid(child, 0)
-        return
+    if not child:
+        _use_and_end(cell, consumer)
+    deadline_s = time.monotonic() + CHILD_S
+    while not os.waitpid(child, os.WNOHANG)[0]:
+        if time.monotonic() > deadline_s:
+            cell.note("told", f"(the forked child had not closed the consumer after {CHILD_S:.0f} s)")
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return
+        time.sleep(0.01)
+
+
+def _use_and_end(cell: Cell, consumer: Consumer[object, object]) -> NoReturn:
     try:
-        for record in consumer.poll(POLL_S):
-            cell.note("child", f"{record.partition} {record.offset}")
+        records = consumer.poll(POLL_S)
+        cell.note("told", f"(a poll of the forked child returned {len(records)} records)")
         consumer.close()
     except BaseException as error:  # noqa: BLE001  # whatever it is: nothing of the parent's program may run here
         cell.told(error)

@@ -21,6 +21,7 @@ from losses_ways import Way, why_not
 
 from kwire.testing.kafka import KafkaCluster
 
+SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 SMALL_WAYS = (Way.POLL_COMMIT, Way.LOOP_AUTO, Way.BY_KEY, Way.PARALLEL_PROCESSOR)
 SMALL_FAULTS = (Fault.BAD_VALUE, Fault.CORRUPT, Fault.RETENTION_NONE, Fault.SIGINT_DESERIALIZER)
 
@@ -47,8 +48,7 @@ def losses(
     """Ways to read, and faults: no good record is lost, and nothing stands still."""
     ways = rows or (SMALL_WAYS if small else Way)
     faults = columns or (SMALL_FAULTS if small else Fault)
-    settings = {"group.initial.rebalance.delay.ms": "0"}
-    with KafkaCluster(settings=settings) as kafka, tempfile.TemporaryDirectory(prefix="kwire-losses-") as directory:
+    with KafkaCluster(settings=SETTINGS) as kafka, tempfile.TemporaryDirectory(prefix="kwire-losses-") as directory:
         outcomes = fill(Judge(kafka.bootstrap_servers, kafka.directory, Path(directory)), ways, faults)
     if write is not None:
         write.write_text(table(outcomes))
