@@ -22,6 +22,8 @@ DELETED = 40  # retention: the log begins here, the group has committed what lie
 COMMITTED = 20
 BAD = b"{this is no JSON"
 MARKER = b"strike-me-"
+ALARMS = 50
+ALARM_EVERY_S = 0.011
 
 
 class Fault(Enum):
@@ -43,6 +45,7 @@ class Fault(Enum):
     SIGINT_DESERIALIZER = "ctrl-c-in-deserializer"
     SIGINT_HANDLER = "ctrl-c-in-handler"
     ALARM = "alarm-in-deserializer"
+    ALARMS = "alarms-anywhere"
     SIGTERM = "sigterm"
     FORK = "fork"
 
@@ -88,8 +91,24 @@ def signal_main_thread(number: signal.Signals) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 
-def raise_interrupted(_number: int, _frame: object) -> None:
-    raise TimeLimitError("the time limit is over")
+class Alarms:
+    """The handler of SIGALRM: raises where the deserializer says, or again and again while kwire has the thread."""
+
+    def __init__(self, cell: Cell) -> None:
+        self._is_everywhere = cell.fault == Fault.ALARMS.value
+        self._left = ALARMS
+        self.in_call = False
+        """Whether kwire has the thread; between its calls nothing is raised, for that is the program's own affair."""
+        signal.signal(signal.SIGALRM, self._on_alarm)
+        if self._is_everywhere and cell.first("struck"):
+            signal.setitimer(signal.ITIMER_REAL, ALARM_EVERY_S, ALARM_EVERY_S)
+
+    def _on_alarm(self, _number: int, _frame: object) -> None:
+        if self._is_everywhere:
+            if not self.in_call or not self._left:
+                return
+            self._left -= 1
+        raise TimeLimitError("the time limit is over")
 
 
 @dataclass(frozen=True, slots=True)

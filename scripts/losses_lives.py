@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from losses_cell import Cell
 from losses_command import run_command
-from losses_faults import Fault, Handle, TimeLimitError, raise_interrupted
+from losses_faults import Alarms, Fault, Handle, TimeLimitError
 from losses_processors import run_processors
 from losses_ways import POLL_S, Way, fork_and_poll, open_consumer
 
@@ -38,7 +38,7 @@ class Life:
         self.handle = Handle(cell, os.getpid())
         self.is_told_to_end = False
         signal.signal(signal.SIGTERM, self._on_sigterm)
-        signal.signal(signal.SIGALRM, raise_interrupted)
+        self.alarms = Alarms(cell)
 
     def _on_sigterm(self, _number: int, _frame: object) -> None:
         self.is_told_to_end = True
@@ -79,12 +79,15 @@ class Life:
         except WakeupError:
             pass  # the judge has it stop
         except (KeyboardInterrupt, TimeLimitError) as error:
+            self.alarms.in_call = False
             self.cell.told(error)
             if Fault(self.cell.fault) in {Fault.SIGINT_HANDLER, Fault.HANDLER_INTERRUPT}:
                 raise  # the body was interrupted, not a call of the consumer
 
     def _poll(self, consumer: Consumer[object, object]) -> None:
+        self.alarms.in_call = True
         records = consumer.poll(POLL_S)
+        self.alarms.in_call = False
         for record in records:
             self.cell.delivered(record.partition, record.offset)
         for record in records:
@@ -93,12 +96,15 @@ class Life:
             consumer.commit_sync()
 
     def _loop(self, consumer: Consumer[object, object]) -> None:
+        self.alarms.in_call = True
         for record in consumer:
+            self.alarms.in_call = False
             self.cell.delivered(record.partition, record.offset)
             self.handle(record)
             if self.is_over:
                 break
             self._fork(consumer)
+            self.alarms.in_call = True
 
     def _fork(self, consumer: Consumer[object, object]) -> None:
         if self.cell.fault == Fault.FORK.value and self.cell.places("handled") and self.cell.first("struck"):

@@ -16,7 +16,7 @@ from typing import Literal, TypedDict
 
 from confluent_kafka import Producer
 from losses_cell import Cell
-from losses_faults import Fault, Handle, TimeLimitError, TroubleError, raise_interrupted
+from losses_faults import Alarms, Fault, Handle, TimeLimitError, TroubleError
 from losses_ways import Way, fork_and_poll, open_consumer
 
 from kwire import Consumer, Record
@@ -55,7 +55,7 @@ class ProcessorLife:
         self.processor = self._new_processor()
         self.is_told_to_end = False
         signal.signal(signal.SIGTERM, self._on_sigterm)
-        signal.signal(signal.SIGALRM, raise_interrupted)
+        self.alarms = Alarms(cell)
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _on_sigterm(self, _number: int, _frame: object) -> None:
@@ -66,8 +66,10 @@ class ProcessorLife:
         """Processors on one consumer, until one has been told to stop, or its user has to make all anew."""
         while not self.is_told_to_end and not self.cell.has("stop"):
             try:
+                self.alarms.in_call = True
                 self.processor.run()
             except (KeyboardInterrupt, TimeLimitError) as error:
+                self.alarms.in_call = False
                 self.cell.told(error)  # somebody's Ctrl-C in a notebook, who runs the next line
             except (CorruptRecordError, OffsetOutOfRangeError):
                 self.cell.first("skip-loss")
@@ -77,12 +79,15 @@ class ProcessorLife:
             except ProcessingError:
                 self.cell.first("skip-failure")
                 raise
+            self.alarms.in_call = False
             self.processor = self._new_processor()
 
     def _watch(self) -> None:
         while not self.cell.has("stop"):
             time.sleep(LOOK_S)
             self._close_executor()
+            if self.pool is not None:
+                self._fork()
         self.is_told_to_end = True
         self.processor.stop()
 
@@ -108,9 +113,12 @@ class ProcessorLife:
 
     def _handle(self, record: Record[object, object]) -> None:
         time.sleep(0.002)
+        self._fork()
+        self.handle(record)
+
+    def _fork(self) -> None:
         if self.fault is Fault.FORK and self.cell.places("handled") and self.cell.first("struck"):
             fork_and_poll(self.cell, self.consumer)
-        self.handle(record)
 
     async def _handle_async(self, record: Record[object, object]) -> None:
         self._handle(record)

@@ -109,6 +109,7 @@ NOT_FOR_COMMANDS = {
     Fault.HANDLER_INTERRUPT: "it takes no handler",
     Fault.SIGINT_DESERIALIZER: "it deserializes nothing",
     Fault.ALARM: "it sets no alarm",
+    Fault.ALARMS: "it sets no alarm",
     Fault.FORK: "it does not fork",
 }
 

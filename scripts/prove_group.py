@@ -47,7 +47,7 @@ class Group(Enum):
 
 
 def make_topic(bootstrap_servers: str, name: str, partitions: int, replication_factor: int = 1) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     admin.create_topics([NewTopic(name, partitions, replication_factor)])[name].result(TIMEOUT_S)
 
 
