@@ -33,7 +33,7 @@ def run_command(cell: Cell) -> None:
 
 
 def command(cell: Cell) -> list[str]:
-    reset = Fault(cell.fault).reset
+    reset = "earliest" if cell.has("second-life") else Fault(cell.fault).reset
     settings = [
         f"auto_offset_reset={reset}",
         "auto_commit_interval_ms=200",

@@ -46,6 +46,7 @@ class Fault(Enum):
     SIGINT_HANDLER = "ctrl-c-in-handler"
     ALARM = "alarm-in-deserializer"
     ALARMS = "alarms-anywhere"
+    ALARMS_AT_FIRST = "alarms-from-first-poll"
     SIGTERM = "sigterm"
     FORK = "fork"
 
@@ -53,6 +54,11 @@ class Fault(Enum):
     def has_bad_record(self) -> bool:
         """Whether no handler can ever have the target."""
         return self in {Fault.BAD_VALUE, Fault.BAD_KEY, Fault.HANDLER_ALWAYS, Fault.DEAD_LETTERS_DOWN}
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the same consumer can be used after it."""
+        return self in {Fault.SIGINT_DESERIALIZER, Fault.ALARM, Fault.ALARMS, Fault.ALARMS_AT_FIRST}
 
     @property
     def has_retention(self) -> bool:
@@ -95,11 +101,13 @@ class Alarms:
     """The handler of SIGALRM: raises where the deserializer says, or again and again while kwire has the thread."""
 
     def __init__(self, cell: Cell) -> None:
-        self._is_everywhere = cell.fault == Fault.ALARMS.value
+        self._is_everywhere = Fault(cell.fault) in {Fault.ALARMS, Fault.ALARMS_AT_FIRST}
         self._left = ALARMS
         self.in_call = False
         """Whether kwire has the thread; between its calls nothing is raised, for that is the program's own affair."""
         signal.signal(signal.SIGALRM, self._on_alarm)
+        if cell.fault == Fault.ALARMS.value:
+            import kwire.fetching.open_fetch  # noqa: F401  # else the first poll imports it, and numpy
         if self._is_everywhere and cell.first("struck"):
             signal.setitimer(signal.ITIMER_REAL, ALARM_EVERY_S, ALARM_EVERY_S)
 

@@ -47,7 +47,9 @@ class Outcome:
         """What is wrong, in a line."""
         if self.lost:
             return f"{len(self.lost)} lost: {', '.join(f'{p}/{o}' for p, o in self.lost[:5])}"
-        return f"stuck at {self.committed} committed" if self.is_stuck else None
+        if self.is_stuck:
+            return f"stuck at {self.committed} committed"
+        return f"consumer unusable: {self.told[-1]}" if self.fault.goes_on and self.lives > 1 else None
 
     def __str__(self) -> str:
         name = f"{self.way.value:28} {self.fault.value:26}"

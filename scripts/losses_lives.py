@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 
 from losses_cell import Cell
@@ -81,8 +82,10 @@ class Life:
         except (KeyboardInterrupt, TimeLimitError) as error:
             self.alarms.in_call = False
             self.cell.told(error)
-            if Fault(self.cell.fault) in {Fault.SIGINT_HANDLER, Fault.HANDLER_INTERRUPT}:
+            if not Fault(self.cell.fault).goes_on:
                 raise  # the body was interrupted, not a call of the consumer
+        finally:
+            self.alarms.in_call = False
 
     def _poll(self, consumer: Consumer[object, object]) -> None:
         self.alarms.in_call = True
@@ -130,6 +133,7 @@ def main() -> None:
             Life(cell).run()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # what ends a program is noted
         cell.told(error)
+        traceback.print_exc()
         sys.exit(1)
 
 

@@ -79,7 +79,8 @@ class ProcessorLife:
             except ProcessingError:
                 self.cell.first("skip-failure")
                 raise
-            self.alarms.in_call = False
+            finally:
+                self.alarms.in_call = False
             self.processor = self._new_processor()
 
     def _watch(self) -> None:

@@ -110,6 +110,7 @@ NOT_FOR_COMMANDS = {
     Fault.SIGINT_DESERIALIZER: "it deserializes nothing",
     Fault.ALARM: "it sets no alarm",
     Fault.ALARMS: "it sets no alarm",
+    Fault.ALARMS_AT_FIRST: "it sets no alarm",
     Fault.FORK: "it does not fork",
 }
 
