@@ -21,6 +21,7 @@ from prove_group import TIMEOUT_S, make_topic
 PATIENCE_S = 20.0
 ENDING_S = 10.0
 LOOK_S = 0.1
+NEW_FROM = 80  # with parallel rebalance: what lies in front is a lag, these are written later
 SCRIPTS = Path(__file__).parent
 
 
@@ -95,7 +96,7 @@ class Judge:
         cell = Cell(way.value, fault.value, self._servers, topic, str(directory))
         make_topic(self._servers, topic, PARTITIONS)
         make_topic(self._servers, cell.dead_topic, 1)
-        self._produce(topic, fault)
+        self._produce(topic, fault, range(NEW_FROM if way.is_parallel else PER_PARTITION))
         self._commit(cell, COMMITTED if fault.has_retention else 0)
         if fault.has_retention:
             gap = AdminTopicPartition(topic, TARGET.partition, DELETED)
@@ -105,11 +106,11 @@ class Judge:
             self._damage(topic)
         return cell
 
-    def _produce(self, topic: str, fault: Fault) -> None:
+    def _produce(self, topic: str, fault: Fault, offsets: range) -> None:
         producer = Producer(
             {"bootstrap.servers": self._servers, "linger.ms": 1000, "batch.num.messages": PER_BATCH, "log_level": 0}
         )
-        for first in range(0, PER_PARTITION, PER_BATCH):
+        for first in offsets[::PER_BATCH]:
             for place in sorted(ALL):
                 if first <= place.offset < first + PER_BATCH:
                     producer.produce(topic, value_of(place, fault), key_of(place, fault), partition=place.partition)
@@ -145,12 +146,18 @@ class Judge:
                 )
             while process.poll() is None and not is_done and time.monotonic() < deadline_s:
                 time.sleep(LOOK_S)
+                self._produce_new(cell)
                 is_done = self._has_committed_all(cell)
             is_done = is_done or self._has_committed_all(cell)
             if is_done or time.monotonic() >= deadline_s:
                 cell.first("stop")
             self._end(cell, process)
         return is_done
+
+    def _produce_new(self, cell: Cell) -> None:
+        """What is new for a consumer that has begun with the lag: the other cursor has something to do, too."""
+        if Way(cell.way).is_parallel and cell.places("handled") and cell.first("has-new"):
+            self._produce(cell.topic, Fault(cell.fault), range(NEW_FROM, PER_PARTITION))
 
     def _end(self, cell: Cell, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None:
