@@ -53,7 +53,7 @@ class Outcome:
         return f"consumer unusable: {self.told[-1]}" if self.fault.goes_on and self.lives > 1 else None
 
     def __str__(self) -> str:
-        name = f"{self.way.value:28} {self.fault.value:26}"
+        name = f"{self.way.value:30} {self.fault.value:26}"
         if self.reason is not None:
             return f"{name} - {self.reason}"
         told = f" | {self.told[0][:150]}" if self.told else ""

@@ -32,6 +32,7 @@ class Way(Enum):
     POOL = "processor-process-pool"
     ASYNC = "processor-async"
     PARALLEL = "parallel-rebalance"
+    PARALLEL_AUTO = "parallel-rebalance-auto-commit"
     PARALLEL_PROCESSOR = "parallel-rebalance-processor"
     COMMAND = "command-line"
 
@@ -45,7 +46,7 @@ class Way(Enum):
 
     @property
     def commits_by_itself(self) -> bool:
-        return self in {Way.POLL_AUTO, Way.LOOP_AUTO}
+        return self in {Way.POLL_AUTO, Way.LOOP_AUTO, Way.PARALLEL_AUTO}
 
 
 def open_consumer(cell: Cell) -> Consumer[object, object]:
