@@ -22,8 +22,8 @@ DELETED = 40  # retention: the log begins here, the group has committed what lie
 COMMITTED = 20
 BAD = b"{this is no JSON"
 MARKER = b"strike-me-"
-ALARMS = 50
-ALARM_EVERY_S = 0.011
+ALARMS = 200
+ALARM_EVERY_S = 0.004
 
 
 class Fault(Enum):
