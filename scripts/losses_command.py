@@ -42,6 +42,8 @@ def command(cell: Cell) -> list[str]:
     ]
     options = [option for setting in settings for option in ("-X", setting)]
     kwire = str(Path(sys.executable).with_name("kwire"))
+    if cell.has("second-life"):
+        options += ["--on-data-loss", "skip"]
     return [kwire, "consume", cell.topic, "-b", cell.servers, "--group", cell.group, "--format", "json", *options]
 
 

@@ -22,6 +22,7 @@ from kwire.cli.settings import collect_settings
 from kwire.cli.starts import Start, StartKind
 from kwire.errors import ConfigError, InvalidArgumentError
 from kwire.model import TopicPartition
+from kwire.processing.policies import OnDataLoss
 
 # Whoever looks into a topic wants to see what is in it, and does not want to create it by a slip of the finger.
 DEFAULTS: dict[str, object] = {
@@ -44,6 +45,13 @@ From = Annotated[str | None, typer.Option("--from", "-o", metavar="START", help=
 Count = Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after this many records.")]
 ExitAtEnd = Annotated[
     bool, typer.Option("--exit-at-end", "-e", help="Stop at what is the end of each partition right now.")
+]
+DataLoss = Annotated[
+    OnDataLoss,
+    typer.Option(
+        "--on-data-loss",
+        help="Over a damaged batch, or a position that the log has lost: stop, or skip it and say which offsets.",
+    ),
 ]
 FormatName = Annotated[
     Format, typer.Option("--format", "-f", help="Values as lines, records as JSON lines, or bare bytes.")
@@ -70,6 +78,7 @@ class Plan:
     start: Start | None = None
     count: int | None = None
     exit_at_end: bool = False
+    skips_losses: bool = False
 
 
 def consume_topic(
@@ -80,6 +89,7 @@ def consume_topic(
     start: From = None,
     count: Count = None,
     exit_at_end: ExitAtEnd = False,
+    on_data_loss: DataLoss = OnDataLoss.STOP,
     format_name: FormatName = Format.TEXT,
     key_separator: KeySeparator = None,
     delimiter: Delimiter = None,
@@ -107,6 +117,7 @@ def consume_topic(
             start=None if start is None else starts.parse_start(start),
             count=count,
             exit_at_end=exit_at_end,
+            skips_losses=on_data_loss is OnDataLoss.SKIP,
         )
         run(plan, settings | group_settings(plan), encode)
 
@@ -157,7 +168,15 @@ def run(plan: Plan, settings: Mapping[str, object], encode: Encode) -> None:
             if plan.start is not None:
                 starts.seek_to_start(consumer, plan.start, partitions)
         catching_up = CatchingUp(consumer) if settings.get("enable_parallel_rebalance") else None
-        reader = Reader(consumer, encode, output, count=plan.count, ends=ends, catching_up=catching_up)
+        reader = Reader(
+            consumer,
+            encode,
+            output,
+            count=plan.count,
+            ends=ends,
+            catching_up=catching_up,
+            skips_losses=plan.skips_losses,
+        )
         with StopSignals() as signals:
             reader.run(lambda: signals.received is not None)
     signals.exit_if_received()

@@ -11,14 +11,17 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
-from typing import Protocol
+from typing import Protocol, cast
 
 from kwire.cli.catching_up import CatchingUp, CatchingUpConsumer
 from kwire.cli.formats import BytesRecord, Encode
 from kwire.cli.output import Output
 from kwire.cli.starts import SeekingConsumer
-from kwire.errors import IllegalStateError, KafkaTimeoutError
+from kwire.errors import CorruptRecordError, IllegalStateError, KafkaTimeoutError, OffsetOutOfRangeError
+from kwire.fetching.columns import Records
 from kwire.model import Cursor, OffsetAndMetadata, PartitionInfo, TopicPartition
+from kwire.processing.data_loss import SeekingConsumer as SeekingElsewhere
+from kwire.processing.data_loss import go_on_behind
 
 # How soon a signal, or a reader that left, is noticed when nothing arrives.
 POLL_SECONDS = 0.2
@@ -67,6 +70,7 @@ class Reader:
         output: takes the bytes.
         count: how many records to read, None for no limit.
         ends: where to stop in each partition, None to go on forever.
+        skips_losses: go on behind damaged batches, and behind positions that the log has lost.
         catching_up: watches the lags of a consumer with `enable_parallel_rebalance`.
     """
 
@@ -79,7 +83,9 @@ class Reader:
         count: int | None = None,
         ends: Mapping[TopicPartition, int] | None = None,
         catching_up: CatchingUp | None = None,
+        skips_losses: bool = False,
     ) -> None:
+        self._skips_losses = skips_losses
         self._catching_up = catching_up
         self._consumer = consumer
         self._encode = encode
@@ -98,7 +104,7 @@ class Reader:
         """
         try:
             while not is_stopped() and not self._has_enough():
-                records = self._consumer.poll(POLL_SECONDS)
+                records = self._poll()
                 if records:
                     self._write_each(records)
                 else:
@@ -109,6 +115,14 @@ class Reader:
                     self._catching_up.tell()
         finally:
             self._give_back()
+
+    def _poll(self) -> Polled:
+        try:
+            return self._consumer.poll(POLL_SECONDS)
+        except (CorruptRecordError, OffsetOutOfRangeError) as error:
+            if not (self._skips_losses and go_on_behind(error, cast("SeekingElsewhere", self._consumer))):
+                raise
+            return Records()
 
     def _has_enough(self) -> bool:
         if self._count == 0:

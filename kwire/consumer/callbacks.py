@@ -245,7 +245,9 @@ class CallbackRunner(Generic[K, V]):
         except Exception as error:
             if is_of_signal_handler(error):
                 raise
-            failed = RebalanceListenerError(f"on_partitions_{kind.name.lower()} raised {error!r}")
+            failed = RebalanceListenerError(
+                f"on_partitions_{kind.name.lower()} raised {error!r}; the rebalance goes on with the next poll"
+            )
             failed.__cause__ = error
             return failed
         finally:

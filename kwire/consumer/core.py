@@ -54,6 +54,8 @@ from kwire.model import ConsumerGroupMetadata, K, OffsetAndMetadata, TopicPartit
 
 log = logging.getLogger(__name__)
 
+IN_PROCESSOR = 'a Processor goes on behind it with on_data_loss="skip"'
+
 T = TypeVar("T")
 _numbers = itertools.count(1)
 
@@ -168,7 +170,11 @@ class ConsumerCore(Generic[K, V]):
             # The position stays in front of the damage: the next poll fetches it again, a seek steps over it.
             self.mailbox.post(Seek(corrupt.topic_partition, corrupt.position, Reply(), corrupt.epoch))
             self._collector.note_damage(corrupt)
-            raise corrupt.error from corrupt.error.__cause__
+            error, tp = corrupt.error, corrupt.topic_partition
+            behind = error.next_offset or corrupt.position.offset + 1
+            advice = IN_PROCESSOR if self._collector.keeps_failures else f"to step over it: seek({tp!r}, {behind})"
+            error.args = (f"{error}; {advice}",)
+            raise error from error.__cause__
 
     def keep_failures(self, keeps: bool) -> None:
         """Whether polls return records that cannot be deserialized (`PartitionRecords.failures`), or raise. Those that

@@ -1,10 +1,11 @@
-"""How a processor goes on behind records that cannot be had, where its user says so: `on_data_loss="skip"`."""
+"""How to go on behind records that cannot be had, where the user says so: `on_data_loss="skip"`."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Mapping
+from typing import Protocol
 
-from kwire.consumer.listener import RebalanceConsumer
 from kwire.errors import CorruptRecordError, KafkaError, LogTruncationError, OffsetOutOfRangeError
 from kwire.model import OffsetAndMetadata, TopicPartition
 
@@ -13,7 +14,21 @@ log = logging.getLogger(__name__)
 LOOK_UP_S = 5.0
 
 
-def go_on_behind(error: CorruptRecordError | OffsetOutOfRangeError, consumer: RebalanceConsumer) -> bool:
+class SeekingConsumer(Protocol):
+    """The part of a consumer that going on elsewhere needs."""
+
+    def seek(self, partition: TopicPartition, offset: OffsetAndMetadata, /) -> None: ...
+
+    def beginning_offsets(
+        self, partitions: Collection[TopicPartition], /, *, timeout: float
+    ) -> Mapping[TopicPartition, int]: ...
+
+    def end_offsets(
+        self, partitions: Collection[TopicPartition], /, *, timeout: float
+    ) -> Mapping[TopicPartition, int]: ...
+
+
+def go_on_behind(error: CorruptRecordError | OffsetOutOfRangeError, consumer: SeekingConsumer) -> bool:
     """Seek behind what is lost, and log which offsets that leaves out. Whether that could be done: without an answer of
     the broker it cannot."""
     try:
@@ -23,7 +38,7 @@ def go_on_behind(error: CorruptRecordError | OffsetOutOfRangeError, consumer: Re
         return False
 
 
-def _pass_damage(error: CorruptRecordError, consumer: RebalanceConsumer) -> bool:
+def _pass_damage(error: CorruptRecordError, consumer: SeekingConsumer) -> bool:
     """To the next sound batch, or offset by offset where that is not known: the broker sends the damaged batch again as
     long as the position is inside it."""
     if error.topic is None or error.partition is None or error.offset is None:
@@ -33,7 +48,7 @@ def _pass_damage(error: CorruptRecordError, consumer: RebalanceConsumer) -> bool
     return True
 
 
-def _pass_gap(error: OffsetOutOfRangeError, consumer: RebalanceConsumer) -> bool:
+def _pass_gap(error: OffsetOutOfRangeError, consumer: SeekingConsumer) -> bool:
     """To where the log differs from what was read, to its beginning, or to its end: what is nearest."""
     known = dict(error.divergent_offsets) if isinstance(error, LogTruncationError) else {}
     unknown = [tp for tp in error.offsets if tp not in known]
@@ -46,7 +61,7 @@ def _pass_gap(error: OffsetOutOfRangeError, consumer: RebalanceConsumer) -> bool
 
 
 def _go_on(
-    consumer: RebalanceConsumer, tp: TopicPartition, position: int, behind: OffsetAndMetadata, error: KafkaError
+    consumer: SeekingConsumer, tp: TopicPartition, position: int, behind: OffsetAndMetadata, error: KafkaError
 ) -> None:
     log.error("%s: going on at offset %d instead of %d: %s", tp, behind.offset, position, error)
     consumer.seek(tp, behind)
