@@ -200,7 +200,7 @@ class Processor(Generic[K, V]):
         self._opening.begin(self._consumer.assignment())
         self._commits.begin(now_ms)
         while not self._is_stopping and self._desk.error is None and self._poll_error is None:
-            self._turn()
+            self._try_turn()
         self._drain()
 
     def stop(self, *, drain: bool = True, timeout: float | None = DRAIN_S) -> None:
@@ -213,7 +213,7 @@ class Processor(Generic[K, V]):
             timeout: Seconds after which even what is in work is left alone: it is not committed, and comes again. None
                 for as long as it takes.
         """
-        self._drains = self._drains and drain  # who wants it sooner has it
+        self._drains = self._drains and drain  # of several calls the one that ends it sooner counts
         deadline = Deadline(NEVER_MS) if timeout is None else Deadline.after(timeout * 1000.0)
         if self._deadline is None or deadline.at_ms < self._deadline.at_ms:
             self._deadline = deadline
@@ -266,6 +266,12 @@ class Processor(Generic[K, V]):
             self._error = error
 
     # --- one turn -------------------------------------------------------------------------------------------
+
+    def _try_turn(self) -> None:
+        try:
+            self._turn()
+        except KafkaError as error:  # a broker's refusal, or a key that no lane can be looked up by
+            self._end_with(error)
 
     def _turn(self) -> None:
         now_ms = self._take_back(0.0)
@@ -436,7 +442,7 @@ class Processor(Generic[K, V]):
         if not self._drains or self._desk.error is not None:
             self._desk.drop_all()
         while not self._desk.is_idle and not self._until.expired:
-            self._turn()
+            self._try_turn()
             if self._desk.error is not None:
                 self._desk.drop_all()
 
