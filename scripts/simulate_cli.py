@@ -4,6 +4,7 @@
     scripts/simulate --seeds 17 --story
     scripts/simulate --seeds 7 --repeat 20 --hash
     scripts/simulate --processor --seeds 1-200
+    scripts/simulate --user-faults --seeds 1-200 [--processor]
     scripts/simulate --parallel-rebalance --seeds 1-5000
 
 Each seed is a world: a cluster in memory, members of a group that run kwire's own code, a producer, and some faults.
@@ -42,10 +43,18 @@ PROGRESS_SECONDS = 5.0
 INTERRUPTED = 130
 
 
-def report(seed: int, only: tuple[str, ...] | None, *, processing: bool = False, tell: bool, digest: bool) -> Report:
+def report(
+    seed: int,
+    only: tuple[str, ...] | None,
+    *,
+    processing: bool = False,
+    user_faults: bool = False,
+    tell: bool,
+    digest: bool,
+) -> Report:
     """Run one seed."""
     try:
-        outcome = simulate(seed, only, processing=processing)
+        outcome = simulate(seed, only, processing=processing, user_faults=user_faults)
     except Exception as error:  # noqa: BLE001  a world that breaks is a finding too, and its seed has to be told
         return broken(seed, f"the world broke: {error!r}", "".join(traceback.format_exception(error)))
     is_told = tell or bool(outcome.violations)
@@ -98,7 +107,12 @@ def shortened(outcome: Outcome) -> Outcome:
     kinds = sorted({strike.fault for strike in outcome.scenario.strikes})
     for kind in list(kinds):
         fewer = tuple(each for each in kinds if each != kind)
-        tried = simulate(outcome.scenario.seed, fewer, processing=outcome.scenario.handling is not None)
+        tried = simulate(
+            outcome.scenario.seed,
+            fewer,
+            processing=outcome.scenario.handling is not None,
+            user_faults=outcome.scenario.user_faults is not None,
+        )
         if rules & {violation.rule for violation in tried.violations}:
             outcome, kinds = tried, list(fewer)
     return outcome
@@ -108,7 +122,8 @@ def reports(arguments: argparse.Namespace) -> Iterator[Report]:
     """Run the seeds on all cores; reports as they come."""
     is_repeated = arguments.repeat > 1
     told = {"tell": arguments.story, "digest": arguments.hash or is_repeated}
-    work = partial(report, only=arguments.only, processing=arguments.processor, **told)
+    kind = {"processing": arguments.processor, "user_faults": arguments.user_faults}
+    work = partial(report, only=arguments.only, **kind, **told)
     if arguments.parallel_rebalance:
         work = partial(crash_report, **told)
     worlds_each = 1 if is_repeated else WORLDS_OF_A_PROCESS  # strings hash differently in each process
@@ -162,6 +177,7 @@ def tell(each: Report, arguments: argparse.Namespace) -> None:
     if each.violations:
         only = f" --only {','.join(arguments.only)}" if arguments.only else ""
         kind = " --processor" if arguments.processor else " --parallel-rebalance" * arguments.parallel_rebalance
+        kind += " --user-faults" * arguments.user_faults
         replay = f"scripts/simulate{kind} --seeds {each.seed}{only} --story"
         print(f"seed {each.seed}: {len(each.violations)} violations; replay: {replay}")
         sys.stdout.flush()
@@ -175,13 +191,14 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--processes", type=at_least_one, default=os.cpu_count() or 1, help="one for each core")
     parser.add_argument("--only", type=lambda text: tuple(text.split(",")), help="the faults that may strike; all")
     parser.add_argument("--processor", action="store_true", help="worlds whose members run a Processor")
+    parser.add_argument("--user-faults", action="store_true", help="deserializers, handlers, listeners raise as well")
     parser.add_argument("--parallel-rebalance", action="store_true", help="crashes at points of the protocol")
     parser.add_argument("--hash", action="store_true", help="print a digest of each run")
     parser.add_argument("--story", action="store_true", help="tell each run from beginning to end")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the totals there")
     arguments = parser.parse_args(argv)
-    if arguments.parallel_rebalance and (arguments.processor or arguments.only):
-        parser.error("--parallel-rebalance has crashes of its own: neither --processor nor --only")
+    if arguments.parallel_rebalance and (arguments.processor or arguments.only or arguments.user_faults):
+        parser.error("--parallel-rebalance has crashes of its own: neither --processor, --only nor --user-faults")
     return arguments
 
 

@@ -59,10 +59,13 @@ def test_a_failure_comes_with_its_story_and_how_to_see_it_again(
     monkeypatch.setattr(simulate_cli, "reports", lambda _arguments: iter([failed]))
     assert simulate_cli.main(["--processor", "--seeds", "7"]) == 1
     assert "replay: scripts/simulate --processor --seeds 7 --story" in capsys.readouterr().out
+    monkeypatch.setattr(simulate_cli, "reports", lambda _arguments: iter([failed]))
+    assert simulate_cli.main(["--user-faults", "--seeds", "7"]) == 1
+    assert "replay: scripts/simulate --user-faults --seeds 7 --story" in capsys.readouterr().out
 
 
 def test_a_world_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    def simulate(_seed: int, _only: object, *, processing: bool) -> None:
+    def simulate(_seed: int, _only: object, *, processing: bool, user_faults: bool) -> None:
         raise ValueError("as it should")
 
     monkeypatch.setattr(simulate_cli, "simulate", simulate)

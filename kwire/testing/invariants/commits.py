@@ -17,9 +17,11 @@ from kwire.testing.invariants.ledger import (
     Polled,
     Processed,
     Removed,
+    Sent,
     Started,
     Truncated,
 )
+from kwire.testing.invariants.user_events import GivenUp
 from kwire.testing.invariants.violation import Violation
 
 
@@ -35,6 +37,7 @@ class _Delivered:
         self.hidden: dict[TopicPartition, set[int]] = {}
         self.finished: dict[TopicPartition, set[int]] = {}
         self.ever_owned: set[tuple[str, TopicPartition]] = set()
+        self.places: dict[str, tuple[TopicPartition, int]] = {}
 
     def polled(self, event: Polled) -> None:
         key = event.member, event.partition
@@ -67,6 +70,12 @@ class _Delivered:
         else:
             self.finished[event.partition] = set(chain.from_iterable(starmap(range, event.finished)))
 
+    def give_up(self, value: str) -> None:
+        """Nor need this."""
+        if value in self.places:
+            partition, offset = self.places[value]
+            self.hidden.setdefault(partition, set()).add(offset)
+
     def over_hidden(self, partition: TopicPartition, offset: int) -> int:
         """A position moves on over what no poll returns, and over what the group knew to be finished, polled or not."""
         hidden, finished = self.hidden.get(partition, ()), self.finished.get(partition, ())
@@ -75,7 +84,7 @@ class _Delivered:
         return offset
 
 
-def commits_follow_delivery(ledger: Ledger) -> Iterator[Violation]:
+def commits_follow_delivery(ledger: Ledger) -> Iterator[Violation]:  # noqa: C901  one case for each kind of event
     """What a member commits, or is told is committed, it was handed before."""
     delivered = _Delivered()
     for event in ledger.events:
@@ -90,6 +99,10 @@ def commits_follow_delivery(ledger: Ledger) -> Iterator[Violation]:
                 delivered.process(event.member)
             case Hidden() | StoredMap():
                 delivered.skip(event)
+            case Sent():
+                delivered.places[event.value] = event.partition, event.offset
+            case GivenUp():
+                delivered.give_up(event.value)
             case Removed():
                 delivered.learn(event.partition, event.before)
             case Committed() if event.cursor:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from kwire.model import TopicPartition
 from kwire.testing.invariants.ledger import Ended, Ledger, Polled, Sent
-from kwire.testing.invariants.logs import final_logs
+from kwire.testing.invariants.logs import final_logs, given_up
 from kwire.testing.invariants.violation import Violation
 
 
 def nothing_is_lost(ledger: Ledger) -> Iterator[Violation]:
-    """Each record that is still in the log was polled by somebody: "lost-write" if a later one of its partition was,
-    else "unseen". Judged at the end of the run, after the last polls."""
+    """Each record that is still in the log was polled by somebody, or given up: "lost-write" if a later one of its
+    partition was polled, else "unseen". Judged at the end of the run, after the last polls."""
     end = next(ledger.of(Ended), None)
     if end is None:
         return
@@ -21,8 +21,9 @@ def nothing_is_lost(ledger: Ledger) -> Iterator[Violation]:
     for event in ledger.of(Polled):
         polled.setdefault(event.partition, set()).update(event.values)
         last[event.partition] = max(last.get(event.partition, -1), *event.offsets)
+    abandoned = given_up(ledger)
     for partition, log in final_logs(ledger).items():
-        seen = polled.get(partition, set())
+        seen = polled.get(partition, set()) | abandoned
         missing = [offset for offset, value in log.values.items() if offset >= log.start and value not in seen]
         overtaken = [offset for offset in missing if offset < last.get(partition, -1)]
         behind = [offset for offset in missing if offset >= last.get(partition, -1)]

@@ -35,7 +35,8 @@ from kwire.testing.invariants.ledger import (
     Truncated,
     Vanished,
 )
-from kwire.testing.invariants.logs import Log, final_logs
+from kwire.testing.invariants.logs import Log, final_logs, given_up
+from kwire.testing.invariants.user_events import GivenUp
 from kwire.testing.invariants.violation import Violation
 
 Place = tuple[str, TopicPartition]
@@ -43,7 +44,7 @@ Place = tuple[str, TopicPartition]
 
 
 class _Truth:
-    """What logs hold and what is done, by anybody; fed with every event."""
+    """What logs hold and what is done, or given up, by anybody; fed with every event."""
 
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, Log] = {}
@@ -57,6 +58,8 @@ class _Truth:
                 if isinstance(event, Truncated):
                     self.cut.add(event.partition)
             case HandlingEnded() if event.is_done:
+                self.done.add(event.value)
+            case GivenUp():
                 self.done.add(event.value)
             case _:
                 pass
@@ -74,11 +77,12 @@ class _Truth:
 
 
 def everything_is_handled(ledger: Ledger) -> Iterator[Violation]:
-    """Each record that was sent before it was quiet, and is still in the log, somebody was done with in the end."""
+    """Each record that was sent before it was quiet, and is still in the log, somebody was done with in the end, or has
+    given up."""
     end = next(ledger.of(Ended), None)
     if end is None or not _is_processing(ledger):
         return
-    done = {event.value for event in ledger.of(HandlingEnded) if event.is_done}
+    done = {event.value for event in ledger.of(HandlingEnded) if event.is_done} | given_up(ledger)
     late = _sent_later(ledger)
     for partition, log in final_logs(ledger).items():
         missing = [

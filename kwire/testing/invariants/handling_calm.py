@@ -25,7 +25,8 @@ from kwire.testing.invariants.ledger import (
     Vanished,
 )
 from kwire.testing.invariants.logs import Log
-from kwire.testing.invariants.recovery import reached_in_time
+from kwire.testing.invariants.recovery import given_up_at, reached_in_time
+from kwire.testing.invariants.user_events import GivenUp
 from kwire.testing.invariants.violation import Violation
 
 # From the leader to a worker, behind a few records that take a millisecond.
@@ -35,10 +36,10 @@ LONG_MS = 1_000.0
 
 
 def handling_recovers(ledger: Ledger) -> Iterator[Violation]:
-    """After `Quiet`, all that was sent before is done within a session timeout and `RECOVERY_MS`."""
+    """After `Quiet`, all that was sent before is done, or given up, within a session timeout and `RECOVERY_MS`."""
     if next(ledger.of(ProcessorStarted), None) is None:
         return
-    done: dict[str, float] = {}
+    done = given_up_at(ledger)
     for event in ledger.of(HandlingEnded):
         if event.is_done:
             done.setdefault(event.value, event.at_ms)
@@ -94,7 +95,7 @@ def _slow(ledger: Ledger) -> set[TopicPartition]:
 
 def commits_keep_up_with_handling(ledger: Ledger) -> Iterator[Violation]:
     """What the group has stored when the calm ends, and whenever partitions change hands after it, goes up to the first
-    record that nobody is done with."""
+    record that nobody is done with or has given up."""
     if next(ledger.of(ProcessorStarted), None) is None:
         return
     logs: dict[TopicPartition, Log] = {}
@@ -107,6 +108,8 @@ def commits_keep_up_with_handling(ledger: Ledger) -> Iterator[Violation]:
             case Sent() | Removed() | Truncated() | Vanished():
                 logs.setdefault(event.partition, Log()).apply(event)
             case HandlingEnded() if event.is_done:
+                done.add(event.value)
+            case GivenUp():
                 done.add(event.value)
             case Stored() if is_calm:
                 wanted = _reached(logs.get(event.partition, Log()), done)
@@ -134,7 +137,7 @@ def counts_come_to_nothing(ledger: Ledger) -> Iterator[Violation]:
     handled is what its handler was done with.
 
     A record that fails for good is done with, for it is passed by; not if its partition was lost meanwhile, for then it
-    is its next owner's. A world cannot tell the two apart: either may be counted.
+    is its next owner's. A world cannot tell the two apart: either may be counted. So may what was given up.
     """
     done: Counter[tuple[str, int]] = Counter()
     doubtful: Counter[tuple[str, int]] = Counter()
@@ -151,6 +154,9 @@ def counts_come_to_nothing(ledger: Ledger) -> Iterator[Violation]:
                 was_lost = in_work.pop((event.member, event.processor, event.value), event.partition) is None
                 done[event.member, event.processor] += event.is_done
                 doubtful[event.member, event.processor] += event.is_done and was_lost
+            case GivenUp():
+                done[event.member, event.processor] += 1
+                doubtful[event.member, event.processor] += 1
             case StatusSeen():
                 most = done[event.member, event.processor]
                 yield from _judge_status(event, range(most - doubtful[event.member, event.processor], most + 1))

@@ -24,6 +24,7 @@ from kwire.testing.invariants.handling_events import (
     StatusSeen,
     StoredMap,
 )
+from kwire.testing.invariants.user_events import GivenUp, UserCodeRaised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,6 +370,8 @@ Event: TypeAlias = (
     | HandlingBegan
     | HandlingEnded
     | StatusSeen
+    | UserCodeRaised
+    | GivenUp
 )
 E = TypeVar("E", bound=Event)
 

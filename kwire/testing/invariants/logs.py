@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from kwire.model import TopicPartition
 from kwire.testing.invariants.ledger import Ledger, Removed, Sent, Truncated, Vanished
+from kwire.testing.invariants.user_events import GivenUp
 
 
 @dataclass(slots=True)
@@ -33,6 +34,11 @@ class Log:
     def retained_between(self, first: int, last: int) -> list[int]:
         """Offsets of records from `first` up to and without `last` that nobody has removed."""
         return [offset for offset in range(max(first, self.start), last) if offset in self.values]
+
+
+def given_up(ledger: Ledger) -> set[str]:
+    """The values of records that nobody has to handle."""
+    return {event.value for event in ledger.of(GivenUp)}
 
 
 def final_logs(ledger: Ledger) -> dict[TopicPartition, Log]:

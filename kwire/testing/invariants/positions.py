@@ -21,6 +21,7 @@ from kwire.testing.invariants.ledger import (
     Vanished,
 )
 from kwire.testing.invariants.logs import Log
+from kwire.testing.invariants.user_events import GivenUp
 from kwire.testing.invariants.violation import Violation
 
 
@@ -33,9 +34,12 @@ class _Positions:
         self.handed: dict[tuple[str, TopicPartition], dict[int, str]] = {}
         self.paused: set[tuple[str, TopicPartition]] = set()
         self.sought: set[tuple[str, TopicPartition]] = set()
+        self.places: dict[str, tuple[TopicPartition, int]] = {}
 
     def change(self, event: Sent | Removed | Vanished | Truncated) -> None:
         self.logs.setdefault(event.partition, Log()).apply(event)
+        if isinstance(event, Sent):
+            self.places[event.value] = event.partition, event.offset
         if isinstance(event, Truncated):
             for key in [key for key in self.sought if key[1] == event.partition]:
                 self.owned[key] = None
@@ -64,6 +68,17 @@ class _Positions:
             handed[offset] = value
         self.owned[key] = position
 
+    def step_over(self, event: GivenUp) -> Iterator[Violation]:
+        """By seeking behind a record: all in front of it has been returned."""
+        partition, offset = self.places.get(event.value, (None, 0))
+        if event.how != "seek" or partition is None:
+            return
+        position, log = self.owned.get((event.member, partition)), self.logs[partition]
+        skipped = [] if position is None or log.truncated_values else log.retained_between(position, offset)
+        if skipped:
+            what = f"{event.member} had to step over {partition}@{offset}, and was not given {skipped[:5]}"
+            yield Violation(rule="raised-too-early", at_ms=event.at_ms, what=what)
+
     def begin(self, event: Assigned) -> None:
         for partition in event.partitions:
             self.owned[event.member, partition] = None
@@ -91,12 +106,14 @@ def _is_replaced(handed: dict[int, str], offsets: range, value: str, log: Log) -
 
 def positions_are_contiguous(ledger: Ledger) -> Iterator[Violation]:  # noqa: C901  one case for each kind of event
     """Within one assignment of a partition to a member, each poll goes on where the one before it ended, or at the
-    offset that was sought since; and what is paused is not polled."""
+    offset that was sought since; what is paused is not polled; what a member has to step over is what comes next."""
     positions = _Positions()
     for event in ledger.events:
         match event:
             case Sent() | Removed() | Vanished() | Truncated():
                 positions.change(event)
+            case GivenUp():
+                yield from positions.step_over(event)
             case Assigned():
                 positions.begin(event)
             case Revoked() | Lost():

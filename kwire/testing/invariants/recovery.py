@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from kwire.testing.invariants.ledger import Ledger, Polled, Quiet, Sent, Started
 from kwire.testing.invariants.logs import final_logs
+from kwire.testing.invariants.user_events import GivenUp
 from kwire.testing.invariants.violation import Violation
 
 # Beyond a session timeout (a dead member's partitions): a request that runs into its own timeout, a back-off, a
@@ -14,7 +15,7 @@ RECOVERY_MS = 30_000.0
 
 
 def everything_is_drained_in_time(ledger: Ledger) -> Iterator[Violation]:
-    """After `Quiet`, all that was sent before is polled within a session timeout and `RECOVERY_MS`."""
+    """After `Quiet`, all that was sent before is polled, or given up, within a session timeout and `RECOVERY_MS`."""
     return reached_in_time(ledger, _first_polled(ledger), rule="recovery", what="polled")
 
 
@@ -39,4 +40,9 @@ def _first_polled(ledger: Ledger) -> dict[str, float]:
     for event in ledger.of(Polled):
         for value in event.values:
             first.setdefault(value, event.at_ms)
-    return first
+    return given_up_at(ledger) | first
+
+
+def given_up_at(ledger: Ledger) -> dict[str, float]:
+    """When each record was first given up."""
+    return {event.value: event.at_ms for event in reversed(list(ledger.of(GivenUp)))}

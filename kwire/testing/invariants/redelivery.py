@@ -18,6 +18,7 @@ from kwire.testing.invariants.ledger import (
     Vanished,
 )
 from kwire.testing.invariants.logs import Log
+from kwire.testing.invariants.user_events import GivenUp
 from kwire.testing.invariants.violation import Violation
 
 
@@ -30,6 +31,8 @@ class _Beginnings:
         self.stored: dict[TopicPartition, int] = {}
         self.truncated: set[TopicPartition] = set()
         self.polled: dict[TopicPartition, set[int]] = {}
+        self.given_up: set[str] = set()
+        self.places: dict[str, tuple[TopicPartition, int]] = {}
         self.floors: dict[tuple[str, TopicPartition], int] = {}
         self.exactly: dict[tuple[str, TopicPartition], int] = {}
 
@@ -60,6 +63,8 @@ class _Beginnings:
 
     def change_log(self, event: Sent | Removed | Truncated | Vanished) -> None:
         self.logs.setdefault(event.partition, Log()).apply(event)
+        if isinstance(event, Sent):
+            self.places[event.value] = event.partition, event.offset
         if isinstance(event, Truncated):  # commits above are commits of records that are gone, now and later
             self.truncated.add(event.partition)
             self.committed.pop(event.partition, None)
@@ -78,12 +83,24 @@ class _Beginnings:
             yield _violation(event, "begins-too-late", f"{begins} was committed, which skips {skipped[:5]}")
         self.polled.setdefault(event.partition, set()).update(event.offsets)
 
+    def step_over(self, event: GivenUp) -> Iterator[Violation]:
+        """By seeking behind the first record of an assignment: it is where the commits end."""
+        self.given_up.add(event.value)
+        partition, offset = self.places.get(event.value, (None, 0))
+        if event.how != "seek" or partition is None:
+            return
+        begins = self.exactly.get((event.member, partition))
+        if begins is not None and (skipped := self.skipped(partition, begins, offset)):
+            what = f"{event.member} had to step over {partition}@{offset}, and was not given {skipped[:5]}"
+            yield Violation(rule="begins-too-late", at_ms=event.at_ms, what=what)
+
     def skipped(self, partition: TopicPartition, begins: int, first: int) -> list[int]:
-        """Those that nobody has polled: a member that does not know yet that another one has taken over finds commits
-        which were not there when it was told of its assignment."""
-        retained = self.logs.setdefault(partition, Log()).retained_between(begins, first)
+        """Those that nobody has polled or given up: a member that does not know yet that another one has taken over
+        finds commits which were not there when it was told of its assignment."""
+        log = self.logs.setdefault(partition, Log())
         polled = self.polled.get(partition, ())
-        return [offset for offset in retained if offset not in polled]
+        unseen = [offset for offset in log.retained_between(begins, first) if offset not in polled]
+        return [offset for offset in unseen if log.values[offset] not in self.given_up]
 
 
 def nothing_committed_comes_again(ledger: Ledger) -> Iterator[Violation]:
@@ -98,6 +115,8 @@ def nothing_committed_comes_again(ledger: Ledger) -> Iterator[Violation]:
                 beginnings.store(event)
             case Sent() | Removed() | Truncated() | Vanished():
                 beginnings.change_log(event)
+            case GivenUp():
+                yield from beginnings.step_over(event)
             case Assigned():
                 beginnings.assign(event)
             case Sought():

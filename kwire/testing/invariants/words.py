@@ -48,6 +48,7 @@ from kwire.testing.invariants.ledger import (
     Truncated,
     Vanished,
 )
+from kwire.testing.invariants.user_events import GivenUp, UserCodeRaised
 
 
 def words(event: Event) -> str | None:  # noqa: C901  one case for each kind of event
@@ -92,6 +93,11 @@ def words(event: Event) -> str | None:  # noqa: C901  one case for each kind of 
             )
         case Raised():
             return f"{event.member} {event.call} raised {event.error}: {event.message}"
+        case UserCodeRaised():
+            over = f" over {event.value}" if event.value else ""
+            return f"{event.member}: its {event.place} raises {event.error}{over}"
+        case GivenUp():
+            return f"{event.member} gives up {event.value}: {event.how}"
         case Died():
             return f"{event.member} DIED of {event.error}"
         case Closed():

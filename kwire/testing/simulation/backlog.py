@@ -7,6 +7,7 @@ from collections.abc import Callable
 from kwire.model import TopicPartition
 from kwire.testing.invariants.handling_events import HandlingEnded
 from kwire.testing.invariants.ledger import Event, Polled, Removed, Sent, Truncated
+from kwire.testing.invariants.user_events import GivenUp
 
 
 class Backlog:
@@ -33,6 +34,9 @@ class Backlog:
                     self._take(event.partition, offset, value)
             case HandlingEnded() if self._by_handling and event.is_done:
                 self._take(event.partition, event.offset, event.value)
+            case GivenUp():
+                for unread in self._unread.values():
+                    _drop_value(unread, event.value)
             case Removed():
                 self._drop(event.partition, lambda offset: offset < event.before)
             case Truncated():
@@ -49,3 +53,8 @@ class Backlog:
         unread = self._unread.get(partition, {})
         for offset in [offset for offset in unread if gone(offset)]:
             del unread[offset]
+
+
+def _drop_value(unread: dict[int, str], given_up: str) -> None:
+    for offset in [offset for offset, value in unread.items() if value == given_up]:
+        del unread[offset]

@@ -50,18 +50,17 @@ class Handling:
     async_revocation: bool
 
     def key_of(self, value: str) -> bytes | None:
-        number = _number(value)
+        number = number_of(value)
         return None if number % _KEYLESS_EACH == 0 else b"key%d" % (number % self.keys)
 
     def is_poisoned(self, value: str) -> bool:
-        return self.has_poison and _number(value) % _POISONED_EACH == 0
+        return self.has_poison and number_of(value) % _POISONED_EACH == 0
 
-    def lane_of(self, partition: int, value: str) -> str | None:
-        """What keeps its order: the name of a lane, within its topic."""
+    def lane_of(self, partition: int, key: bytes | None) -> str | None:
+        """What keeps its order, of records with this key: the name of a lane, within its topic."""
         if self.order == "partition":
             return f"{partition}"
-        key = self.key_of(value) if self.order == "key" else None
-        return None if key is None else f"{partition}/{key.decode()}"
+        return None if key is None or self.order == "none" else f"{partition}/{key.decode()}"
 
 
 def draw_handling(seed: int) -> Handling:
@@ -86,5 +85,5 @@ def draw_handling(seed: int) -> Handling:
     )
 
 
-def _number(value: str) -> int:
+def number_of(value: str) -> int:
     return int(value.removeprefix(VALUE))

@@ -42,6 +42,8 @@ class Process:
         self._tasks: set[trio.lowlevel.Task] = set()
         self._scope = trio.CancelScope()
         self._thawed: trio.Event | None = None
+        self.on_waited: Callable[[], None] = _nothing
+        """Called by the main thread when it goes on after a wait; what it raises comes out of that wait."""
 
     async def run(self, main: Callable[[], None]) -> None:
         """Run the application, which is blocking code, and whatever it starts, until it ends or is killed."""
@@ -49,7 +51,7 @@ class Process:
             async with trio.open_nursery() as nursery:
                 self.nursery = nursery
                 with self.running_here():
-                    await run_blocking(main, self.while_frozen)
+                    await run_blocking(main, self._before_main_goes_on)
                 nursery.cancel_scope.cancel()
         self.has_ended = True
 
@@ -85,6 +87,10 @@ class Process:
         while self._thawed is not None:
             await self._thawed.wait()
 
+    async def _before_main_goes_on(self) -> None:
+        await self.while_frozen()
+        self.on_waited()
+
     def impatient(self) -> list[str]:
         """The managers that broke the wait rule."""
         return [name for loop in self.loops for name in loop.impatient]
@@ -93,6 +99,10 @@ class Process:
         """What SIGKILL does. Its connections are closed by the network, which knows them."""
         self.is_killed = True
         self._scope.cancel()
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
 
 
 class _FreezingWaker(Waker):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
-from kwire.errors import KafkaError
+from kwire.errors import KafkaError, RecordDeserializationError
 from kwire.fetching.columns import Records
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.testing.invariants.ledger import (
@@ -35,6 +35,9 @@ from kwire.testing.simulation.scenario import (
     SESSION_TIMEOUT_MS,
     Scenario,
 )
+from kwire.testing.simulation.stepping_over import SteppingOver
+from kwire.testing.simulation.user_code import Interrupt, UserCode, UserError
+from kwire.testing.simulation.user_faults import HARMLESS
 from kwire.testing.simulation.whims import Whims
 
 CLOSE_TIMEOUT_MS = 5_000.0
@@ -74,6 +77,19 @@ class Member(RebalanceListener):
         self._whims = Whims(self.name, scenario.habits, self._write, now_ms, self._raised, self._forget, rng)
         self._delays = Delays(scenario.habits.delays, now_ms, random.Random(f"delays {self.name} {scenario.seed}"))
         self._consumer: Consumer[bytes, bytes] | None = None
+        self._faults = scenario.user_faults or HARMLESS
+        self._user = UserCode(
+            scenario.user_faults,
+            self.name,
+            self._write,
+            now_ms,
+            lambda: self.is_hurried,
+            self._on_unreadable,
+            random.Random(f"user code {self.name} {scenario.seed}"),
+        )
+        self._stepping = SteppingOver(
+            self.name, self._faults.polls_again, self._write, now_ms, self._raised, self._forget, rng
+        )
 
     @property
     def is_alive(self) -> bool:
@@ -106,6 +122,7 @@ class Member(RebalanceListener):
         )
 
     def _work(self, consumer: Consumer[bytes, bytes]) -> None:
+        self.process.on_waited = self._user.waited
         while not self.is_leaving:
             self._poll_once(consumer)
 
@@ -145,14 +162,19 @@ class Member(RebalanceListener):
                 "max_poll_interval_ms": 15_000,
                 "partition_assignment_strategy": list(scenario.assignors),
             }
-        return settings
+        return settings | self._user.settings()
 
     # --- polling --------------------------------------------------------------------------------------------
 
     def _poll_once(self, consumer: Consumer[bytes, bytes]) -> None:
         try:
-            records = consumer.poll(self._poll_seconds())
-        except KafkaError as error:
+            with self._user.interruptible():
+                records = consumer.poll(self._poll_seconds())
+        except RecordDeserializationError as error:
+            self._raised("poll", error)
+            self._stepping.step(consumer, error, is_hurried=self.is_hurried)
+            return
+        except (KafkaError, UserError, Interrupt) as error:
             self._raised("poll", error)
             sleep(0.1)
             return
@@ -193,25 +215,35 @@ class Member(RebalanceListener):
                 )
             )
 
+    # --- records that cannot be read ------------------------------------------------------------------------
+
+    def _on_unreadable(self, value: str) -> None:
+        """A deserializer raises for this one: the poll will say so."""
+
     # --- committing -----------------------------------------------------------------------------------------
 
     def _commit(self, consumer: Consumer[bytes, bytes] | RebalanceConsumer) -> None:
         if self._scenario.committing == "async":
             consumer.commit_async(callback=self._on_committed)
-            return
+        else:
+            self._commit_sync(consumer)
+
+    def _commit_sync(self, consumer: Consumer[bytes, bytes] | RebalanceConsumer) -> None:
         delivered = dict(self._delivered)
         try:
             consumer.commit_sync(timeout=COMMIT_TIMEOUT_SECONDS)
-        except KafkaError as error:
+        except (KafkaError, UserError) as error:
             self._raised("commit_sync", error)
             return
         self._write_committed(delivered)
 
     def _on_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
+        self._user.begin_callback("commit callback")
         if error is not None:
             self._raised("commit_async", error)
         else:
             self._write_committed({partition: committed.offset for partition, committed in offsets.items()})
+        self._user.end_commit_callback()
 
     def _write_committed(self, offsets: Mapping[TopicPartition, int]) -> None:
         for partition, offset in sorted(offsets.items()):
@@ -220,19 +252,29 @@ class Member(RebalanceListener):
     # --- rebalances -----------------------------------------------------------------------------------------
 
     def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
-        self._write(Assigned(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
-        if not self.is_hurried:
-            self._whims.on_assigned(consumer, partitions)
+        self._user.begin_callback("on_partitions_assigned")
+        with self._user.interruptible(is_so=False):
+            self._write(Assigned(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+            if not self.is_hurried:
+                self._whims.on_assigned(consumer, partitions)
+            if self._user.commits_in_listener():
+                self._commit_sync(consumer)
+        self._user.end_listener("on_partitions_assigned")
 
     def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
-        if self._scenario.committing == "sync":
-            self._commit(consumer)
-        self._give_up(partitions)
-        self._write(Revoked(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+        self._user.begin_callback("on_partitions_revoked")
+        with self._user.interruptible(is_so=False):
+            if self._scenario.committing == "sync" or self._user.commits_in_listener():
+                self._commit_sync(consumer)
+            self._give_up(partitions)
+            self._write(Revoked(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+        self._user.end_listener("on_partitions_revoked")
 
     def on_partitions_lost(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+        self._user.begin_callback("on_partitions_lost")
         self._give_up(partitions)
         self._write(Lost(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+        self._user.end_listener("on_partitions_lost")
 
     def _give_up(self, partitions: Collection[TopicPartition]) -> None:
         for partition in partitions:
@@ -255,7 +297,7 @@ class Member(RebalanceListener):
         took_ms = self._now_ms() - before_ms
         self._write(Closed(at_ms=self._now_ms(), member=self.name, took_ms=took_ms, timeout_ms=CLOSE_TIMEOUT_MS))
 
-    def _raised(self, call: str, error: Exception) -> None:
+    def _raised(self, call: str, error: BaseException) -> None:
         name = type(error).__name__
         self._write(Raised(at_ms=self._now_ms(), member=self.name, call=call, error=name, message=str(error)))
 

@@ -8,16 +8,16 @@ stops it in the middle, drained or not, and goes on with another one on the same
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
 from kwire.consumer.host import current_host
 from kwire.consumer.listener import RebalanceConsumer
 from kwire.consumer.sync import Consumer
-from kwire.errors import KafkaError
-from kwire.model import Record, TopicPartition
-from kwire.processing import Processor, Retry
+from kwire.errors import KafkaError, RecordDeserializationError
+from kwire.model import TopicPartition
+from kwire.processing import Processor
 from kwire.testing.invariants.handling_events import (
     AskedForCommits,
     HandlingBegan,
@@ -38,26 +38,24 @@ from kwire.testing.invariants.ledger import (
     Sought,
     Started,
 )
+from kwire.testing.invariants.user_events import GivenUp
 from kwire.testing.simulation.blocking import sleep
+from kwire.testing.simulation.failing import BytesRecord, Failing, PoisonedError, what_is_not_raw
 from kwire.testing.simulation.handling import SLOW_MS, Handling
 from kwire.testing.simulation.host import Process
 from kwire.testing.simulation.member import HURRIED_MS, Member
 from kwire.testing.simulation.scenario import Scenario
 from kwire.testing.simulation.threads import TaskExecutor
+from kwire.testing.simulation.user_code import Interrupt, UserError
+from kwire.testing.simulation.user_faults import text_of
 from kwire.testing.simulation.watched_consumer import WatchedConsumer
 
-BytesRecord = Record[bytes, bytes]
-
-RETRY_BACKOFF_SECONDS = 0.05
-RETRY_BACKOFF_MAX_SECONDS = 1.0
 SLOW_SECONDS = (0.5, 4.0)
 LOOKING_SECONDS = 0.2
+# With another policy it goes on for so long, at most.
+BURYING_MS = 3_000.0
 # Given up within so long, what is in work is left alone.
 IMPATIENT_SECONDS = 1.0
-
-
-class PoisonedError(Exception):
-    """A record that nobody can handle."""
 
 
 class ProcessingMember(Member):
@@ -80,6 +78,7 @@ class ProcessingMember(Member):
         self._handling: Handling = scenario.handling
         self._processor: Processor[bytes, bytes] | None = None
         self._number = 0
+        self._failing = Failing(scenario, self._give_up_value)
 
     def leave(self) -> None:
         super().leave()
@@ -123,10 +122,17 @@ class ProcessingMember(Member):
                 )
             )
             try:
-                self._run(processor)
-            except KafkaError as error:
+                with self._user.interruptible():
+                    self._run(processor)
+            except RecordDeserializationError as error:
                 self._raised("processor", error)
+                self._stepping.step(consumer, error, is_hurried=self.is_hurried)
+            except (KafkaError, Interrupt) as error:
+                self._raised("processor", error)
+                self._failing.stopped(error)
                 sleep(0.1)
+            else:
+                self._failing.buries_all = False
             finally:
                 self._write(ProcessorEnded(at_ms=self._now_ms(), member=self.name, processor=self._number))
 
@@ -139,10 +145,8 @@ class ProcessingMember(Member):
             workers=handling.workers,
             executor=TaskExecutor(self.process) if handling.on_tasks else None,
             commit_interval=handling.commit_interval,
-            retry=Retry(
-                backoff=RETRY_BACKOFF_SECONDS, backoff_max=RETRY_BACKOFF_MAX_SECONDS, terminal=(PoisonedError,)
-            ),
-            on_failure=partial(self._bury, number) if handling.buries else "skip",
+            retry=self._failing.retry(),
+            on_failure=self._failing.policy(partial(self._bury, number)),
             offset_map=handling.offset_map,
             max_buffered_records=handling.most_records,
         )
@@ -165,7 +169,7 @@ class ProcessingMember(Member):
             processor.stop(drain=self._rng.random() < 0.5, timeout=timeout)
 
     def _wait_for_the_end(self, processor: Processor[bytes, bytes]) -> None:
-        most_ms = self._handling.restarts_ms
+        most_ms = BURYING_MS if self._failing.buries_all else self._handling.restarts_ms
         ends_ms = self._now_ms() + self._rng.uniform(0.0, most_ms) if most_ms else float("inf")
         sleep(LOOKING_SECONDS)
         while not self.is_leaving and processor is self._processor and processor.status().is_running:
@@ -182,14 +186,27 @@ class ProcessingMember(Member):
         if self._handling.is_poisoned(value):
             self._end(processor, record, is_done=not self._handling.buries)  # skipped: nobody tries it again
             raise PoisonedError(value)
-        if not self.is_hurried and self._rng.random() < self._handling.failing:
+        if not self.is_hurried and (self._rng.random() < self._handling.failing or self._failing.fails(record, value)):
             self._end(processor, record, is_done=False)
+            self._failing.failed(record, value)
             raise OSError("not now")
         self._end(processor, record, is_done=True)
 
-    def _bury(self, processor: int, record: BytesRecord, _error: Exception) -> None:
+    def _on_unreadable(self, value: str) -> None:
+        self._failing.passed_by(value)
+
+    def _give_up_value(self, value: str) -> None:
+        now_ms = self._now_ms()
+        self._write(GivenUp(at_ms=now_ms, member=self.name, value=value, how="skip", processor=self._number))
+
+    def _bury(self, processor: int, record: BytesRecord, error: Exception) -> None:
         self._begin(processor, record)
         sleep(HURRIED_MS / 1000.0)
+        if isinstance(error, RecordDeserializationError) and (problem := what_is_not_raw(record, error)):
+            self._raised("dead letter", AssertionError(problem))
+        if not self.is_hurried and self._rng.random() < self._faults.dead_letter:
+            self._end(processor, record, is_done=False)
+            raise UserError("a dead-letter function")
         self._end(processor, record, is_done=True)
 
     def _handling_ms(self, value: str) -> float:
@@ -228,10 +245,13 @@ class ProcessingMember(Member):
 
     # --- what its consumer does -----------------------------------------------------------------------------
 
-    def polled(self, partition: TopicPartition, offsets: tuple[int, ...], values: tuple[str, ...]) -> None:
-        now_ms = self._now_ms()
+    def polled(self, records: Sequence[BytesRecord]) -> None:
+        now_ms, partition = self._now_ms(), records[0].topic_partition
+        offsets, values = tuple(record.offset for record in records), tuple(map(_value_of, records))
+        for offset in offsets:
+            self._failing.comes_anew((partition, offset))
         self._write(Polled(at_ms=now_ms, member=self.name, partition=partition, offsets=offsets, values=values))
-        lanes = tuple(self._handling.lane_of(partition.partition, value) for value in values)
+        lanes = tuple(self._handling.lane_of(partition.partition, record.key) for record in records)
         self._write(Lined(at_ms=now_ms, member=self.name, partition=partition, offsets=offsets, lanes=lanes))
 
     def sought(self, partition: TopicPartition, offset: int) -> None:
@@ -250,14 +270,20 @@ class ProcessingMember(Member):
         self._write(AskedForCommits(at_ms=self._now_ms(), member=self.name, partitions=asked))
 
     def on_partitions_assigned(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+        self._user.begin_callback("on_partitions_assigned")
         self._write(Assigned(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+        self._user.end_listener("on_partitions_assigned")
 
     def on_partitions_revoked(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+        self._user.begin_callback("on_partitions_revoked")
         self._write(Revoked(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+        self._user.end_listener("on_partitions_revoked")
 
     def on_partitions_lost(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+        self._user.begin_callback("on_partitions_lost")
         self._write(Lost(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+        self._user.end_listener("on_partitions_lost")
 
 
 def _value_of(record: BytesRecord) -> str:
-    return (record.value or b"").decode("ascii", "backslashreplace")
+    return text_of(record.value)

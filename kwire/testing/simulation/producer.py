@@ -37,6 +37,9 @@ class Producer:
     ) -> None:
         self._habits = scenario.habits
         self._handling = scenario.handling
+        self._user_faults = scenario.user_faults
+        self.is_calm = False
+        """Whether all that is sent can be read."""
         self._records_per_second = scenario.records_per_second
         self._cluster = cluster
         self._write = write
@@ -98,7 +101,10 @@ class Producer:
 
     def _records(self, values: list[str]) -> list[NewRecord]:
         key_of = self._handling.key_of if self._handling is not None else _no_key
-        return [NewRecord(value.encode(), key_of(value)) for value in values]
+        if self._user_faults is None:
+            return [NewRecord(value.encode(), key_of(value)) for value in values]
+        payloads = [self._user_faults.payload(value, key_of(value), may_be_bad=not self.is_calm) for value in values]
+        return [NewRecord(value, key) for value, key in payloads]
 
     def _note(self, at: TopicPartition, values: dict[int, str]) -> None:
         for offset, value in values.items():

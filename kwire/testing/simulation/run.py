@@ -11,7 +11,7 @@ from kwire.testing.invariants.check import check
 from kwire.testing.invariants.ledger import FaultBegan, Ledger
 from kwire.testing.invariants.violation import Violation
 from kwire.testing.simulation.processing_world import ProcessingWorld
-from kwire.testing.simulation.scenario import Scenario, draw, with_handling
+from kwire.testing.simulation.scenario import Scenario, draw, with_handling, with_user_faults
 from kwire.testing.simulation.scheduler import VirtualTime, run_deterministically
 from kwire.testing.simulation.world import World
 
@@ -45,14 +45,18 @@ class Outcome:
         return Counter(event.fault for event in self.ledger.of(FaultBegan))
 
 
-def simulate(seed: int, only: tuple[str, ...] | None = None, *, processing: bool = False) -> Outcome:
+def simulate(
+    seed: int, only: tuple[str, ...] | None = None, *, processing: bool = False, user_faults: bool = False
+) -> Outcome:
     """Run the world of a seed.
 
     Args:
         only: The faults that may strike, by name, of those the seed has drawn; None for all of them.
         processing: Whether its members run a `Processor`.
+        user_faults: Whether the users' own code fails, too.
     """
     scenario = with_handling(draw(seed, only)) if processing else draw(seed, only)
+    scenario = with_user_faults(scenario) if user_faults else scenario
     began = time.perf_counter()
     world: list[World] = []
 

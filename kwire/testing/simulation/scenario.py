@@ -8,8 +8,9 @@ from typing import Literal, TypeAlias
 
 from kwire.testing.cluster.releases import LATEST, RELEASES
 from kwire.testing.simulation.faults import FAULTS
-from kwire.testing.simulation.habits import HIDDEN_BY_METADATA, NEEDS_METADATA, Habits, draw_habits
+from kwire.testing.simulation.habits import CUTS_LOGS, HIDDEN_BY_METADATA, NEEDS_METADATA, Habits, draw_habits
 from kwire.testing.simulation.handling import Handling, draw_handling
+from kwire.testing.simulation.user_faults import FOR_EVER, UserFaults, draw_user_faults
 
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 Committing: TypeAlias = Literal["auto", "sync", "async"]
@@ -20,6 +21,8 @@ HEARTBEAT_INTERVAL_MS = 1_000
 # Shorter than the defaults, so that a world sees many of each in its few minutes.
 REQUEST_TIMEOUT_MS = 8_000
 SLOWLY_AGING_MS = 60_000
+# How much less often a handler fails where the processor stops over it.
+SELDOM = 7
 # With one broker there is nothing to move, and nobody to take over.
 NEEDS_BROKERS = frozenset(
     {"leader-moves", "coordinator-moves", "unclean-election", "refused-positions", "partition-from-one-broker"}
@@ -43,6 +46,7 @@ class Scenario:
     release: the brokers' release of Apache Kafka.
     grows_at_end: whether the last thing to happen is a topic that grows, and not a member that joins.
     handling: how members work with a `Processor`; None for members that poll and process by themselves.
+    user_faults: how the users' own code fails; None: it does not.
     """
 
     seed: int
@@ -62,6 +66,7 @@ class Scenario:
     grows_at_end: bool = False
     habits: Habits = field(default_factory=Habits)
     handling: Handling | None = None
+    user_faults: UserFaults | None = None
 
     @property
     def topic_names(self) -> tuple[str, ...]:
@@ -104,6 +109,22 @@ def with_handling(scenario: Scenario) -> Scenario:
     """The same, with members that run a `Processor`: nobody else seeks or pauses what that has, or commits for it."""
     habits = replace(scenario.habits, seeks=0.0, seeks_when_assigned=0.0, pauses=0.0)
     return replace(scenario, handling=draw_handling(scenario.seed), habits=habits, committing="async")
+
+
+def with_user_faults(scenario: Scenario) -> Scenario:
+    """The same, with members whose own code fails. Not one of them seeks in a log that is cut: what is behind a bad
+    record there may be in front of another one. And a processor that stops over a failure does so now and then only:
+    else there would be nothing but a backlog."""
+    faults = draw_user_faults(scenario.seed)
+    if scenario.handling is not None:
+        handling = replace(scenario.handling, has_poison=False)
+        if faults.policy == "stop":
+            faults = replace(faults, failing_each=faults.failing_each * SELDOM)
+            handling = replace(handling, failing=0.0)
+        return replace(scenario, user_faults=faults, handling=handling)
+    if CUTS_LOGS in {strike.fault for strike in scenario.strikes}:
+        faults = replace(faults, bad_each=0, polls_again=FOR_EVER)
+    return replace(scenario, user_faults=faults)
 
 
 def _draw_strikes(rng: random.Random, theme: str, busy_ms: float) -> tuple[Strike, ...]:

@@ -28,7 +28,7 @@ def _scenario(outcome: Outcome) -> list[str]:
         f"seed {scenario.seed}: {scenario.brokers} brokers ({scenario.release}), {scenario.topics} partitions",
         f"  {scenario.members} members, {how}, commits {scenario.committing}, processing {scenario.processing_ms} ms",
         f"  {scenario.records_per_second:.0f} records/s for {scenario.busy_ms / 1000:.0f} s, {scenario.habits}",
-        *([f"  {scenario.handling}"] if scenario.handling is not None else []),
+        *(f"  {each}" for each in (scenario.handling, scenario.user_faults) if each is not None),
     ]
 
 

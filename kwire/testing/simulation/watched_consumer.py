@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from kwire.consumer.arguments import Timeout
 from kwire.consumer.sync import Consumer
 from kwire.events import Reply
 from kwire.fetching.columns import Records
-from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.model import OffsetAndMetadata, Record, TopicPartition
 
 
 class Watcher(Protocol):
-    """Who is told. What is paused is so already; what is resumed, sought or asked for is not yet."""
+    """Who is told. Records are of one partition. What is paused is so already; what is resumed, sought or asked for is
+    not yet."""
 
-    def polled(self, partition: TopicPartition, offsets: tuple[int, ...], values: tuple[str, ...]) -> None: ...
+    def polled(self, records: Sequence[Record[bytes, bytes]]) -> None: ...
     def sought(self, partition: TopicPartition, offset: int) -> None: ...
     def paused(self, partitions: Collection[TopicPartition]) -> None: ...
     def resumed(self, partitions: Collection[TopicPartition]) -> None: ...
@@ -34,11 +35,8 @@ class WatchedConsumer(Consumer[bytes, bytes]):
     def poll(self, timeout: Timeout = 1.0) -> Records[bytes, bytes]:
         records = super().poll(timeout)
         for chunk in records.chunks():
-            rows = list(chunk)
-            offsets = tuple(record.offset for record in rows)
-            values = tuple((record.value or b"").decode("ascii", "backslashreplace") for record in rows)
-            if rows:
-                self._watcher.polled(chunk.topic_partition, offsets, values)
+            if rows := list(chunk):
+                self._watcher.polled(rows)
         return records
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:

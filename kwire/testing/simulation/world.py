@@ -149,6 +149,7 @@ class World:
             self.start_member()
         for member in self._members:
             member.is_hurried = True
+        self.producer.is_calm = True
         self.write(Quiet(at_ms=self.now_ms()))
         deadline_ms = self.now_ms() + SESSION_TIMEOUT_MS + RECOVERY_MS + PATIENCE_MS
         self._quiet_at_ms = self.now_ms()
