@@ -100,12 +100,14 @@ class PositionsManager:
         self._raise_stranded()
 
     def seek(self, event: Seek) -> None:
-        if event.partition not in self._subscription.partitions:
+        partition = self._subscription.partitions.get(event.partition)
+        if partition is None:
             event.reply.fail(_unassigned(event.partition))
             return
-        self._stranded.pop(event.partition, None)
-        self._subscription.fire(event.partition, PartitionEvent.SEEK, position=event.position)
-        self._subscription.publish()
+        if event.epoch in (None, partition.epoch):
+            self._stranded.pop(event.partition, None)
+            self._subscription.fire(event.partition, PartitionEvent.SEEK, position=event.position)
+            self._subscription.publish()
         event.reply.succeed(None)
 
     def reset_to(self, event: ResetPositions) -> None:

@@ -211,6 +211,18 @@ def test_a_seek_wins_over_the_committed_offset_under_way(scenario: Scenario) -> 
     assert scenario.partition(O0).fetch_offset == 99
 
 
+def test_a_seek_of_an_assignment_epoch_that_is_over_moves_nothing(scenario: Scenario) -> None:
+    """Back to the front of what was collected in it: the user has sought meanwhile."""
+    assigned(scenario, O0)
+    scenario.answer_committed({O0: 7})
+    epoch = scenario.partition(O0).epoch
+    scenario.seek(O0, 2)
+    scenario.post(Seek(O0, OffsetAndMetadata(40), Reply(), epoch))
+    assert scenario.partition(O0).fetch_offset == 2
+    scenario.post(Seek(O0, OffsetAndMetadata(40), Reply(), scenario.partition(O0).epoch))
+    assert scenario.partition(O0).fetch_offset == 40
+
+
 def test_a_seek_wins_over_the_reset_under_way(make_scenario: MakeScenario) -> None:
     scenario = assigned(make_scenario(auto_offset_reset="earliest"), O0)
     scenario.answer_committed({O0: -1})
