@@ -49,9 +49,15 @@ def test_a_world_whose_workers_make_their_records_is_well(monkeypatch: pytest.Mo
     monkeypatch.setattr(kwire.processing.partition_lanes, "FEW_ROWS", 2)
     run_of, counted = Run.__init__, Counter[type]()
 
-    def counting(run: Run[bytes, bytes], items: Sequence[Item[bytes, bytes]], handler: Callable[..., object]) -> None:
+    def counting(
+        run: Run[bytes, bytes],
+        items: Sequence[Item[bytes, bytes]],
+        handler: Callable[..., object],
+        *,
+        may_be_unreadable: bool,
+    ) -> None:
         counted[type(items)] += 1
-        run_of(run, items, handler)
+        run_of(run, items, handler, may_be_unreadable=may_be_unreadable)
 
     monkeypatch.setattr(Run, "__init__", counting)
     outcome = simulate(156, processing=True)
