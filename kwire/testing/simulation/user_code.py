@@ -108,7 +108,7 @@ class UserCode:
         return self._is_due(self._faults.commits_in_listener)
 
     def begin_callback(self, place: str) -> None:
-        """It has done nothing yet: whoever is interrupted here is called again."""
+        """It has done nothing yet: a callback that is interrupted here is called again."""
         self._interrupt(place, self._faults.interrupts * 10)
 
     def end_listener(self, place: str) -> None:
