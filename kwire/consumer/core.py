@@ -10,7 +10,7 @@ import itertools
 import logging
 import warnings
 import weakref
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Generic, TypeVar, cast
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
@@ -177,19 +177,19 @@ class ConsumerCore(Generic[K, V]):
             raise error from error.__cause__
 
     def keep_failures(self, keeps: bool) -> None:
-        """Whether polls return records that cannot be deserialized (`PartitionRecords.failures`), or raise. Those that
-        were collected and not returned are fetched again when they must not come any more."""
+        """Whether polls return records that cannot be deserialized (`PartitionRecords.failures`), or raise."""
         self._collector.keeps_failures = keeps
-        if keeps:
-            return
-        sought = set[int]()
+
+    def kept_failures(self) -> Iterator[tuple[TopicPartition, OffsetAndMetadata, int]]:
+        """Where records are pending of which some cannot be deserialized: partition, first position, epoch."""
+        firsts: dict[int, PartitionRecords[K, V]] = {}
         for chunk, *_ in self.delivery.pending:
-            if chunk.failures and chunk.epoch not in sought:
-                sought.add(chunk.epoch)
-                first = next(each.chunk for each in self.delivery.pending if each.chunk.epoch == chunk.epoch)
-                epoch = epoch_or_none(int(first.columns.leader_epochs[0]))
-                position = OffsetAndMetadata(int(first.columns.offsets[0]), leader_epoch=epoch)
-                self.mailbox.post(Seek(chunk.topic_partition, position, Reply(), chunk.epoch))
+            if len(chunk):
+                firsts.setdefault(chunk.epoch, chunk)
+        for epoch in {chunk.epoch for chunk, *_ in self.delivery.pending if chunk.failures}:
+            first = firsts[epoch]
+            leader_epoch = epoch_or_none(int(first.columns.leader_epochs[0]))
+            yield first.topic_partition, OffsetAndMetadata(int(first.columns.offsets[0]), leader_epoch=leader_epoch), epoch
 
     def records(self, chunks: Iterable[PartitionRecords[K, V]] = ()) -> Records[K, V]:
         """What a poll returns: these, and how revocation stands."""

@@ -613,8 +613,15 @@ class Consumer(Generic[K, V]):
         """Have the `Processor` that uses this consumer finish, if there is one."""
         if self._loan is not None:
             self._loan.finish()
-            self._core.keep_failures(False)
+            self._fetch_failures_again()
             self._loan = None
+
+    def _fetch_failures_again(self) -> None:
+        """What a poll must raise an error over is not handed out."""
+        self._core.keep_failures(False)
+        for tp, position, epoch in self._core.kept_failures():
+            with contextlib.suppress(IllegalStateError):  # it is not ours any more
+                self._calls.command("seek", partial(Seek, tp, position, epoch=epoch))
 
     def _ask_committed(
         self, partitions: Collection[TopicPartition]

@@ -11,12 +11,15 @@ from kwire.catch_up.processed import Processed
 from kwire.clock import NEVER_MS
 from kwire.consumer.arguments import Timeout
 from kwire.consumer.listener import RebalanceConsumer
-from kwire.errors import KafkaError, WakeupError
+from kwire.errors import KafkaError, RebalanceInProgressError, WakeupError
 from kwire.events import CommitCallback
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.processing.books import Book, Books, Offers
 
 log = logging.getLogger(__name__)
+
+# A commit that met a rebalance is made again so soon: as a rule the next polls finish it.
+_AFTER_REBALANCE_MS = 100.0
 
 
 class ProcessedCommits(Protocol):
@@ -52,8 +55,10 @@ class Commits:
         self._interval_ms = interval_ms
         self._both_cursors = both_cursors
         self._next_ms = 0.0
+        self._asked_ms = 0.0
         self._is_under_way = False
-        self._has_failed = False
+        self._error: BaseException | None = None
+        """Of the commit that ended last."""
 
     @property
     def due_ms(self) -> float:
@@ -69,7 +74,7 @@ class Commits:
         self._next_ms = now_ms + self._interval_ms
         self._look()
         if offers := self._books.offers():
-            self._is_under_way = True
+            self._is_under_way, self._asked_ms = True, now_ms
             books = self._books.books_of(offers)
             callback = partial(self._on_committed, offers, books)
             if self._both_cursors is None:
@@ -81,11 +86,13 @@ class Commits:
         self, offers: Offers, books: dict[TopicPartition, Book], _offsets: object, error: BaseException | None
     ) -> None:
         self._is_under_way = False
-        self._has_failed = error is not None
+        self._error = error
         self.has_news = True
         if error is None:
             self.acknowledged += 1
             self._books.acknowledged(offers, books)
+        elif isinstance(error, RebalanceInProgressError):
+            self._next_ms = min(self._next_ms, self._asked_ms + _AFTER_REBALANCE_MS)
         else:
             log.warning("a commit failed, and is made again in %.1f s: %s", self._interval_ms / 1000.0, error)
 
@@ -93,11 +100,19 @@ class Commits:
         """Whether these need no commit that can be had without waiting; otherwise one is under way now. After one that
         failed it is for `commit_last`, which insists."""
         self._look()
-        if self._has_failed or not self._books.offers(partitions):
+        if self._error is not None or not self._books.offers(partitions):
             return True
         if not self._is_under_way:
             self.commit(consumer, now_ms)
         return False
+
+    def waits_for_polls(self, consumer: RebalanceConsumer, now_ms: float) -> bool:
+        """Whether a commit is under way, or is refused by a group that rebalances, which further polls finish. Any other
+        failure is for `commit_last`."""
+        self._look()
+        if not self._is_under_way and self._error is None:
+            self.commit(consumer, now_ms)
+        return self._is_under_way or (isinstance(self._error, RebalanceInProgressError) and bool(self._books.offers()))
 
     def commit_last(
         self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition], timeout_ms: float

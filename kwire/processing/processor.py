@@ -161,6 +161,8 @@ class Processor(Generic[K, V]):
         self._reached_by_ms = NEVER_MS
         self._drains = True
         self._deadline: Deadline | None = None
+        self._committed_by: Deadline | None = None
+        """By when the last commit has ended, once nothing is in work any more."""
         """When the drain is over; None until it is known."""
         self._poll_error: KafkaError | None = None
         self._undelivered: Records[K, V] = Records()
@@ -367,7 +369,8 @@ class Processor(Generic[K, V]):
     def _has_news(self) -> bool:
         """Whether a poll that finds no records shall return."""
         desk = self._desk
-        is_over = desk.is_idle if self._is_draining else desk.error is not None
+        is_drained = desk.is_idle and self._committed_by is None
+        is_over = is_drained if self._is_draining else desk.error is not None
         return desk.has_ended or is_over or self._was_told or self._commits.has_news or self._opening.has_answers
 
     def _on_ended(self, run: Run[K, V]) -> None:
@@ -445,6 +448,11 @@ class Processor(Generic[K, V]):
             self._try_turn()
             if self._desk.error is not None:
                 self._desk.drop_all()
+        # A group that rebalances takes no commits: what is done would come again.
+        self._committed_by = Deadline.after(self._leaving.patience_ms)
+        until = Deadline(min(self._until.at_ms, self._committed_by.at_ms))
+        while not until.expired and self._commits.waits_for_polls(self._consumer, monotonic_ms()):
+            self._try_turn()
 
     def _end(self) -> None:
         """Commit what is done, and leave the consumer to the next one who uses it. Each step may be taken twice: if a
@@ -457,7 +465,8 @@ class Processor(Generic[K, V]):
         assigned = consumer.assignment()
         self._opening.forget(assigned)
         self._valve.put_off([chunk for chunk in self._undelivered.chunks() if chunk.topic_partition in assigned])
-        self._commits.commit_last(consumer, assigned, self._leaving.patience_ms)
+        patience_ms = self._leaving.patience_ms if self._committed_by is None else self._committed_by.remaining_ms()
+        self._commits.commit_last(consumer, assigned, patience_ms)
         for tp in sorted(assigned):
             if (at := self._books.begins_at(tp)) is not None:
                 consumer.seek(tp, at)  # the next one who uses the consumer begins with what is undone

@@ -1,8 +1,7 @@
 """Which partitions are paused: those of which there is enough, each for itself, so that a slow one does not stop the
 others.
 
-Contract: used by the processor's thread alone. What it has paused it resumes; what the user has paused it leaves alone,
-unless there is too much of it.
+Contract: used by the processor's thread alone. What it has paused it resumes; what the user has paused it leaves alone.
 """
 
 from __future__ import annotations
@@ -64,10 +63,11 @@ class Valve(Generic[K, V]):
 
     def open(self) -> None:
         """Leave nothing paused."""
-        if back := self.paused & self._consumer.assignment():
-            self._consumer.resume(back)
+        self.paused &= self._consumer.assignment()
+        self._set(frozenset())
 
     def _set(self, wanted: frozenset[TopicPartition]) -> None:
+        wanted -= self._consumer.paused() - self.paused  # what the user has paused
         if begin := wanted - self.paused:
             self._consumer.pause(begin)
         if end := self.paused - wanted:

@@ -259,6 +259,29 @@ class Watching(RebalanceListener):
         self.lost_ms.append(self._now_ms())
 
 
+@pytest.mark.parametrize("refusals", [1, 3])
+def test_who_stops_while_the_group_rebalances_commits_when_that_is_over(refusals: int) -> None:
+    """The last commit was refused, and what was done came again."""
+    refused: list[int] = []
+
+    def refuse(answer: OffsetCommitResponse) -> None:
+        for topic in answer.topics if len(refused) < refusals else ():
+            for partition in topic.partitions:
+                refused.append(partition.partition_index)
+                partition.error_code = ErrorCode.REBALANCE_IN_PROGRESS
+
+    def story(script: Script, consumer: BytesConsumer) -> None:
+        handled: list[bytes | None] = []
+        sent = script.send(TOPIC, 5)
+        script.edit(OffsetCommitRequest, refuse)
+        with Processor(consumer, lambda record: handled.append(record.value), commit_interval=600.0):
+            script.until(lambda: handled == sent)
+        assert script.cluster.committed("scripted")[T0].offset == 5
+
+    tell(story)
+    assert len(refused) == refusals
+
+
 def test_the_last_commit_takes_no_more_than_is_left_of_the_poll_interval() -> None:
     """It took `default_api_timeout_ms` on top of what the handler had: the member was late, and lost what it kept."""
     poll_interval_ms = 10_000

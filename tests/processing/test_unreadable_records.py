@@ -16,6 +16,7 @@ import pytest
 
 from kwire import Consumer, OffsetAndMetadata, Record, TopicPartition
 from kwire.errors import CorruptRecordError, OffsetOutOfRangeError, ProcessingError, RecordDeserializationError
+from kwire.fetching.collector import Collected
 from kwire.processing import DeadLetter, Processor
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.testing import Cluster
@@ -183,6 +184,22 @@ def test_a_plain_consumer_that_goes_on_behind_a_processor_is_told_again(
 
 
 # --- what cannot be had at all --------------------------------------------------------------------------------------
+
+
+def test_what_a_processor_has_not_seen_is_fetched_again_though_markers_are_in_front_of_it(
+    cluster: Cluster, consumer_of: NewOfValue
+) -> None:
+    """Markers and aborted records are collected without a record: there is no first offset among them."""
+    cluster.produce("orders", NewRecord(value=b'{"n": 0}'), NewRecord(value=BAD))
+    with consumer_of() as consumer:
+        consumer._core.keep_failures(True)
+        (chunk,) = consumer.poll(10.0).chunks()
+        markers = chunk.behind(len(chunk) - 1)
+        consumer._core.delivery.pending.extend([Collected(markers), Collected(chunk)])
+        consumer._fetch_failures_again()
+        assert [record.offset for record in consumer.poll(10.0)] == [0]
+        with pytest.raises(RecordDeserializationError):
+            consumer.poll(10.0)
 
 
 def spoil(payload: bytes) -> bytes:

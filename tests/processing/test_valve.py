@@ -25,14 +25,20 @@ class Source:
 
     def __init__(self) -> None:
         self.told: list[tuple[object, ...]] = []
+        self._paused: set[TopicPartition] = set()
 
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset((T0, T1))
 
+    def paused(self) -> frozenset[TopicPartition]:
+        return frozenset(self._paused)
+
     def pause(self, partitions: Collection[TopicPartition]) -> None:
+        self._paused.update(partitions)
         self.told.append(("pause", *sorted(partitions)))
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
+        self._paused.difference_update(partitions)
         self.told.append(("resume", *sorted(partitions)))
 
     def seek(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
@@ -69,3 +75,16 @@ def test_what_came_too_soon_comes_again_from_its_first_record_on() -> None:
     valve.put_off([])
     valve.open()
     assert source.told == [("resume", T0, T1)]
+
+
+def test_what_the_user_has_paused_stays_paused() -> None:
+    """The end of a processor resumed it: while it drains, everything is paused."""
+    source = Source()
+    source.pause((T1,))
+    valve = Valve(cast("Plan[bytes, bytes]", None), cast("Consumer[bytes, bytes]", source), Loads())
+    valve.shut()
+    assert valve.paused == {T0}
+    assert source.paused() == {T0, T1}
+    valve.open()
+    assert not valve.paused
+    assert source.paused() == {T1}
