@@ -188,8 +188,8 @@ class ConsumerCore(Generic[K, V]):
                 firsts.setdefault(chunk.epoch, chunk)
         for epoch in {chunk.epoch for chunk, *_ in self.delivery.pending if chunk.failures}:
             first = firsts[epoch]
-            leader_epoch = epoch_or_none(int(first.columns.leader_epochs[0]))
-            yield first.topic_partition, OffsetAndMetadata(int(first.columns.offsets[0]), leader_epoch=leader_epoch), epoch
+            offset, leader_epoch = int(first.columns.offsets[0]), epoch_or_none(int(first.columns.leader_epochs[0]))
+            yield first.topic_partition, OffsetAndMetadata(offset, leader_epoch=leader_epoch), epoch
 
     def records(self, chunks: Iterable[PartitionRecords[K, V]] = ()) -> Records[K, V]:
         """What a poll returns: these, and how revocation stands."""

@@ -107,8 +107,8 @@ class Commits:
         return False
 
     def waits_for_polls(self, consumer: RebalanceConsumer, now_ms: float) -> bool:
-        """Whether a commit is under way, or is refused by a group that rebalances, which further polls finish. Any other
-        failure is for `commit_last`."""
+        """Whether a commit is under way, or is refused by a group that rebalances: further polls finish that. Any
+        other failure is for `commit_last`."""
         self._look()
         if not self._is_under_way and self._error is None:
             self.commit(consumer, now_ms)
