@@ -15,6 +15,7 @@ from typing import Generic, TypeAlias, TypeVar
 from kwire.catch_up.processed import Processed
 from kwire.catch_up.progress import CatchUpProgress
 from kwire.errors import KafkaError
+from kwire.holds import Hold
 from kwire.model import (
     ConsumerGroupMetadata,
     Cursor,
@@ -152,21 +153,18 @@ class ResetPositions:
 
 
 @dataclass(frozen=True, slots=True)
-class SetPaused:
-    partitions: frozenset[TopicPartition]
-    paused: bool
-    reply: Reply[None]
+class SetHold:
+    """Hold these partitions for this reason, or no longer.
 
-
-@dataclass(frozen=True, slots=True)
-class SetFull:
-    """Whoever is given what one of the cursors reads of these has enough of it for now, or has not any more. The other
-    cursor goes on, and users do not see it."""
+    Attributes:
+        cursor: The one that is meant; None for all.
+    """
 
     partitions: frozenset[TopicPartition]
-    full: bool
-    cursor: Cursor
+    hold: Hold
+    is_held: bool
     reply: Reply[None]
+    cursor: Cursor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,8 +305,7 @@ ApplicationEvent: TypeAlias = (
     | Unsubscribe
     | Seek
     | ResetPositions
-    | SetPaused
-    | SetFull
+    | SetHold
     | GiveAgain
     | GetPosition
     | GetLag
@@ -373,7 +370,7 @@ class AssignmentView:
 
     `epochs` has each assigned partition with its assignment epoch: records of another epoch are dropped. `withheld` are
     partitions whose records must wait (paused) or must not come any more (their revocation is under way).
-    `full` are those of the withheld that wait for nothing but this cursor's records to be dealt with.
+    `backpressured` are those of the withheld that wait for nothing but this cursor's records to be dealt with.
     `children` are the views of the cursors that catch up, from the first lag on: what they read, `epochs` of their own.
     """
 
@@ -384,7 +381,7 @@ class AssignmentView:
     epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     paused: frozenset[TopicPartition] = frozenset()
     withheld: frozenset[TopicPartition] = frozenset()
-    full: frozenset[TopicPartition] = frozenset()
+    backpressured: frozenset[TopicPartition] = frozenset()
     group: ConsumerGroupMetadata | None = None
     children: tuple[AssignmentView, ...] = ()
 
@@ -393,10 +390,10 @@ class AssignmentView:
         return self.epochs.get(tp) == epoch or any(child.is_current(tp, epoch) for child in self.children)
 
     def beside(self, main: AssignmentView) -> AssignmentView:
-        """A child's view, less what the main cursor must not hand out, or has no more. A main cursor that is full does
-        not keep the child from what is being caught up."""
+        """A child's view, less what the main cursor must not hand out, or has no more. Backpressure on the main cursor
+        does not keep the child from what is being caught up."""
         gone = self.epochs.keys() - main.epochs.keys()
-        return replace(self, withheld=self.withheld | (main.withheld - main.full) | gone)
+        return replace(self, withheld=self.withheld | (main.withheld - main.backpressured) | gone)
 
     def withholds(self, tp: TopicPartition, epoch: int) -> bool:
         """Whether the records that one of the cursors has read in this assignment epoch must wait."""

@@ -198,8 +198,8 @@ BUGS: tuple[Bug, ...] = (
         name="answers-to-old-fetches-taken",
         story="an answer to a fetch from before a seek is buffered as if asked for since",
         file="managers/fetch.py",
-        old="if partition.epoch != spec.epoch or partition.fetch_offset != spec.offset or partition.withheld:",
-        new="if partition.withheld:",
+        old="if partition.epoch != spec.epoch or partition.fetch_offset != spec.offset:",
+        new="if False:",
     ),
     Bug(
         name="paused-partition-dropped",
@@ -211,16 +211,19 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         name="paused-partition-returned",
         story="what is buffered of a paused partition comes all the same",
-        file="subscription/subscription.py",
-        old="if p.withheld or p.paused or p.suspect or p.full)",
-        new="if p.withheld or p.suspect or p.full)",
+        file="holds.py",
+        old='    Hold.USER_PAUSED: HoldFacts("paused by the user", True, True, is_shown_as_paused=True),\n',
+        new='    Hold.USER_PAUSED: HoldFacts("paused by the user", True, False, is_shown_as_paused=True),\n',
     ),
     Bug(
         name="resume-forgotten",
         story="a partition that was resumed is fetched again when metadata happens to come",
         file="subscription/subscription.py",
-        old="                self.partitions[tp].paused = paused\n                self.touched.add(tp)\n",
-        new="                self.partitions[tp].paused = paused\n                self.touched.discard(tp)\n",
+        old="        for partition in self._touch(partitions):\n            partition.holds.discard(hold)\n",
+        new=(
+            "        for partition in (p for tp, p in self.partitions.items() if tp in partitions):\n"
+            "            partition.holds.discard(hold)\n"
+        ),
     ),
     Bug(
         name="buffer-room-never-returned",
@@ -403,8 +406,8 @@ BUGS: tuple[Bug, ...] = (
         name="keeps-reading-while-giving-back",
         story="records come from partitions whose last commit is on its way",
         file="managers/consumer_reconciliation.py",
-        old="            self._subscription.withhold(leaving)\n",
-        new="            self._subscription.withhold(())\n",
+        old="            self._subscription.hold(leaving, Hold.CALLBACK_PENDING)\n",
+        new="            self._subscription.hold((), Hold.CALLBACK_PENDING)\n",
     ),
     Bug(
         name="closes-without-farewell",

@@ -51,8 +51,8 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
         name="commits-end-with-a-failure",
         story="a commit that failed counts as under way for ever",
         file="processing/commits.py",
-        old="        self._is_under_way = False\n        self._has_failed = error",
-        new="        self._is_under_way = error is not None\n        self._has_failed = error",
+        old="        self._is_under_way = False\n        self._error = error",
+        new="        self._is_under_way = error is not None\n        self._error = error",
     ),
     # --- order ------------------------------------------------------------------------------------------------
     Bug(
@@ -80,16 +80,16 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
     Bug(
         name="all-paused-for-one",
         story="one slow partition keeps all others from being fetched",
-        file="processing/valve.py",
-        old="        self._set(closed & self.paused | self._plenty(len(assigned)))\n",
-        new="        self._set(assigned if self._plenty(len(assigned)) else closed & self.paused)\n",
+        file="processing/backpressure.py",
+        old="            self._hold(cursor, closed & held | self._plenty(cursor, len(assigned)))\n",
+        new="            self._hold(cursor, assigned if self._plenty(cursor, len(assigned)) else closed & held)\n",
     ),
     Bug(
         name="paused-for-ever",
         story="what was paused is never resumed",
-        file="processing/valve.py",
-        old="        if end := self.paused - wanted:\n            self._consumer.resume(end)\n",
-        new="        if end := self.paused - wanted:\n            self._consumer.pause(end)\n",
+        file="processing/backpressure.py",
+        old="            self._consumer._set_backpressure(end, cursor, is_on=False)\n",
+        new="            self._consumer._set_backpressure(end, cursor, is_on=True)\n",
     ),
     Bug(
         name="counter-leak",

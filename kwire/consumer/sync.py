@@ -63,12 +63,12 @@ from kwire.events import (
     ResetPositions,
     ResetTo,
     Seek,
-    SetFull,
-    SetPaused,
+    SetHold,
     Subscribe,
     Unsubscribe,
 )
 from kwire.fetching.columns import Records
+from kwire.holds import Hold
 from kwire.metrics import MetricName
 from kwire.model import (
     ConsumerGroupMetadata,
@@ -433,7 +433,7 @@ class Consumer(Generic[K, V]):
             self._core.check_assigned(wanted)
             if paused:
                 self._core.delivery.interrupt()
-            self._calls.command("pause" if paused else "resume", partial(SetPaused, wanted, paused))
+            self._calls.command("pause" if paused else "resume", partial(SetHold, wanted, Hold.USER_PAUSED, paused))
 
     def paused(self) -> Partitions:
         with self._guard:
@@ -659,12 +659,14 @@ class Consumer(Generic[K, V]):
             self._core.note_delivered()
             self._core.mailbox.post(CommitAsync({}, callback, processed))
 
-    def _set_full(self, partitions: Collection[TopicPartition], cursor: Cursor, *, full: bool) -> None:
-        """`pause` and `resume` of what one of the cursors reads; apart from them, and unseen by `paused`."""
+    def _set_backpressure(self, partitions: Collection[TopicPartition], cursor: Cursor, *, is_on: bool) -> None:
+        """Fetch and return nothing that one of the cursors reads of these, or go on; unseen by `paused`."""
         with self._guard:
             self._core.check_open()
             wanted = checked_partitions(partitions)
-            self._calls.command("pause" if full else "resume", partial(SetFull, wanted, full, cursor))
+            self._calls.command(
+                "pause" if is_on else "resume", partial(SetHold, wanted, Hold.BACKPRESSURE, is_on, cursor=cursor)
+            )
 
     def _give_again(self, partition: TopicPartition, position: OffsetAndMetadata, stop: int) -> None:
         """Return once more what a child has read from this position on up to `stop`."""

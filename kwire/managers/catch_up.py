@@ -26,6 +26,7 @@ from kwire.config import ResetKind
 from kwire.errors import KafkaError, OffsetOutOfRangeError
 from kwire.events import EARLIEST_TIMESTAMP, Delivered, ErrorRaised, Seek
 from kwire.fetching.buffer import FetchBuffer
+from kwire.holds import Hold
 from kwire.managers.child_cursor import ChildCursor, CursorSetting
 from kwire.managers.lag import Lag, LagLookUp
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
@@ -69,8 +70,8 @@ class CatchUpManager:
         self._asked: dict[TopicPartition, int | None] = {}
         """Held partitions, with the assignment epoch their lag was asked for in."""
         self._changed: set[TopicPartition] = set()
-        self._full: set[TopicPartition] = set()
-        """Partitions of which the application has enough lag to work on."""
+        self._holds: dict[TopicPartition, set[Hold]] = {}
+        """What holds the children of a partition, as the application has said."""
         self._now_ms = 0.0
         self._lag = LagLookUp(
             setting.config, setting.main, setting.list_offsets, chances.wall_clock_ms, self._on_lag, self._on_refused
@@ -96,7 +97,7 @@ class CatchUpManager:
             now_ms=self._now_ms,
         )
         self._asked[tp] = None
-        partition.held = True
+        partition.holds.add(Hold.LAG_UNKNOWN)
 
     @property
     def held(self) -> Collection[TopicPartition]:
@@ -144,7 +145,7 @@ class CatchUpManager:
             self._claim_again(self.books[tp])
             self._changed.add(tp)
         if tp in self._main.partitions:
-            self._main.partitions[tp].held = False
+            self._main.partitions[tp].holds.discard(Hold.LAG_UNKNOWN)
             self._main.touched.add(tp)
 
     def _claim_again(self, book: Book) -> None:
@@ -177,16 +178,14 @@ class CatchUpManager:
         for tp in set(partitions) & self._asked.keys():
             self._let_go(tp)
 
-    def set_paused(self, partitions: Collection[TopicPartition], paused: bool) -> None:
+    def set_hold(self, partitions: Collection[TopicPartition], hold: Hold, is_held: bool) -> None:
+        """Of all children, those included that begin later."""
+        for tp in partitions:
+            holds = self._holds.setdefault(tp, set())
+            holds.add(hold) if is_held else holds.discard(hold)
         for child in self.children:
             if mine := child.parts.keys() & set(partitions):
-                child.subscription.set_paused(mine, paused)
-
-    def set_full(self, partitions: Collection[TopicPartition], full: bool) -> None:
-        self._full = self._full | set(partitions) if full else self._full - set(partitions)
-        for child in self.children:
-            if mine := child.parts.keys() & set(partitions):
-                child.subscription.set_full(mine, full)
+                child.subscription.hold(mine, hold) if is_held else child.subscription.unhold(mine, hold)
 
     def give_again(self, tp: TopicPartition, position: OffsetAndMetadata, stop: int) -> None:
         """The application puts back what it was given from there on. The child that is at it gives it again, in order;
@@ -295,8 +294,8 @@ class CatchUpManager:
         if child.subscription not in self._main.children:
             self._main.children.append(child.subscription)
         child.start(tp, part, leader_epoch)
-        if tp in self._full:
-            child.subscription.set_full((tp,), True)
+        for hold in self._holds.get(tp, ()):
+            child.subscription.hold((tp,), hold)
 
     def _on_eaten(self, tp: TopicPartition, gone: range) -> None:
         """The log begins behind what was to be read. As without a child: a warning, or, without a policy, an error."""
@@ -324,7 +323,8 @@ class CatchUpManager:
         """Somebody else's from now on, or no more: what was not committed, the next owner finds undone."""
         for child in self.children:
             child.stop(partitions)
-        self._full.difference_update(partitions)
+        for tp in partitions:
+            self._holds.pop(tp, None)
         for tp in self.books.keys() & set(partitions):
             del self.books[tp]
             self.unclaimed.discard(tp)

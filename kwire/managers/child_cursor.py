@@ -19,6 +19,7 @@ from kwire.config import ConsumerConfig, OffsetReset, ResetKind
 from kwire.errors import KafkaError
 from kwire.events import EARLIEST_TIMESTAMP, AssignmentView, Delivered, ErrorRaised
 from kwire.fetching.buffer import FetchBuffer
+from kwire.holds import Hold
 from kwire.managers.base import Deliver
 from kwire.managers.fetch import FetchManager
 from kwire.managers.list_offsets import ListOffsetsManager
@@ -108,7 +109,6 @@ class ChildCursor:
         self.subscription.assign_manually(frozenset((*self.subscription.partitions, tp)))
         self.subscription.partitions[tp].stop_offset = part.stop
         self._set_position(tp, OffsetAndMetadata(part.start, leader_epoch=leader_epoch))
-        self.subscription.set_paused((tp,), self._main.partitions[tp].paused)
         log.info("catching up with %s from %d to %d", tp, part.start, part.stop)
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
@@ -130,7 +130,7 @@ class ChildCursor:
             return
         part.stop = partition.stop_offset = min(stop, part.stop)
         self._ending[tp] = False
-        self.subscription.suspect(tp)
+        self.subscription.hold((tp,), Hold.RANGE_CUT)
 
     def come_back(self) -> Iterable[TopicPartition]:
         """The application has, and what it had been given is noted; the partitions that end by that."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kwire.assignors.base import RebalanceProtocol
+from kwire.holds import Hold
 from kwire.managers.classic_requests import Assigned
 from kwire.model import TopicPartition
 from kwire.subscription.subscription import Subscription
@@ -56,7 +57,7 @@ class ClassicHoldings:
 
     def withhold_unwanted(self) -> None:
         """Nothing more of topics that were unsubscribed from, however long the rebalance takes."""
-        self._subscription.withhold(self._unwanted())
+        self._subscription.hold(self._unwanted(), Hold.CALLBACK_PENDING)
 
     # --- after a sync ---------------------------------------------------------------------------------------
 
@@ -69,7 +70,7 @@ class ClassicHoldings:
     # --- effects --------------------------------------------------------------------------------------------
 
     def stop_fetching(self) -> None:
-        self._subscription.withhold(self.giving_up)
+        self._subscription.hold(self.giving_up, Hold.CALLBACK_PENDING)
 
     def drop(self) -> None:
         self._subscription.remove(self.giving_up)
@@ -80,4 +81,4 @@ class ClassicHoldings:
         self._subscription.add(self.added)
 
     def start_fetching(self) -> None:
-        self._subscription.release(list(self._subscription.partitions))
+        self._subscription.unhold(list(self._subscription.partitions), Hold.CALLBACK_PENDING)

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from kwire.events import CallbackKind, RunCallback
+from kwire.holds import Hold
 from kwire.managers.base import Deliver
 from kwire.model import TopicPartition
 from kwire.protocol.messages.consumer_group_heartbeat import Assignment, TopicPartitions
@@ -133,7 +134,7 @@ class Reconciler:
         step = next_step(self.owned, self._target, name_of)
         if step.revoked:
             leaving = topic_partitions(step.revoked)
-            self._subscription.withhold(leaving)
+            self._subscription.hold(leaving, Hold.CALLBACK_PENDING)
             self._call_back(CallbackKind.REVOKED, leaving)
         elif step.added or self._gave_back or not (self._announced or step.unresolved):
             self._announced, self._gave_back = True, False
@@ -148,8 +149,8 @@ class Reconciler:
         if self._flows:
             settled = topic_partitions(self.owned) - self._being_revoked()
             wanted = frozenset(filter(self._is_subscribed, settled))
-            self._subscription.withhold(settled - wanted)
-            self._subscription.release(wanted)
+            self._subscription.hold(settled - wanted, Hold.CALLBACK_PENDING)
+            self._subscription.unhold(wanted, Hold.CALLBACK_PENDING)
 
     def _is_subscribed(self, tp: TopicPartition) -> bool:
         return self._subscription.kind is not SubscriptionKind.TOPICS or tp.topic in self._subscription.topics
@@ -186,7 +187,7 @@ class Reconciler:
     def stop_fetching(self) -> None:
         """Nothing of what the group gave may reach the application any more."""
         self._flows = False
-        self._subscription.withhold(self._given())
+        self._subscription.hold(self._given(), Hold.CALLBACK_PENDING)
 
     def call_lost(self) -> None:
         """Tell the application what it does not have any more, but for what it is giving back already."""

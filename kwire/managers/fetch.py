@@ -22,6 +22,7 @@ from kwire.events import ErrorRaised
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
 from kwire.fetching.liveliness import MANY_PARTITIONS, Liveliness
 from kwire.fetching.session import FetchSpec
+from kwire.holds import Hold
 from kwire.managers.base import Deliver
 from kwire.managers.fetch_line import Fetching, Line
 from kwire.managers.fetch_request import fetch_request
@@ -339,8 +340,10 @@ class FetchManager:
     def _take(
         self, partition: AssignedPartition, data: PartitionData, spec: FetchSpec, now_ms: float
     ) -> CompletedFetch | None:
-        if partition.epoch != spec.epoch or partition.fetch_offset != spec.offset or partition.withheld:
-            return None  # revoked, sought or already answered since the request was made
+        if partition.epoch != spec.epoch or partition.fetch_offset != spec.offset:
+            return None  # sought or already answered since the request was made
+        if Hold.CALLBACK_PENDING in partition.holds:
+            return None  # it is being revoked
         if not partition.has_valid_position:
             return None  # from a former leader: what is asked about in its successor's log must not move meanwhile
         code = ErrorCode.of(data.error_code)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kwire.config import ConsumerConfig
 from kwire.errors import KafkaError
 from kwire.events import LATEST_TIMESTAMP
+from kwire.holds import Hold
 from kwire.managers.list_offsets import ListOffsetsManager
 from kwire.model import OffsetAndTimestamp, TopicPartition
 from kwire.subscription.subscription import Subscription
@@ -87,7 +88,7 @@ class LagLookUp:
 
     def _is_wanted(self, tp: TopicPartition, epoch: int) -> bool:
         partition = self._subscription.partitions.get(tp)
-        return partition is not None and partition.epoch == epoch and partition.held
+        return partition is not None and partition.epoch == epoch and Hold.LAG_UNKNOWN in partition.holds
 
 
 def _nobody_hears(what: str) -> None:

@@ -22,6 +22,7 @@ from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig, ResetKind
 from kwire.errors import KafkaError, LogTruncationError, TopicAuthorizationError, UnsupportedVersionError
 from kwire.events import ErrorRaised
+from kwire.holds import Hold
 from kwire.managers.base import Deliver, RequestState
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
@@ -297,7 +298,7 @@ class OffsetValidationManager:
     def _part(self, partition: AssignedPartition, divergent: OffsetAndMetadata | None) -> None:
         tp = partition.topic_partition
         self._parted[tp] = _Parting(partition.epoch, partition.leader, divergent)
-        self._subscription.suspect(tp)
+        self._subscription.hold((tp,), Hold.LOG_TRUNCATED)
         resets = divergent is None and self._reset.kind is not ResetKind.NONE
         if resets or (partition.consumed is not None and partition.consumed.offset == partition.fetch_offset):
             # How far the application got makes no difference, or is known: nothing is buffered.

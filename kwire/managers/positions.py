@@ -23,6 +23,7 @@ from kwire.events import (
     ResetTo,
     Seek,
 )
+from kwire.holds import Hold
 from kwire.managers.base import Deliver
 from kwire.managers.list_offsets import ListOffsetsManager
 from kwire.managers.offset_fetch import Committed, OnCommitted, OnFailed
@@ -197,7 +198,7 @@ class PositionsManager:
         for tp in sorted(partitions):
             partition = self._subscription.partitions[tp]
             question = (partition.epoch, partition.reset)
-            if self._asked.get(tp) != question and (not partition.withheld or tp in waited_for):
+            if self._asked.get(tp) != question and (Hold.CALLBACK_PENDING not in partition.holds or tp in waited_for):
                 self._asked[tp] = question
                 due.append(partition)
         return due
@@ -305,7 +306,7 @@ class PositionsManager:
         partition = self._subscription.partitions.get(tp)
         if partition is None:
             reply.fail(_unassigned(tp))
-        elif partition.held:
+        elif Hold.LAG_UNKNOWN in partition.holds:
             reply.waiting_for = f"how far {tp} is behind the end of its log"
         elif partition.has_valid_position and partition.consumed is not None:
             reply.succeed(partition.consumed.offset)

@@ -10,7 +10,7 @@ from uuid import UUID
 from kwire.assignors.base import Assignor
 from kwire.clock import NEVER_MS, Backoff, chance, new_uuid
 from kwire.config import ConsumerConfig, GroupProtocol, MetadataRecoveryStrategy
-from kwire.events import Delivered, GetCatchUp, GiveAgain, ResetPositions, Seek, SetFull, SetPaused
+from kwire.events import Delivered, GetCatchUp, GiveAgain, ResetPositions, Seek, SetHold
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.base import Deliver, RequestManager
 from kwire.managers.classic_group import ClassicGroupManager
@@ -205,19 +205,13 @@ class RequestManagers:
             self.catch_up.reset(event.partitions or self.subscription.partitions)
         self.positions.reset_to(event)
 
-    def set_paused(self, event: SetPaused) -> None:
-        """Both cursors."""
-        self.subscription.set_paused(event.partitions, event.paused)
-        if self.catch_up is not None:
-            self.catch_up.set_paused(event.partitions, event.paused)
-        event.reply.succeed(None)
-
-    def set_full(self, event: SetFull) -> None:
-        """One cursor."""
-        if event.cursor is Cursor.MAIN:
-            self.subscription.set_full(event.partitions, event.full)
-        elif self.catch_up is not None:
-            self.catch_up.set_full(event.partitions, event.full)
+    def set_hold(self, event: SetHold) -> None:
+        """Of one cursor, or of all."""
+        if event.cursor is not Cursor.CHILD:
+            change = self.subscription.hold if event.is_held else self.subscription.unhold
+            change(event.partitions, event.hold)
+        if event.cursor is not Cursor.MAIN and self.catch_up is not None:
+            self.catch_up.set_hold(event.partitions, event.hold, event.is_held)
         event.reply.succeed(None)
 
     def give_again(self, event: GiveAgain) -> None:

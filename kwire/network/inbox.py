@@ -29,8 +29,7 @@ from kwire.events import (
     RecordsDelivered,
     ResetPositions,
     Seek,
-    SetFull,
-    SetPaused,
+    SetHold,
     Subscribe,
     Unsubscribe,
 )
@@ -76,10 +75,8 @@ class Inbox:
                 self._managers.seek(event)
             case ResetPositions():
                 self._managers.reset_to(event)
-            case SetPaused():
-                self._managers.set_paused(event)
-            case SetFull():
-                self._managers.set_full(event)
+            case SetHold():
+                self._managers.set_hold(event)
             case GiveAgain():
                 self._managers.give_again(event)
             case GetPosition():

@@ -25,13 +25,13 @@ from kwire.consumer.sync import Consumer
 from kwire.errors import BootstrapError, CorruptRecordError, IllegalStateError, KafkaError, OffsetOutOfRangeError
 from kwire.fetching.columns import Records
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.model import K, TopicPartition, V
+from kwire.model import Cursor, K, TopicPartition, V
 from kwire.processing.async_workers import AsyncWorkers
+from kwire.processing.backpressure import Backpressure
 from kwire.processing.books import Books
 from kwire.processing.commits import Commits
 from kwire.processing.data_loss import go_on_behind
 from kwire.processing.desk import Desk
-from kwire.processing.double_valve import DoubleValve
 from kwire.processing.lanes import Ordering
 from kwire.processing.leaving import Leaving
 from kwire.processing.opening import Opening
@@ -39,7 +39,6 @@ from kwire.processing.plan import Plan
 from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
 from kwire.processing.range_books import RangeBooks
 from kwire.processing.status import Status
-from kwire.processing.valve import Valve
 from kwire.processing.workers import BatchHandler, ExecutorWorkers, Handler, Run, ThreadWorkers, Workers
 
 log = logging.getLogger(__name__)
@@ -142,8 +141,8 @@ class Processor(Generic[K, V]):
         self._books = self._ranges or Books(with_map=offset_map)
         self._desk: Desk[K, V] = Desk(plan, self._workers.start, self._books)
         self._opening = Opening(self._books, consumer, self._is_busy)
-        self._valve: Valve[K, V] | DoubleValve[K, V] = (
-            DoubleValve(plan, consumer, self._desk.loads) if has_lags else Valve(plan, consumer, self._desk.loads)
+        self._backpressure = Backpressure(
+            plan, consumer, self._desk.loads, tuple(Cursor) if has_lags else (Cursor.MAIN,)
         )
         self._commits = Commits(
             self._books,
@@ -244,7 +243,7 @@ class Processor(Generic[K, V]):
             skipped=desk.tally.skipped,
             dead_lettered=desk.tally.dead_lettered,
             commits=self._commits.acknowledged,
-            paused=self._valve.paused,
+            paused=self._backpressure.held,
             seconds_since_progress=(now_ms - self._progress_ms) / 1000.0,
             per_second=desk.pace.meter.per_second(now_ms),
             handler_p50_ms=desk.pace.times.quantile_ms(0.5),
@@ -282,7 +281,7 @@ class Processor(Generic[K, V]):
         now_ms = self._serve(now_ms)
         if now_ms >= self._commits.due_ms:
             self._commits.commit(self._consumer, now_ms)
-        self._valve.shut() if self._is_draining else self._valve.regulate(self._opening.partitions)
+        self._backpressure.hold_all() if self._is_draining else self._backpressure.regulate(self._opening.partitions)
         self._watch(now_ms)
         self._poll(now_ms)
 
@@ -327,7 +326,7 @@ class Processor(Generic[K, V]):
                 too_soon.append(chunk)
             else:
                 self._desk.deliver(chunk)
-        self._valve.put_off(too_soon)
+        self._backpressure.put_off(too_soon)
         if self._ranges is not None:
             again, self._ranges.to_give_again = self._ranges.to_give_again, []
             for tp, position, stop in again:
@@ -415,7 +414,7 @@ class Processor(Generic[K, V]):
     def _forget(self, partitions: Partitions) -> None:
         self._opening.forget(partitions)
         self._books.close(partitions)
-        self._valve.forget(partitions)
+        self._backpressure.forget(partitions)
 
     def _wait_for(self, partitions: Collection[TopicPartition], deadline: Deadline) -> bool:
         """Until nothing of these is in work; whether that was so in time."""
@@ -464,7 +463,7 @@ class Processor(Generic[K, V]):
         consumer.rebalance_listener = self._listener.users
         assigned = consumer.assignment()
         self._opening.forget(assigned)
-        self._valve.put_off([chunk for chunk in self._undelivered.chunks() if chunk.topic_partition in assigned])
+        self._backpressure.put_off([chunk for chunk in self._undelivered.chunks() if chunk.topic_partition in assigned])
         patience_ms = self._leaving.patience_ms if self._committed_by is None else self._committed_by.remaining_ms()
         self._commits.commit_last(consumer, assigned, patience_ms)
         for tp in sorted(assigned):
@@ -472,7 +471,7 @@ class Processor(Generic[K, V]):
                 consumer.seek(tp, at)  # the next one who uses the consumer begins with what is undone
             for position, stop in self._ranges.left_of_lags(tp) if self._ranges is not None else ():
                 consumer._give_again(tp, position, stop)
-        self._valve.open()
+        self._backpressure.end()
 
 
 def _nobody_looks() -> None:

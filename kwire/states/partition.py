@@ -41,6 +41,13 @@ class PartitionEffect(Enum):
 
 S, E, F = PartitionState, PartitionEvent, PartitionEffect
 
+# Why nothing is fetched in a state, in the words of `repr`.
+STATE_REASONS = {
+    S.INITIALIZING: "its committed offset is looked up",
+    S.AWAIT_RESET: "the offset to begin at is looked up",
+    S.AWAIT_VALIDATION: "its leader is asked whether the log was truncated",
+}
+
 PARTITION: Table[PartitionState, PartitionEvent, PartitionEffect] = Table(
     "partition",
     S.INITIALIZING,

@@ -1,13 +1,14 @@
-"""One assigned partition: its state machine, positions and flags."""
+"""One assigned partition: its state machine, positions, and what holds it."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from kwire.config import OffsetReset
+from kwire.holds import BLOCKS_DELIVERY, BLOCKS_FETCH, Hold, reasons
 from kwire.model import NO_LEADER_EPOCH, ZERO_UUID, OffsetAndMetadata, TopicPartition
 from kwire.states.machine import Machine
-from kwire.states.partition import PARTITION, PartitionEffect, PartitionEvent, PartitionState
+from kwire.states.partition import PARTITION, STATE_REASONS, PartitionEffect, PartitionEvent, PartitionState
 
 UNKNOWN_OFFSET = -1
 NO_TURN = -1
@@ -41,23 +42,19 @@ class AssignedPartition:
         "fetch_epoch",
         "fetch_max_bytes",
         "fetch_offset",
-        "full",
-        "held",
         "high_watermark",
+        "holds",
         "last_stable_offset",
         "leader",
         "machine",
-        "paused",
         "preferred_replica",
         "preferred_until_ms",
         "released",
         "reset",
         "stop_offset",
-        "suspect",
         "topic_id",
         "topic_partition",
         "turn",
-        "withheld",
     )
 
     def __init__(self, topic_partition: TopicPartition, epoch: int) -> None:
@@ -70,20 +67,13 @@ class AssignedPartition:
         self.topic_id = ZERO_UUID
         self.consumed: OffsetAndMetadata | None = None
         self.reset: OffsetReset | None = None
-        self.paused = False
-        self.withheld = False
-        # Enough of it waits in the application's hands; another cursor's records of it may go on.
-        self.full = False
+        self.holds: set[Hold] = set()
         # The application has taken leave of it: what it had of it is committed, as far as it ever will be.
         self.released = False
-        # Its position is known, but not yet whether to begin there: see `managers.catch_up`.
-        self.held = False
         # What lies from here on is read by somebody else; None: it is read to the end and beyond.
         self.stop_offset: int | None = None
         # What one fetch may bring of it, where the settings allow more.
         self.fetch_max_bytes = UNLIMITED_BYTES
-        # The log was truncated; how far in front of what is buffered is settled when the application comes back.
-        self.suspect = False
         self.high_watermark = UNKNOWN_OFFSET
         self.last_stable_offset = UNKNOWN_OFFSET
         # After a partition error fetching waits here, so that one bad partition cannot spin the loop.
@@ -108,13 +98,28 @@ class AssignedPartition:
         return self.consumed is not None and self.consumed.offset != self.fetch_offset
 
     @property
-    def is_only_full(self) -> bool:
+    def blocks_delivery(self) -> bool:
+        """Whether what is buffered of it waits."""
+        return bool(self.holds) and not self.holds.isdisjoint(BLOCKS_DELIVERY)
+
+    @property
+    def blocks_delivery_by_backpressure(self) -> bool:
         """Whether its records wait for nothing else."""
-        return self.full and not (self.withheld or self.paused or self.suspect)
+        return self.holds & BLOCKS_DELIVERY == {Hold.BACKPRESSURE}
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why no record of it comes, in words; none if it is fetched."""
+        found = reasons(self.holds)
+        if waits_for := STATE_REASONS.get(self.machine.state):
+            found.append(waits_for)
+        if self.stop_offset is not None and self.fetch_offset >= self.stop_offset:
+            found.append(f"all of it is fetched up to offset {self.stop_offset}")
+        return found
 
     def fetchable(self, now_ms: float) -> bool:
         """Whether a fetch may ask for this partition now."""
-        if not self.has_valid_position or self.paused or self.withheld or self.full or self.held:
+        if not self.has_valid_position or not self.holds.isdisjoint(BLOCKS_FETCH):
             return False
         return now_ms >= self.blocked_until_ms and (self.stop_offset is None or self.fetch_offset < self.stop_offset)
 
@@ -141,10 +146,11 @@ class AssignedPartition:
         return self.last_stable_offset if read_committed else self.high_watermark
 
     def __repr__(self) -> str:
-        flags = "".join(f" {name}" for name in ("paused", "withheld") if getattr(self, name))
+        consumed = self.consumed.offset if self.consumed else None
+        found = "; ".join(self.reasons)
         return (
             f"<{self.topic_partition} {self.machine.state.name} epoch {self.epoch} "
-            f"fetch {self.fetch_offset} consumed {self.consumed.offset if self.consumed else None}{flags}>"
+            f"fetch {self.fetch_offset} consumed {consumed}{': ' if found else ''}{found}>"
         )
 
 

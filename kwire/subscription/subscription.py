@@ -14,6 +14,7 @@ from re import Pattern
 
 from kwire.config import OffsetReset
 from kwire.events import AssignmentView, Delivered
+from kwire.holds import ENDS_WITH_EPOCH, SHOWN_AS_PAUSED, Hold
 from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from kwire.states.partition import PartitionEffect, PartitionEvent, PartitionState
 from kwire.subscription.partition import AssignedPartition
@@ -131,27 +132,12 @@ class Subscription:
     # --- what the group gave --------------------------------------------------------------------------------
 
     def add(self, partitions: frozenset[TopicPartition]) -> None:
-        """Take partitions beside those there are; withheld until the assigned callback has run."""
+        """Take partitions beside those there are; held until the assigned callback has run."""
         self._add(partitions - self.partitions.keys())
-        self.withhold(partitions)
-
-    def withhold(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop fetching and delivering: a callback is being run, or revocation has begun."""
-        self._set_withheld(partitions, True)
-
-    def release(self, partitions: Iterable[TopicPartition]) -> None:
-        """Let records flow: the assigned callback has run."""
-        self._set_withheld(partitions, False)
+        self.hold(partitions, Hold.CALLBACK_PENDING)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         self._remove(set(partitions) & self.partitions.keys())
-        self.publish()
-
-    def _set_withheld(self, partitions: Iterable[TopicPartition], withheld: bool) -> None:
-        for tp in partitions:
-            if tp in self.partitions:
-                self.partitions[tp].withheld = withheld
-                self.touched.add(tp)
         self.publish()
 
     def _add(self, partitions: Collection[TopicPartition]) -> None:
@@ -206,7 +192,7 @@ class Subscription:
     def _restamp(self, partition: AssignedPartition) -> None:
         """A new epoch: records fetched from the old position, buffered or in flight, are dropped when they are met."""
         partition.epoch = next(self.epochs)
-        partition.suspect = False
+        partition.holds -= ENDS_WITH_EPOCH
         self._drop_buffered((partition.topic_partition,))
 
     def note_delivered(self, delivered: Iterable[Delivered]) -> None:
@@ -228,33 +214,31 @@ class Subscription:
     def all_have_positions(self) -> bool:
         return not self.initializing and not self.awaiting_reset
 
-    # --- flags ----------------------------------------------------------------------------------------------
+    # --- holds ----------------------------------------------------------------------------------------------
 
-    def set_paused(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
-        for tp in partitions:
-            if tp in self.partitions:
-                self.partitions[tp].paused = paused
-                self.touched.add(tp)
+    def hold(self, partitions: Iterable[TopicPartition], hold: Hold) -> None:
+        """Stop fetching or delivering these for one more reason."""
+        for partition in self._touch(partitions):
+            partition.holds.add(hold)
         self.publish()
 
-    def set_full(self, partitions: Iterable[TopicPartition], full: bool) -> None:
-        """As `set_paused`, for this cursor alone."""
+    def unhold(self, partitions: Iterable[TopicPartition], hold: Hold) -> None:
+        """This reason is over."""
+        for partition in self._touch(partitions):
+            partition.holds.discard(hold)
+        self.publish()
+
+    def _touch(self, partitions: Iterable[TopicPartition]) -> Iterator[AssignedPartition]:
         for tp in partitions:
             if tp in self.partitions:
-                self.partitions[tp].full = full
                 self.touched.add(tp)
-        self.publish()
+                yield self.partitions[tp]
 
     def set_released(self, partitions: Iterable[TopicPartition]) -> None:
         """The application has taken leave of these, before their group hears of it."""
         for tp in partitions:
             if tp in self.partitions:
                 self.partitions[tp].released = True
-
-    def suspect(self, tp: TopicPartition) -> None:
-        """Hand out no more of what is buffered: some of it is no longer in the log. Until its epoch ends."""
-        self.partitions[tp].suspect = True
-        self.publish()
 
     def set_group(self, group: ConsumerGroupMetadata | None) -> None:
         if group != self.group:
@@ -264,16 +248,16 @@ class Subscription:
     def publish(self) -> None:
         """Give the application thread the newest view."""
         self.version += 1
-        withheld = frozenset(tp for tp, p in self.partitions.items() if p.withheld or p.paused or p.suspect or p.full)
+        held = [partition for partition in self.partitions.values() if partition.holds]
         self.view = AssignmentView(
             generation=self.generation,
             subscribed=self.kind is not SubscriptionKind.NONE,
             is_group=self.is_group,
             topics=self.topics,
             epochs={tp: partition.epoch for tp, partition in self.partitions.items()},
-            paused=frozenset(tp for tp, partition in self.partitions.items() if partition.paused),
-            withheld=withheld,
-            full=frozenset(tp for tp in withheld if self.partitions[tp].is_only_full),
+            paused=frozenset(each.topic_partition for each in held if not each.holds.isdisjoint(SHOWN_AS_PAUSED)),
+            withheld=frozenset(each.topic_partition for each in held if each.blocks_delivery),
+            backpressured=frozenset(each.topic_partition for each in held if each.blocks_delivery_by_backpressure),
             group=self.group,
             children=tuple(child.view for child in self.children),
         )

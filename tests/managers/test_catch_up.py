@@ -9,7 +9,8 @@ import pytest
 
 from kwire.catch_up.processed import Processed, Unfinished
 from kwire.catch_up.token import decode
-from kwire.events import Assign, Commit, GetPosition, GiveAgain, RecordsDelivered, Reply, SetFull
+from kwire.events import Assign, Commit, GetPosition, GiveAgain, RecordsDelivered, Reply, SetHold
+from kwire.holds import Hold
 from kwire.managers.unsent import Channel
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.protocol.messages.fetch import FetchRequest
@@ -128,9 +129,10 @@ def test_no_commit_of_handlers_is_behind_what_the_main_cursor_has_returned(laggi
 
 @pytest.mark.parametrize("cursor", Cursor)
 def test_a_cursor_that_is_held_up_holds_up_no_other(lagging: Scenario, cursor: Cursor) -> None:
-    lagging.post(SetFull(frozenset((O0,)), True, cursor, Reply()))
+    lagging.post(SetHold(frozenset((O0,)), Hold.BACKPRESSURE, True, Reply(), cursor))
     end_of_log(lagging, 120)
     main, (child,) = lagging.subscription, lagging.subscription.children
-    assert (main.partitions[O0].full, child.partitions[O0].full) == (cursor is Cursor.MAIN, cursor is Cursor.CHILD)
+    held = main if cursor is Cursor.MAIN else child
+    assert [each for each in (main, child) if Hold.BACKPRESSURE in each.partitions[O0].holds] == [held]
     assert fetched(lagging) == ({Channel.CHILD_FETCH: 70} if cursor is Cursor.MAIN else {Channel.FETCH: 120})
-    assert (main.view.paused, main.view.withheld == main.view.full) == (frozenset(), True)
+    assert (main.view.paused, main.view.withheld == main.view.backpressured) == (frozenset(), True)

@@ -10,7 +10,8 @@ import pytest
 
 from kwire.config.consumer_config import MIB
 from kwire.errors import BrokerError, CorruptRecordError, DisconnectError, KafkaError, TopicAuthorizationError
-from kwire.events import AssignRanges, BufferDrained, EnforceRebalance, Reply, SetPaused
+from kwire.events import AssignRanges, BufferDrained, EnforceRebalance, Reply, SetHold
+from kwire.holds import Hold
 from kwire.managers.unsent import Channel
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -421,7 +422,7 @@ def test_a_seek_makes_room(make_scenario: MakeScenario) -> None:
 
 
 def pause(scenario: Scenario, *partitions: TopicPartition, paused: bool = True) -> None:
-    scenario.post(SetPaused(frozenset(partitions), paused, Reply()))
+    scenario.post(SetHold(frozenset(partitions), Hold.USER_PAUSED, paused, Reply()))
 
 
 def with_a_full_buffer(make_scenario: MakeScenario, records: bytes) -> Scenario:
@@ -458,7 +459,7 @@ def test_what_is_being_given_back_does_not_keep_the_rest_from_being_fetched(make
     """A revoke may be delayed for minutes (KIP-983), and nobody collects what is buffered of it."""
     records = batch(0, 1, 2)
     scenario = with_a_full_buffer(make_scenario, records)
-    scenario.subscription.withhold([O0])
+    scenario.subscription.hold([O0], Hold.CALLBACK_PENDING)
     scenario.turn()
     assert (wanted(scenario), forgotten(scenario)) == ({}, [0])
 

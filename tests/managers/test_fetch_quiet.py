@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.errors import DisconnectError
-from kwire.events import Reply, Seek, SetPaused
+from kwire.events import Reply, Seek, SetHold
 from kwire.fetching.liveliness import COOLS_AFTER_MS, MANY_PARTITIONS
+from kwire.holds import Hold
 from kwire.managers.unsent import Channel
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -141,8 +142,8 @@ def test_what_is_sought_to_or_resumed_does_not_wait_behind_the_long_poll_of_the_
     first_answer(many)
     assert open_channels(many) == {Channel.QUIET_FETCH}
     paused = frozenset({ALL[8]})
-    many.post(SetPaused(paused, True, Reply()))
-    many.post(SetPaused(paused, False, Reply()), Seek(ALL[9], OffsetAndMetadata(1), Reply()))
+    many.post(SetHold(paused, Hold.USER_PAUSED, True, Reply()))
+    many.post(SetHold(paused, Hold.USER_PAUSED, False, Reply()), Seek(ALL[9], OffsetAndMetadata(1), Reply()))
     assert asked(many, Channel.FETCH) == ({8: 0, 9: 1}, [])
 
 

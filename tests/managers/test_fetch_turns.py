@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.events import Reply, SetPaused
+from kwire.events import Reply, SetHold
+from kwire.holds import Hold
 from kwire.model import TopicPartition
 from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kwire.testing.cluster.fetch_sessions import FetchSessionCache, Place
@@ -108,10 +109,10 @@ def test_a_pause_changes_nobodys_turn(fetching: Scenario, slots: int) -> None:
     broker = CrampedBroker(slots)
     *paused, reads_on = ALL
     for _ in range(2 * len(ALL)):
-        fetching.post(SetPaused(frozenset(paused), True, Reply()))
+        fetching.post(SetHold(frozenset(paused), Hold.USER_PAUSED, True, Reply()))
         broker.serve(fetching)
         broker.serve(fetching)
-        fetching.post(SetPaused(frozenset(paused), False, Reply()))
+        fetching.post(SetHold(frozenset(paused), Hold.USER_PAUSED, False, Reply()))
         broker.serve(fetching)
         broker.serve(fetching)
     others = [tp for tp in broker.served if tp != reads_on]

@@ -10,6 +10,7 @@ import pytest
 from kwire.config import OffsetReset, ResetKind
 from kwire.errors import IllegalTransitionError
 from kwire.events import AssignmentView
+from kwire.holds import HOLD_FACTS, Hold
 from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from kwire.states.partition import PartitionEvent, PartitionState
 from kwire.subscription.partition import AssignedPartition, leader_epoch_or_none
@@ -59,7 +60,7 @@ def test_each_act_of_the_user_is_a_new_generation(watched: Watched) -> None:
 def test_each_change_is_a_new_version(watched: Watched) -> None:
     subscription = watched.assign(A)
     before = subscription.version
-    subscription.set_paused({A}, True)
+    subscription.hold({A}, Hold.USER_PAUSED)
     assert subscription.version == before + 1
 
 
@@ -100,14 +101,14 @@ def test_a_partition_that_comes_back_has_another_epoch(watched: Watched) -> None
     assert watched.assign(A).partitions[A].epoch > first
 
 
-def test_what_a_group_gave_is_withheld_until_it_is_released(watched: Watched) -> None:
+def test_what_a_group_gave_is_withheld_until_its_callback_has_run(watched: Watched) -> None:
     subscription = watched.subscription
     subscription.subscribe(frozenset({"orders"}), None)
     subscription.add(frozenset({A, B}))
     assert watched.view.withheld == {A, B}
     subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
     assert not subscription.partitions[A].fetchable(0.0)
-    subscription.release({A, C})
+    subscription.unhold({A, C}, Hold.CALLBACK_PENDING)
     assert watched.view.withheld == {B}
     assert subscription.partitions[A].fetchable(0.0)
 
@@ -115,10 +116,10 @@ def test_what_a_group_gave_is_withheld_until_it_is_released(watched: Watched) ->
 def test_paused_partitions_are_withheld_and_not_fetched(watched: Watched) -> None:
     subscription = watched.assign(A)
     subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
-    subscription.set_paused({A, C}, True)
+    subscription.hold({A, C}, Hold.USER_PAUSED)
     assert (watched.view.paused, watched.view.withheld) == (frozenset({A}), frozenset({A}))
     assert not subscription.partitions[A].fetchable(0.0)
-    subscription.set_paused({A}, False)
+    subscription.unhold({A}, Hold.USER_PAUSED)
     assert (watched.view.paused, watched.view.withheld) == (frozenset(), frozenset())
 
 
@@ -126,9 +127,9 @@ def test_every_change_of_a_partition_marks_it_as_touched(watched: Watched) -> No
     subscription = watched.assign(A, B)
     acts: list[Callable[[], None]] = [
         lambda: subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN),
-        lambda: subscription.set_paused({A}, True),
-        lambda: subscription.withhold({A}),
-        lambda: subscription.release({A}),
+        lambda: subscription.hold({A}, Hold.USER_PAUSED),
+        lambda: subscription.hold({A}, Hold.CALLBACK_PENDING),
+        lambda: subscription.unhold({A}, Hold.CALLBACK_PENDING),
         lambda: subscription.remove({A}),
     ]
     for act in acts:
@@ -141,7 +142,7 @@ def test_views_do_not_change_after_they_were_published(watched: Watched) -> None
     watched.assign(A)
     before = watched.view
     watched.assign(A, B)
-    watched.subscription.set_paused({A}, True)
+    watched.subscription.hold({A}, Hold.USER_PAUSED)
     assert set(before.epochs) == {A}
     assert before.paused == frozenset()
 
@@ -199,11 +200,11 @@ def test_a_position_under_validation_is_known_but_not_fetched_from(watched: Watc
     assert (subscription.awaiting_validation, partition.fetchable(0.0)) == (set(), True)
 
 
-def test_a_suspect_partition_is_withheld_until_its_epoch_ends(watched: Watched) -> None:
+def test_a_partition_whose_log_was_truncated_is_withheld_until_its_epoch_ends(watched: Watched) -> None:
     subscription = watched.assign(A)
     subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
     subscription.fire(A, PartitionEvent.VALIDATION_WANTED)
-    subscription.suspect(A)
+    subscription.hold({A}, Hold.LOG_TRUNCATED)
     assert watched.view.withheld == {A}
     subscription.fire(A, PartitionEvent.TRUNCATED, position=OffsetAndMetadata(7))
     subscription.publish()
@@ -252,6 +253,47 @@ def test_a_blocked_partition_is_fetched_again_later_and_after_a_seek() -> None:
 
 def test_a_partition_says_how_it_is() -> None:
     partition = AssignedPartition(A, 1)
-    partition.paused = True
-    assert repr(partition) == "<orders-0 INITIALIZING epoch 1 fetch -1 consumed None paused>"
+    expected = "<orders-0 INITIALIZING epoch 1 fetch -1 consumed None: its committed offset is looked up>"
+    assert repr(partition) == expected
     assert (leader_epoch_or_none(-1), leader_epoch_or_none(0)) == (None, 0)
+
+
+@pytest.mark.parametrize("hold", Hold)
+def test_what_a_hold_keeps_back_is_what_its_facts_say(watched: Watched, hold: Hold) -> None:
+    subscription, facts = watched.assign(A), HOLD_FACTS[hold]
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    subscription.hold({A}, hold)
+    partition = subscription.partitions[A]
+    assert partition.fetchable(0.0) is not facts.blocks_fetch
+    assert (A in watched.view.withheld) is facts.blocks_delivery
+    assert (A in watched.view.paused) is facts.is_shown_as_paused
+    assert (A in watched.view.backpressured) is (hold is Hold.BACKPRESSURE)
+    assert repr(partition).endswith(f": {facts.reason}>")
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    assert (hold in partition.holds) is not facts.ends_with_epoch
+
+
+def test_each_hold_ends_by_itself(watched: Watched) -> None:
+    subscription = watched.assign(A)
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    for hold in (Hold.USER_PAUSED, Hold.BACKPRESSURE):
+        subscription.hold({A}, hold)
+    assert watched.view.backpressured == frozenset()
+    subscription.unhold({A}, Hold.USER_PAUSED)
+    assert not watched.view.paused
+    assert watched.view.backpressured == {A}
+    assert not subscription.partitions[A].fetchable(0.0)
+
+
+def test_a_partition_says_why_nothing_comes(watched: Watched) -> None:
+    partition = watched.assign(A).partitions[A]
+    assert partition.reasons == ["its committed offset is looked up"]
+    watched.subscription.hold({A}, Hold.CALLBACK_PENDING)
+    watched.subscription.hold({A}, Hold.USER_PAUSED)
+    assert partition.reasons == [
+        "paused by the user",
+        "waits for a rebalance callback, or is being revoked",
+        "its committed offset is looked up",
+    ]
+    watched.subscription.assign_ranges({A: (3, 3)})
+    assert watched.subscription.partitions[A].reasons == ["all of it is fetched up to offset 3"]

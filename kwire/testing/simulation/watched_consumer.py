@@ -9,11 +9,11 @@ from kwire.consumer.arguments import Timeout
 from kwire.consumer.sync import Consumer
 from kwire.events import Reply
 from kwire.fetching.columns import Records
-from kwire.model import OffsetAndMetadata, Record, TopicPartition
+from kwire.model import Cursor, OffsetAndMetadata, Record, TopicPartition
 
 
 class Watcher(Protocol):
-    """Who is told. Records are of one partition. What is paused is so already; what is resumed, sought or asked for is
+    """Who is told. Records are of one partition. What is held back is so already; what goes on, sought or asked for is
     not yet."""
 
     def polled(self, records: Sequence[Record[bytes, bytes]]) -> None: ...
@@ -43,13 +43,12 @@ class WatchedConsumer(Consumer[bytes, bytes]):
         self._watcher.sought(partition, offset if isinstance(offset, int) else offset.offset)
         super().seek(partition, offset)
 
-    def pause(self, partitions: Collection[TopicPartition]) -> None:
-        super().pause(partitions)
-        self._watcher.paused(partitions)
-
-    def resume(self, partitions: Collection[TopicPartition]) -> None:
-        self._watcher.resumed(partitions)
-        super().resume(partitions)
+    def _set_backpressure(self, partitions: Collection[TopicPartition], cursor: Cursor, *, is_on: bool) -> None:
+        if not is_on:
+            self._watcher.resumed(partitions)
+        super()._set_backpressure(partitions, cursor, is_on=is_on)
+        if is_on:
+            self._watcher.paused(partitions)
 
     def _ask_committed(
         self, partitions: Collection[TopicPartition]

@@ -1,0 +1,122 @@
+"""Backpressure: partitions of which enough is buffered are not fetched, each for itself, so that a slow one does not
+stop the others.
+
+Contract: used by the processor's thread alone. What the user has paused is none of its business.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import Generic
+
+from kwire.consumer.sync import Consumer
+from kwire.fetching.partition_records import PartitionRecords
+from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V
+from kwire.processing.loads import Load, Loads
+from kwire.processing.plan import Plan
+from kwire.processing.sources import LagOf, Source, partition_of
+from kwire.subscription.partition import leader_epoch_or_none
+
+# Of its share a partition that is held has to work off so much before it goes on.
+RESUMED_AT = 0.5
+
+
+class Backpressure(Generic[K, V]):
+    """Holds partitions back for each of the consumer's cursors.
+
+    Args:
+        loads: What is buffered of each source.
+        cursors: Those that the consumer reads with: what one of them brings too fast does not stop the other.
+    """
+
+    def __init__(
+        self, plan: Plan[K, V], consumer: Consumer[K, V], loads: Loads, cursors: Collection[Cursor] = (Cursor.MAIN,)
+    ) -> None:
+        self._plan = plan
+        self._consumer = consumer
+        self._loads = loads
+        self._held: dict[Cursor, frozenset[TopicPartition]] = dict.fromkeys(cursors, frozenset())
+
+    @property
+    def held(self) -> frozenset[TopicPartition]:
+        """Partitions that are held back for one cursor at least."""
+        return frozenset().union(*self._held.values())
+
+    def regulate(self, closed: frozenset[TopicPartition]) -> None:
+        """Hold what there is enough of, and let the others go, but for those that came before they were open: as a
+        rule they are open before anything comes, and who is held has to wait for the fetch that is under way."""
+        assigned = self._assigned()
+        for cursor, held in self._held.items():
+            self._hold(cursor, closed & held | self._plenty(cursor, len(assigned)))
+
+    def hold_all(self) -> None:
+        """Nothing more is wanted."""
+        assigned = self._assigned()
+        for cursor in self._held:
+            self._hold(cursor, assigned)
+
+    def put_off(self, chunks: Iterable[PartitionRecords[K, V]]) -> None:
+        """What a poll returned of these came too soon: it comes again when the partition is let go, or to the next one
+        who uses the consumer. Each cursor goes back by itself."""
+        runs: dict[tuple[TopicPartition, int | None], list[PartitionRecords[K, V]]] = {}
+        for chunk in chunks:
+            if len(chunk):
+                runs.setdefault((chunk.topic_partition, chunk.epoch), []).append(chunk)
+        for cursor, held in self._held.items():
+            self._hold(cursor, held | {tp for (tp, _), run in runs.items() if run[0].cursor is cursor})
+        for (tp, _), run in runs.items():
+            cursor, columns = run[0].cursor, run[0].columns
+            epoch = leader_epoch_or_none(int(columns.leader_epochs[0]))
+            position = OffsetAndMetadata(int(columns.offsets[0]), leader_epoch=epoch)
+            if cursor is Cursor.MAIN:
+                self._consumer.seek(tp, position)
+            else:
+                self._consumer._give_again(tp, position, run[-1].next.offset)
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """They are not ours any more; should they come back, nothing holds them."""
+        for cursor in self._held:
+            self._held[cursor] -= frozenset(partitions)
+
+    def end(self) -> None:
+        """Hold nothing back."""
+        self._assigned()
+        for cursor in self._held:
+            self._hold(cursor, frozenset())
+
+    def _assigned(self) -> frozenset[TopicPartition]:
+        assigned = self._consumer.assignment()
+        for cursor in self._held:
+            self._held[cursor] &= assigned
+        return assigned
+
+    def _hold(self, cursor: Cursor, wanted: frozenset[TopicPartition]) -> None:
+        if begin := wanted - self._held[cursor]:
+            self._consumer._set_backpressure(begin, cursor, is_on=True)
+        if end := self._held[cursor] - wanted:
+            self._consumer._set_backpressure(end, cursor, is_on=False)
+        self._held[cursor] = wanted
+
+    def _plenty(self, cursor: Cursor, assigned: int) -> frozenset[TopicPartition]:
+        """Partitions with more than their share of what may be buffered; once held, with more than half of it. Each
+        cursor of a partition has a share, as far as it has anything."""
+        plan, held = self._plan, self._held[cursor]
+        shares = assigned + len({partition_of(source) for source in self._loads if isinstance(source, LagOf)})
+        return frozenset(
+            partition_of(tp)
+            for tp, load in self._loads_of(cursor).items()
+            if max(load.records / plan.max_buffered_records, load.size_bytes / plan.max_buffered_bytes) * shares
+            > (RESUMED_AT if tp in held else 1.0)
+        )
+
+    def _loads_of(self, cursor: Cursor) -> Mapping[Source, Load]:
+        """A partition's children together."""
+        if len(self._held) == 1:
+            return self._loads
+        records, sizes = Counter[TopicPartition](), Counter[TopicPartition]()
+        for source, load in self._loads.items():
+            if isinstance(source, LagOf) == (cursor is Cursor.CHILD):
+                records[partition_of(source)] += load.records
+                sizes[partition_of(source)] += load.size_bytes
+        return {tp: Load(records[tp], sizes[tp]) for tp in records}
