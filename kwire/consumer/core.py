@@ -195,6 +195,18 @@ class ConsumerCore(Generic[K, V]):
         """What a poll returns: these, and how revocation stands."""
         return Records(chunks, to_be_revoked=self.revocation.revoke_next, lost=self.revocation.lost)
 
+    def seek_in_buffer(self, tp: TopicPartition, position: OffsetAndMetadata) -> bool:
+        """Whether the next record to be returned is buffered, and the position has gone there. Any other seek drops the
+        buffer, and its first record has to wait for the fetch that is under way: half a second at the log's end."""
+        is_pending = any(entry.chunk.topic_partition == tp for entry in self.delivery.pending)
+        if is_pending or position.leader_epoch is not None:
+            return False
+        delivered = self._collector.seek(tp, position.offset, self.mailbox.view)
+        if delivered is None:
+            return False
+        self.mailbox.note(RecordsDelivered((delivered,)))
+        return True
+
     # --- background events ----------------------------------------------------------------------------------
 
     def next_event(

@@ -375,8 +375,9 @@ class Consumer(Generic[K, V]):
             position = checked_position(tp, offset)
             self._core.delivery.interrupt()
             self._core.note_delivered()
-            self._calls.command("seek", partial(Seek, tp, position))
-            self._core.discard_position_errors()
+            if not self._core.seek_in_buffer(tp, position):
+                self._calls.command("seek", partial(Seek, tp, position))
+                self._core.discard_position_errors()
 
     def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
         """Go to the first offset of these partitions, or of all. Looked up with the next poll or position."""

@@ -21,7 +21,7 @@ from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, TopicPartition, V
 
 if TYPE_CHECKING:
-    from kwire.events import AssignmentView
+    from kwire.events import AssignmentView, Delivered
     from kwire.fetching.buffer import CompletedFetch, FetchBuffer, Refusal
     from kwire.fetching.open_fetch import OpenFetch, Progress
 
@@ -116,6 +116,15 @@ class FetchCollector(Generic[K, V]):
                 left -= count
             if current.is_finished:
                 self._close(current)
+
+    def seek(self, tp: TopicPartition, offset: int, view: AssignmentView) -> Delivered | None:
+        """Go on at another record of a fetch that is open: that costs no request, and nothing buffered is lost. How far
+        the partition is delivered by that; None, and nothing has changed, if the record is not there."""
+        for opened in () if tp in view.withheld else self._opened.values():
+            if opened.fetch.topic_partition == tp and self._is_current(opened.fetch, view):
+                position = opened.seek(offset)
+                return None if position is None else (tp, opened.fetch.epoch, position)
+        return None
 
     def note_damage(self, corrupt: CorruptPartitionError) -> None:
         """The position goes back in front of this damage, if it is what the last `collect` met: what was fetched in its

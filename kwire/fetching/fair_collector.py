@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Generic
 
 from kwire.errors import KafkaError
 from kwire.fetching.damage import CorruptPartitionError
-from kwire.model import K, V
+from kwire.model import K, TopicPartition, V
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kwire.events import AssignmentView
+    from kwire.events import AssignmentView, Delivered
     from kwire.fetching.buffer import FetchBuffer, Refusal
     from kwire.fetching.collector import Collected, FetchCollector, Pending
     from kwire.fetching.partition_records import PartitionRecords
@@ -71,6 +71,11 @@ class FairCollector(Generic[K, V]):
         """As `FetchCollector.note_damage`. Each epoch is of one cursor, so it concerns one of them."""
         for source in self._sources:
             source.collector.note_damage(corrupt)
+
+    def seek(self, tp: TopicPartition, offset: int, view: AssignmentView) -> Delivered | None:
+        """Nothing is found: a seek concerns what other cursors read as well, so the network thread has to know."""
+        del tp, offset, view
+        return None
 
     def collect(self, view: AssignmentView, into: Pending[K, V]) -> None:
         """Up to `max_poll_records` records of all cursors together; as `FetchCollector.collect`."""

@@ -119,6 +119,19 @@ class OpenFetch:
         _, batches, error, columns, row = self.progress
         return Progress(position, batches, error, columns, row + rows)
 
+    def seek(self, offset: int) -> OffsetAndMetadata | None:
+        """Go on at another record that is decoded, be it one that was collected; the position there. None, and nothing
+        has changed, if that offset is not among those that are decoded."""
+        _, batches, error, columns, _ = self.progress
+        offsets = columns.offsets
+        if not len(offsets) or not offsets[0] <= offset <= offsets[-1] + 1:
+            return None
+        row = int(offsets.searchsorted(offset))
+        epoch = epoch_or_none(int(columns.leader_epochs[row - 1])) if row else None
+        position = OffsetAndMetadata(offset, leader_epoch=epoch)
+        self.progress = Progress(position, batches, error, columns, row)
+        return position
+
     def _decoded(self, at: Progress) -> Progress:
         decoded = decode_available(at.batches, check_crcs=self._check_crcs, budget_bytes=PORTION_BYTES)
         stop = self.fetch.stop_offset

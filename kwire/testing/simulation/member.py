@@ -77,6 +77,7 @@ class Member(RebalanceListener):
         self._whims = Whims(self.name, scenario.habits, self._write, now_ms, self._raised, self._forget, rng)
         self._delays = Delays(scenario.habits.delays, now_ms, random.Random(f"delays {self.name} {scenario.seed}"))
         self._consumer: Consumer[bytes, bytes] | None = None
+        self._half_told: frozenset[TopicPartition] = frozenset()
         self._faults = scenario.user_faults or HARMLESS
         self._user = UserCode(
             scenario.user_faults,
@@ -252,7 +253,9 @@ class Member(RebalanceListener):
     # --- rebalances -----------------------------------------------------------------------------------------
 
     def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+        self._half_told = frozenset(partitions)
         self._user.begin_callback("on_partitions_assigned")
+        self._half_told = frozenset()
         with self._user.interruptible(is_so=False):
             self._write(Assigned(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
             if not self.is_hurried:
@@ -267,14 +270,18 @@ class Member(RebalanceListener):
             if self._scenario.committing == "sync" or self._user.commits_in_listener():
                 self._commit_sync(consumer)
             self._give_up(partitions)
-            self._write(Revoked(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+            self._write(Revoked(at_ms=self._now_ms(), member=self.name, partitions=self._known(partitions)))
         self._user.end_listener("on_partitions_revoked")
 
     def on_partitions_lost(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
         self._user.begin_callback("on_partitions_lost")
         self._give_up(partitions)
-        self._write(Lost(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+        self._write(Lost(at_ms=self._now_ms(), member=self.name, partitions=self._known(partitions)))
         self._user.end_listener("on_partitions_lost")
+
+    def _known(self, partitions: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
+        """Without those whose assigned callback was interrupted at its beginning, and not called again."""
+        return tuple(sorted(set(partitions) - self._half_told))
 
     def _give_up(self, partitions: Collection[TopicPartition]) -> None:
         for partition in partitions:

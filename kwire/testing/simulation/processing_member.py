@@ -270,18 +270,20 @@ class ProcessingMember(Member):
         self._write(AskedForCommits(at_ms=self._now_ms(), member=self.name, partitions=asked))
 
     def on_partitions_assigned(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+        self._half_told = frozenset(partitions)
         self._user.begin_callback("on_partitions_assigned")
+        self._half_told = frozenset()
         self._write(Assigned(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
         self._user.end_listener("on_partitions_assigned")
 
     def on_partitions_revoked(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
         self._user.begin_callback("on_partitions_revoked")
-        self._write(Revoked(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+        self._write(Revoked(at_ms=self._now_ms(), member=self.name, partitions=self._known(partitions)))
         self._user.end_listener("on_partitions_revoked")
 
     def on_partitions_lost(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
         self._user.begin_callback("on_partitions_lost")
-        self._write(Lost(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
+        self._write(Lost(at_ms=self._now_ms(), member=self.name, partitions=self._known(partitions)))
         self._user.end_listener("on_partitions_lost")
 
 
