@@ -11,11 +11,10 @@ from uuid import UUID
 
 from kwire.catch_up.processed import Processed
 from kwire.catch_up.progress import CatchUpProgress, Pace
-from kwire.catch_up.ranges import NOTHING, add, below, cut, holding
 from kwire.catch_up.recovery import Recovered
 from kwire.catch_up.token import HeadMark, Token, encode, encode_mark
 from kwire.model import OffsetAndMetadata, TopicPartition
-from kwire.offset_ranges import Ranges, count, within, without
+from kwire.offset_set import NO_OFFSETS, OffsetSet
 
 
 class Book:
@@ -34,7 +33,7 @@ class Book:
         self.claimed = False
         """Whether the group's own log has a token of this life; before that, the head's log is not written."""
         self.undone = recovered.undone
-        self.delivered: Ranges = NOTHING
+        self.delivered = NO_OFFSETS
         self.head = recovered.head
         self._metadata = recovered.low.metadata
         self._epochs: dict[int, int | None] = {recovered.low.offset: recovered.low.leader_epoch}
@@ -50,13 +49,13 @@ class Book:
         the lag, must not be believed.
         """
         self._live_on(life)
-        self.undone = add(self.undone, range(self.head.offset, end.offset))
+        self.undone |= (range(self.head.offset, end.offset),)
         self._epochs[self.head.offset] = self.head.leader_epoch
         self.head = end
 
-    def unread(self) -> Ranges:
+    def unread(self) -> OffsetSet:
         """What the application has not been given."""
-        return without(self.undone, self.delivered)
+        return self.undone - self.delivered
 
     def epoch_at(self, offset: int) -> int | None:
         """The leader epoch of the record in front of an offset that a range begins at, if it is known."""
@@ -66,34 +65,33 @@ class Book:
 
     def note_delivered(self, part: range, position: OffsetAndMetadata) -> None:
         """A child's records of `part` have been given to the application up to this position."""
-        new = within(self.undone, range(part.start, position.offset))
-        self._done += count(without(new, self.delivered))
-        for each in new:
-            self.delivered = add(self.delivered, each)
+        new = self.undone.within(range(part.start, position.offset))
+        self._done += (new - self.delivered).size
+        self.delivered |= new
         self._epochs[position.offset] = position.leader_epoch
 
     def read_again(self, start: int, stop: int) -> None:
         """The log was cut at `start`, and has other records from there on."""
         again = range(start, stop)
-        self.undone = add(self.undone, again)
+        self.undone |= (again,)
         self.give_again(again)
 
     def give_again(self, again: range) -> None:
         """The application was given these, and has put them back."""
-        self.delivered = cut(self.delivered, again)
+        self.delivered -= (again,)
 
     def lose(self, gone: range) -> None:
         """The log has these no more, or the user passes over them."""
-        self._done += count(within(self.unread(), gone))
-        self.undone = cut(self.undone, gone)
+        self._done += self.unread().within(gone).size
+        self.undone -= (gone,)
         self._tidy()
 
     def main_moved(self, position: OffsetAndMetadata, epoch: int, life: str) -> None:
         """The main cursor was set to this position, and reads everything from there on. When it went back, that is
         another life: what the head's log has is too much."""
         self.main_epoch = epoch
-        self.undone = below(self.undone, position.offset)
-        self.delivered = below(self.delivered, position.offset)
+        self.undone = self.undone.below(position.offset)
+        self.delivered = self.delivered.below(position.offset)
         if position.offset < self.head.offset:
             self.head = position
             self._live_on(life)
@@ -106,7 +104,7 @@ class Book:
 
     def commit_delivered(self) -> None:
         """Everything that was given is done."""
-        self.undone = without(self.undone, self.delivered)
+        self.undone -= self.delivered
         self._tidy()
 
     def commit_head(self, position: OffsetAndMetadata) -> None:
@@ -116,20 +114,20 @@ class Book:
     def commit_in_range(self, position: OffsetAndMetadata) -> bool:
         """What was given of the range that this offset lies in is done up to here, and no more than was given. Whether
         there is such a range."""
-        found = holding(self.undone, position.offset)
+        found = self.undone.range_before(position.offset)
         if found is None:
             return False
-        done = within(self.delivered, range(found.start, position.offset))
+        done = self.delivered.within(range(found.start, position.offset))
         if position.offset < found.stop and done and done[-1].stop == position.offset:
             self._epochs.setdefault(position.offset, position.leader_epoch)
-        self.undone = without(self.undone, done)
+        self.undone -= done
         self._metadata = position.metadata
         self._tidy()
         return True
 
     def commit_processed(self, processed: Processed) -> None:
         """What was given is done but for what is named; the metadata is of both cursors."""
-        self.undone = without(self.undone, without(self.delivered, processed.kept))
+        self.undone -= self.delivered - processed.kept
         for unfinished in processed.unfinished:
             self._epochs.setdefault(unfinished.part.start, unfinished.leader_epoch)
         if processed.head is not None:
@@ -138,7 +136,7 @@ class Book:
         self._tidy()
 
     def _tidy(self) -> None:
-        self.delivered = tuple(part for each in self.undone for part in within(self.delivered, each))
+        self.delivered = OffsetSet(part for each in self.undone for part in self.delivered.within(each))
         starts = {each.start for each in self.undone} | {each.stop for each in self.delivered}
         self._epochs = {offset: epoch for offset, epoch in self._epochs.items() if offset in starts}
 
@@ -161,7 +159,7 @@ class Book:
     # --- what users see ---
 
     def progress(self, now_ms: float) -> CatchUpProgress:
-        left, rate = count(self.unread()), self._pace.per_s(now_ms, self._done)
+        left, rate = self.unread().size, self._pace.per_s(now_ms, self._done)
         return CatchUpProgress(
             topic_partition=self.topic_partition,
             ranges=self.undone,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kwire.offset_ranges import Ranges
+from kwire.offset_set import OffsetSet
 
 LEAST_PART = 10_000
 """Offsets. Whoever has to read less than that is done before another one has begun."""
 
 
-def first_part(free: Ranges, children: int) -> range | None:
+def first_part(free: OffsetSet, children: int) -> range | None:
     """What an idle child is to read next: the lowest of what nobody reads, or a share of it if it is long. The lowest,
     because the group's offset stands in front of it.
 

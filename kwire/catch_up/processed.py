@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kwire.model import OffsetAndMetadata
-from kwire.offset_ranges import Ranges, normal
+from kwire.offset_set import OffsetSet
 
 
 class Unfinished(NamedTuple):
@@ -43,6 +43,6 @@ class Processed(NamedTuple):
         return "" if self.told_to is not None and self.told_to <= offset else self.metadata
 
     @property
-    def kept(self) -> Ranges:
+    def kept(self) -> OffsetSet:
         """The offsets that no commit may cover."""
-        return normal(each.part for each in self.unfinished)
+        return OffsetSet(each.part for each in self.unfinished)

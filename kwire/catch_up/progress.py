@@ -6,7 +6,6 @@ from collections import deque
 from dataclasses import dataclass
 
 from kwire.model import TopicPartition
-from kwire.offset_ranges import Ranges
 
 WINDOW_MS = 10_000.0
 _STEP_MS = 500.0
@@ -25,7 +24,7 @@ class CatchUpProgress:
     """
 
     topic_partition: TopicPartition
-    ranges: Ranges
+    ranges: tuple[range, ...]
     done: int
     left: int
     rate_per_s: float

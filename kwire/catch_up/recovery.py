@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 from uuid import UUID
 
-from kwire.catch_up.ranges import NOTHING, below, cut
 from kwire.catch_up.token import Token, decode, decode_mark, users_metadata
 from kwire.model import ZERO_UUID, OffsetAndMetadata
-from kwire.offset_ranges import Ranges
+from kwire.offset_set import NO_OFFSETS, OffsetSet
 
 
 class Recovered(NamedTuple):
@@ -26,7 +25,7 @@ class Recovered(NamedTuple):
     """
 
     low: OffsetAndMetadata
-    undone: Ranges
+    undone: OffsetSet
     head: OffsetAndMetadata
 
 
@@ -39,11 +38,11 @@ def recover(committed: OffsetAndMetadata, head: OffsetAndMetadata | None, topic_
     low = OffsetAndMetadata(committed.offset, users_metadata(committed.metadata), committed.leader_epoch)
     token = decode(committed.metadata)
     if token is None or not _same(token.topic_id, topic_id):
-        return Recovered(low, NOTHING, OffsetAndMetadata(low.offset, leader_epoch=low.leader_epoch))
+        return Recovered(low, NO_OFFSETS, OffsetAndMetadata(low.offset, leader_epoch=low.leader_epoch))
     position = OffsetAndMetadata(max(token.head, low.offset), leader_epoch=token.head_epoch)
     if head is not None and head.offset > position.offset and _is_of(token, head, topic_id):
         position = OffsetAndMetadata(head.offset, leader_epoch=head.leader_epoch)
-    undone = below(cut(token.undone, range(low.offset)), position.offset)
+    undone = token.undone.within(range(low.offset, position.offset))
     return Recovered(low, undone, position)
 
 

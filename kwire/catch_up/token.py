@@ -15,12 +15,14 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import NamedTuple
 from uuid import UUID
 
-from kwire.offset_ranges import MAP_PREFIX, Ranges
+from kwire.offset_set import NO_OFFSETS, OffsetSet
 
 LIMIT_CHARS = 4096
 PREFIX = "kwire-lag1:"
 HEAD_PREFIX = "kwire-head1:"
-"""Nobody else's metadata begins like these; the number is the version of what follows."""
+MAP_PREFIX = "kwire2:"
+"""Nobody else's metadata begins like these; the number is the version of what follows. The last is of what a processor
+has finished behind the offset (`kwire.processing.offset_map`)."""
 _USER = "\n"
 _BASE = 36
 _NO_EPOCH = "-"
@@ -43,7 +45,7 @@ class Token(NamedTuple):
 
     life: str
     topic_id: UUID
-    undone: Ranges
+    undone: OffsetSet
     head: int
     head_epoch: int | None = None
     metadata: str = ""
@@ -72,7 +74,8 @@ def encode(token: Token, *, limit_chars: int = LIMIT_CHARS) -> str:
     be finished, which costs work. Else it is answered all the same: the user's own metadata is too long, and the broker
     says so."""
     text = _written(token)
-    if token.metadata.startswith(MAP_PREFIX) and len(_written(token._replace(undone=()))) > limit_chars - _ROOM_CHARS:
+    without_ranges = token._replace(undone=NO_OFFSETS)
+    if token.metadata.startswith(MAP_PREFIX) and len(_written(without_ranges)) > limit_chars - _ROOM_CHARS:
         token = token._replace(metadata="")
         text = _written(token)
     while len(text) > limit_chars and len(token.undone) > 1:
@@ -91,7 +94,7 @@ def decode(metadata: str) -> Token | None:
         life, topic_id, head, epoch, numbers = parts[0].split(",")
         steps = [int(number, _BASE) for number in numbers.split(".") if number]
         head_epoch = None if epoch == _NO_EPOCH else int(epoch, _BASE)
-        return Token(life, _uuid(topic_id), _ranges(steps), int(head, _BASE), head_epoch, parts[1])
+        return Token(life, _uuid(topic_id), _undone(steps), int(head, _BASE), head_epoch, parts[1])
     except ValueError:
         return None
 
@@ -129,21 +132,20 @@ def _written(token: Token) -> str:
     return _sealed(PREFIX, ",".join(fields), token.metadata)
 
 
-def _ranges(steps: list[int]) -> Ranges:
+def _undone(steps: list[int]) -> OffsetSet:
     if len(steps) % 2 or any(step <= 0 for step in steps[1:]) or any(step < 0 for step in steps[:1]):
         raise ValueError("edges that do not rise, or a range without an end")
     edges, edge = [], 0
     for step in steps:
         edge += step
         edges.append(edge)
-    return tuple(range(start, stop) for start, stop in zip(edges[::2], edges[1::2], strict=True))
+    return OffsetSet(range(start, stop) for start, stop in zip(edges[::2], edges[1::2], strict=True))
 
 
-def _coarser(ranges: Ranges) -> Ranges:
+def _coarser(ranges: OffsetSet) -> OffsetSet:
     """The two that lie nearest to each other made one, with all between them."""
     nearest = min(range(1, len(ranges)), key=lambda index: ranges[index].start - ranges[index - 1].stop)
-    joined = range(ranges[nearest - 1].start, ranges[nearest].stop)
-    return (*ranges[: nearest - 1], joined, *ranges[nearest + 1 :])
+    return ranges | (range(ranges[nearest - 1].start, ranges[nearest].stop),)
 
 
 def _sealed(prefix: str, body: str, users: str) -> str:

@@ -18,7 +18,6 @@ from uuid import UUID
 from kwire.catch_up.book import Book
 from kwire.catch_up.division import buffer_shares, first_part
 from kwire.catch_up.progress import CatchUpProgress
-from kwire.catch_up.ranges import cut
 from kwire.catch_up.recovery import Recovered
 from kwire.catch_up.token import life_of
 from kwire.clock import NEVER_MS
@@ -281,14 +280,14 @@ class CatchUpManager:
         free = book.unread()
         for child in self.children:
             if tp in child.parts:
-                free = cut(free, range(child.parts[tp].reached, child.parts[tp].stop))
+                free -= (range(child.parts[tp].reached, child.parts[tp].stop),)
         idle = [child for child in self.children if tp not in child.parts]
         for left, child in enumerate(idle):
             part = first_part(free, len(idle) - left)
             if part is None:
                 return
             self._start(child, tp, part, book.epoch_at(part.start))
-            free = cut(free, part)
+            free -= (part,)
 
     def _start(self, child: ChildCursor, tp: TopicPartition, part: range, leader_epoch: int | None) -> None:
         if child.subscription not in self._main.children:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from kwire.catch_up.processed import Processed
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
-from kwire.offset_ranges import Ranges
+from kwire.offset_set import NO_OFFSETS, OffsetSet
 from kwire.processing.offset_map import OffsetMap, decode, encode, is_offset_map
 from kwire.processing.partition_lanes import EVERYTHING
 from kwire.processing.sources import Source, partition_of
@@ -53,17 +53,17 @@ class Book:
     epochs: deque[tuple[int, int | None]] = field(default_factory=deque)
     """Positions behind what was delivered, and the leader epoch there."""
 
-    def take_over(self, at: OffsetAndMetadata) -> Ranges:
+    def take_over(self, at: OffsetAndMetadata) -> OffsetSet:
         """What an earlier life finished behind its commit; nothing, if that has no map, a damaged one, or one of a
         topic that had the name before."""
         if not is_offset_map(at.metadata):
             self.foreign_metadata = at.metadata
-            return ()
+            return NO_OFFSETS
         found = decode(at.offset, at.metadata)
         if found is None or found.topic_id != self.topic_id:
-            return ()
+            return NO_OFFSETS
         self.believed_epoch = found.leader_epoch
-        return found.finished
+        return OffsetSet(found.finished)
 
     def note_epoch(self, behind: OffsetAndMetadata) -> None:
         """Of positions that follow each other with the same epoch, the first and the last will do: while one record

@@ -21,7 +21,7 @@ from kwire.consumer.host import Queue, current_host
 from kwire.errors import ProcessingError, RecordDeserializationError, WorkerError
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, Record, TopicPartition, V
-from kwire.offset_ranges import Ranges, normal
+from kwire.offset_set import NO_OFFSETS, OffsetSet
 from kwire.processing.books import Book, Books
 from kwire.processing.lanes import Lanes, Ordering, Work
 from kwire.processing.loads import Loads
@@ -60,7 +60,7 @@ class _Entry(Generic[K, V]):
     work: Work[K, V]
     book: Book | None
     reported: int = 0
-    void: Ranges = ()
+    void: OffsetSet = NO_OFFSETS
     is_waiting: bool = False
     """For its next attempt."""
 
@@ -74,7 +74,7 @@ class _Entry(Generic[K, V]):
         return self.is_void_at(self.run.record.offset)
 
     def is_void_at(self, offset: int) -> bool:
-        return any(offset in each for each in self.void)
+        return self.void.covers(offset)
 
     def is_stuck(self, now_ms: float) -> bool:
         """Whether it will not be over in a moment."""
@@ -462,7 +462,7 @@ class Desk(Generic[K, V]):
         """The position went back there: what comes now are other records, or the same once more."""
         self.loads.remove(source, self._lanes.drop((source,), offsets))
         for entry in self._entries_of((source,)):
-            entry.void = normal((*entry.void, offsets))
+            entry.void |= (offsets,)
             if entry.is_waiting and entry.is_void:
                 entry.is_waiting = False
                 self._end(entry)

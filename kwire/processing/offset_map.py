@@ -19,8 +19,9 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 from uuid import UUID
 
+from kwire.catch_up.token import MAP_PREFIX
 from kwire.errors import InvalidArgumentError
-from kwire.offset_ranges import MAP_PREFIX, without
+from kwire.offset_set import OffsetSet
 from kwire.processing.offset_codings import CODERS, Coding, Runs, shortest
 
 LIMIT_CHARS = 4096
@@ -80,7 +81,7 @@ def decode(base: int, metadata: str) -> OffsetMap | None:
         epoch, payload = int.from_bytes(payload[:_EPOCH_BYTES], "big"), payload[_EPOCH_BYTES:]
         made_for, payload = int.from_bytes(payload[:_BASE_BYTES], "big"), payload[_BASE_BYTES:]
         runs = CODERS[Coding(payload[0])].read(payload[1:])
-        finished = without(_ranges(made_for, runs), (range(base),))
+        finished = _finished(made_for, runs) - (range(base),)
         return OffsetMap(topic_id, None if epoch == _NO_EPOCH else epoch, finished)
     except (ValueError, IndexError):
         return None
@@ -105,8 +106,8 @@ def _runs(base: int, finished: Iterable[range]) -> list[int]:
     return runs
 
 
-def _ranges(base: int, runs: Sequence[int]) -> tuple[range, ...]:
+def _finished(base: int, runs: Sequence[int]) -> OffsetSet:
     if len(runs) % 2 or not all(runs):
         raise ValueError("runs that nobody writes")
     edges = accumulate(runs, initial=base)
-    return tuple(range(start, stop) for start, stop in list(pairwise(edges))[1::2])
+    return OffsetSet(range(start, stop) for start, stop in list(pairwise(edges))[1::2])

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from kwire.catch_up.processed import Processed, Unfinished
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
-from kwire.offset_ranges import Ranges, normal, within, without
+from kwire.offset_set import NO_OFFSETS, OffsetSet
 from kwire.processing.books import Book, Books, Offered, Offers, Void
 from kwire.processing.offset_map import LIMIT_CHARS, OffsetMap, encode
 from kwire.processing.partition_lanes import EVERYTHING
@@ -47,7 +47,7 @@ class _Partition:
     """Of one partition, for one assignment; `book` stands for it."""
 
     book: Book
-    finished: Ranges
+    finished: OffsetSet
     """By an earlier life, of what has not been delivered."""
     main: _Run | None = None
     lags: list[_Run] = field(default_factory=list)
@@ -125,11 +125,11 @@ class RangeBooks(Books):
         _check_belief(found, offsets, epochs)
         run.tracker.deliver(offsets, behind.offset)
         run.book.note_epoch(behind)
-        known = within(found.finished, range(first, behind.offset))
+        known = found.finished.within(range(first, behind.offset))
         if not known:
             return offsets
-        found.finished = without(found.finished, known)
-        wanted = [offset for offset in offsets if not any(offset in each for each in known)]
+        found.finished -= known
+        wanted = [offset for offset in offsets if not known.covers(offset)]
         run.tracker.finish_all(set(offsets).difference(wanted))
         return wanted
 
@@ -178,7 +178,7 @@ class RangeBooks(Books):
             return found.book.foreign_metadata, None
         seen = [epoch for run, _ in latest if (epoch := run.book.newest_epoch) is not None]
         newest, believed = max(seen, default=None), found.book.believed_epoch
-        left: Ranges = ()
+        left = NO_OFFSETS
         done = [part for run, offer in latest for part in (range(run.start, offer.base), *offer.finished)]
         if newest is None or (believed is not None and newest <= believed):
             newest = believed
@@ -186,9 +186,9 @@ class RangeBooks(Books):
         done += left
         # What an earlier life finished of a lag nobody has begun with is in front of everything that was delivered.
         base = min([offer.base for _, offer in latest] + [max(0, part.start - 1) for part in left[:1]])
-        finished = without(normal(done), (range(base),))
+        finished = OffsetSet(done) - (range(base),)
         if finished and finished[0].start == base:  # all of it is done up to there
-            base, finished = finished[0].stop, finished[1:]
+            base, finished = finished[0].stop, finished - finished[:1]
         if not finished:
             return "", None
         known = OffsetMap(found.book.topic_id, newest, finished)
@@ -214,7 +214,7 @@ class RangeBooks(Books):
 
 def _opened(at: OffsetAndMetadata | None, topic_id: UUID) -> _Partition:
     book = Book(None, topic_id)
-    return _Partition(book, () if at is None else book.take_over(at))
+    return _Partition(book, NO_OFFSETS if at is None else book.take_over(at))
 
 
 def _overtaken(found: _Partition, source: Source, first: int, behind: int) -> list[_Run]:
@@ -250,4 +250,4 @@ def _check_belief(found: _Partition, offsets: Sequence[int], epochs: Callable[[]
         return
     newer = (offset for offset, epoch in zip(offsets, epochs(), strict=True) if epoch > believed)
     if (cut := next(newer, None)) is not None:
-        found.finished = within(found.finished, range(cut))
+        found.finished = found.finished.within(range(cut))

@@ -11,6 +11,7 @@ from kwire.catch_up.processed import Processed, Unfinished
 from kwire.catch_up.recovery import Recovered
 from kwire.catch_up.token import decode, decode_mark, users_metadata
 from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.offset_set import NO_OFFSETS
 
 TP = TopicPartition("orders", 0)
 LAG = range(70, 120)
@@ -23,7 +24,8 @@ def at(offset: int, leader_epoch: int | None = None) -> OffsetAndMetadata:
 @pytest.fixture
 def book() -> Book:
     """Committed 70, the end of the log is 120."""
-    made = Book(TP, Recovered(at(70, 1), (), at(70, 1)), life="life", topic_id=UUID(int=1), main_epoch=1, now_ms=0.0)
+    found = Recovered(at(70, 1), NO_OFFSETS, at(70, 1))
+    made = Book(TP, found, life="life", topic_id=UUID(int=1), main_epoch=1, now_ms=0.0)
     made.split(at(120), "life")
     return made
 

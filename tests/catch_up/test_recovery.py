@@ -7,9 +7,10 @@ from uuid import UUID
 from kwire.catch_up.recovery import recover
 from kwire.catch_up.token import HeadMark, Token, encode, encode_mark
 from kwire.model import ZERO_UUID, OffsetAndMetadata
+from kwire.offset_set import OffsetSet
 
 TOPIC_ID, OTHER_TOPIC_ID = UUID(int=1), UUID(int=2)
-TOKEN = Token("life", TOPIC_ID, (range(100, 120),), 120, 3, "a note")
+TOKEN = Token("life", TOPIC_ID, OffsetSet((range(100, 120),)), 120, 3, "a note")
 
 
 def low(token: Token = TOKEN, offset: int = 100) -> OffsetAndMetadata:

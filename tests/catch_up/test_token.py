@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kwire.catch_up.token import (
     LIMIT_CHARS,
+    MAP_PREFIX,
     PREFIX,
     HeadMark,
     Token,
@@ -20,33 +21,33 @@ from kwire.catch_up.token import (
     life_of,
     users_metadata,
 )
-from kwire.offset_ranges import MAP_PREFIX, count, normal, without
+from kwire.offset_set import OffsetSet
 
 TOPIC_ID = UUID(int=7 << 90)
 LIFE = life_of(UUID(int=5 << 80))
 many_ranges = st.lists(
     st.tuples(st.integers(0, 2**50), st.integers(1, 2**20)).map(lambda each: range(each[0], sum(each))), max_size=500
-).map(normal)
+).map(OffsetSet)
 
 
 @given(many_ranges.filter(lambda ranges: len(ranges) < 150), st.integers(0, 2**60), st.none() | st.integers(0, 2**31))
-def test_a_token_says_what_it_was_made_of(undone: tuple[range, ...], head: int, epoch: int | None) -> None:
+def test_a_token_says_what_it_was_made_of(undone: OffsetSet, head: int, epoch: int | None) -> None:
     token = Token(LIFE, TOPIC_ID, undone, head, epoch, "the user's own\nin two lines")
     assert decode(encode(token)) == token
 
 
 @given(many_ranges)
-def test_a_token_that_is_too_long_loses_detail_and_never_a_range(undone: tuple[range, ...]) -> None:
+def test_a_token_that_is_too_long_loses_detail_and_never_a_range(undone: OffsetSet) -> None:
     written = encode(Token(LIFE, TOPIC_ID, undone, 2**60))
     assert len(written) <= LIMIT_CHARS
     read = decode(written)
     assert read is not None
-    assert without(undone, read.undone) == ()
+    assert undone - read.undone == ()
 
 
 def test_a_processors_map_that_leaves_no_room_is_left_out() -> None:
     """It knew nothing of ranges, and took all the room there is: the claim must not be refused for that."""
-    undone = tuple(range(start, start + 5) for start in range(70, 470, 10))
+    undone = OffsetSet(range(start, start + 5) for start in range(70, 470, 10))
     written = encode(Token(LIFE, TOPIC_ID, undone, 500, None, MAP_PREFIX + "x" * 4000))
     assert written.startswith(PREFIX)
     assert decode(written) == Token(LIFE, TOPIC_ID, undone, 500, None, "")
@@ -55,12 +56,11 @@ def test_a_processors_map_that_leaves_no_room_is_left_out() -> None:
 
 
 def test_of_ranges_that_do_not_fit_the_nearest_are_joined() -> None:
-    undone = (range(10), range(12, 20), range(1000, 1010))
-    fits_two = len(encode(Token(LIFE, TOPIC_ID, (range(20), range(1000, 1010)), 2000)))
+    undone = OffsetSet((range(10), range(12, 20), range(1000, 1010)))
+    fits_two = len(encode(Token(LIFE, TOPIC_ID, OffsetSet((range(20), range(1000, 1010))), 2000)))
     read = decode(encode(Token(LIFE, TOPIC_ID, undone, 2000), limit_chars=fits_two))
     assert read is not None
     assert read.undone == (range(20), range(1000, 1010))
-    assert count(read.undone) == 30
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,14 @@ def test_what_is_somebody_elses_is_no_token(metadata: str) -> None:
 
 
 def test_a_damaged_token_is_not_believed() -> None:
-    written = encode(Token(LIFE, TOPIC_ID, (range(70, 120),), 120))
+    written = encode(Token(LIFE, TOPIC_ID, OffsetSet((range(70, 120),)), 120))
     for place in range(len(written)):
         other = "1" if written[place] != "1" else "2"
         assert decode(written[:place] + other + written[place + 1 :]) is None
 
 
 def test_the_users_metadata_comes_back_from_both_logs() -> None:
-    token = encode(Token(LIFE, TOPIC_ID, (range(70, 120),), 120, metadata="a note"))
+    token = encode(Token(LIFE, TOPIC_ID, OffsetSet((range(70, 120),)), 120, metadata="a note"))
     mark = encode_mark(HeadMark(LIFE, TOPIC_ID, "another"))
     assert [users_metadata(each) for each in (token, mark, "plain", "")] == ["a note", "another", "plain", ""]
     assert decode_mark(mark) == HeadMark(LIFE, TOPIC_ID, "another")

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from kwire.catch_up.processed import Processed, Unfinished
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
-from kwire.offset_ranges import Ranges
 from kwire.processing.offset_map import OffsetMap, decode, encode
 from kwire.processing.range_books import RangeBooks
 from kwire.processing.sources import LagOf, Source
@@ -41,7 +40,7 @@ def committed(books: RangeBooks) -> Processed:
     return processed
 
 
-def finished_in(processed: Processed) -> Ranges:
+def finished_in(processed: Processed) -> tuple[range, ...]:
     found = decode(0, processed.metadata)
     return () if found is None else found.finished
 

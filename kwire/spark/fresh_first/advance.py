@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from kwire.errors import InvalidArgumentError
 from kwire.model import TopicPartition
-from kwire.offset_ranges import Ranges, count, first, normal, within, without
 from kwire.spark.fresh_first.coverage import Coverage, Coverages
 
 MAX_GAPS = 64
@@ -47,7 +46,7 @@ def advance(start: Coverages, logs: Mapping[TopicPartition, range], limits: Limi
     met = {tp: start.get(tp) or Coverage(log.start, begin=log.start) for tp, log in logs.items()}
     takes = share(limits.fresh, {tp: log.stop - _next(met[tp], log) for tp, log in logs.items()})
     jumped = {tp: _jump(met[tp], logs[tp], takes[tp]) for tp in logs}
-    slices = share(limits.backfill, {tp: count(each.gaps) for tp, each in jumped.items()})
+    slices = share(limits.backfill, {tp: each.gaps.size for tp, each in jumped.items()})
     moved = {tp: _fill(each, slices[tp], begin=0 if tp in start else each.begin) for tp, each in jumped.items()}
     return {**start, **moved}
 
@@ -74,8 +73,8 @@ def lost(start: Coverages, logs: Mapping[TopicPartition, range]) -> list[Lost]:
     found: list[Lost] = []
     for tp in sorted(start.keys() & logs.keys()):
         covered, log = start[tp], logs[tp]
-        unread = normal([*covered.gaps, range(covered.head, max(covered.head, log.start))])
-        found += [Lost(tp, each) for each in without(unread, (log,) if log else ()) if each.start < log.start]
+        unread = covered.gaps | (range(covered.head, max(covered.head, log.start)),)
+        found += [Lost(tp, each) for each in unread - (log,) if each.start < log.start]
         if log.stop < covered.head:
             found.append(Lost(tp, range(log.stop, covered.head)))
     return found
@@ -89,14 +88,13 @@ def _next(covered: Coverage, log: range) -> int:
 def _jump(covered: Coverage, log: range, take: int) -> Coverage:
     """The newest `take` records are read; what lies between them and the head so far becomes a gap."""
     if log.stop < covered.head:  # cut off, or another topic of the same name
-        return Coverage(log.stop, within(covered.gaps, log), min(covered.begin, log.stop))
+        return Coverage(log.stop, covered.gaps.within(log), min(covered.begin, log.stop))
     begin = _next(covered, log)
-    gaps = within(covered.gaps, range(log.start, covered.head))
+    gaps = covered.gaps.within(range(log.start, covered.head))
     if len(gaps) >= MAX_GAPS:
         return Coverage(begin + take, gaps, covered.begin)
-    return Coverage(log.stop, normal([*gaps, range(begin, log.stop - take)]), covered.begin)
+    return Coverage(log.stop, gaps | (range(begin, log.stop - take),), covered.begin)
 
 
 def _fill(covered: Coverage, many: int, *, begin: int) -> Coverage:
-    gaps: Ranges = without(covered.gaps, first(covered.gaps, many))
-    return Coverage(covered.head, gaps, begin)
+    return Coverage(covered.head, covered.gaps - covered.gaps.first(many), begin)

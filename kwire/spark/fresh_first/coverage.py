@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kwire.errors import InvalidArgumentError
 from kwire.model import TopicPartition
-from kwire.offset_ranges import Ranges, count, normal, within, without
+from kwire.offset_set import NO_OFFSETS, OffsetSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +27,18 @@ class Coverage:
     """
 
     head: int
-    gaps: Ranges = ()
+    gaps: OffsetSet = NO_OFFSETS
     begin: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.begin <= self.head:
             raise InvalidArgumentError(f"a partition is read from {self.begin} to {self.head}, which is no range")
-        if self.gaps != normal(self.gaps):
-            raise InvalidArgumentError(f"gaps are in order and do not touch, which {list(self.gaps)} are not")
         if self.gaps and not self.begin <= self.gaps[0].start < self.gaps[-1].stop <= self.head:
             raise InvalidArgumentError(f"gaps lie between {self.begin} and {self.head}, which {list(self.gaps)} do not")
 
     def left(self, log_end: int) -> int:
         """How many offsets are not read yet of a log that ends at `log_end`."""
-        return max(0, log_end - self.head) + count(self.gaps)
+        return max(0, log_end - self.head) + self.gaps.size
 
 
 Coverages = Mapping[TopicPartition, Coverage]
@@ -51,7 +49,7 @@ class Read(NamedTuple):
 
     fresh: range
     """Up to the new head; empty if nothing new has come."""
-    backfill: Ranges
+    backfill: OffsetSet
     """Of what was jumped over."""
 
 
@@ -62,12 +60,12 @@ def between(start: Coverage | None, end: Coverage) -> Read:
         start: None for a partition that is met for the first time.
         end: its head may lie in front of that of `start`, if the log was cut off; there is nothing to read there.
     """
-    unread = normal([range(start.head, end.head), *start.gaps]) if start else (range(end.begin, end.head),)
-    pieces = without(within(unread, range(end.head)), end.gaps)
+    unread = start.gaps | (range(start.head, end.head),) if start else OffsetSet((range(end.begin, end.head),))
+    pieces = unread.below(end.head) - end.gaps
     is_new = pieces and pieces[-1].stop == end.head and (start is None or end.head > start.head)
     if not is_new:
         return Read(range(end.head, end.head), pieces)
-    return Read(pieces[-1], pieces[:-1])
+    return Read(pieces[-1], pieces - pieces[-1:])
 
 
 def left(covered: Coverages, log_ends: Mapping[TopicPartition, int]) -> int:

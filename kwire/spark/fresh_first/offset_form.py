@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from kwire.errors import InvalidArgumentError
 from kwire.model import TopicPartition
+from kwire.offset_set import OffsetSet
 from kwire.spark.fresh_first.coverage import Coverage, Coverages
 
 OffsetForm: TypeAlias = dict[str, dict[str, object]]
@@ -66,9 +67,16 @@ def _coverage(value: object) -> Coverage:
         raise InvalidArgumentError(f"{min(map(str, unknown))!r} is not known here; a newer kwire may have written it")
     return Coverage(
         _offset(value.get("head")),
-        tuple(map(_gap, _list(value.get("gaps", [])))),
+        _gaps(value.get("gaps", [])),
         _offset(value.get("begin", 0)),
     )
+
+
+def _gaps(value: object) -> OffsetSet:
+    gaps = tuple(map(_gap, _list(value)))
+    if gaps != OffsetSet(gaps):
+        raise InvalidArgumentError(f"gaps are in order and do not touch, which {list(gaps)} are not")
+    return OffsetSet(gaps)
 
 
 def _gap(value: object) -> range:

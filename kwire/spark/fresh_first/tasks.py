@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import NamedTuple
 
 from kwire.model import TopicPartition
-from kwire.offset_ranges import Ranges, count
-from kwire.spark.fresh_first.coverage import Coverages, Read, between
+from kwire.spark.fresh_first.coverage import Coverages, between
 
 RECORDS_PER_TASK = 250_000
 """Of records of 100 bytes that is about a quarter of a second of work, some ten times what starting a task costs."""
@@ -32,7 +30,7 @@ def tasks(
         min_partitions: about how many tasks there should be at least; as many as there are offsets, if these are fewer.
     """
     reads = {tp: between(start.get(tp), end[tp]) for tp in sorted(end)}
-    offsets = sum(count(_ranges(read)) for read in reads.values())
+    offsets = sum(len(read.fresh) + read.backfill.size for read in reads.values())
     size = max(1, min(records_per_task, -(-offsets // max(1, min_partitions))))
     fresh = [Task(tp, piece) for tp, read in reads.items() for piece in cut(read.fresh, size)]
     behind = [Task(tp, piece) for tp, read in reads.items() for gap in read.backfill for piece in cut(gap, size)]
@@ -44,7 +42,3 @@ def cut(offsets: range, size: int) -> list[range]:
     pieces = -(-len(offsets) // size)
     edges = [offsets.start + len(offsets) * number // pieces for number in range(pieces)] if pieces else []
     return [range(a, b) for a, b in zip(edges, [*edges[1:], offsets.stop], strict=False)]
-
-
-def _ranges(read: Read) -> Ranges:
-    return tuple(chain([read.fresh] if read.fresh else [], read.backfill))

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kwire.model import TopicPartition
-from kwire.offset_ranges import count
 from kwire.spark.fresh_first import Coverages, from_form
 
 # Rates are those of the last so many batches: long enough to be calm, short enough to follow an outage.
@@ -39,7 +38,7 @@ class Batch(NamedTuple):
     @property
     def backfill(self) -> int:
         """What is left to read behind the heads."""
-        return sum(count(each.gaps) for each in self.covered.values())
+        return sum(each.gaps.size for each in self.covered.values())
 
     @property
     def lag(self) -> int:

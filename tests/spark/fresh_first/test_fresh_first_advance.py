@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kwire.errors import InvalidArgumentError
 from kwire.model import TopicPartition
+from kwire.offset_set import OffsetSet
 from kwire.spark.fresh_first.advance import MAX_GAPS, Limits, Lost, advance, lost, share
 from kwire.spark.fresh_first.coverage import Coverage
 from kwire.spark.fresh_first.tasks import tasks
@@ -26,13 +27,13 @@ def read(start: Mapping[TopicPartition, Coverage], end: Mapping[TopicPartition, 
 
 def test_after_an_outage_the_newest_records_come_with_the_first_batch_and_a_slice_of_the_rest() -> None:
     assert advance({P0: Coverage(1_000)}, {P0: range(6_000)}, LIMITS) == {
-        P0: Coverage(6_000, gaps=(range(1_300, 5_900),))
+        P0: Coverage(6_000, gaps=OffsetSet((range(1_300, 5_900),)))
     }
 
 
 def test_meanwhile_new_records_are_read_and_the_gap_is_worked_off_from_its_oldest_offset() -> None:
-    start = {P0: Coverage(6_000, gaps=(range(1_300, 5_900),))}
-    assert advance(start, {P0: range(6_040)}, LIMITS) == {P0: Coverage(6_040, gaps=(range(1_600, 5_900),))}
+    start = {P0: Coverage(6_000, gaps=OffsetSet((range(1_300, 5_900),)))}
+    assert advance(start, {P0: range(6_040)}, LIMITS) == {P0: Coverage(6_040, gaps=OffsetSet((range(1_600, 5_900),)))}
 
 
 def test_a_query_that_keeps_up_has_plain_offsets() -> None:
@@ -44,7 +45,7 @@ def test_what_a_slice_of_backfill_can_hold_makes_no_gap() -> None:
 
 
 def test_the_last_slice_closes_the_gap() -> None:
-    start = {P0: Coverage(6_000, gaps=(range(5_700, 5_900),))}
+    start = {P0: Coverage(6_000, gaps=OffsetSet((range(5_700, 5_900),)))}
     assert advance(start, {P0: range(6_000)}, LIMITS) == {P0: Coverage(6_000)}
 
 
@@ -54,9 +55,9 @@ def test_nothing_new_and_nothing_left_is_the_same_offset() -> None:
 
 
 def test_a_second_outage_makes_a_second_gap() -> None:
-    start = {P0: Coverage(6_000, gaps=(range(1_300, 5_900),))}
+    start = {P0: Coverage(6_000, gaps=OffsetSet((range(1_300, 5_900),)))}
     assert advance(start, {P0: range(9_000)}, LIMITS) == {
-        P0: Coverage(9_000, gaps=(range(1_600, 5_900), range(6_000, 8_900)))
+        P0: Coverage(9_000, gaps=OffsetSet((range(1_600, 5_900), range(6_000, 8_900))))
     }
 
 
@@ -90,15 +91,15 @@ def test_a_new_partition_is_read_from_the_begin_of_its_log_and_says_so_once() ->
 
 
 def test_a_partition_that_nothing_is_known_of_stays_as_it_is() -> None:
-    start = {P0: Coverage(500), P1: Coverage(70, gaps=(range(10),))}
+    start = {P0: Coverage(500), P1: Coverage(70, gaps=OffsetSet((range(10),)))}
     assert advance(start, {P0: range(510)}, LIMITS) == {P0: Coverage(510), P1: start[P1]}
 
 
 def test_what_retention_took_is_no_part_of_the_limits_and_is_told() -> None:
-    start = {P0: Coverage(6_000, gaps=(range(1_300, 5_900),))}
+    start = {P0: Coverage(6_000, gaps=OffsetSet((range(1_300, 5_900),)))}
     logs = {P0: range(2_000, 6_000)}
     assert lost(start, logs) == [Lost(P0, range(1_300, 2_000))]
-    assert advance(start, logs, LIMITS) == {P0: Coverage(6_000, gaps=(range(2_300, 5_900),))}
+    assert advance(start, logs, LIMITS) == {P0: Coverage(6_000, gaps=OffsetSet((range(2_300, 5_900),)))}
 
 
 def test_a_log_that_was_emptied_past_the_head_is_lost_up_to_its_begin() -> None:
@@ -109,16 +110,16 @@ def test_a_log_that_was_emptied_past_the_head_is_lost_up_to_its_begin() -> None:
 
 
 def test_a_log_that_was_cut_off_is_told_and_reading_goes_on_at_its_end() -> None:
-    start = {P0: Coverage(500, gaps=(range(100, 450),))}
+    start = {P0: Coverage(500, gaps=OffsetSet((range(100, 450),)))}
     logs = {P0: range(300)}
     assert lost(start, logs) == [Lost(P0, range(300, 500))]
     end = advance(start, logs, Limits(fresh=10, backfill=20))
-    assert end == {P0: Coverage(300, gaps=(range(120, 300),))}
+    assert end == {P0: Coverage(300, gaps=OffsetSet((range(120, 300),)))}
     assert read(start, end) == Counter((0, offset) for offset in range(100, 120))
 
 
 def test_nothing_is_lost_of_a_log_that_holds_all_that_is_left() -> None:
-    assert lost({P0: Coverage(500, gaps=(range(300, 400),))}, {P0: range(300, 800)}) == []
+    assert lost({P0: Coverage(500, gaps=OffsetSet((range(300, 400),)))}, {P0: range(300, 800)}) == []
 
 
 @pytest.mark.parametrize("limits", [Limits(0, 5), Limits(5, 0)])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kwire.errors import InvalidArgumentError
 from kwire.model import TopicPartition
-from kwire.offset_ranges import normal
+from kwire.offset_set import OffsetSet
 from kwire.spark.fresh_first.coverage import Coverage
 from kwire.spark.fresh_first.offset_form import from_form, has_gaps, to_form
 
@@ -25,7 +25,7 @@ def test_without_gaps_it_is_what_spark_s_own_source_writes() -> None:
 
 
 def test_a_partition_with_gaps_says_its_head_and_its_gaps_and_the_others_stay_plain() -> None:
-    covered = {P0: Coverage(500, gaps=(range(100, 300),)), P1: Coverage(8), P10: Coverage(90, begin=70)}
+    covered = {P0: Coverage(500, gaps=OffsetSet((range(100, 300),))), P1: Coverage(8), P10: Coverage(90, begin=70)}
     assert json.dumps(to_form(covered)) == (
         '{"orders": {"0": {"head": 500, "gaps": [[100, 300]]}, "1": 8, "10": {"head": 90, "begin": 70}}}'
     )
@@ -59,7 +59,7 @@ GAPS = st.lists(st.tuples(st.integers(0, 80), st.integers(1, 9)), max_size=5)
 @given(st.dictionaries(st.sampled_from([P0, P1, P10, RETURNS]), GAPS))
 def test_what_is_written_is_read_again(drawn: dict[TopicPartition, list[tuple[int, int]]]) -> None:
     covered = {
-        tp: Coverage(100, gaps=normal(range(start, start + length) for start, length in gaps))
+        tp: Coverage(100, gaps=OffsetSet(range(start, start + length) for start, length in gaps))
         for tp, gaps in drawn.items()
     }
     assert from_form(json.loads(json.dumps(to_form(covered)))) == covered

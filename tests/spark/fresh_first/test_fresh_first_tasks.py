@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.model import TopicPartition
-from kwire.offset_ranges import normal
+from kwire.offset_set import OffsetSet
 from kwire.spark.fresh_first.coverage import Coverage, Read, between, left
 from kwire.spark.fresh_first.tasks import Task, cut, tasks
 
@@ -14,24 +14,24 @@ P0, P1 = (TopicPartition("orders", number) for number in range(2))
 
 
 def test_a_batch_reads_up_to_its_head_and_what_it_closes_of_a_gap() -> None:
-    start = Coverage(600, gaps=(range(100, 500),))
-    end = Coverage(700, gaps=(range(200, 500), range(600, 690)))
-    assert between(start, end) == Read(range(690, 700), (range(100, 200),))
+    start = Coverage(600, gaps=OffsetSet((range(100, 500),)))
+    end = Coverage(700, gaps=OffsetSet((range(200, 500), range(600, 690))))
+    assert between(start, end) == Read(range(690, 700), OffsetSet((range(100, 200),)))
 
 
 def test_with_nothing_new_there_is_backfill_alone() -> None:
-    assert between(Coverage(600, gaps=(range(100, 500),)), Coverage(600, gaps=(range(200, 500),))) == Read(
-        range(600, 600), (range(100, 200),)
-    )
+    start, end = (Coverage(600, gaps=OffsetSet((range(first, 500),))) for first in (100, 200))
+    assert between(start, end) == Read(range(600, 600), OffsetSet((range(100, 200),)))
 
 
 def test_a_gap_that_ends_at_the_head_is_no_fresh_range() -> None:
-    assert between(Coverage(600, gaps=(range(100, 600),)), Coverage(600)) == Read(range(600, 600), (range(100, 600),))
+    gaps = OffsetSet((range(100, 600),))
+    assert between(Coverage(600, gaps=gaps), Coverage(600)) == Read(range(600, 600), gaps)
 
 
 def test_fresh_ranges_of_all_partitions_come_before_any_backfill() -> None:
-    start = {P0: Coverage(600, gaps=(range(500),)), P1: Coverage(0)}
-    end = {P0: Coverage(700, gaps=(range(200, 500),)), P1: Coverage(50)}
+    start = {P0: Coverage(600, gaps=OffsetSet((range(500),))), P1: Coverage(0)}
+    end = {P0: Coverage(700, gaps=OffsetSet((range(200, 500),))), P1: Coverage(50)}
     assert tasks(start, end, records_per_task=100) == [
         Task(P0, range(600, 700)),
         Task(P1, range(50)),
@@ -54,13 +54,13 @@ def test_there_is_no_task_for_nothing() -> None:
 
 
 def test_what_is_left_is_the_gaps_and_what_lies_behind_the_head() -> None:
-    assert left({P0: Coverage(600, gaps=(range(100, 500),)), P1: Coverage(5)}, {P0: 650, P1: 3}) == 450
+    assert left({P0: Coverage(600, gaps=OffsetSet((range(100, 500),))), P1: Coverage(5)}, {P0: 650, P1: 3}) == 450
 
 
 @given(st.integers(0, 500), st.integers(0, 200), st.integers(1, 50))
 def test_pieces_are_even_and_lose_nothing(start: int, length: int, size: int) -> None:
     pieces = cut(range(start, start + length), size)
-    assert normal(pieces) == normal([range(start, start + length)])
+    assert OffsetSet(pieces) == OffsetSet([range(start, start + length)])
     assert sum(map(len, pieces)) == length
     assert all(0 < len(each) <= size for each in pieces)
     assert not pieces or max(map(len, pieces)) - min(map(len, pieces)) <= 1
@@ -71,7 +71,7 @@ GAPS = st.lists(st.tuples(st.integers(0, 80), st.integers(1, 9)), max_size=5)
 
 @st.composite
 def coverage(draw: st.DrawFn) -> Coverage:
-    gaps = normal(range(start, start + length) for start, length in draw(GAPS))
+    gaps = OffsetSet(range(start, start + length) for start, length in draw(GAPS))
     return Coverage(draw(st.integers(gaps[-1].stop if gaps else 0, 100)), gaps)
 
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from kwire.model import TopicPartition
+from kwire.offset_set import OffsetSet
 from kwire.spark.fresh_first import Coverage
 from kwire.spark.pipeline.progress import Batch, Progress, batch_from, metrics_line
 
@@ -34,7 +35,7 @@ def test_spark_s_report_of_a_batch_is_read() -> None:
         }
     )
     assert (found.number, found.rows, found.took_ms, found.ended_ms) == (7, 130, 1_500, 1_795_341_602_000)
-    assert found.covered == {P0: Coverage(900, gaps=(range(510, 800),)), P1: Coverage(28)}
+    assert found.covered == {P0: Coverage(900, gaps=OffsetSet((range(510, 800),))), P1: Coverage(28)}
     assert (found.backfill, found.lag, found.lags()) == (290, 340, {P0: 340, P1: 0})
 
 
@@ -75,7 +76,9 @@ def test_rates_are_those_of_late() -> None:
 
 
 def test_a_batch_as_a_line_for_machines() -> None:
-    one = Batch(3, 5_000, 2_000, 100, {P0: Coverage(900, gaps=(range(400),)), P1: Coverage(5)}, {P0: 950, P1: 5})
+    one = Batch(
+        3, 5_000, 2_000, 100, {P0: Coverage(900, gaps=OffsetSet((range(400),))), P1: Coverage(5)}, {P0: 950, P1: 5}
+    )
     assert json.loads(metrics_line(one, Progress().add(one))) == {
         "batch": 3,
         "ended_ms": 5_000,

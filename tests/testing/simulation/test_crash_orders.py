@@ -10,6 +10,7 @@ import pytest
 
 from kwire.catch_up.token import HeadMark, Token, encode, encode_mark
 from kwire.model import Cursor, TopicPartition
+from kwire.offset_set import OffsetSet
 from kwire.testing.cluster.groups.offsets import CommittedOffset
 from kwire.testing.simulation.crash_judge import CrashJudge
 from kwire.testing.simulation.crash_orders import crash_in_order
@@ -39,7 +40,7 @@ def process(judge: CrashJudge, *offsets: int) -> None:
 
 
 def token(*undone: range, head: int, life: str = "life") -> str:
-    return encode(Token(life, TOPIC_ID, undone, head))
+    return encode(Token(life, TOPIC_ID, OffsetSet(undone), head))
 
 
 def rules(judge: CrashJudge) -> list[str]:
