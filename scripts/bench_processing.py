@@ -139,7 +139,7 @@ def five_ms(at: Place, rounds: int, scale: float) -> list[Figures]:
 
 
 def no_op(at: Place, rounds: int, scale: float) -> list[Figures]:
-    """What handing out, taking back and keeping the books costs."""
+    """What handing out, taking back and tracking completion costs."""
     records = round(NO_OP_RECORDS * scale)
     topic = filled(at, "no-op", partitions=MANY_PARTITIONS, records=records, keys=NO_OP_KEYS)
     turns: dict[str, Turn] = {PLAIN: turn("drain", "plain", at, topic, records=records)}

@@ -12,7 +12,7 @@ CATCH_UP_BUGS: tuple[Bug, ...] = (
     Bug(
         name="token-lost",
         story="the group's log says nothing of ranges, so all behind its offset is read again",
-        file="catch_up/book.py",
+        file="catch_up/state.py",
         old="        return OffsetAndMetadata(low, encode(token), self._epochs.get(low))\n",
         new="        return OffsetAndMetadata(low, self._metadata, self._epochs.get(low))\n",
         in_catch_up=True,
@@ -20,7 +20,7 @@ CATCH_UP_BUGS: tuple[Bug, ...] = (
     Bug(
         name="token-without-first-range",
         story="a successor skips the range that was to be caught up first",
-        file="catch_up/book.py",
+        file="catch_up/state.py",
         old="        token = Token(self.life, self.topic_id, self.undone, ",
         new="        token = Token(self.life, self.topic_id, self.undone[1:], ",
         in_catch_up=True,
@@ -53,7 +53,7 @@ CATCH_UP_BUGS: tuple[Bug, ...] = (
     Bug(
         name="committed-ahead-of-the-child",
         story="the group's offset is the head's, so whoever knows nothing of ranges skips them",
-        file="catch_up/book.py",
+        file="catch_up/state.py",
         old="        low = self.undone[0].start\n",
         new="        low = self.head.offset\n",
         in_catch_up=True,
@@ -61,7 +61,7 @@ CATCH_UP_BUGS: tuple[Bug, ...] = (
     Bug(
         name="commit-ends-all-ranges",
         story="a commit counts all that was to be caught up as done",
-        file="catch_up/book.py",
+        file="catch_up/state.py",
         old="        self.undone -= self.delivered\n",
         new="        self.undone -= self.undone\n",
         in_catch_up=True,
@@ -78,14 +78,14 @@ CATCH_UP_BUGS: tuple[Bug, ...] = (
         name="part-counts-as-given",
         story="with a child's first records all of its part counts as given",
         file="managers/catch_up.py",
-        old="            book.note_delivered(range(part.start, part.stop), position)\n",
-        new="            book.note_delivered(range(part.start, part.stop), OffsetAndMetadata(part.stop))\n",
+        old="            state.note_delivered(range(part.start, part.stop), position)\n",
+        new="            state.note_delivered(range(part.start, part.stop), OffsetAndMetadata(part.stop))\n",
         in_catch_up=True,
     ),
     Bug(
         name="commit-of-a-part-counts-for-all",
         story="a commit of what one cursor was given counts for what others have not been given yet",
-        file="catch_up/book.py",
+        file="catch_up/state.py",
         old="        done = self.delivered.within(range(found.start, position.offset))\n",
         new="        done = self.undone\n",
         in_catch_up=True,

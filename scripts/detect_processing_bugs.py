@@ -1,9 +1,9 @@
 """Bugs to plant in `kwire.processing`: worlds whose members run a `Processor` have to find them.
 
-Two are not among them, though each breaks a promise: where whoever goes on with a consumer begins (`Books.begins_at`)
-is wrong only if a processor ends just where a map begins, or if the log of a partition that is quiet is cut between two
-processors and grows beyond its old end before the first fetch. No world draws these moments; stories tell them, in
-`tests/processing/test_processor_lives.py`.
+Two are not among them, though each breaks a promise. Where the next user of a consumer begins
+(`CompletionTracker.begins_at`) is wrong only if a processor ends just where a map begins, or if the log of a partition
+that is quiet is cut between two processors and grows beyond its old end before the first fetch. No world draws these
+moments; stories tell them, in `tests/processing/test_processor_lives.py`.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
     Bug(
         name="map-not-read",
         story="what an earlier life finished out of order is done again",
-        file="processing/books.py",
-        old="    book.tracker = Tracker(at.offset, book.take_over(at))\n",
-        new="    book.tracker = Tracker(at.offset)\n",
+        file="processing/completion_tracker.py",
+        old="    progress.tracker = Tracker(at.offset, progress.take_over(at))\n",
+        new="    progress.tracker = Tracker(at.offset)\n",
     ),
     Bug(
         name="gives-up-without-commit",
         story="what was done since the last commit is done again by the next owner",
         file="processing/commits.py",
-        old="        offers = self._books.offers(partitions)\n        if not offers:\n            return\n",
-        new="        offers = self._books.offers(partitions)\n        if offers:\n            return\n",
+        old="        offers = self._completion.offers(partitions)\n        if not offers:\n            return\n",
+        new="        offers = self._completion.offers(partitions)\n        if offers:\n            return\n",
     ),
     Bug(
         name="commits-end-with-a-failure",
@@ -56,23 +56,23 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
     ),
     # --- order ------------------------------------------------------------------------------------------------
     Bug(
-        name="key-lane-freed-too-soon",
+        name="key-queue-freed-too-soon",
         story="two workers have records of one key at the same time",
-        file="processing/partition_lanes.py",
+        file="processing/partition_queues.py",
         old="        self._closed.update(keys)\n        self._closed.discard(None)\n        return taken, keys\n",
         new="        self._closed.update(())\n        self._closed.discard(None)\n        return taken, keys\n",
     ),
     Bug(
-        name="partition-lane-freed-too-soon",
+        name="partition-queue-freed-too-soon",
         story="two workers have records of one partition at the same time",
-        file="processing/partition_lanes.py",
+        file="processing/partition_queues.py",
         old="        self._is_open = False\n        taken = self._next(",
         new="        self._is_open = True\n        taken = self._next(",
     ),
     Bug(
         name="failed-counts-as-done",
         story="a record whose handler failed is never tried again",
-        file="processing/desk.py",
+        file="processing/dispatcher.py",
         old="            run.put_back()\n",
         new="            run.error = None\n",
     ),
@@ -94,14 +94,14 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
     Bug(
         name="counter-leak",
         story="records that are dropped when a partition goes are counted as buffered for ever",
-        file="processing/desk.py",
-        old="            self.loads.remove(source, self._lanes.drop((source,)))\n",
-        new="            self._lanes.drop((source,))\n",
+        file="processing/dispatcher.py",
+        old="            self.usage.remove(source, self._queues.drop((source,)))\n",
+        new="            self._queues.drop((source,))\n",
     ),
     Bug(
-        name="counter-leak-in-lanes",
+        name="counter-leak-in-queues",
         story="status says for ever that records wait",
-        file="processing/lanes.py",
+        file="processing/ordered_queues.py",
         old="        self.waiting -= len(gone)\n        return gone\n",
         new="        self.waiting -= 0\n        return gone\n",
     ),
@@ -109,21 +109,21 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
         name="drops-what-it-keeps",
         story="records of partitions that stay are forgotten when others go",
         file="processing/processor.py",
-        old='        """Let what is in work end, commit, and forget them."""\n        self._desk.drop(partitions)\n',
-        new='        """Let what is in work end, commit, and forget them."""\n        self._desk.drop_all()\n',
+        old='end, commit, and forget them."""\n        self._dispatcher.drop(partitions)\n',
+        new='end, commit, and forget them."""\n        self._dispatcher.drop_all()\n',
     ),
     Bug(
         name="gives-up-what-is-in-work",
         story="a partition goes to its next owner while its records are being worked on",
         file="processing/processor.py",
-        old="        while (busy := self._desk.busy_with(partitions)) and not deadline.expired:\n",
-        new="        while (busy := self._desk.busy_with(partitions)) and deadline.expired:\n",
+        old="        while (busy := self._dispatcher.busy_with(partitions)) and not deadline.expired:\n",
+        new="        while (busy := self._dispatcher.busy_with(partitions)) and deadline.expired:\n",
     ),
     Bug(
         name="workers-end-unheard",
         story="nobody is woken when a worker has ended: the next record waits for the poll to be over",
         file="processing/processor.py",
-        old="        self._desk.ended.put(run)\n        self._have_it_look()\n",
-        new="        self._desk.ended.put(run)\n        _nobody_looks()\n",
+        old="        self._dispatcher.ended.put(run)\n        self._have_it_look()\n",
+        new="        self._dispatcher.ended.put(run)\n        _nobody_looks()\n",
     ),
 )

@@ -36,7 +36,7 @@ class CatchUpProgress:
         return self.done / (self.done + self.left) if self.done + self.left else 1.0
 
 
-class Pace:
+class RateWindow:
     """How fast a number grows, over the last ten seconds."""
 
     def __init__(self, now_ms: float) -> None:

@@ -2,10 +2,10 @@
 lag beside it (KIP draft "enable.parallel.rebalance").
 
 A partition whose committed position is known is held until it is known how long its lag is. If it is long enough, the
-main cursor is sought to the end, and what lies in front of it is entered in the partition's `Book`, with what earlier
-owners have left. From the books children get their parts, the lowest first; when a part has been returned to the
+main cursor is sought to the end, and what lies in front of it is entered in the partition's `CatchUpState`, with what
+earlier owners have left. There children get their parts from, the lowest first; when a part has been returned to the
 application, the child takes the next one, or stays on standby. Everything here is about one assignment: when a
-partition goes, so does its book, and the next owner begins with what was committed (`parallel_rebalance.py`).
+partition goes, so does its state, and the next owner begins with what was committed (`parallel_rebalance.py`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-from kwire.catch_up.book import Book
 from kwire.catch_up.division import buffer_shares, first_part
 from kwire.catch_up.progress import CatchUpProgress
 from kwire.catch_up.recovery import Recovered
+from kwire.catch_up.state import CatchUpState
 from kwire.catch_up.token import life_of
 from kwire.clock import NEVER_MS
 from kwire.config import ResetKind
@@ -47,7 +47,7 @@ class CatchUpManager:
     limit_main: told how much the main cursor may have fetched ahead, in bytes: the children need room as well.
 
     Attributes:
-        books: The partitions that have, or may have, something to catch up.
+        states: The partitions that have, or may have, something to catch up.
         unclaimed: Those whose token the group's log does not have yet.
     """
 
@@ -64,7 +64,7 @@ class CatchUpManager:
         self._deliver = setting.deliver
         self._limit_main = limit_main
         self._new_uuid = chances.new_uuid
-        self.books: dict[TopicPartition, Book] = {}
+        self.states: dict[TopicPartition, CatchUpState] = {}
         self.unclaimed: set[TopicPartition] = set()
         self._asked: dict[TopicPartition, int | None] = {}
         """Held partitions, with the assignment epoch their lag was asked for in."""
@@ -87,7 +87,7 @@ class CatchUpManager:
     def recovered(self, tp: TopicPartition, found: Recovered) -> None:
         """A partition is about to get its position, at `found.head`. Until its lag is known, it is not fetched."""
         partition = self._main.partitions[tp]
-        self.books[tp] = Book(
+        self.states[tp] = CatchUpState(
             tp,
             found,
             life=self._new_life(),
@@ -118,17 +118,17 @@ class CatchUpManager:
 
     def _on_lag(self, tp: TopicPartition, lag: Lag) -> None:
         self._follow(tp)
-        book = self.books.get(tp)
-        if lag.is_long and book is not None:
+        state = self.states.get(tp)
+        if lag.is_long and state is not None:
             position = self._main.partitions[tp].consumed
             assert position is not None
-            book.commit_head(position)
+            state.commit_head(position)
             # With the epoch: should the log be cut, it is known where.
             end = OffsetAndMetadata(lag.end, leader_epoch=lag.leader_epoch)
-            book.split(end, self._new_life())
-            log.info("%s goes on at its end, %d; to be caught up: %s", tp, lag.end, book.undone)
+            state.split(end, self._new_life())
+            log.info("%s goes on at its end, %d; to be caught up: %s", tp, lag.end, state.undone)
             self._main.fire(tp, PartitionEvent.SEEK, position=end)
-            book.main_epoch = self._main.partitions[tp].epoch
+            state.main_epoch = self._main.partitions[tp].epoch
             self._main.publish()
         self._let_go(tp)
 
@@ -140,16 +140,16 @@ class CatchUpManager:
     def _let_go(self, tp: TopicPartition) -> None:
         """It is fetched from now on."""
         self._asked.pop(tp, None)
-        if tp in self.books:
-            self._claim_again(self.books[tp])
+        if tp in self.states:
+            self._claim_again(self.states[tp])
             self._changed.add(tp)
         if tp in self._main.partitions:
             self._main.partitions[tp].holds.discard(Hold.LAG_UNKNOWN)
             self._main.touched.add(tp)
 
-    def _claim_again(self, book: Book) -> None:
-        if not book.claimed and book.topic_partition not in self._asked:
-            self.unclaimed.add(book.topic_partition)
+    def _claim_again(self, state: CatchUpState) -> None:
+        if not state.claimed and state.topic_partition not in self._asked:
+            self.unclaimed.add(state.topic_partition)
 
     # --- the user -------------------------------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ class CatchUpManager:
         for child in self.children:
             part = child.parts.get(tp)
             if part is not None and part.reached < position.offset < part.stop:
-                self.books[tp].lose(range(part.reached, position.offset))
+                self.states[tp].lose(range(part.reached, position.offset))
                 child.seek(tp, position)
                 return True
         self.reset((tp,))
@@ -190,7 +190,7 @@ class CatchUpManager:
         """The application puts back what it was given from there on. The child that is at it gives it again, in order;
         when that is through with its part, whoever is free."""
         self.refresh()
-        if tp not in self.books:
+        if tp not in self.states:
             return
         again = range(position.offset, stop)
         for child in self.children:
@@ -198,17 +198,17 @@ class CatchUpManager:
             if part is not None and part.start <= again.start < part.reached:
                 child.seek(tp, position)
                 return
-        self.books[tp].give_again(again)
+        self.states[tp].give_again(again)
         self._changed.add(tp)
 
     def progress(self) -> dict[TopicPartition, CatchUpProgress]:
         self.refresh()
-        return {tp: book.progress(self._now_ms) for tp, book in sorted(self.books.items()) if book.undone}
+        return {tp: state.progress(self._now_ms) for tp, state in sorted(self.states.items()) if state.undone}
 
     def widened(self, tp: TopicPartition, timestamp: int, offset: int) -> int:
         """An end of the log as both cursors see it: no beginning behind what one of them may still return, no end in
         front of where one of them is."""
-        if tp not in self.books:
+        if tp not in self.states:
             return offset
         cursors = [self._main.partitions.get(tp), *(child.subscription.partitions.get(tp) for child in self.children)]
         offsets = [cursor.consumed.offset for cursor in cursors if cursor is not None and cursor.consumed is not None]
@@ -223,26 +223,26 @@ class CatchUpManager:
                 self._changed.update(child.parts.keys() & {tp for tp, _, _ in delivered}, child.come_back())
 
     def refresh(self) -> None:
-        """Enter in the books what has happened."""
-        changed = self._changed & self.books.keys()
+        """Enter what has happened."""
+        changed = self._changed & self.states.keys()
         self._changed.clear()
         for tp in sorted(changed):
             self._follow(tp)
-            if tp in self.books:
+            if tp in self.states:
                 self._enter(tp)
 
     def _follow(self, tp: TopicPartition) -> None:
         """The main cursor may have been set elsewhere, since it was out of range, or by the user: what lies behind that
         is its own. Another topic of the same name makes all that is known void."""
-        partition, book = self._main.partitions[tp], self.books[tp]
-        if self._is_recreated(book):
+        partition, state = self._main.partitions[tp], self.states[tp]
+        if self._is_recreated(state):
             self.forget((tp,))
-        elif partition.has_position and partition.epoch != book.main_epoch and partition.consumed is not None:
+        elif partition.has_position and partition.epoch != state.main_epoch and partition.consumed is not None:
             reading = [child for child in self.children if tp in child.parts]
             for child in reading:
                 self._enter_part(child, tp)
-            book.main_moved(partition.consumed, partition.epoch, self._new_life())
-            self._claim_again(book)
+            state.main_moved(partition.consumed, partition.epoch, self._new_life())
+            self._claim_again(state)
             for child in reading:
                 if child.parts[tp].stop > partition.consumed.offset:
                     child.end(tp, partition.consumed.offset)
@@ -253,31 +253,31 @@ class CatchUpManager:
                 self._enter_part(child, tp)
                 if child.is_over(tp):
                     child.stop((tp,))
-        self.books[tp].tick(self._now_ms)
+        self.states[tp].tick(self._now_ms)
         self._close_if_done(tp)
         self._hand_out(tp)
 
     def _enter_part(self, child: ChildCursor, tp: TopicPartition) -> None:
-        book, part, position = self.books[tp], child.parts[tp], child.position(tp)
+        state, part, position = self.states[tp], child.parts[tp], child.position(tp)
         if position.offset < part.reached:
-            book.read_again(position.offset, part.reached)
+            state.read_again(position.offset, part.reached)
             part.start = min(part.start, position.offset)
         else:
-            book.note_delivered(range(part.start, part.stop), position)
+            state.note_delivered(range(part.start, part.stop), position)
         part.reached = position.offset
 
     def _close_if_done(self, tp: TopicPartition) -> None:
-        book = self.books[tp]
-        if not book.undone and tp not in self._asked:
-            del self.books[tp]
+        state = self.states[tp]
+        if not state.undone and tp not in self._asked:
+            del self.states[tp]
             self.unclaimed.discard(tp)
 
     def _hand_out(self, tp: TopicPartition) -> None:
         """Give those children something to read of it that read nothing of it."""
-        book = self.books.get(tp)
-        if book is None or tp in self._asked:
+        state = self.states.get(tp)
+        if state is None or tp in self._asked:
             return
-        free = book.unread()
+        free = state.unread()
         for child in self.children:
             if tp in child.parts:
                 free -= (range(child.parts[tp].reached, child.parts[tp].stop),)
@@ -286,7 +286,7 @@ class CatchUpManager:
             part = first_part(free, len(idle) - left)
             if part is None:
                 return
-            self._start(child, tp, part, book.epoch_at(part.start))
+            self._start(child, tp, part, state.epoch_at(part.start))
             free -= (part,)
 
     def _start(self, child: ChildCursor, tp: TopicPartition, part: range, leader_epoch: int | None) -> None:
@@ -299,7 +299,7 @@ class CatchUpManager:
     def _on_eaten(self, tp: TopicPartition, gone: range) -> None:
         """The log begins behind what was to be read. As without a child: a warning, or, without a policy, an error."""
         log.warning("%s has lost the offsets from %d to %d of what was to be caught up", tp, gone.start, gone.stop)
-        self.books[tp].lose(gone)
+        self.states[tp].lose(gone)
         self._changed.add(tp)
         if self._config.auto_offset_reset.kind is ResetKind.NONE:
             self._deliver(ErrorRaised(OffsetOutOfRangeError({tp: gone.start}), self._main.generation))
@@ -307,16 +307,16 @@ class CatchUpManager:
     def _on_parted(self, tp: TopicPartition) -> None:
         """A new topic of that name: nothing to catch up. Else the leader does not know the epoch of what was read, and
         the child goes on where it was."""
-        if self._is_recreated(self.books[tp]):
+        if self._is_recreated(self.states[tp]):
             self.forget((tp,))
             return
         for child in self.children:
             if tp in child.subscription.awaiting_reset:
                 child.seek(tp, OffsetAndMetadata(child.position(tp).offset))
 
-    def _is_recreated(self, book: Book) -> bool:
-        now = self.topic_id(book.topic_partition)
-        return now != book.topic_id and ZERO_UUID not in (now, book.topic_id)
+    def _is_recreated(self, state: CatchUpState) -> bool:
+        now = self.topic_id(state.topic_partition)
+        return now != state.topic_id and ZERO_UUID not in (now, state.topic_id)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """Somebody else's from now on, or no more: what was not committed, the next owner finds undone."""
@@ -324,8 +324,8 @@ class CatchUpManager:
             child.stop(partitions)
         for tp in partitions:
             self._holds.pop(tp, None)
-        for tp in self.books.keys() & set(partitions):
-            del self.books[tp]
+        for tp in self.states.keys() & set(partitions):
+            del self.states[tp]
             self.unclaimed.discard(tp)
             if tp in self._asked:
                 self._let_go(tp)
@@ -343,7 +343,7 @@ class CatchUpManager:
 
     def poll(self, now_ms: float) -> PollResult:
         self._now_ms = now_ms
-        if self.books:
+        if self.states:
             self._ask_for_lags()
             self.refresh()
         self._share_buffer()

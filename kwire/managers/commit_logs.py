@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kwire.catch_up.book import Book
 from kwire.catch_up.processed import Processed
+from kwire.catch_up.state import CatchUpState
 from kwire.catch_up.token import decode
 from kwire.managers.catch_up import CatchUpManager
 from kwire.managers.pending_commit import Offsets
@@ -27,7 +27,7 @@ class Split(NamedTuple):
 
 
 class CommitSplitter:
-    """What commits mean for the books, and what each log is to say then."""
+    """What commits mean for the states, and what each log is to say then."""
 
     def __init__(self, main: Subscription, catch_up: CatchUpManager) -> None:
         self._main = main
@@ -36,16 +36,16 @@ class CommitSplitter:
     def delivered(self) -> Split:
         """A commit of all that was returned."""
         low, head = dict(self._main.consumed()), {}
-        for tp, book in self._books().items():
+        for tp, state in self._states().items():
             main = low.pop(tp, None)
             if main is None:
                 continue  # given up, or without a position
-            book.commit_delivered()
+            state.commit_delivered()
             if tp not in self._catch_up.held:
-                book.commit_head(main)
-            low[tp] = book.low_water() if book.undone else main
-            if book.undone and book.claimed:
-                head[tp] = book.head_mark()
+                state.commit_head(main)
+            low[tp] = state.low_water() if state.undone else main
+            if state.undone and state.claimed:
+                head[tp] = state.head_mark()
         self._catch_up.refresh()
         return Split(low, head)
 
@@ -53,16 +53,16 @@ class CommitSplitter:
         """A commit of these: each for the cursor that reads what lies in front of it."""
         low: dict[TopicPartition, OffsetAndMetadata] = {}
         head: dict[TopicPartition, OffsetAndMetadata] = {}
-        books = self._books()
+        states = self._states()
         for tp, position in offsets.items():
-            book = books.get(tp)
-            if book is None or not book.undone or position.offset < book.undone[0].start:
+            state = states.get(tp)
+            if state is None or not state.undone or position.offset < state.undone[0].start:
                 low[tp] = position
-            elif position.offset <= book.undone[-1].stop:
-                book.commit_in_range(position)
-                low[tp] = book.low_water()
+            elif position.offset <= state.undone[-1].stop:
+                state.commit_in_range(position)
+                low[tp] = state.low_water()
             else:
-                self._commit_head(book, position, low, head)
+                self._commit_head(state, position, low, head)
         self._catch_up.refresh()
         return Split(low, head)
 
@@ -71,49 +71,49 @@ class CommitSplitter:
         half of it; the head's has the main cursor's."""
         low: dict[TopicPartition, OffsetAndMetadata] = {}
         head: dict[TopicPartition, OffsetAndMetadata] = {}
-        books, reached = self._books(), self._main.consumed()
+        states, reached = self._states(), self._main.consumed()
         for tp, each in processed.items():
-            book, main = books.get(tp), reached.get(tp)
-            if book is None:
+            state, main = states.get(tp), reached.get(tp)
+            if state is None:
                 if (
                     position := each.head or main
                 ) is not None:  # of a main cursor that gave nothing all was done before
                     metadata = each.metadata_at(position.offset)
                     low[tp] = OffsetAndMetadata(position.offset, metadata, position.leader_epoch)
                 continue
-            book.commit_processed(each._replace(head=_not_behind(each.head, main)))
-            low[tp] = book.low_water()
-            if book.undone and book.claimed:
-                head[tp] = book.head_mark()
+            state.commit_processed(each._replace(head=_not_behind(each.head, main)))
+            low[tp] = state.low_water()
+            if state.undone and state.claimed:
+                head[tp] = state.head_mark()
         self._catch_up.refresh()
         return Split(low, head)
 
     def _commit_head(
         self,
-        book: Book,
+        state: CatchUpState,
         position: OffsetAndMetadata,
         low: dict[TopicPartition, OffsetAndMetadata],
         head: dict[TopicPartition, OffsetAndMetadata],
     ) -> None:
-        if position.offset > book.head.offset:
-            book.commit_head(position)
-        if book.claimed:
-            head[book.topic_partition] = book.head_mark(position.metadata)
+        if position.offset > state.head.offset:
+            state.commit_head(position)
+        if state.claimed:
+            head[state.topic_partition] = state.head_mark(position.metadata)
         else:
-            low[book.topic_partition] = book.low_water()
+            low[state.topic_partition] = state.low_water()
 
     def acknowledged(self, offsets: Offsets) -> None:
         """The group's log has these: a token among them says whose life it is."""
         for tp, position in offsets.items():
-            book = self._catch_up.books.get(tp)
-            token = decode(position.metadata) if book is not None and not book.claimed else None
-            if book is not None and token is not None and token.life == book.life:
-                book.claimed = True
+            state = self._catch_up.states.get(tp)
+            token = decode(position.metadata) if state is not None and not state.claimed else None
+            if state is not None and token is not None and token.life == state.life:
+                state.claimed = True
                 self._catch_up.unclaimed.discard(tp)
 
-    def _books(self) -> dict[TopicPartition, Book]:
+    def _states(self) -> dict[TopicPartition, CatchUpState]:
         self._catch_up.refresh()
-        return self._catch_up.books.copy()
+        return self._catch_up.states.copy()
 
 
 def _not_behind(head: OffsetAndMetadata | None, main: OffsetAndMetadata | None) -> OffsetAndMetadata | None:

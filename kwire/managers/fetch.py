@@ -20,11 +20,11 @@ from kwire.config import ConsumerConfig
 from kwire.errors import CorruptRecordError, KafkaError, TopicAuthorizationError
 from kwire.events import ErrorRaised
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
-from kwire.fetching.liveliness import MANY_PARTITIONS, Liveliness
+from kwire.fetching.idle_partitions import MANY_PARTITIONS, IdlePartitions
 from kwire.fetching.session import FetchSpec
 from kwire.holds import Hold
 from kwire.managers.base import Deliver
-from kwire.managers.fetch_line import Fetching, Line
+from kwire.managers.fetch_connection import Fetching, Line
 from kwire.managers.fetch_request import fetch_request
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import (
@@ -99,7 +99,7 @@ class FetchManager:
         self._backoff = backoff
         self._lines: dict[Line, Fetching] = {}
         self._line_of: dict[TopicPartition, Line] = {}
-        self._liveliness = Liveliness()
+        self._liveliness = IdlePartitions()
         self._blocked: dict[TopicPartition, float] = {}
         self._may_ask_early = False
         self._turn = 0

@@ -152,8 +152,8 @@ class ParallelRebalance:
         if not self._claiming.ready(now_ms):
             return self._claiming.wake_at_ms
         self._catch_up.refresh()
-        books = self._catch_up.books
-        offsets = {tp: books[tp].low_water() for tp in sorted(self._catch_up.unclaimed) if books[tp].undone}
+        states = self._catch_up.states
+        offsets = {tp: states[tp].low_water() for tp in sorted(self._catch_up.unclaimed) if states[tp].undone}
         if offsets:
             self._claim = Reply()
             self._claiming.sent()

@@ -1,14 +1,14 @@
 """Many records in work at once, in order where order is wanted, committed when they are done.
 
-`Processor` does all of it. Its parts can be had alone: `Lanes` say which record may go next, a `Tracker` what may be
-committed, `encode` and `decode` put what is finished behind a commit into its metadata.
+`Processor` does all of it. Its parts can be had alone: `OrderedQueues` say which record may go next, a `Tracker` what
+may be committed, `encode` and `decode` put what is finished behind a commit into its metadata.
 """
 
 from __future__ import annotations
 
 from kwire.processing.dead_letters import dead_letter_topic
-from kwire.processing.lanes import Lanes, Ordering, Work
 from kwire.processing.offset_map import OffsetMap, decode, encode, is_offset_map
+from kwire.processing.ordered_queues import OrderedQueues, Ordering, Work
 from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
 from kwire.processing.processor import Processor
 from kwire.processing.status import Status
@@ -16,7 +16,7 @@ from kwire.processing.tracker import Offer, Tracker
 
 __all__ = [
     "DeadLetter",
-    "Lanes",
+    "OrderedQueues",
     "Offer",
     "OffsetMap",
     "OnDataLoss",

@@ -18,7 +18,7 @@ from typing import Generic, Literal, Protocol, TypeAlias, cast
 from kwire.clock import monotonic_ms
 from kwire.consumer.host import current_host
 from kwire.model import K, Record, V
-from kwire.processing.plan import is_async
+from kwire.processing.options import is_async
 from kwire.processing.policies import DeadLetter
 from kwire.processing.workers import BreakdownError, Item, Run, check_readable, fail, records_of
 
@@ -182,7 +182,7 @@ class AsyncWorkers(Generic[K, V]):
             if self._is_closing:
                 raise
             run.error = error if run.is_cancelled else _breakdown(error)
-        except BaseException as error:  # noqa: BLE001  whatever it is, the lane must not stay closed
+        except BaseException as error:  # noqa: BLE001  whatever it is, the queue must not stay closed
             run.error = error
         self._in_hand.discard(id(run))
         run.took_ms += monotonic_ms() - began_ms

@@ -13,8 +13,8 @@ from typing import Generic
 from kwire.consumer.sync import Consumer
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V
-from kwire.processing.loads import Load, Loads
-from kwire.processing.plan import Plan
+from kwire.processing.buffer_usage import BufferUsage, Usage
+from kwire.processing.options import ProcessorOptions
 from kwire.processing.sources import LagOf, Source, partition_of
 from kwire.subscription.partition import leader_epoch_or_none
 
@@ -26,16 +26,20 @@ class Backpressure(Generic[K, V]):
     """Holds partitions back for each of the consumer's cursors.
 
     Args:
-        loads: What is buffered of each source.
+        usage: What is buffered of each source.
         cursors: Those that the consumer reads with: what one of them brings too fast does not stop the other.
     """
 
     def __init__(
-        self, plan: Plan[K, V], consumer: Consumer[K, V], loads: Loads, cursors: Collection[Cursor] = (Cursor.MAIN,)
+        self,
+        options: ProcessorOptions[K, V],
+        consumer: Consumer[K, V],
+        usage: BufferUsage,
+        cursors: Collection[Cursor] = (Cursor.MAIN,),
     ) -> None:
-        self._plan = plan
+        self._options = options
         self._consumer = consumer
-        self._loads = loads
+        self._usage = usage
         self._held: dict[Cursor, frozenset[TopicPartition]] = dict.fromkeys(cursors, frozenset())
 
     @property
@@ -101,22 +105,22 @@ class Backpressure(Generic[K, V]):
     def _plenty(self, cursor: Cursor, assigned: int) -> frozenset[TopicPartition]:
         """Partitions with more than their share of what may be buffered; once held, with more than half of it. Each
         cursor of a partition has a share, as far as it has anything."""
-        plan, held = self._plan, self._held[cursor]
-        shares = assigned + len({partition_of(source) for source in self._loads if isinstance(source, LagOf)})
+        options, held = self._options, self._held[cursor]
+        shares = assigned + len({partition_of(source) for source in self._usage if isinstance(source, LagOf)})
         return frozenset(
             partition_of(tp)
-            for tp, load in self._loads_of(cursor).items()
-            if max(load.records / plan.max_buffered_records, load.size_bytes / plan.max_buffered_bytes) * shares
+            for tp, used in self._loads_of(cursor).items()
+            if max(used.records / options.max_buffered_records, used.size_bytes / options.max_buffered_bytes) * shares
             > (RESUMED_AT if tp in held else 1.0)
         )
 
-    def _loads_of(self, cursor: Cursor) -> Mapping[Source, Load]:
+    def _loads_of(self, cursor: Cursor) -> Mapping[Source, Usage]:
         """A partition's children together."""
         if len(self._held) == 1:
-            return self._loads
+            return self._usage
         records, sizes = Counter[TopicPartition](), Counter[TopicPartition]()
-        for source, load in self._loads.items():
+        for source, used in self._usage.items():
             if isinstance(source, LagOf) == (cursor is Cursor.CHILD):
-                records[partition_of(source)] += load.records
-                sizes[partition_of(source)] += load.size_bytes
-        return {tp: Load(records[tp], sizes[tp]) for tp in records}
+                records[partition_of(source)] += used.records
+                sizes[partition_of(source)] += used.size_bytes
+        return {tp: Usage(records[tp], sizes[tp]) for tp in records}

@@ -14,7 +14,7 @@ from kwire.consumer.listener import RebalanceConsumer
 from kwire.errors import KafkaError, RebalanceInProgressError, WakeupError
 from kwire.events import CommitCallback
 from kwire.model import OffsetAndMetadata, TopicPartition
-from kwire.processing.books import Book, Books, Offers
+from kwire.processing.completion_tracker import CompletionTracker, Offers, PartitionProgress
 
 log = logging.getLogger(__name__)
 
@@ -33,14 +33,14 @@ class ProcessedCommits(Protocol):
 
 class Commits:
     """Args:
-    look: Tells the books of what is done by now; called in front of each commit.
+    look: Tells the completion of what is done by now; called in front of each commit.
     interval_ms: Between two commits.
-    both_cursors: Where commits go that are of both cursors of a consumer (`RangeBooks`).
+    both_cursors: Where commits go that are of both cursors of a consumer (`RangeCompletionTracker`).
     """
 
     def __init__(
         self,
-        books: Books,
+        completion: CompletionTracker,
         look: Callable[[], None],
         *,
         interval_ms: float,
@@ -50,7 +50,7 @@ class Commits:
         """How many the broker has taken."""
         self.has_news = False
         """Whether a commit has ended since its owner looked: partitions may wait for it."""
-        self._books = books
+        self._completion = completion
         self._look = look
         self._interval_ms = interval_ms
         self._both_cursors = both_cursors
@@ -73,24 +73,28 @@ class Commits:
         """Of all partitions, without waiting for it."""
         self._next_ms = now_ms + self._interval_ms
         self._look()
-        if offers := self._books.offers():
+        if offers := self._completion.offers():
             self._is_under_way, self._asked_ms = True, now_ms
-            books = self._books.books_of(offers)
-            callback = partial(self._on_committed, offers, books)
+            progress = self._completion.progress_of(offers)
+            callback = partial(self._on_committed, offers, progress)
             if self._both_cursors is None:
                 consumer.commit_async(_offsets(offers), callback=callback)
             else:
                 self._both_cursors._commit_processed_async(_processed(offers), callback=callback)
 
     def _on_committed(
-        self, offers: Offers, books: dict[TopicPartition, Book], _offsets: object, error: BaseException | None
+        self,
+        offers: Offers,
+        progress: dict[TopicPartition, PartitionProgress],
+        _offsets: object,
+        error: BaseException | None,
     ) -> None:
         self._is_under_way = False
         self._error = error
         self.has_news = True
         if error is None:
             self.acknowledged += 1
-            self._books.acknowledged(offers, books)
+            self._completion.acknowledged(offers, progress)
         elif isinstance(error, RebalanceInProgressError):
             self._next_ms = min(self._next_ms, self._asked_ms + _AFTER_REBALANCE_MS)
         else:
@@ -100,7 +104,7 @@ class Commits:
         """Whether these need no commit that can be had without waiting; otherwise one is under way now. After one that
         failed it is for `commit_last`, which insists."""
         self._look()
-        if self._error is not None or not self._books.offers(partitions):
+        if self._error is not None or not self._completion.offers(partitions):
             return True
         if not self._is_under_way:
             self.commit(consumer, now_ms)
@@ -112,14 +116,16 @@ class Commits:
         self._look()
         if not self._is_under_way and self._error is None:
             self.commit(consumer, now_ms)
-        return self._is_under_way or (isinstance(self._error, RebalanceInProgressError) and bool(self._books.offers()))
+        return self._is_under_way or (
+            isinstance(self._error, RebalanceInProgressError) and bool(self._completion.offers())
+        )
 
     def commit_last(
         self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition], timeout_ms: float
     ) -> None:
         """And wait for it: the partitions go, or we do. A failure is logged: their records come again."""
         self._look()
-        offers = self._books.offers(partitions)
+        offers = self._completion.offers(partitions)
         if not offers:
             return
         try:
@@ -133,7 +139,7 @@ class Commits:
             log.warning("the last commit of %s failed: %s", ", ".join(map(str, sorted(offers))), error)
         else:
             self.acknowledged += 1
-            self._books.acknowledged(offers, self._books.books_of(offers))
+            self._completion.acknowledged(offers, self._completion.progress_of(offers))
 
 
 def _offsets(offers: Offers) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -26,18 +26,18 @@ from kwire.errors import BootstrapError, CorruptRecordError, IllegalStateError, 
 from kwire.fetching.columns import Records
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import Cursor, K, TopicPartition, V
+from kwire.processing.assignment_loader import AssignmentLoader
 from kwire.processing.async_workers import AsyncWorkers
 from kwire.processing.backpressure import Backpressure
-from kwire.processing.books import Books
 from kwire.processing.commits import Commits
+from kwire.processing.completion_tracker import CompletionTracker
 from kwire.processing.data_loss import go_on_behind
-from kwire.processing.desk import Desk
-from kwire.processing.lanes import Ordering
-from kwire.processing.leaving import Leaving
-from kwire.processing.opening import Opening
-from kwire.processing.plan import Plan
+from kwire.processing.dispatcher import Dispatcher
+from kwire.processing.options import ProcessorOptions
+from kwire.processing.ordered_queues import Ordering
 from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
-from kwire.processing.range_books import RangeBooks
+from kwire.processing.range_completion_tracker import RangeCompletionTracker
+from kwire.processing.revocation_drain import RevocationDrain
 from kwire.processing.status import Status
 from kwire.processing.workers import BatchHandler, ExecutorWorkers, Handler, Run, ThreadWorkers, Workers
 
@@ -117,7 +117,7 @@ class Processor(Generic[K, V]):
                 "what is new, and within what is being caught up with, is enough"
             )
         on_failure = OnFailure(on_failure) if isinstance(on_failure, str) else on_failure
-        plan: Plan[K, V] = Plan(
+        options: ProcessorOptions[K, V] = ProcessorOptions(
             handler=handler,
             ordering=Ordering(ordering),
             workers=workers,
@@ -133,26 +133,26 @@ class Processor(Generic[K, V]):
             max_buffered_bytes=max_buffered_bytes,
             watchdog=watchdog,
         )
-        self._plan = plan
+        self._options = options
         self._consumer = consumer
-        self._workers = self._new_workers(plan)
+        self._workers = self._new_workers(options)
         has_one_child = consumer.config.parallel_rebalance_children == 1
-        self._ranges = RangeBooks(with_map=offset_map, has_one_child=has_one_child) if has_lags else None
-        self._books = self._ranges or Books(with_map=offset_map)
-        self._desk: Desk[K, V] = Desk(plan, self._workers.start, self._books)
-        self._opening = Opening(self._books, consumer, self._is_busy)
+        self._ranges = RangeCompletionTracker(with_map=offset_map, has_one_child=has_one_child) if has_lags else None
+        self._completion = self._ranges or CompletionTracker(with_map=offset_map)
+        self._dispatcher: Dispatcher[K, V] = Dispatcher(options, self._workers.start, self._completion)
+        self._loader = AssignmentLoader(self._completion, consumer, self._is_busy)
         self._backpressure = Backpressure(
-            plan, consumer, self._desk.loads, tuple(Cursor) if has_lags else (Cursor.MAIN,)
+            options, consumer, self._dispatcher.usage, tuple(Cursor) if has_lags else (Cursor.MAIN,)
         )
         self._commits = Commits(
-            self._books,
-            self._desk.look,
+            self._completion,
+            self._dispatcher.look,
             interval_ms=commit_interval * 1000.0,
             both_cursors=consumer if has_lags else None,
         )
         self._listener = _Listener(self, consumer.rebalance_listener)
         self._thread: Joinable | None = None
-        self._leaving = Leaving(consumer.config.max_poll_interval_ms, consumer.config.default_api_timeout_ms)
+        self._revocation = RevocationDrain(consumer.config.max_poll_interval_ms, consumer.config.default_api_timeout_ms)
         self._error: BaseException | None = None
         self._has_run = self._is_running = self._is_draining = False
         self._is_stopping = self._was_told = False  # told since it looked last
@@ -168,12 +168,12 @@ class Processor(Generic[K, V]):
         """What a poll has returned and nobody has in hand: an exception of a signal handler came first."""
         self._progress_ms = monotonic_ms()
 
-    def _new_workers(self, plan: Plan[K, V]) -> Workers[K, V]:
-        if plan.is_async:
-            return AsyncWorkers(plan.backend, self._on_ended)
-        if plan.executor is not None:
-            return ExecutorWorkers(plan.executor, self._on_ended)
-        return ThreadWorkers(plan.workers, self._on_ended)
+    def _new_workers(self, options: ProcessorOptions[K, V]) -> Workers[K, V]:
+        if options.is_async:
+            return AsyncWorkers(options.backend, self._on_ended)
+        if options.executor is not None:
+            return ExecutorWorkers(options.executor, self._on_ended)
+        return ThreadWorkers(options.workers, self._on_ended)
 
     # --- what users call ------------------------------------------------------------------------------------
 
@@ -192,15 +192,15 @@ class Processor(Generic[K, V]):
         with self._consumer._lent_to(self._has_news, self._end) as self._have_it_look:
             self._consumer.rebalance_listener = self._listener
             self._run()
-        if (error := self._desk.error or self._poll_error) is not None:
+        if (error := self._dispatcher.error or self._poll_error) is not None:
             raise error
 
     def _run(self) -> None:
         now_ms = monotonic_ms()
-        self._reached_by_ms = now_ms + self._leaving.patience_ms
-        self._opening.begin(self._consumer.assignment())
+        self._reached_by_ms = now_ms + self._revocation.patience_ms
+        self._loader.begin(self._consumer.assignment())
         self._commits.begin(now_ms)
-        while not self._is_stopping and self._desk.error is None and self._poll_error is None:
+        while not self._is_stopping and self._dispatcher.error is None and self._poll_error is None:
             self._try_turn()
         self._drain()
 
@@ -232,22 +232,22 @@ class Processor(Generic[K, V]):
 
     def status(self) -> Status:
         """What it is doing now; from any thread."""
-        desk, now_ms = self._desk, monotonic_ms()
+        dispatcher, now_ms = self._dispatcher, monotonic_ms()
         return Status(
             is_running=self._is_running,
-            waiting=desk.waiting,
-            in_work=desk.in_work,
-            retrying=desk.retrying,
-            handled=desk.tally.handled,
-            failed_attempts=desk.tally.failed_attempts,
-            skipped=desk.tally.skipped,
-            dead_lettered=desk.tally.dead_lettered,
+            waiting=dispatcher.waiting,
+            in_work=dispatcher.in_work,
+            retrying=dispatcher.retrying,
+            handled=dispatcher.counts.handled,
+            failed_attempts=dispatcher.counts.failed_attempts,
+            skipped=dispatcher.counts.skipped,
+            dead_lettered=dispatcher.counts.dead_lettered,
             commits=self._commits.acknowledged,
             paused=self._backpressure.held,
             seconds_since_progress=(now_ms - self._progress_ms) / 1000.0,
-            per_second=desk.pace.meter.per_second(now_ms),
-            handler_p50_ms=desk.pace.times.quantile_ms(0.5),
-            handler_p99_ms=desk.pace.times.quantile_ms(0.99),
+            per_second=dispatcher.sizer.meter.per_second(now_ms),
+            handler_p50_ms=dispatcher.sizer.times.quantile_ms(0.5),
+            handler_p99_ms=dispatcher.sizer.times.quantile_ms(0.99),
         )
 
     def __enter__(self) -> Processor[K, V]:
@@ -271,39 +271,39 @@ class Processor(Generic[K, V]):
     def _try_turn(self) -> None:
         try:
             self._turn()
-        except KafkaError as error:  # a broker's refusal, or a key that no lane can be looked up by
+        except KafkaError as error:  # a broker's refusal, or a key that no queue can be looked up by
             self._end_with(error)
 
     def _turn(self) -> None:
         now_ms = self._take_back(0.0)
-        self._opening.settle(now_ms)
-        self._leaving.hold_back(self._consumer, self._desk, self._commits, now_ms)
+        self._loader.settle(now_ms)
+        self._revocation.hold_back(self._consumer, self._dispatcher, self._commits, now_ms)
         now_ms = self._serve(now_ms)
         if now_ms >= self._commits.due_ms:
             self._commits.commit(self._consumer, now_ms)
-        self._backpressure.hold_all() if self._is_draining else self._backpressure.regulate(self._opening.partitions)
+        self._backpressure.hold_all() if self._is_draining else self._backpressure.regulate(self._loader.partitions)
         self._watch(now_ms)
         self._poll(now_ms)
 
     def _serve(self, now_ms: float) -> float:
         """Hand out and take back; what the time is then."""
         until_ms = now_ms + SERVING_MS
-        self._desk.hand_out(now_ms)
-        while self._desk.is_rich and now_ms < until_ms:
+        self._dispatcher.hand_out(now_ms)
+        while self._dispatcher.is_rich and now_ms < until_ms:
             now_ms = self._take_back(until_ms - now_ms)
-            self._desk.hand_out(now_ms)
+            self._dispatcher.hand_out(now_ms)
         return now_ms
 
     def _take_back(self, timeout_ms: float) -> float:
         """What workers have ended; what the time is then."""
-        done = self._desk.take_back(timeout_ms / 1000.0)
+        done = self._dispatcher.take_back(timeout_ms / 1000.0)
         now_ms = monotonic_ms()
-        if done or self._desk.is_idle:
+        if done or self._dispatcher.is_idle:
             self._progress_ms = now_ms
         return now_ms
 
     def _poll(self, now_ms: float) -> None:
-        due_ms = (self._desk.due_ms, self._commits.due_ms, self._leaving.due_ms, self._opening.due_ms)
+        due_ms = (self._dispatcher.due_ms, self._commits.due_ms, self._revocation.due_ms, self._loader.due_ms)
         wake_at_ms = min(*due_ms, self._until.at_ms)
         timeout_s = min(LONGEST_POLL_S, max(0.0, (wake_at_ms - now_ms) / 1000.0))
         gathers = True
@@ -315,17 +315,17 @@ class Processor(Generic[K, V]):
                 self._lose_track()
                 raise
             self._undelivered = Records()
-            timeout_s, gathers = 0.0, self._desk.wants_more and not records.is_empty()
+            timeout_s, gathers = 0.0, self._dispatcher.wants_more and not records.is_empty()
         self._was_told = self._commits.has_news = False  # the loop looks
 
     def _deliver(self, records: Records[K, V]) -> None:
-        closed = self._opening.partitions
+        closed = self._loader.partitions
         too_soon: list[PartitionRecords[K, V]] = []
         for chunk in records.chunks():
             if self._is_draining or chunk.topic_partition in closed:
                 too_soon.append(chunk)
             else:
-                self._desk.deliver(chunk)
+                self._dispatcher.deliver(chunk)
         self._backpressure.put_off(too_soon)
         if self._ranges is not None:
             again, self._ranges.to_give_again = self._ranges.to_give_again, []
@@ -333,9 +333,9 @@ class Processor(Generic[K, V]):
                 self._consumer._give_again(tp, position, stop)
 
     def _is_busy(self, tp: TopicPartition) -> bool:
-        """Whether it comes back while records are in work that it had before: other lanes may have them this time."""
-        is_ordered = self._plan.ordering is not Ordering.NONE
-        return self._ranges is not None and is_ordered and self._desk.busy_with((tp,)) > 0
+        """Whether it comes back while records are in work that it had before: other queues may have them this time."""
+        is_ordered = self._options.ordering is not Ordering.NONE
+        return self._ranges is not None and is_ordered and self._dispatcher.busy_with((tp,)) > 0
 
     def _polled(self, timeout_s: float) -> Records[K, V]:
         try:
@@ -345,7 +345,7 @@ class Processor(Generic[K, V]):
             if monotonic_ms() >= self._reached_by_ms:
                 self._end_with(error)
         except (CorruptRecordError, OffsetOutOfRangeError) as error:
-            if self._plan.on_data_loss is OnDataLoss.STOP or not go_on_behind(error, self._consumer):
+            if self._options.on_data_loss is OnDataLoss.STOP or not go_on_behind(error, self._consumer):
                 self._end_with(error)
         except KafkaError as error:
             self._end_with(error)
@@ -359,7 +359,7 @@ class Processor(Generic[K, V]):
         if self._poll_error is None and not self._is_draining:
             self._poll_error = error
         elif self._is_draining:
-            self._desk.take_back(AFTER_ERROR_S)
+            self._dispatcher.take_back(AFTER_ERROR_S)
 
     def _lose_track(self) -> None:
         if self._ranges is not None:
@@ -367,29 +367,29 @@ class Processor(Generic[K, V]):
 
     def _has_news(self) -> bool:
         """Whether a poll that finds no records shall return."""
-        desk = self._desk
-        is_drained = desk.is_idle and self._committed_by is None
-        is_over = is_drained if self._is_draining else desk.error is not None
-        return desk.has_ended or is_over or self._was_told or self._commits.has_news or self._opening.has_answers
+        dispatcher = self._dispatcher
+        is_drained = dispatcher.is_idle and self._committed_by is None
+        is_over = is_drained if self._is_draining else dispatcher.error is not None
+        return dispatcher.has_ended or is_over or self._was_told or self._commits.has_news or self._loader.has_answers
 
     def _on_ended(self, run: Run[K, V]) -> None:
         """A worker is through with a run; on its thread."""
-        self._desk.ended.put(run)
+        self._dispatcher.ended.put(run)
         self._have_it_look()
 
     def _watch(self, now_ms: float) -> None:
         quiet_ms = now_ms - self._progress_ms
-        if quiet_ms < self._plan.watchdog * 1000.0:
+        if quiet_ms < self._options.watchdog * 1000.0:
             return
-        oldest = self._desk.oldest()
+        oldest = self._dispatcher.oldest()
         where = "nothing" if oldest is None else f"{oldest.topic_partition} offset {oldest.offset}"
         log.warning(
             "no record was done for %.1f s: in work for longest is %s; %d runs wait for their next attempt, %d records "
             "for a worker",
             quiet_ms / 1000.0,
             where,
-            self._desk.retrying,
-            self._desk.waiting,
+            self._dispatcher.retrying,
+            self._dispatcher.waiting,
         )
         self._progress_ms = now_ms
 
@@ -397,36 +397,36 @@ class Processor(Generic[K, V]):
 
     def _give_up(self, partitions: Partitions, consumer: RebalanceConsumer) -> None:
         """Let what is in work end, commit, and forget them."""
-        self._desk.drop(partitions)
-        until_ms = self._leaving.until_ms(partitions, monotonic_ms())
+        self._dispatcher.drop(partitions)
+        until_ms = self._revocation.until_ms(partitions, monotonic_ms())
         if not self._wait_for(partitions, Deadline(min(until_ms, self._until.at_ms))):
             self._leave_alone(partitions)
-            self._wait_for(partitions, Deadline.after(self._leaving.grace_ms if self._plan.is_async else 0.0))
-        self._commits.commit_last(consumer, partitions, self._leaving.commit_ms(until_ms, monotonic_ms()))
+            self._wait_for(partitions, Deadline.after(self._revocation.grace_ms if self._options.is_async else 0.0))
+        self._commits.commit_last(consumer, partitions, self._revocation.commit_ms(until_ms, monotonic_ms()))
         self._forget(partitions)
 
     def _lose(self, partitions: Partitions) -> None:
         """They are somebody else's already."""
-        self._desk.drop(partitions)
+        self._dispatcher.drop(partitions)
         self._leave_alone(partitions)
         self._forget(partitions)
 
     def _forget(self, partitions: Partitions) -> None:
-        self._opening.forget(partitions)
-        self._books.close(partitions)
+        self._loader.forget(partitions)
+        self._completion.close(partitions)
         self._backpressure.forget(partitions)
 
     def _wait_for(self, partitions: Collection[TopicPartition], deadline: Deadline) -> bool:
         """Until nothing of these is in work; whether that was so in time."""
-        while (busy := self._desk.busy_with(partitions)) and not deadline.expired:
-            self._desk.take_back(min(LONGEST_POLL_S, deadline.remaining_ms() / 1000.0))
+        while (busy := self._dispatcher.busy_with(partitions)) and not deadline.expired:
+            self._dispatcher.take_back(min(LONGEST_POLL_S, deadline.remaining_ms() / 1000.0))
         return not busy
 
     def _leave_alone(self, partitions: Collection[TopicPartition]) -> None:
         """Nobody waits any longer for what is in work of these, whatever comes of it."""
-        if busy := self._desk.busy_with(partitions):
+        if busy := self._dispatcher.busy_with(partitions):
             log.warning("%d records are given up in the middle of their work, and will come again", busy)
-        for run in self._desk.in_hands(partitions):
+        for run in self._dispatcher.in_hands(partitions):
             self._workers.cancel(run)
 
     # --- the end --------------------------------------------------------------------------------------------
@@ -440,15 +440,15 @@ class Processor(Generic[K, V]):
         if self._deadline is None:
             self._deadline = Deadline.after(DRAIN_S * 1000.0)
         self._is_draining = True
-        self._desk.give_up_retries()
-        if not self._drains or self._desk.error is not None:
-            self._desk.drop_all()
-        while not self._desk.is_idle and not self._until.expired:
+        self._dispatcher.give_up_retries()
+        if not self._drains or self._dispatcher.error is not None:
+            self._dispatcher.drop_all()
+        while not self._dispatcher.is_idle and not self._until.expired:
             self._try_turn()
-            if self._desk.error is not None:
-                self._desk.drop_all()
+            if self._dispatcher.error is not None:
+                self._dispatcher.drop_all()
         # A group that rebalances takes no commits: what is done would come again.
-        self._committed_by = Deadline.after(self._leaving.patience_ms)
+        self._committed_by = Deadline.after(self._revocation.patience_ms)
         until = Deadline(min(self._until.at_ms, self._committed_by.at_ms))
         while not until.expired and self._commits.waits_for_polls(self._consumer, monotonic_ms()):
             self._try_turn()
@@ -457,17 +457,17 @@ class Processor(Generic[K, V]):
         """Commit what is done, and leave the consumer to the next one who uses it. Each step may be taken twice: if a
         Ctrl-C ends this, the consumer has it done before its next poll."""
         consumer = self._consumer
-        self._desk.drop_all()  # who is left alone in the middle of a run ends with the record it is at
+        self._dispatcher.drop_all()  # who is left alone in the middle of a run ends with the record it is at
         self._workers.close()
         self._have_it_look, self._is_running = _nobody_looks, False
         consumer.rebalance_listener = self._listener.users
         assigned = consumer.assignment()
-        self._opening.forget(assigned)
+        self._loader.forget(assigned)
         self._backpressure.put_off([chunk for chunk in self._undelivered.chunks() if chunk.topic_partition in assigned])
-        patience_ms = self._leaving.patience_ms if self._committed_by is None else self._committed_by.remaining_ms()
+        patience_ms = self._revocation.patience_ms if self._committed_by is None else self._committed_by.remaining_ms()
         self._commits.commit_last(consumer, assigned, patience_ms)
         for tp in sorted(assigned):
-            if (at := self._books.begins_at(tp)) is not None:
+            if (at := self._completion.begins_at(tp)) is not None:
                 consumer.seek(tp, at)  # the next one who uses the consumer begins with what is undone
             for position, stop in self._ranges.left_of_lags(tp) if self._ranges is not None else ():
                 consumer._give_again(tp, position, stop)
@@ -486,7 +486,7 @@ class _Listener(RebalanceListener):
         self.users = users
 
     def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        self._processor._opening.begin(partitions)
+        self._processor._loader.begin(partitions)
         self.users.on_partitions_assigned(consumer, partitions)
 
     def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:

@@ -19,8 +19,8 @@ from kwire.clock import monotonic_ms
 from kwire.consumer.host import Joinable, Queue, current_host
 from kwire.errors import RecordDeserializationError
 from kwire.model import K, Record, V
+from kwire.processing.lazy_records import LazyRecords
 from kwire.processing.policies import DeadLetter
-from kwire.processing.rows import Rows
 
 log = logging.getLogger(__name__)
 
@@ -181,7 +181,7 @@ class Run(Generic[K, V]):
                 except IndexError:
                     break
                 handler(item)
-        except BaseException as error:  # noqa: BLE001  whatever it is, the lane must not stay closed
+        except BaseException as error:  # noqa: BLE001  whatever it is, the queue must not stay closed
             self.error = error
         self.took_ms = monotonic_ms() - began_ms
 
@@ -201,7 +201,7 @@ class Run(Generic[K, V]):
 
 def records_of(items: Sequence[Item[K, V]]) -> Sequence[Record[K, V]]:
     """What is in them: all items of a run are records, or all are batches."""
-    if not isinstance(items, Rows) and items and isinstance(items[0], list):
+    if not isinstance(items, LazyRecords) and items and isinstance(items[0], list):
         return list(chain.from_iterable(cast("Sequence[list[Record[K, V]]]", items)))
     return cast("Sequence[Record[K, V]]", items)
 

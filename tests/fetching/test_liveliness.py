@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from kwire.fetching.liveliness import COOLS_AFTER_MS, Liveliness
+from kwire.fetching.idle_partitions import COOLS_AFTER_MS, IdlePartitions
 from kwire.model import TopicPartition
 
 ONE, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 def test_one_that_nothing_is_known_of_is_lively() -> None:
-    assert not Liveliness().is_quiet(ONE)
+    assert not IdlePartitions().is_quiet(ONE)
 
 
 def test_one_that_comes_with_many_is_quiet_until_it_says_something() -> None:
-    liveliness = Liveliness()
+    liveliness = IdlePartitions()
     liveliness.came(ONE, with_many=True)
     assert liveliness.is_quiet(ONE)
     liveliness.heard(ONE, has_more=True, now_ms=0.0)
@@ -21,7 +21,7 @@ def test_one_that_comes_with_many_is_quiet_until_it_says_something() -> None:
 
 
 def test_nothing_is_known_any_more_of_one_that_comes_again() -> None:
-    liveliness = Liveliness()
+    liveliness = IdlePartitions()
     liveliness.heard(ONE, has_more=False, now_ms=0.0)
     liveliness.heard(OTHER, has_more=True, now_ms=0.0)
     liveliness.came(ONE, with_many=False)
@@ -31,13 +31,13 @@ def test_nothing_is_known_any_more_of_one_that_comes_again() -> None:
 
 
 def test_one_that_is_read_to_its_end_is_quiet_at_once() -> None:
-    liveliness = Liveliness()
+    liveliness = IdlePartitions()
     liveliness.heard(ONE, has_more=False, now_ms=0.0)
     assert liveliness.is_quiet(ONE)
 
 
 def test_one_that_has_spoken_is_given_time() -> None:
-    liveliness = Liveliness()
+    liveliness = IdlePartitions()
     liveliness.heard(ONE, has_more=True, now_ms=0.0)
     liveliness.heard(ONE, has_more=False, now_ms=1.0)
     assert not liveliness.is_quiet(ONE)
@@ -48,7 +48,7 @@ def test_one_that_has_spoken_is_given_time() -> None:
 
 
 def test_who_speaks_again_has_time_again() -> None:
-    liveliness = Liveliness()
+    liveliness = IdlePartitions()
     liveliness.heard(ONE, has_more=True, now_ms=0.0)
     liveliness.heard(OTHER, has_more=True, now_ms=1.0)
     liveliness.heard(ONE, has_more=True, now_ms=COOLS_AFTER_MS)
@@ -56,7 +56,7 @@ def test_who_speaks_again_has_time_again() -> None:
 
 
 def test_nothing_is_known_of_one_that_was_forgotten() -> None:
-    liveliness = Liveliness()
+    liveliness = IdlePartitions()
     liveliness.heard(ONE, has_more=False, now_ms=0.0)
     liveliness.heard(OTHER, has_more=True, now_ms=0.0)
     liveliness.forget(ONE)

@@ -111,9 +111,9 @@ def test_what_handlers_have_not_finished_is_undone_and_so_is_what_was_put_back(l
     lagging.post(GiveAgain(O0, OffsetAndMetadata(90), 100, Reply()))
     processed = Processed(None, (Unfinished(range(80, 90)),))
     lagging.post(Commit({}, Reply(), processed={O0: processed}))
-    book = lagging.managers.catch_up.books[O0] if lagging.managers.catch_up is not None else None
-    assert book is not None
-    assert (book.undone, book.unread()) == ((range(80, 120),), (range(90, 120),))
+    state = lagging.managers.catch_up.states[O0] if lagging.managers.catch_up is not None else None
+    assert state is not None
+    assert (state.undone, state.unread()) == ((range(80, 120),), (range(90, 120),))
     lagging.turn()
     (child,) = lagging.subscription.children
     assert child.partitions[O0].fetch_offset == 90
@@ -124,7 +124,7 @@ def test_no_commit_of_handlers_is_behind_what_the_main_cursor_has_returned(laggi
     end_of_log(lagging, 120)
     lagging.post(Commit({}, Reply(), processed={O0: Processed(OffsetAndMetadata(150))}))
     assert lagging.managers.catch_up is not None
-    assert lagging.managers.catch_up.books[O0].head.offset == 120
+    assert lagging.managers.catch_up.states[O0].head.offset == 120
 
 
 @pytest.mark.parametrize("cursor", Cursor)

@@ -9,7 +9,7 @@ import pytest
 
 from kwire.errors import DisconnectError
 from kwire.events import Reply, Seek, SetHold
-from kwire.fetching.liveliness import COOLS_AFTER_MS, MANY_PARTITIONS
+from kwire.fetching.idle_partitions import COOLS_AFTER_MS, MANY_PARTITIONS
 from kwire.holds import Hold
 from kwire.managers.unsent import Channel
 from kwire.model import OffsetAndMetadata, TopicPartition

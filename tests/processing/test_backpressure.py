@@ -10,13 +10,13 @@ from kwire import Consumer, OffsetAndMetadata, TopicPartition
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import Cursor
 from kwire.processing.backpressure import Backpressure
-from kwire.processing.loads import Loads
+from kwire.processing.buffer_usage import BufferUsage
 from kwire.protocol.record_columns import RecordColumns
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from kwire.processing.plan import Plan
+    from kwire.processing.options import ProcessorOptions
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -56,7 +56,9 @@ def chunk(tp: TopicPartition, first: int, count: int, epoch: int = 3) -> Partiti
 def test_what_came_too_soon_comes_again_from_its_first_record_on() -> None:
     """Of a partition with several chunks all but the last were left out."""
     source = Source()
-    backpressure = Backpressure(cast("Plan[bytes, bytes]", None), cast("Consumer[bytes, bytes]", source), Loads())
+    backpressure = Backpressure(
+        cast("ProcessorOptions[bytes, bytes]", None), cast("Consumer[bytes, bytes]", source), BufferUsage()
+    )
     backpressure.put_off([chunk(T0, 5, 0), chunk(T0, 7, 2), chunk(T0, 9, 4), chunk(T1, 3, 1, epoch=-1)])
     assert source.told == [
         ("hold", T0, T1),

@@ -1,4 +1,4 @@
-"""Async handlers, batches, a rate, and runs of many lanes: on a cluster in the process."""
+"""Async handlers, batches, a rate, and runs of many queues: on a cluster in the process."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def test_async_handlers_keep_the_order_of_a_key(
 
     async def handle(record: BytesRecord) -> None:
         nonlocal overlaps
-        lane = (record.partition, record.key)
-        at_once[lane] += 1
-        overlaps += at_once[lane] > 1
+        queue = (record.partition, record.key)
+        at_once[queue] += 1
+        overlaps += at_once[queue] > 1
         await SLEEPS[backend](0.001 * (record.offset % 3))
-        seen[lane].append(record.offset)
-        at_once[lane] -= 1
+        seen[queue].append(record.offset)
+        at_once[queue] -= 1
 
     with Processor(new_consumer(), handle, ordering="key", workers=8, backend=backend) as processor:
         wait_until(lambda: processor.status().handled == 300)
@@ -403,7 +403,7 @@ def test_its_status_tells_how_fast_it_goes_and_how_long_handlers_take(
     assert 2 <= status.handler_p50_ms < status.handler_p99_ms
 
 
-# --- many lanes in a run ----------------------------------------------------------------------------------------------
+# --- many queues in a run ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ordering", ["key", "none"])

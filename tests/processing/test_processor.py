@@ -82,15 +82,15 @@ class Seen:
         self.begun: set[int] = set()
 
     def __call__(self, record: BytesRecord) -> None:
-        number, lane = int(record.value or b"-1"), (record.partition, record.key)
+        number, queue = int(record.value or b"-1"), (record.partition, record.key)
         with self.lock:
             self.begun.add(number)
-            self.at_once[lane] += 1
-            self.overlaps += self.at_once[lane] > 1
+            self.at_once[queue] += 1
+            self.overlaps += self.at_once[queue] > 1
         if number in self.held:
             assert self.go.wait(DEADLINE_S)
         with self.lock:
-            self.at_once[lane] -= 1
+            self.at_once[queue] -= 1
             self.values.append(number)
 
 
@@ -114,14 +114,14 @@ def test_what_keeps_its_order(cluster: Cluster, new_consumer: Callable[..., Byte
 
     def handle(record: BytesRecord) -> None:
         nonlocal overlaps
-        lane = record.partition if ordering == "partition" else (record.partition, record.key)
+        queue = record.partition if ordering == "partition" else (record.partition, record.key)
         with lock:
-            at_once[lane] += 1
-            overlaps += at_once[lane] > 1
-            seen[lane].append(record.offset)
+            at_once[queue] += 1
+            overlaps += at_once[queue] > 1
+            seen[queue].append(record.offset)
         time.sleep(0.001 * (record.offset % 3))
         with lock:
-            at_once[lane] -= 1
+            at_once[queue] -= 1
 
     with Processor(new_consumer(), handle, ordering=ordering, workers=8):  # type: ignore[arg-type]
         wait_until(lambda: sum(map(len, list(seen.values()))) == 300)

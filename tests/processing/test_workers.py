@@ -10,7 +10,7 @@ import pytest
 
 from kwire import OffsetAndMetadata, Record, TimestampType, TopicPartition
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.processing.rows import Rows
+from kwire.processing.lazy_records import LazyRecords
 from kwire.processing.workers import Item, Run
 from kwire.protocol.record_columns import RecordColumns
 
@@ -74,7 +74,7 @@ def test_a_dead_letter_whose_record_was_taken_back_has_nothing_to_do() -> None:
     assert (run.done, run.error) == (0, None)
 
 
-def rows(count: int) -> Rows[bytes, bytes]:
+def rows(count: int) -> LazyRecords[bytes, bytes]:
     """Records as above, not made yet."""
     none, places = np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.int64)
     columns = RecordColumns(
@@ -89,7 +89,7 @@ def rows(count: int) -> Rows[bytes, bytes]:
         value_lengths=places,
     )
     tp = TopicPartition("orders", 0)
-    return Rows([PartitionRecords(topic_partition=tp, columns=columns, next=OffsetAndMetadata(count))])
+    return LazyRecords([PartitionRecords(topic_partition=tp, columns=columns, next=OffsetAndMetadata(count))])
 
 
 def test_records_that_nobody_has_made_go_through_a_run_like_others() -> None:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-import kwire.processing.partition_lanes
-from kwire.processing.rows import Rows
+import kwire.processing.partition_queues
+from kwire.processing.lazy_records import LazyRecords
 from kwire.processing.tracker import Tracker
 from kwire.processing.workers import Item, Run
 from kwire.testing.invariants.handling_events import HandlingEnded, Lined, ProcessorStarted, StatusSeen
@@ -46,7 +46,7 @@ def test_a_world_in_which_records_are_worked_on_is_well(seed: int) -> None:
 
 def test_a_world_whose_workers_make_their_records_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     """Worlds have few records: as a rule too few for that."""
-    monkeypatch.setattr(kwire.processing.partition_lanes, "FEW_ROWS", 2)
+    monkeypatch.setattr(kwire.processing.partition_queues, "FEW_ROWS", 2)
     run_of, counted = Run.__init__, Counter[type]()
 
     def counting(
@@ -62,7 +62,7 @@ def test_a_world_whose_workers_make_their_records_is_well(monkeypatch: pytest.Mo
     monkeypatch.setattr(Run, "__init__", counting)
     outcome = simulate(156, processing=True)
     assert not outcome.violations, story(outcome)
-    assert counted[Rows] > 10
+    assert counted[LazyRecords] > 10
 
 
 def test_such_a_world_is_the_same_each_time() -> None:

@@ -1,6 +1,6 @@
 """How many records a worker gets at a time, and how many go a second.
 
-Contract: pure, and of the processor's thread; time comes in as an argument. Used by `Desk`.
+Contract: pure, and of the processor's thread; time comes in as an argument. Used by `Dispatcher`.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import Generic
 
 from kwire.model import K, V
-from kwire.processing.lanes import Ordering
-from kwire.processing.plan import Plan
+from kwire.processing.options import ProcessorOptions
+from kwire.processing.ordered_queues import Ordering
 from kwire.processing.rates import Meter, Times, TokenBucket
 
 # Cheap handlers get several records at a time. A run shall take so long at most, so that a revocation need not wait;
 RUN_MS = 5.0
 # and so long at least, though others have nothing to do meanwhile: some ten times what it takes to hand a run over.
 _WORTH_MS = 0.5
-# Records that are worth a hand-over each: nobody else's stand behind them. But those of their own lane have to wait for
-# them anyway, wherever they are: so many go along that the worker need not wait for the owner.
+# Records that are worth a hand-over each: nobody else's stand behind them. But those of their own queue have to wait
+# for them anyway, wherever they are: so many go along that the worker need not wait for the owner.
 _SLOW_MS = 2 * _WORTH_MS
 _LANE_RUN_MS = 3 * RUN_MS
 # And no more than stay in the processor's cache, and are gone before the garbage collector counts them as old; of those
@@ -29,19 +29,19 @@ _LEAST_MS = 1e-6
 _NEWEST_WEIGHS = 0.2
 
 
-class Pace(Generic[K, V]):
+class RunSizer(Generic[K, V]):
     """See the module."""
 
-    def __init__(self, plan: Plan[K, V], now_ms: float) -> None:
+    def __init__(self, options: ProcessorOptions[K, V], now_ms: float) -> None:
         self.meter = Meter(now_ms)
         self.times = Times()
-        self._plan = plan
-        self._bucket = TokenBucket(plan.rate_limit, now_ms)
+        self._options = options
+        self._bucket = TokenBucket(options.rate_limit, now_ms)
         self._ms_each = RUN_MS
         self._has_seen = False
 
     def run_length(self, now_ms: float, *, waiting: int, hands: int) -> int:
-        """How many records the next run may have; none, if the rate has been reached. Slow ones are to be of one lane.
+        """How many records the next run may have; none, if the rate has been reached. Slow ones are to be of one queue.
 
         Args:
             waiting: How many records there are to hand out.
@@ -50,36 +50,36 @@ class Pace(Generic[K, V]):
         available = self._bucket.available(now_ms)
         if available < 1:
             return 0
-        if self._plan.batch_size is not None:
-            return self._plan.batch_size
-        if self._plan.executor is not None:
+        if self._options.batch_size is not None:
+            return self._options.batch_size
+        if self._options.executor is not None:
             return 1
-        if self.are_slow and self._plan.ordering is not Ordering.NONE:
+        if self.are_slow and self._options.ordering is not Ordering.NONE:
             return max(1, int(min(_LANE_RUN_MS / self._ms_each, available)))
         most = RUN_MS / self._ms_each
-        if self._plan.ordering is not Ordering.PARTITION:  # records go round among all that have nothing to do
+        if self._options.ordering is not Ordering.PARTITION:  # records go round among all that have nothing to do
             most = min(most, max(waiting / hands, _WORTH_MS / self._ms_each))
         return max(1, int(min(most, available, self.longest_run)))
 
     @property
     def longest_run(self) -> int:
-        """How many records a run has at most, if they are not of one lane."""
+        """How many records a run has at most, if they are not of one queue."""
         return _LONGEST_RUN_OF_ROWS if self.makes_late else _LONGEST_RUN
 
     @property
     def makes_late(self) -> bool:
         """Whether records are made by whoever handles them, one by one. Until then they keep the whole answer that they
         came in, so they must not wait for long."""
-        return self._plan.can_make_late and self.are_trifles
+        return self._options.can_make_late and self.are_trifles
 
     @property
     def are_trifles(self) -> bool:
-        """Whether handling a record takes no longer than looking for one whose lane is open."""
+        """Whether handling a record takes no longer than looking for one whose queue is open."""
         return self._ms_each < _TRIFLE_MS
 
     @property
     def are_slow(self) -> bool:
-        """Whether a run is to have records of one lane alone."""
+        """Whether a run is to have records of one queue alone."""
         return self._ms_each >= _SLOW_MS
 
     def begin(self, records: int) -> None:

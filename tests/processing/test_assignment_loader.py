@@ -12,8 +12,8 @@ from kwire.clock import NEVER_MS
 from kwire.errors import TopicAuthorizationError
 from kwire.events import Reply
 from kwire.processing import OffsetMap, encode
-from kwire.processing.books import Books
-from kwire.processing.opening import ASK_AGAIN_MS, Opening
+from kwire.processing.assignment_loader import ASK_AGAIN_MS, AssignmentLoader
+from kwire.processing.completion_tracker import CompletionTracker
 
 A0, A1, B0 = (TopicPartition(*each) for each in (("a", 0), ("a", 1), ("b", 0)))
 TOPIC_IDS = {"a": UUID(int=1), "b": UUID(int=2)}
@@ -54,123 +54,123 @@ def info(topic: str) -> PartitionInfo:
     )
 
 
-def office() -> tuple[Opening, Asked, Books]:
-    books, asked = Books(with_map=True), Asked()
-    return Opening(books, asked), asked, books
+def office() -> tuple[AssignmentLoader, Asked, CompletionTracker]:
+    completion, asked = CompletionTracker(with_map=True), Asked()
+    return AssignmentLoader(completion, asked), asked, completion
 
 
 def test_a_partition_opens_when_both_answers_are_there() -> None:
-    opening, asked, books = office()
-    opening.begin({A0})
+    loader, asked, completion = office()
+    loader.begin({A0})
     asked.commits[0][1].succeed({A0: OffsetAndMetadata(7)})
-    opening.settle(0.0)
-    assert (opening.has_answers, opening.partitions) == (False, frozenset({A0}))
-    assert books.book(A0) is None
+    loader.settle(0.0)
+    assert (loader.has_answers, loader.partitions) == (False, frozenset({A0}))
+    assert completion.progress(A0) is None
     asked.topics[0].succeed({"a": [info("a")]})
-    assert [opening.has_answers] == [True]
-    opening.settle(0.0)
-    assert (opening.has_answers, opening.partitions) == (False, frozenset())
-    assert books.begins_at(A0) == OffsetAndMetadata(7)
+    assert [loader.has_answers] == [True]
+    loader.settle(0.0)
+    assert (loader.has_answers, loader.partitions) == (False, frozenset())
+    assert completion.begins_at(A0) == OffsetAndMetadata(7)
 
 
 def test_each_assignment_is_a_question_of_its_own() -> None:
-    opening, asked, books = office()
-    opening.begin({A0})
-    opening.begin({A1, B0})
+    loader, asked, completion = office()
+    loader.begin({A0})
+    loader.begin({A1, B0})
     asked.answer(1, at=OffsetAndMetadata(3))
-    opening.settle(0.0)
-    assert opening.partitions == {A0}
-    assert (books.book(A0), books.begins_at(B0)) == (None, OffsetAndMetadata(3))
+    loader.settle(0.0)
+    assert loader.partitions == {A0}
+    assert (completion.progress(A0), completion.begins_at(B0)) == (None, OffsetAndMetadata(3))
 
 
 def test_what_was_taken_away_is_not_opened_by_an_answer_that_comes_later() -> None:
-    opening, asked, books = office()
-    opening.begin({A0, A1})
-    opening.forget({A0})
+    loader, asked, completion = office()
+    loader.begin({A0, A1})
+    loader.forget({A0})
     asked.answer(at=OffsetAndMetadata(3))
-    opening.settle(0.0)
-    assert books.book(A0) is None
-    assert books.book(A1) is not None
+    loader.settle(0.0)
+    assert completion.progress(A0) is None
+    assert completion.progress(A1) is not None
 
 
 def test_what_came_back_is_opened_by_the_answer_that_was_asked_for_then() -> None:
-    opening, asked, books = office()
-    opening.begin({A0})
-    opening.forget({A0})
+    loader, asked, completion = office()
+    loader.begin({A0})
+    loader.forget({A0})
     assert asked.commits[0][1].abandoned
     assert asked.topics[0].abandoned
-    opening.begin({A0})
+    loader.begin({A0})
     asked.answer(0, at=OffsetAndMetadata(3))
-    opening.settle(0.0)
-    assert books.book(A0) is None
+    loader.settle(0.0)
+    assert completion.progress(A0) is None
     asked.answer(1, at=OffsetAndMetadata(5))
-    opening.settle(0.0)
-    assert books.begins_at(A0) == OffsetAndMetadata(5)
+    loader.settle(0.0)
+    assert completion.begins_at(A0) == OffsetAndMetadata(5)
 
 
 def test_a_topic_that_nobody_knows_now_is_asked_about_again() -> None:
     """What was finished would run again, if its map could not be told from one of another topic."""
-    opening, asked, books = office()
+    loader, asked, completion = office()
     at = OffsetAndMetadata(0, encode(0, OffsetMap(TOPIC_IDS["a"], None, (range(1, 3),))))
-    opening.begin({A0, B0})
+    loader.begin({A0, B0})
     asked.answer(at=at, known="b")
-    opening.settle(100.0)
-    assert opening.partitions == {A0}
-    assert opening.due_ms == 100.0 + ASK_AGAIN_MS
-    opening.settle(opening.due_ms - 1.0)
+    loader.settle(100.0)
+    assert loader.partitions == {A0}
+    assert loader.due_ms == 100.0 + ASK_AGAIN_MS
+    loader.settle(loader.due_ms - 1.0)
     assert len(asked.commits) == 1
-    opening.settle(opening.due_ms)
-    assert opening.due_ms == NEVER_MS
+    loader.settle(loader.due_ms)
+    assert loader.due_ms == NEVER_MS
     assert asked.commits[1][0] == {A0}
     asked.answer(1, at=at)
-    opening.settle(2_000.0)
-    assert opening.partitions == frozenset()
-    assert list(books.deliver(A0, [0, 1, 2, 3], lambda: [0] * 4, OffsetAndMetadata(4))) == [0, 3]
+    loader.settle(2_000.0)
+    assert loader.partitions == frozenset()
+    assert list(completion.deliver(A0, [0, 1, 2, 3], lambda: [0] * 4, OffsetAndMetadata(4))) == [0, 3]
 
 
 def test_an_unknown_topic_that_is_taken_away_is_not_asked_about_again() -> None:
-    opening, asked, _ = office()
-    opening.begin({A0})
+    loader, asked, _ = office()
+    loader.begin({A0})
     asked.answer(known="")
-    opening.settle(0.0)
-    opening.forget({A0})
-    opening.settle(opening.due_ms)
+    loader.settle(0.0)
+    loader.forget({A0})
+    loader.settle(loader.due_ms)
     assert len(asked.commits) == 1
 
 
 def test_a_refusal_is_raised_and_not_asked_about_again() -> None:
-    opening, asked, _ = office()
-    opening.begin({A0})
+    loader, asked, _ = office()
+    loader.begin({A0})
     asked.commits[0][1].fail(TopicAuthorizationError({"a"}))
     asked.topics[0].succeed({})
     with pytest.raises(TopicAuthorizationError):
-        opening.settle(0.0)
-    assert opening.partitions == frozenset()
-    opening.settle(ASK_AGAIN_MS)
+        loader.settle(0.0)
+    assert loader.partitions == frozenset()
+    loader.settle(ASK_AGAIN_MS)
     assert len(asked.commits) == 1
 
 
 def test_a_partition_that_comes_back_while_its_records_are_in_work_opens_when_they_are_done() -> None:
-    """Other lanes may have them this time, which know of nothing."""
-    books, asked, busy = Books(with_map=True), Asked(), {A0}
-    opening = Opening(books, asked, busy.__contains__)
-    opening.begin({A0, A1})
+    """Other queues may have them this time, which know of nothing."""
+    completion, asked, busy = CompletionTracker(with_map=True), Asked(), {A0}
+    loader = AssignmentLoader(completion, asked, busy.__contains__)
+    loader.begin({A0, A1})
     asked.answer(at=OffsetAndMetadata(3))
-    opening.settle(0.0)
-    assert (opening.partitions, opening.has_answers) == (frozenset({A0}), False)
+    loader.settle(0.0)
+    assert (loader.partitions, loader.has_answers) == (frozenset({A0}), False)
     busy.clear()
-    assert opening.has_answers
-    opening.settle(0.0)
-    assert (opening.partitions, books.begins_at(A0)) == (frozenset(), OffsetAndMetadata(3))
+    assert loader.has_answers
+    loader.settle(0.0)
+    assert (loader.partitions, completion.begins_at(A0)) == (frozenset(), OffsetAndMetadata(3))
 
 
 def test_who_is_taken_away_while_busy_is_not_opened() -> None:
-    books, asked, busy = Books(with_map=True), Asked(), {A0}
-    opening = Opening(books, asked, busy.__contains__)
-    opening.begin({A0})
+    completion, asked, busy = CompletionTracker(with_map=True), Asked(), {A0}
+    loader = AssignmentLoader(completion, asked, busy.__contains__)
+    loader.begin({A0})
     asked.answer(at=OffsetAndMetadata(3))
-    opening.settle(0.0)
-    opening.forget({A0})
+    loader.settle(0.0)
+    loader.forget({A0})
     busy.clear()
-    opening.settle(0.0)
-    assert (opening.partitions, books.book(A0)) == (frozenset(), None)
+    loader.settle(0.0)
+    assert (loader.partitions, completion.progress(A0)) == (frozenset(), None)

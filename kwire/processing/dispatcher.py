@@ -22,14 +22,14 @@ from kwire.errors import ProcessingError, RecordDeserializationError, WorkerErro
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, Record, TopicPartition, V
 from kwire.offset_set import NO_OFFSETS, OffsetSet
-from kwire.processing.books import Book, Books
-from kwire.processing.lanes import Lanes, Ordering, Work
-from kwire.processing.loads import Loads
-from kwire.processing.pace import RUN_MS, Pace
-from kwire.processing.partition_lanes import Mixing
-from kwire.processing.plan import Plan
+from kwire.processing.buffer_usage import BufferUsage
+from kwire.processing.completion_tracker import CompletionTracker, PartitionProgress
+from kwire.processing.lazy_records import LazyRecords, with_keys
+from kwire.processing.options import ProcessorOptions
+from kwire.processing.ordered_queues import OrderedQueues, Ordering, Work
+from kwire.processing.partition_queues import Mixing
 from kwire.processing.policies import OnFailure
-from kwire.processing.rows import Rows, with_keys
+from kwire.processing.run_sizer import RUN_MS, RunSizer
 from kwire.processing.sources import Source, partition_of
 from kwire.processing.workers import (
     BreakdownError,
@@ -58,7 +58,7 @@ class _Entry(Generic[K, V]):
 
     run: Run[K, V]
     work: Work[K, V]
-    book: Book | None
+    progress: PartitionProgress | None
     reported: int = 0
     void: OffsetSet = NO_OFFSETS
     is_waiting: bool = False
@@ -82,7 +82,7 @@ class _Entry(Generic[K, V]):
 
 
 @dataclass(slots=True)
-class Tally:
+class RecordCounts:
     """What `Status` shows."""
 
     handled: int = 0
@@ -91,25 +91,27 @@ class Tally:
     dead_lettered: int = 0
 
 
-class Desk(Generic[K, V]):
+class Dispatcher(Generic[K, V]):
     """Args:
     start: Gives a run to a worker.
     """
 
-    def __init__(self, plan: Plan[K, V], start: Callable[[Run[K, V]], None], books: Books) -> None:
+    def __init__(
+        self, options: ProcessorOptions[K, V], start: Callable[[Run[K, V]], None], completion: CompletionTracker
+    ) -> None:
         self.ended: Queue[Run[K, V]] = current_host().new_queue()
-        self.tally = Tally()
-        self.pace = Pace(plan, monotonic_ms())
-        self.loads = Loads()
+        self.counts = RecordCounts()
+        self.sizer = RunSizer(options, monotonic_ms())
+        self.usage = BufferUsage()
         self.error: ProcessingError | None = None
         """Set when a record failed for good, and that is the end."""
-        self._plan = plan
+        self._options = options
         self._start_run = start
-        self._books = books
-        self._lanes: Lanes[K, V] = Lanes(plan.ordering)
-        self._may_mix = plan.ordering is not Ordering.PARTITION and plan.batch_size is None
-        """Whether a run may be made of several lanes: a batch is of one."""
-        self._by_key = plan.ordering is Ordering.KEY
+        self._completion = completion
+        self._queues: OrderedQueues[K, V] = OrderedQueues(options.ordering)
+        self._may_mix = options.ordering is not Ordering.PARTITION and options.batch_size is None
+        """Whether a run may be made of several queues: a batch is of one."""
+        self._by_key = options.ordering is Ordering.KEY
         self._has_unreadable = False
         """Whether a record was met that cannot be deserialized."""
         self._gives_up_retries = False
@@ -126,11 +128,11 @@ class Desk(Generic[K, V]):
 
     @property
     def waiting(self) -> int:
-        return self._lanes.waiting
+        return self._queues.waiting
 
     @property
     def in_work(self) -> int:
-        return self._lanes.in_work
+        return self._queues.in_work
 
     @property
     def retrying(self) -> int:
@@ -138,7 +140,7 @@ class Desk(Generic[K, V]):
 
     @property
     def is_idle(self) -> bool:
-        return not self._lanes.waiting and not self._entries
+        return not self._queues.waiting and not self._entries
 
     @property
     def is_rich(self) -> bool:
@@ -147,17 +149,17 @@ class Desk(Generic[K, V]):
         Piling up more would end in a pause, which goes through the network thread; and what waits for long has left the
         processor's cache when it is its turn.
         """
-        return self._executing > 0 and self._lanes.waiting >= self._plenty
+        return self._executing > 0 and self._queues.waiting >= self._plenty
 
     @property
     def wants_more(self) -> bool:
         """Whether it is better to poll once more before anything is handed out: handing over takes longer than the work
         on what there is."""
-        return self.pace.are_trifles and self._lanes.waiting < self._plenty
+        return self.sizer.are_trifles and self._queues.waiting < self._plenty
 
     @property
     def _plenty(self) -> int:
-        return min(self.pace.longest_run, self._plan.max_buffered_records // 2)
+        return min(self.sizer.longest_run, self._options.max_buffered_records // 2)
 
     @property
     def has_ended(self) -> bool:
@@ -167,7 +169,7 @@ class Desk(Generic[K, V]):
     @property
     def _hands(self) -> int:
         """How many workers have nothing."""
-        return max(0, self._plan.workers - self._executing)
+        return max(0, self._options.workers - self._executing)
 
     @property
     def due_ms(self) -> float:
@@ -175,7 +177,7 @@ class Desk(Generic[K, V]):
         stands behind a slow one."""
         return min(
             self._retries[0][0] if self._retries and self._hands else NEVER_MS,  # who ends says so
-            self.pace.ready_ms if self._lanes.waiting else NEVER_MS,
+            self.sizer.ready_ms if self._queues.waiting else NEVER_MS,
             self._stuck_ms,
         )
 
@@ -186,24 +188,24 @@ class Desk(Generic[K, V]):
 
     def busy_with(self, partitions: Collection[TopicPartition]) -> int:
         """How many of their records are in work."""
-        return self._lanes.in_work_of(partitions)
+        return self._queues.in_work_of(partitions)
 
     def in_hands(self, partitions: Collection[TopicPartition]) -> list[Run[K, V]]:
         """Those of their runs that workers are at."""
-        return [entry.run for entry in self._entries_of(self._lanes.sources_of(partitions)) if entry.run.is_out]
+        return [entry.run for entry in self._entries_of(self._queues.sources_of(partitions)) if entry.run.is_out]
 
     # --- in and out -----------------------------------------------------------------------------------------
 
     def deliver(self, chunk: PartitionRecords[K, V]) -> None:
         """A poll returned these."""
         columns = chunk.columns
-        source = self._books.source_of(chunk.topic_partition, chunk.cursor, chunk.epoch)
+        source = self._completion.source_of(chunk.topic_partition, chunk.cursor, chunk.epoch)
         offsets = cast("list[int]", columns.offsets.tolist())
         first = offsets[0] if offsets else chunk.next.offset
-        for void in self._books.overtaken(source, first, chunk.next.offset, chunk.epoch):
+        for void in self._completion.overtaken(source, first, chunk.next.offset, chunk.epoch):
             self._forget(*void)
-        wanted = self._books.deliver(source, offsets, columns.leader_epochs.tolist, chunk.next, chunk.epoch)
-        makes_late = self.pace.makes_late and not self._is_held_up
+        wanted = self._completion.deliver(source, offsets, columns.leader_epochs.tolist, chunk.next, chunk.epoch)
+        makes_late = self.sizer.makes_late and not self._is_held_up
         records: Sequence[Record[K, V]]
         if chunk.failures:
             self._has_unreadable = True
@@ -212,10 +214,12 @@ class Desk(Generic[K, V]):
             still_wanted = set(wanted)
             records = [record for record in chunk if record.offset in still_wanted]
         else:
-            records = Rows((with_keys(chunk) if self._by_key else chunk,), offsets) if makes_late else list(chunk)
+            records = (
+                LazyRecords((with_keys(chunk) if self._by_key else chunk,), offsets) if makes_late else list(chunk)
+            )
         if records:
-            self._lanes.add(records, source)
-            self.loads.add(source, records)
+            self._queues.add(records, source)
+            self.usage.add(source, records)
 
     def hand_out(self, now_ms: float) -> None:
         """To the workers: what is due to be tried again, then what waits, as far as there are hands, and the rate."""
@@ -225,28 +229,28 @@ class Desk(Generic[K, V]):
             _, _, entry = heapq.heappop(self._retries)
             if entry.is_waiting:
                 entry.is_waiting = False
-                self.pace.begin(1)
+                self.sizer.begin(1)
                 self._start(entry, now_ms)
         self._is_held_up = any(entry.is_stuck(now_ms) for entry in self._entries.values())
-        is_quick = self.pace.are_trifles and not self._is_held_up
+        is_quick = self.sizer.are_trifles and not self._is_held_up
         mixing = self._mixing(is_quick)
         # What takes no time needs no more than one worker: others would only queue for the interpreter.
         while (hands := min(self._hands, _QUICK_HANDS - self._executing) if is_quick else self._hands) > 0:
             if self.error is not None:
                 return
-            most = self.pace.run_length(now_ms, waiting=self._lanes.waiting, hands=hands)
-            if not most or (work := self._lanes.take(most, mixing)) is None:
+            most = self.sizer.run_length(now_ms, waiting=self._queues.waiting, hands=hands)
+            if not most or (work := self._queues.take(most, mixing)) is None:
                 return
-            self.pace.begin(len(work.records))
-            run = Run(self._items_of(work), self._plan.call, may_be_unreadable=self._has_unreadable)
-            entry = _Entry(run, work, self._books.book(work.source))
+            self.sizer.begin(len(work.records))
+            run = Run(self._items_of(work), self._options.call, may_be_unreadable=self._has_unreadable)
+            entry = _Entry(run, work, self._completion.progress(work.source))
             self._entries[id(entry.run)] = entry
             self._start(entry, now_ms)
 
     def _items_of(self, work: Work[K, V]) -> Sequence[Item[K, V]]:
         """What the handler gets. A record that cannot be deserialized is a batch of its own: the others of the batch
         must not fail with it."""
-        if self._plan.batch_size is None:
+        if self._options.batch_size is None:
             return work.records
         if not self._has_unreadable:
             return [list(work.records)]
@@ -266,14 +270,14 @@ class Desk(Generic[K, V]):
 
     def take_back(self, timeout_s: float = 0.0) -> int:
         """What workers have posted, waiting for the first of it; how many records are done with by it."""
-        before = self.tally.handled
+        before = self.counts.handled
         with suppress(Empty):
             run = self.ended.get(timeout=timeout_s) if timeout_s else self.ended.get_nowait()
             while True:
                 self._take(self._entries[id(run)], monotonic_ms())
                 run = self.ended.get_nowait()
-        done = self.tally.handled - before
-        self.pace.meter.add(done, monotonic_ms())
+        done = self.counts.handled - before
+        self.sizer.meter.add(done, monotonic_ms())
         return done
 
     def look(self) -> None:
@@ -283,19 +287,19 @@ class Desk(Generic[K, V]):
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Begin nothing more of these: what waits is forgotten, what is in work ends with the record it is at."""
-        sources = self._lanes.sources_of(partitions)
+        sources = self._queues.sources_of(partitions)
         for source in sources:
-            self.loads.remove(source, self._lanes.drop((source,)))
+            self.usage.remove(source, self._queues.drop((source,)))
         for entry in self._entries_of(sources):
             entry.run.is_stopped = True
-            self.loads.remove(entry.source, records_of(entry.run.take_back()))
+            self.usage.remove(entry.source, records_of(entry.run.take_back()))
             if entry.is_waiting:
                 entry.is_waiting = False
                 self._end(entry)
 
     def drop_all(self) -> None:
         """The same of all."""
-        self.drop({partition_of(source) for source in self.loads})
+        self.drop({partition_of(source) for source in self.usage})
 
     # --- one run --------------------------------------------------------------------------------------------
 
@@ -303,7 +307,7 @@ class Desk(Generic[K, V]):
         run = entry.run
         self._executing += 1
         run.start(now_ms)
-        if self.pace.are_trifles or len(run.todo) > 1:  # else nobody stands behind it
+        if self.sizer.are_trifles or len(run.todo) > 1:  # else nobody stands behind it
             self._stuck_ms = min(self._stuck_ms, now_ms + _STUCK_MS)
         self._start_run(run)
 
@@ -313,7 +317,7 @@ class Desk(Generic[K, V]):
         run.is_out = False
         error, run.error = run.error or (CancelledError() if run.is_cancelled else None), None
         rescue, run.rescue = run.rescue, None
-        self.pace.tried(run.done - run.began_at, run.took_ms)
+        self.sizer.tried(run.done - run.began_at, run.took_ms)
         if error is not None:
             run.put_back()
         self._report(entry)
@@ -325,7 +329,7 @@ class Desk(Generic[K, V]):
             self._end(entry)
 
     def _report(self, entry: _Entry[K, V]) -> None:
-        """Its book hears of the records that are done with since the last time."""
+        """The completion tracker hears of the records that are done with since the last time."""
         run = entry.run
         begin, end = entry.reported, run.done  # the worker may be going on meanwhile
         if end == begin:
@@ -333,15 +337,15 @@ class Desk(Generic[K, V]):
         done = records_of(run.items[begin:end])
         entry.reported = end
         run.attempts = run.breakdowns = 0
-        self.loads.remove(entry.source, done)
-        self.tally.handled += len(done)
+        self.usage.remove(entry.source, done)
+        self.counts.handled += len(done)
         # Of a partition that was given up, or of a log that was cut, nobody wants to know.
-        book = self._books.book(entry.source)
-        if book is entry.book and book is not None:
-            offsets = done.offsets() if isinstance(done, Rows) else map(_offset_of, done)
+        progress = self._completion.progress(entry.source)
+        if progress is entry.progress and progress is not None:
+            offsets = done.offsets() if isinstance(done, LazyRecords) else map(_offset_of, done)
             is_cut = bool(entry.void)
             wanted = [each for each in offsets if not entry.is_void_at(each)] if is_cut else offsets
-            self._books.finish(entry.source, wanted)
+            self._completion.finish(entry.source, wanted)
 
     def _on_error(self, entry: _Entry[K, V], error: BaseException, now_ms: float, rescue: Rescue[K, V] | None) -> None:
         run, record = entry.run, entry.run.record
@@ -352,12 +356,12 @@ class Desk(Generic[K, V]):
             self._on_breakdown(entry, error, now_ms, rescue)
             return
         run.attempts += 1
-        self.tally.failed_attempts += 1
-        delay_ms = self._plan.retry.delay_ms(run.attempts, error)
+        self.counts.failed_attempts += 1
+        delay_ms = self._options.retry.delay_ms(run.attempts, error)
         if delay_ms is not None:
             log.info("%s offset %d: attempt %d failed: %r", entry.source, record.offset, run.attempts, error)
             self._try_again(entry, delay_ms, now_ms)
-        elif isinstance(error, Exception) and self._plan.on_failure is not OnFailure.STOP:
+        elif isinstance(error, Exception) and self._options.on_failure is not OnFailure.STOP:
             self._give_up(entry, error, now_ms)
         else:
             self._stop(entry, ProcessingError, run.attempts, error)
@@ -394,22 +398,22 @@ class Desk(Generic[K, V]):
 
     def _leave_undone(self, entry: _Entry[K, V]) -> None:
         """Its record, and what stands behind it: begun, they would overtake it."""
-        if self._plan.ordering is not Ordering.NONE:
-            self.loads.remove(entry.source, self._lanes.drop((entry.source,)))
-        self.loads.remove(entry.source, records_of(entry.run.take_back()))
+        if self._options.ordering is not Ordering.NONE:
+            self.usage.remove(entry.source, self._queues.drop((entry.source,)))
+        self.usage.remove(entry.source, records_of(entry.run.take_back()))
         self._end(entry)
 
     def _give_up(self, entry: _Entry[K, V], error: Exception, now_ms: float) -> None:
         """The item has failed for good: pass it by, or let somebody else take it."""
-        run, policy = entry.run, self._plan.on_failure
+        run, policy = entry.run, self._options.on_failure
         concerned = len(records_of([run.items[run.done]]))
         if callable(policy):
             run.rescue = (policy, error)
-            self.tally.dead_lettered += concerned
+            self.counts.dead_lettered += concerned
             self._start(entry, now_ms)
             return
         log.error("%s offset %d: given up: %r", entry.source, run.record.offset, error)
-        self.tally.skipped += concerned
+        self.counts.skipped += concerned
         run.todo.popleft()
         self._report(entry)
         if run.todo:
@@ -418,8 +422,8 @@ class Desk(Generic[K, V]):
             self._end(entry)
 
     def _end(self, entry: _Entry[K, V]) -> None:
-        self.loads.remove(entry.source, records_of(entry.run.items[entry.reported :]))
-        self._lanes.done(entry.work)
+        self.usage.remove(entry.source, records_of(entry.run.items[entry.reported :]))
+        self._queues.done(entry.work)
         del self._entries[id(entry.run)]
 
     # --- runs that wait for one record ----------------------------------------------------------------------
@@ -427,7 +431,7 @@ class Desk(Generic[K, V]):
     def _free_stuck(self, now_ms: float) -> None:
         self._stuck_ms = NEVER_MS
         for entry in self._entries.values():
-            if not entry.run.is_out or not (self.pace.are_trifles or entry.run.todo):
+            if not entry.run.is_out or not (self.sizer.are_trifles or entry.run.todo):
                 continue
             if not entry.is_stuck(now_ms):
                 self._stuck_ms = min(self._stuck_ms, entry.run.started_ms + _STUCK_MS)
@@ -435,7 +439,7 @@ class Desk(Generic[K, V]):
                 self._narrow(entry, now_ms)
 
     def _narrow(self, entry: _Entry[K, V], now_ms: float) -> None:
-        """It keeps the record that it is at: other lanes' need not wait for that one."""
+        """It keeps the record that it is at: other queues' need not wait for that one."""
         run = entry.run
         if not self._may_mix:
             return
@@ -449,18 +453,18 @@ class Desk(Generic[K, V]):
                 self._stuck_ms = min(self._stuck_ms, now_ms + _STUCK_MS)
             return
         self._report(entry)
-        self._lanes.give_back(entry.work, len(run.items) - 1)
+        self._queues.give_back(entry.work, len(run.items) - 1)
 
     # --- the rest -------------------------------------------------------------------------------------------
 
     def _mixing(self, is_quick: bool) -> Mixing:
-        if not self._may_mix or self.pace.are_slow:
-            return Mixing.ONE_LANE
-        return Mixing.WHOLE_SLICES if is_quick else Mixing.OPEN_LANES
+        if not self._may_mix or self.sizer.are_slow:
+            return Mixing.ONE_QUEUE
+        return Mixing.WHOLE_SLICES if is_quick else Mixing.OPEN_QUEUES
 
     def _forget(self, source: Source, offsets: range) -> None:
         """The position went back there: what comes now are other records, or the same once more."""
-        self.loads.remove(source, self._lanes.drop((source,), offsets))
+        self.usage.remove(source, self._queues.drop((source,), offsets))
         for entry in self._entries_of((source,)):
             entry.void |= (offsets,)
             if entry.is_waiting and entry.is_void:

@@ -15,7 +15,7 @@ from uuid import UUID
 from kwire.clock import NEVER_MS
 from kwire.events import Reply
 from kwire.model import OffsetAndMetadata, PartitionInfo, TopicPartition
-from kwire.processing.books import Books
+from kwire.processing.completion_tracker import CompletionTracker
 
 # Brokers may not know a topic for a moment: one that was just made, or is gone.
 ASK_AGAIN_MS = 1_000.0
@@ -46,16 +46,16 @@ class _Question:
         self.topics.abandon()
 
 
-class Opening:
+class AssignmentLoader:
     """Args:
-    books: Where they are opened.
+    completion: Where they are opened.
     is_busy: Whether records of a partition are still in work that it had before; it is not opened as long as they are.
     """
 
     def __init__(
-        self, books: Books, consumer: Asks, is_busy: Callable[[TopicPartition], bool] = lambda _: False
+        self, completion: CompletionTracker, consumer: Asks, is_busy: Callable[[TopicPartition], bool] = lambda _: False
     ) -> None:
-        self._books = books
+        self._completion = completion
         self._consumer = consumer
         self._is_busy = is_busy
         self._questions: list[_Question] = []
@@ -110,7 +110,7 @@ class Opening:
             self._hear(question, now_ms)
         if free := [tp for tp in self._answers if not self._is_busy(tp)]:
             answers = {tp: self._answers.pop(tp) for tp in free}
-            self._books.open(
+            self._completion.open(
                 {tp: at for tp, (at, _) in answers.items()}, {tp.topic: id_ for tp, (_, id_) in answers.items()}
             )
         if now_ms >= self._again_ms:

@@ -1,4 +1,4 @@
-"""The lanes of one partition, a class for each ordering: `Lanes` has one of them for each partition.
+"""The queues of one partition, a class for each ordering: `OrderedQueues` has one of them for each partition.
 
 Contract: pure, and of one thread. Nothing is done for each record where a whole slice will do: with handlers that take
 no time, this is part of what a record costs.
@@ -15,7 +15,7 @@ from typing import Generic
 
 from kwire.errors import InvalidArgumentError
 from kwire.model import K, Record, V
-from kwire.processing.rows import FEW_ROWS, Rows
+from kwire.processing.lazy_records import FEW_ROWS, LazyRecords
 
 EVERYTHING = range(1 << 63)
 """All offsets there are."""
@@ -26,21 +26,21 @@ _key_of = itemgetter(Record._fields.index("key"))
 class Mixing(Enum):
     """What is taken at once."""
 
-    ONE_LANE = "one lane"
-    OPEN_LANES = "open lanes"
-    """Records of as many lanes of a partition as are open."""
+    ONE_QUEUE = "one queue"
+    OPEN_QUEUES = "open queues"
+    """Records of as many queues of a partition as are open."""
     WHOLE_SLICES = "whole slices"
-    """The same, but nothing while a lane among those that come next is closed: it will be open in a moment, and parting
-    them would take longer."""
+    """The same, but nothing while a queue among those that come next is closed: it will be open in a moment, and
+    parting them would take longer."""
 
 
-class NoLanes(Generic[K, V]):
+class NoQueues(Generic[K, V]):
     """Where order does not matter: each record may go. Also what all have in common."""
 
     def __init__(self) -> None:
         self._queue: deque[Record[K, V]] = deque()
         """Records as they came."""
-        self._rows: deque[Rows[K, V]] = deque()
+        self._rows: deque[LazyRecords[K, V]] = deque()
         """What came behind all of the queue, and has not been made yet."""
         self._rows_count = 0
 
@@ -50,8 +50,8 @@ class NoLanes(Generic[K, V]):
         return len(self._queue) + self._rows_count
 
     def add(self, records: Sequence[Record[K, V]]) -> None:
-        """They wait from now on, each behind those of its lane."""
-        if isinstance(records, Rows):
+        """They wait from now on, each behind those of its queue."""
+        if isinstance(records, LazyRecords):
             self._rows.append(records)
             self._rows_count += len(records)
         else:
@@ -59,14 +59,14 @@ class NoLanes(Generic[K, V]):
             self._queue.extend(records)
 
     def take(self, most: int, _mixing: Mixing, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
-        """Records of open lanes, maybe none; and the lane of each, now closed."""
+        """Records of open queues, maybe none; and the queue of each, now closed."""
         return self._next(most), ()
 
-    def open(self, lanes: Sequence[Hashable]) -> None:
+    def open(self, queues: Sequence[Hashable]) -> None:
         """Nothing of these is in work any more."""
 
     def give_back(self, records: Sequence[Record[K, V]]) -> None:
-        """They were taken, and wait again, in front of all others of their lanes, which are still closed."""
+        """They were taken, and wait again, in front of all others of their queues, which are still closed."""
         self._queue.extendleft(reversed(list(records)))
 
     def drop(self, offsets: range) -> list[Record[K, V]]:
@@ -85,7 +85,7 @@ class NoLanes(Generic[K, V]):
             self._queue.extend(rows)
         return _popped(self._queue, most)
 
-    def _next_rows(self, most: int) -> Rows[K, V]:
+    def _next_rows(self, most: int) -> LazyRecords[K, V]:
         """As they came, if they are not too many: cutting takes time."""
         rows = self._rows.popleft()
         while self._rows and len(rows) + len(self._rows[0]) <= most:
@@ -103,8 +103,8 @@ class NoLanes(Generic[K, V]):
         self._rows_count = 0
 
 
-class OneLane(NoLanes[K, V]):
-    """A partition is a lane: one after the other."""
+class OneLane(NoQueues[K, V]):
+    """A partition is a queue: one after the other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,12 +117,12 @@ class OneLane(NoLanes[K, V]):
         taken = self._next(most)
         return taken, ("all",) * len(taken)
 
-    def open(self, lanes: Sequence[Hashable]) -> None:
-        self._is_open = self._is_open or bool(lanes)
+    def open(self, queues: Sequence[Hashable]) -> None:
+        self._is_open = self._is_open or bool(queues)
 
 
-class KeyLanes(NoLanes[K, V]):
-    """A lane for each key; records without one go as they come.
+class KeyLanes(NoQueues[K, V]):
+    """A queue for each key; records without one go as they come.
 
     Only a record that is met in the queue while its key is closed is put behind others of its key: as a rule a slice of
     the queue goes out whole.
@@ -149,7 +149,7 @@ class KeyLanes(NoLanes[K, V]):
         """As above.
 
         Raises:
-            InvalidArgumentError: A key that no lane can be looked up by.
+            InvalidArgumentError: A key that no queue can be looked up by.
         """
         _check_keys(records)
         super().add(records)
@@ -165,9 +165,9 @@ class KeyLanes(NoLanes[K, V]):
         self._closed.discard(None)
         return taken, keys
 
-    def _take_rows(self, most: int, mixing: Mixing) -> Rows[K, V] | None:
-        """Those that come next, if none of them is made, and the lanes of all are open."""
-        if mixing is Mixing.ONE_LANE or self._ready or self._queue or not self._rows or most < FEW_ROWS:
+    def _take_rows(self, most: int, mixing: Mixing) -> LazyRecords[K, V] | None:
+        """Those that come next, if none of them is made, and the queues of all are open."""
+        if mixing is Mixing.ONE_QUEUE or self._ready or self._queue or not self._rows or most < FEW_ROWS:
             return None
         rows = self._next_rows(most)
         if not self._closed or self._closed.isdisjoint(rows.keys()):
@@ -180,7 +180,7 @@ class KeyLanes(NoLanes[K, V]):
         taken: list[Record[K, V]] = []
         if mixing is not Mixing.WHOLE_SLICES or self._queue or most < FEW_ROWS:  # else they wait as they are
             self._make()
-        if mixing is Mixing.ONE_LANE:
+        if mixing is Mixing.ONE_QUEUE:
             self._sort_out()
             if self._ready:
                 taken = self._take_held(self._ready.popleft(), most)
@@ -194,15 +194,15 @@ class KeyLanes(NoLanes[K, V]):
                 taken += found
         return taken
 
-    def open(self, lanes: Sequence[Hashable]) -> None:
-        if lanes is self._taken:  # nobody has looked, so nobody waits for them
+    def open(self, queues: Sequence[Hashable]) -> None:
+        if queues is self._taken:  # nobody has looked, so nobody waits for them
             self._taken = None
             return
         self._look_at_taken()
         if not self._held:
-            self._closed.difference_update(lanes)
+            self._closed.difference_update(queues)
             return
-        for key in dict.fromkeys(lanes):
+        for key in dict.fromkeys(queues):
             if key is None or key not in self._held:
                 self._closed.discard(key)
             else:
@@ -294,7 +294,7 @@ def _parted(records: deque[Record[K, V]], offsets: range) -> tuple[list[Record[K
 
 
 def _keys_of(records: Sequence[Record[K, V]]) -> Sequence[Hashable]:
-    return records.keys() if isinstance(records, Rows) else list(map(_key_of, records))
+    return records.keys() if isinstance(records, LazyRecords) else list(map(_key_of, records))
 
 
 def _check_keys(records: Sequence[Record[K, V]]) -> None:

@@ -16,7 +16,7 @@ from kwire.catch_up.processed import Processed
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.offset_set import NO_OFFSETS, OffsetSet
 from kwire.processing.offset_map import OffsetMap, decode, encode, is_offset_map
-from kwire.processing.partition_lanes import EVERYTHING
+from kwire.processing.partition_queues import EVERYTHING
 from kwire.processing.sources import Source, partition_of
 from kwire.processing.tracker import Offer, Tracker
 
@@ -41,7 +41,7 @@ Void: TypeAlias = tuple[Source, range]
 
 
 @dataclass(slots=True, eq=False)
-class Book:
+class PartitionProgress:
     """Of one partition, for one assignment; the object itself stands for it."""
 
     tracker: Tracker | None
@@ -98,28 +98,28 @@ class Book:
         return self.epochs[0][1] if self.epochs else self.believed_epoch
 
 
-class Books:
+class CompletionTracker:
     """Args:
     with_map: Whether commits say what is finished behind them.
     """
 
     def __init__(self, *, with_map: bool) -> None:
         self._with_map = with_map
-        self._books: dict[TopicPartition, Book] = {}
+        self._completion: dict[TopicPartition, PartitionProgress] = {}
 
     def open(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None], topic_ids: Mapping[str, UUID]) -> None:
         """Partitions were assigned, with what their group has committed, and which topics they are of."""
         for tp, at in committed.items():
-            self._books[tp] = _opened(at, topic_ids[tp.topic])
+            self._completion[tp] = _opened(at, topic_ids[tp.topic])
 
     def close(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions are not ours any more."""
         for tp in partitions:
-            self._books.pop(tp, None)
+            self._completion.pop(tp, None)
 
-    def book(self, source: Source) -> Book | None:
+    def progress(self, source: Source) -> PartitionProgress | None:
         """What stands for the assignment that the partition is in."""
-        return self._books.get(partition_of(source))
+        return self._completion.get(partition_of(source))
 
     def source_of(self, tp: TopicPartition, _cursor: Cursor, _epoch: int | None, /) -> Source:
         """Where records that a cursor has read, in this assignment epoch, belong to."""
@@ -127,15 +127,15 @@ class Books:
 
     def overtaken(self, source: Source, first: int, _behind: int, _epoch: int | None, /) -> list[Void]:
         """What counts no more when records from `first` on are delivered, which end in front of `behind`."""
-        book = self._books.get(partition_of(source))
-        has_moved_back = book is not None and book.tracker is not None and first < book.tracker.position
+        progress = self._completion.get(partition_of(source))
+        has_moved_back = progress is not None and progress.tracker is not None and first < progress.tracker.position
         return [(source, EVERYTHING[first:])] if has_moved_back else []
 
     def finish(self, source: Source, offsets: Iterable[int]) -> None:
         """Records are done with."""
-        book = self._books[partition_of(source)]
-        if book.tracker is not None:
-            book.tracker.finish_all(offsets)
+        progress = self._completion[partition_of(source)]
+        if progress.tracker is not None:
+            progress.tracker.finish_all(offsets)
 
     def deliver(
         self,
@@ -152,63 +152,63 @@ class Books:
         A position that has moved back says that the log was cut, or somebody sought: what was delivered from there on
         counts no more (`Tracker.truncate`).
         """
-        book = self._books[partition_of(source)]
+        progress = self._completion[partition_of(source)]
         first = offsets[0] if offsets else behind.offset
-        if book.tracker is None:
-            book.tracker = Tracker(first)
-        elif first < book.tracker.position:
-            book.truncate(first)
-        if book.believed_epoch is not None:
-            newer = (offset for offset, epoch in zip(offsets, epochs(), strict=True) if epoch > book.believed_epoch)
+        if progress.tracker is None:
+            progress.tracker = Tracker(first)
+        elif first < progress.tracker.position:
+            progress.truncate(first)
+        if progress.believed_epoch is not None:
+            newer = (offset for offset, epoch in zip(offsets, epochs(), strict=True) if epoch > progress.believed_epoch)
             if (cut := next(newer, None)) is not None:  # written anew since the map was made
-                book.tracker.disbelieve(cut)
-                book.believed_epoch = None
-        book.note_epoch(behind)
-        return book.tracker.deliver(offsets, behind.offset)
+                progress.tracker.disbelieve(cut)
+                progress.believed_epoch = None
+        progress.note_epoch(behind)
+        return progress.tracker.deliver(offsets, behind.offset)
 
     def offers(self, partitions: Iterable[TopicPartition] | None = None) -> Offers:
         """What is to be committed: of these partitions, or of all."""
         found: Offers = {}
-        for tp in list(self._books) if partitions is None else sorted(partitions):
-            book = self._books.get(tp)
-            offer = None if book is None or book.tracker is None else book.tracker.offer()
-            if book is not None and offer is not None:
-                assert book.tracker is not None
-                found[tp] = Offered(((book.tracker, offer),), self._commit_of(book, offer))
+        for tp in list(self._completion) if partitions is None else sorted(partitions):
+            progress = self._completion.get(tp)
+            offer = None if progress is None or progress.tracker is None else progress.tracker.offer()
+            if progress is not None and offer is not None:
+                assert progress.tracker is not None
+                found[tp] = Offered(((progress.tracker, offer),), self._commit_of(progress, offer))
         return found
 
-    def acknowledged(self, offers: Offers, books: Mapping[TopicPartition, Book]) -> None:
+    def acknowledged(self, offers: Offers, completion: Mapping[TopicPartition, PartitionProgress]) -> None:
         """The broker has these; of partitions that were given up since they were offered, nobody need know."""
         for tp, offered in offers.items():
-            book = self.book(tp)
-            if book is not None and book is books.get(tp):
+            progress = self.progress(tp)
+            if progress is not None and progress is completion.get(tp):
                 for tracker, offer in offered.parts:
                     tracker.acknowledged(offer)
 
-    def books_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Book]:
+    def progress_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionProgress]:
         """Those that are open now."""
-        return {tp: self._books[tp] for tp in partitions if tp in self._books}
+        return {tp: self._completion[tp] for tp in partitions if tp in self._completion}
 
     def begins_at(self, tp: TopicPartition) -> OffsetAndMetadata | None:
         """Where whoever goes on with the partition begins; None where that is not ours to say. With its epoch, so that
         a log that is cut meanwhile is noticed."""
-        book = self._books.get(tp)
-        if book is None or book.tracker is None:
+        progress = self._completion.get(tp)
+        if progress is None or progress.tracker is None:
             return None
-        base = book.tracker.next_to_do  # in front of that, a map has been merged into the commit
-        return OffsetAndMetadata(base, leader_epoch=book.epoch_at(base))
+        base = progress.tracker.next_to_do  # in front of that, a map has been merged into the commit
+        return OffsetAndMetadata(base, leader_epoch=progress.epoch_at(base))
 
-    def _commit_of(self, book: Book, offer: Offer) -> OffsetAndMetadata:
-        epoch = book.epoch_at(offer.base)
-        metadata = book.foreign_metadata
+    def _commit_of(self, progress: PartitionProgress, offer: Offer) -> OffsetAndMetadata:
+        epoch = progress.epoch_at(offer.base)
+        metadata = progress.foreign_metadata
         if self._with_map and not metadata and offer.finished:
-            metadata = encode(offer.base, OffsetMap(book.topic_id, book.newest_epoch, offer.finished))
+            metadata = encode(offer.base, OffsetMap(progress.topic_id, progress.newest_epoch, offer.finished))
         return OffsetAndMetadata(offer.base, metadata, epoch)
 
 
-def _opened(at: OffsetAndMetadata | None, topic_id: UUID) -> Book:
+def _opened(at: OffsetAndMetadata | None, topic_id: UUID) -> PartitionProgress:
     if at is None:
-        return Book(None, topic_id)
-    book = Book(None, topic_id, epochs=deque([(at.offset, at.leader_epoch)]))
-    book.tracker = Tracker(at.offset, book.take_over(at))
-    return book
+        return PartitionProgress(None, topic_id)
+    progress = PartitionProgress(None, topic_id, epochs=deque([(at.offset, at.leader_epoch)]))
+    progress.tracker = Tracker(at.offset, progress.take_over(at))
+    return progress

@@ -16,7 +16,7 @@ MANY_PARTITIONS = 500
 COOLS_AFTER_MS = 2_000.0
 
 
-class Liveliness:
+class IdlePartitions:
     """What answers have said of each partition. One that no answer has spoken of counts as lively, unless it came with
     many others."""
 

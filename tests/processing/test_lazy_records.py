@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kwire import OffsetAndMetadata, TopicPartition
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.processing.rows import Rows, with_keys
+from kwire.processing.lazy_records import LazyRecords, with_keys
 from kwire.protocol.record_columns import RecordColumns
 
 TP = TopicPartition("orders", 3)
@@ -34,12 +34,12 @@ def chunk(first: int, count: int) -> PartitionRecords[bytes, bytes]:
     return PartitionRecords(topic_partition=TP, columns=columns, next=OffsetAndMetadata(first + count))
 
 
-def rows_of(*counts: int) -> Rows[bytes, bytes]:
+def rows_of(*counts: int) -> LazyRecords[bytes, bytes]:
     chunks, first = [], 10
     for count in counts:
         chunks.append(chunk(first, count))
         first += count
-    return Rows(chunks)
+    return LazyRecords(chunks)
 
 
 def test_they_are_made_each_time_anew() -> None:
@@ -67,7 +67,7 @@ def test_a_part_of_them_is_that_part(counts: list[int], data: st.DataObject) -> 
 
 
 def test_those_behind_them_go_on() -> None:
-    first, second = rows_of(4), Rows([chunk(14, 3)])
+    first, second = rows_of(4), LazyRecords([chunk(14, 3)])
     assert list(first + second) == [*first, *second]
 
 
@@ -78,7 +78,7 @@ def test_there_is_none_behind_the_last() -> None:
 
 def test_keys_that_somebody_has_looked_at_are_those_of_the_records() -> None:
     looked_at = with_keys(chunk(0, 4))
-    rows = Rows([looked_at])
+    rows = LazyRecords([looked_at])
     assert with_keys(looked_at) is looked_at
     assert all(record.key is key for record, key in zip(rows, rows.keys(), strict=True))
-    assert list(rows[1:3]) == list(Rows([chunk(0, 4)]))[1:3]
+    assert list(rows[1:3]) == list(LazyRecords([chunk(0, 4)]))[1:3]

@@ -11,10 +11,10 @@ from kwire import OffsetAndMetadata, Record, TopicPartition
 from kwire.clock import monotonic_ms
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.processing import OnDataLoss, OnFailure, Ordering, Retry
-from kwire.processing.books import Books
-from kwire.processing.desk import Desk
-from kwire.processing.plan import Plan
-from kwire.processing.rows import Rows
+from kwire.processing.completion_tracker import CompletionTracker
+from kwire.processing.dispatcher import Dispatcher
+from kwire.processing.lazy_records import LazyRecords
+from kwire.processing.options import ProcessorOptions
 from kwire.processing.workers import Run
 from kwire.protocol.record_columns import RecordColumns
 
@@ -41,11 +41,11 @@ def chunk(first: int, keys: list[bytes]) -> PartitionRecords[bytes, bytes]:
 
 
 class Office:
-    """A desk, and its workers' side of it."""
+    """A dispatcher, and its workers' side of it."""
 
     def __init__(self, *, ms_each: float, rate_limit: float | None = None, workers: int = 2) -> None:
         self.out: list[BytesRun] = []
-        plan: Plan[bytes, bytes] = Plan(
+        options: ProcessorOptions[bytes, bytes] = ProcessorOptions(
             handler=self.handle,
             ordering=Ordering.KEY,
             workers=workers,
@@ -61,28 +61,28 @@ class Office:
             max_buffered_bytes=1_000_000,
             watchdog=60.0,
         )
-        self.desk: Desk[bytes, bytes] = Desk(plan, self.out.append, self._books())
+        self.dispatcher: Dispatcher[bytes, bytes] = Dispatcher(options, self.out.append, self._completion())
         for _ in range(100):
-            self.desk.pace.tried(1, ms_each)
+            self.dispatcher.sizer.tried(1, ms_each)
 
     @staticmethod
-    def _books() -> Books:
-        books = Books(with_map=True)
-        books.open({TP: None}, {TP.topic: UUID(int=1)})
-        return books
+    def _completion() -> CompletionTracker:
+        completion = CompletionTracker(with_map=True)
+        completion.open({TP: None}, {TP.topic: UUID(int=1)})
+        return completion
 
     def handle(self, record: Record[bytes, bytes]) -> None:
         """Whatever it does, a test says when it is over."""
 
     def handed_out(self, now_ms: float) -> list[list[int]]:
         before = len(self.out)
-        self.desk.hand_out(now_ms)
+        self.dispatcher.hand_out(now_ms)
         return [offsets(run) for run in self.out[before:]]
 
     def end(self, run: BytesRun) -> None:
         run.execute()
-        self.desk.ended.put(run)
-        self.desk.take_back()
+        self.dispatcher.ended.put(run)
+        self.dispatcher.take_back()
 
 
 def offsets(run: BytesRun) -> list[int]:
@@ -92,7 +92,7 @@ def offsets(run: BytesRun) -> list[int]:
 def test_quick_records_go_in_long_runs_and_slow_ones_to_all_workers() -> None:
     quick, slow = Office(ms_each=0.001), Office(ms_each=5.0)
     for office in (quick, slow):
-        office.desk.deliver(chunk(0, [b"%d" % number for number in range(10)]))
+        office.dispatcher.deliver(chunk(0, [b"%d" % number for number in range(10)]))
     assert quick.handed_out(0.0) == [list(range(10))]
     assert slow.handed_out(0.0) == [[0], [1]]
 
@@ -100,91 +100,91 @@ def test_quick_records_go_in_long_runs_and_slow_ones_to_all_workers() -> None:
 def test_records_that_take_no_time_are_made_by_who_handles_them() -> None:
     office, slow = Office(ms_each=0.001), Office(ms_each=1.0)
     for each in (office, slow):
-        each.desk.deliver(chunk(0, [b"%d" % number for number in range(100)]))
+        each.dispatcher.deliver(chunk(0, [b"%d" % number for number in range(100)]))
         each.handed_out(0.0)
-    assert isinstance(office.out[0].items, Rows)
-    assert not any(isinstance(run.items, Rows) for run in slow.out)
-    assert office.desk.loads[TP].records == 100
+    assert isinstance(office.out[0].items, LazyRecords)
+    assert not any(isinstance(run.items, LazyRecords) for run in slow.out)
+    assert office.dispatcher.usage[TP].records == 100
     office.end(office.out[0])
-    assert office.desk.tally.handled == 100
-    assert not office.desk.loads
+    assert office.dispatcher.counts.handled == 100
+    assert not office.dispatcher.usage
 
 
 def test_while_a_record_takes_its_time_nothing_waits_in_the_answer_it_came_in() -> None:
     """What waits for long would keep all of the answer in memory, of other partitions too."""
     office = Office(ms_each=0.001)
-    office.desk.deliver(chunk(0, [b"x"]))
+    office.dispatcher.deliver(chunk(0, [b"x"]))
     office.handed_out(0.0)
     office.out[0].todo.popleft()  # its worker is at it
-    office.handed_out(office.desk.due_ms)
-    office.desk.deliver(chunk(1, [b"%d" % number for number in range(100)]))
+    office.handed_out(office.dispatcher.due_ms)
+    office.dispatcher.deliver(chunk(1, [b"%d" % number for number in range(100)]))
     office.handed_out(100.0)
     assert len(office.out) > 1
-    assert not any(isinstance(run.items, Rows) for run in office.out[1:])
+    assert not any(isinstance(run.items, LazyRecords) for run in office.out[1:])
 
 
 def test_records_behind_one_that_takes_its_time_go_to_others() -> None:
     office = Office(ms_each=0.001)
-    office.desk.deliver(chunk(0, [b"%d" % (number % 5) for number in range(10)]))
+    office.dispatcher.deliver(chunk(0, [b"%d" % (number % 5) for number in range(10)]))
     assert office.handed_out(0.0) == [list(range(10))]
     run = office.out[0]
     run.todo.popleft()  # its worker has begun with the first, and is at it
-    assert office.handed_out(office.desk.due_ms) == [[1, 6, 2, 7, 3, 8, 4, 9]], "5 has the key of 0"
+    assert office.handed_out(office.dispatcher.due_ms) == [[1, 6, 2, 7, 3, 8, 4, 9]], "5 has the key of 0"
     assert offsets(run) == [0]
 
 
 def test_whoever_waits_for_a_closed_lane_in_quick_times_does_not_wait_for_a_slow_record() -> None:
-    """Records of many keys are handed out as they lie as long as their lanes open again in a moment."""
+    """Records of many keys are handed out as they lie as long as their queues open again in a moment."""
     office = Office(ms_each=0.001)
-    office.desk.deliver(chunk(0, [b"x"]))
+    office.dispatcher.deliver(chunk(0, [b"x"]))
     assert office.handed_out(0.0) == [[0]]
     office.out[0].todo.popleft()
-    office.desk.deliver(chunk(1, [b"x", b"y", b"z"]))
+    office.dispatcher.deliver(chunk(1, [b"x", b"y", b"z"]))
     assert office.handed_out(1.0) == []
-    assert office.desk.due_ms < 100, "somebody has to look again"
-    assert office.handed_out(office.desk.due_ms) == [[2, 3]]
+    assert office.dispatcher.due_ms < 100, "somebody has to look again"
+    assert office.handed_out(office.dispatcher.due_ms) == [[2, 3]]
 
 
 def test_a_run_that_nobody_has_begun_gives_nothing_back() -> None:
     """All threads may be waiting for the interpreter."""
     office = Office(ms_each=0.001)
-    office.desk.deliver(chunk(0, [b"x", b"y", b"z"]))
+    office.dispatcher.deliver(chunk(0, [b"x", b"y", b"z"]))
     office.handed_out(0.0)
     assert office.handed_out(1_000.0) == []
     assert offsets(office.out[0]) == [0, 1, 2]
     office.end(office.out[0])
-    assert office.desk.tally.handled == 3
-    assert office.desk.is_idle
+    assert office.dispatcher.counts.handled == 3
+    assert office.dispatcher.is_idle
 
 
 def test_who_looks_at_a_run_that_is_tried_again_before_its_worker_does_counts_nothing_twice() -> None:
     """A look between the second start and the worker's first step counted a record less, and then that record again."""
     office = Office(ms_each=0.001)
-    office.desk.deliver(chunk(0, [b"x", b"y"]))
+    office.dispatcher.deliver(chunk(0, [b"x", b"y"]))
     office.handed_out(0.0)
     (run,) = office.out
     run.todo.popleft()
     run.todo.popleft()
     run.error = OSError("the second")
-    office.desk.ended.put(run)
-    office.desk.take_back()
-    assert office.desk.tally.handled == 1
+    office.dispatcher.ended.put(run)
+    office.dispatcher.take_back()
+    assert office.dispatcher.counts.handled == 1
     later_ms = monotonic_ms() + 1_000.0
     assert office.handed_out(later_ms) == [[0, 1]], "again"
-    office.desk.look()
+    office.dispatcher.look()
     office.handed_out(later_ms + 1_000.0)
-    office.desk.look()
+    office.dispatcher.look()
     assert len(run.todo) == len(run.items) - 1, "it keeps what it has not begun"
     office.end(run)
-    assert office.desk.tally.handled == 2
-    assert office.desk.is_idle
-    assert not office.desk.loads
+    assert office.dispatcher.counts.handled == 2
+    assert office.dispatcher.is_idle
+    assert not office.dispatcher.usage
 
 
 def test_the_rate_bounds_what_is_handed_out_and_says_when_to_look_again() -> None:
     office = Office(ms_each=0.001, rate_limit=50.0)
-    office.desk.deliver(chunk(0, [b"%d" % number for number in range(20)]))
+    office.dispatcher.deliver(chunk(0, [b"%d" % number for number in range(20)]))
     now_ms = monotonic_ms() + 1_000.0
     assert office.handed_out(now_ms) == [[0, 1, 2, 3, 4]]
-    assert office.desk.due_ms == pytest.approx(now_ms + 20.0)
+    assert office.dispatcher.due_ms == pytest.approx(now_ms + 20.0)
     assert office.handed_out(now_ms + 41.0) == [[5, 6]]

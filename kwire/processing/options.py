@@ -11,7 +11,7 @@ from typing import Generic, Literal, cast
 
 from kwire.errors import InvalidArgumentError
 from kwire.model import K, V
-from kwire.processing.lanes import Ordering
+from kwire.processing.ordered_queues import Ordering
 from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
 from kwire.processing.workers import BatchHandler, Handler, Item
 
@@ -27,7 +27,7 @@ _MORE_THAN_NOTHING = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan(Generic[K, V]):
+class ProcessorOptions(Generic[K, V]):
     """See `Processor`, whose arguments these are."""
 
     handler: Handler[K, V] | BatchHandler[K, V]

@@ -1,15 +1,15 @@
-"""Which record may be worked on next, so that each lane's go one after the other.
+"""Which record may be worked on next, so that each queue's go one after the other.
 
-A lane is a partition, or a key of a partition, or, where order does not matter, each record for itself; what a child
-reads of a partition has lanes of its own (`sources.py`). Contract: pure, and of one thread; records of a lane are taken
-in the order they were added, none while another of its lane is in work. That goes on when a partition is taken away and
-comes back: what was in work keeps its lane closed until it is done.
+A queue is a partition, or a key of a partition, or, where order does not matter, each record for itself; what a child
+reads of a partition has queues of its own (`sources.py`). Contract: pure, and of one thread; records of a queue are
+taken in the order they were added, none while another of its queue is in work. That goes on when a partition is taken
+away and comes back: what was in work keeps its queue closed until it is done.
 
-    lanes = Lanes(Ordering.KEY)
-    lanes.add(records)
-    while (work := lanes.take()) is not None:   # of lanes that are open, which it closes
+    queues = OrderedQueues(Ordering.KEY)
+    queues.add(records)
+    while (work := queues.take()) is not None:   # of queues that are open, which it closes
         ...
-    lanes.done(work)                            # opens them again
+    queues.done(work)                            # opens them again
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Generic
 
 from kwire.errors import IllegalStateError
 from kwire.model import K, Record, TopicPartition, V
-from kwire.processing.partition_lanes import EVERYTHING, KeyLanes, Mixing, NoLanes, OneLane
-from kwire.processing.rows import Rows
+from kwire.processing.lazy_records import LazyRecords
+from kwire.processing.partition_queues import EVERYTHING, KeyLanes, Mixing, NoQueues, OneLane
 from kwire.processing.sources import LagOf, Source, partition_of
 
 
@@ -45,8 +45,8 @@ class Work(Generic[K, V]):
 
     source: Source
     records: Sequence[Record[K, V]]
-    lanes: Sequence[Hashable]
-    """What they keep closed; of a lane as often as it has records here."""
+    queues: Sequence[Hashable]
+    """What they keep closed; of a queue as often as it has records here."""
 
     @property
     def partition(self) -> TopicPartition:
@@ -55,14 +55,14 @@ class Work(Generic[K, V]):
 
 @dataclass(slots=True, eq=False)
 class _Source(Generic[K, V]):
-    lanes: NoLanes[K, V]
+    queues: NoQueues[K, V]
     in_work: int = 0
     is_lined_up: bool = False
 
 
-class Lanes(Generic[K, V]):
+class OrderedQueues(Generic[K, V]):
     """Args:
-    ordering: What makes a lane.
+    ordering: What makes a queue.
     """
 
     def __init__(self, ordering: Ordering) -> None:
@@ -78,38 +78,38 @@ class Lanes(Generic[K, V]):
         """How many records are in work."""
 
     def add(self, records: Sequence[Record[K, V]], source: Source | None = None) -> None:
-        """They wait from now on, each behind those of its lane.
+        """They wait from now on, each behind those of its queue.
 
         Args:
             records: Of one partition, in order.
-            source: Which lanes they are for, if not simply the partition's.
+            source: Which queues they are for, if not simply the partition's.
 
         Raises:
-            InvalidArgumentError: A key that no lane can be looked up by, under `Ordering.KEY`.
+            InvalidArgumentError: A key that no queue can be looked up by, under `Ordering.KEY`.
         """
         if not records:
             return
         if source is None:
-            source = records.topic_partition if isinstance(records, Rows) else records[0].topic_partition
+            source = records.topic_partition if isinstance(records, LazyRecords) else records[0].topic_partition
         found = self._sources.get(source) or self._begin(source)
-        found.lanes.add(records)
+        found.queues.add(records)
         self.waiting += len(records)
         self._line_up(source, found)
 
-    def take(self, most: int = 1, mixing: Mixing = Mixing.ONE_LANE) -> Work[K, V] | None:
-        """The next records of an open lane, up to `most`, which is closed until they are done. None: all that wait have
-        another of their lane in front of them that is in work, or none waits.
+    def take(self, most: int = 1, mixing: Mixing = Mixing.ONE_QUEUE) -> Work[K, V] | None:
+        """The next records of an open queue, up to `most`, which is closed until they are done. None: all that wait
+        have another of their queue in front of them that is in work, or none waits.
 
         Args:
             most: How many records.
-            mixing: Whether to fill up with records of other lanes of the same partition.
+            mixing: Whether to fill up with records of other queues of the same partition.
         """
         for _ in range(len(self._turns)):
             source = self._turns.popleft()
             if (found := self._sources.get(source)) is None:
                 continue  # it is through
             found.is_lined_up = False
-            records, closed = found.lanes.take(most, mixing)
+            records, closed = found.queues.take(most, mixing)
             if mixing is Mixing.WHOLE_SLICES and not records:
                 self._line_up(source, found)  # parts of it may be taken
             if records:
@@ -121,7 +121,7 @@ class Lanes(Generic[K, V]):
         return None
 
     def done(self, work: Work[K, V]) -> None:
-        """The records are done with, one way or the other; their lanes are open again.
+        """The records are done with, one way or the other; their queues are open again.
 
         Raises:
             IllegalStateError: They are not in work: done before, or never taken.
@@ -129,7 +129,7 @@ class Lanes(Generic[K, V]):
         found = self._source_of(work)
         del self._works[id(work)]
         self._count(found, -len(work.records))
-        found.lanes.open(work.lanes)
+        found.queues.open(work.queues)
         self._line_up(work.source, found)
         self._end_if_through(work.source, found)
 
@@ -141,11 +141,11 @@ class Lanes(Generic[K, V]):
             IllegalStateError: They are not in work.
         """
         found = self._source_of(work)
-        behind, stays = work.records[at + 1 :], work.lanes[at : at + 1]
-        found.lanes.give_back(behind)
-        found.lanes.open([lane for lane in work.lanes if lane not in stays])
+        behind, stays = work.records[at + 1 :], work.queues[at : at + 1]
+        found.queues.give_back(behind)
+        found.queues.open([queue for queue in work.queues if queue not in stays])
         self._count(found, 1 - len(work.records), waiting=len(behind))
-        work.records, work.lanes = work.records[at : at + 1], stays
+        work.records, work.queues = work.records[at : at + 1], stays
         self._line_up(work.source, found)
 
     def drop(self, sources: Collection[Source], offsets: range = EVERYTHING) -> list[Record[K, V]]:
@@ -154,7 +154,7 @@ class Lanes(Generic[K, V]):
         gone: list[Record[K, V]] = []
         for source in sources:
             if (found := self._sources.get(source)) is not None:
-                gone += found.lanes.drop(offsets)
+                gone += found.queues.drop(offsets)
                 self._end_if_through(source, found)
         self.waiting -= len(gone)
         return gone
@@ -171,14 +171,14 @@ class Lanes(Generic[K, V]):
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _begin(self, source: Source) -> _Source[K, V]:
-        found = self._sources[source] = _Source(_new_lanes(self._ordering))
+        found = self._sources[source] = _Source(_new_queues(self._ordering))
         if isinstance(source, LagOf):
             self._lags.setdefault(source.topic_partition, set()).add(source)
         return found
 
     def _end_if_through(self, source: Source, found: _Source[K, V]) -> None:
         """A partition comes back; a part of a lag does not."""
-        if isinstance(source, LagOf) and not found.in_work and not found.lanes.waiting:
+        if isinstance(source, LagOf) and not found.in_work and not found.queues.waiting:
             del self._sources[source]
             lags = self._lags[source.topic_partition]
             lags.remove(source)
@@ -196,16 +196,16 @@ class Lanes(Generic[K, V]):
         self.waiting += waiting
 
     def _line_up(self, source: Source, found: _Source[K, V]) -> None:
-        if found.lanes.waiting and not found.is_lined_up:
+        if found.queues.waiting and not found.is_lined_up:
             found.is_lined_up = True
             self._turns.append(source)
 
 
-def _new_lanes(ordering: Ordering) -> NoLanes[K, V]:
+def _new_queues(ordering: Ordering) -> NoQueues[K, V]:
     match ordering:
         case Ordering.PARTITION:
             return OneLane()
         case Ordering.KEY:
             return KeyLanes()
         case Ordering.NONE:
-            return NoLanes()
+            return NoQueues()

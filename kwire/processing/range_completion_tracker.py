@@ -5,7 +5,7 @@ Records of the main cursor and of its children finish side by side. What a commi
 which the group's own log gets: of what children were given, from where on each run is not finished; how far the main
 cursor's are; and, as one map, what is finished behind any of these. So no crash between two commits leaves half of it.
 
-Contract: as `Books`, whose place this takes.
+Contract: as `CompletionTracker`, whose place this takes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from uuid import UUID
 from kwire.catch_up.processed import Processed, Unfinished
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.offset_set import NO_OFFSETS, OffsetSet
-from kwire.processing.books import Book, Books, Offered, Offers, Void
+from kwire.processing.completion_tracker import CompletionTracker, Offered, Offers, PartitionProgress, Void
 from kwire.processing.offset_map import LIMIT_CHARS, OffsetMap, encode
-from kwire.processing.partition_lanes import EVERYTHING
+from kwire.processing.partition_queues import EVERYTHING
 from kwire.processing.sources import LagOf, Source, partition_of
 from kwire.processing.tracker import Offer, Tracker
 
@@ -35,7 +35,7 @@ class _Run:
     epoch: int | None
     start: int
     tracker: Tracker
-    book: Book
+    progress: PartitionProgress
 
     @property
     def delivered(self) -> range:
@@ -44,9 +44,9 @@ class _Run:
 
 @dataclass(slots=True, eq=False)
 class _Partition:
-    """Of one partition, for one assignment; `book` stands for it."""
+    """Of one partition, for one assignment; `progress` stands for it."""
 
-    book: Book
+    progress: PartitionProgress
     finished: OffsetSet
     """By an earlier life, of what has not been delivered."""
     main: _Run | None = None
@@ -59,7 +59,7 @@ class _Partition:
             yield self.main
 
 
-class RangeBooks(Books):
+class RangeCompletionTracker(CompletionTracker):
     """Args:
     with_map: Whether commits say what is finished behind them.
     has_one_child: Whether all lags are read by the same one, whose records keep their order.
@@ -83,12 +83,12 @@ class RangeBooks(Books):
         for tp in partitions:
             self._partitions.pop(tp, None)
 
-    def book(self, source: Source) -> Book | None:
+    def progress(self, source: Source) -> PartitionProgress | None:
         found = self._partitions.get(partition_of(source))
-        return None if found is None else found.book
+        return None if found is None else found.progress
 
-    def books_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Book]:
-        return {tp: self._partitions[tp].book for tp in partitions if tp in self._partitions}
+    def progress_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionProgress]:
+        return {tp: self._partitions[tp].progress for tp in partitions if tp in self._partitions}
 
     # --- what is delivered, and done ------------------------------------------------------------------------
 
@@ -118,13 +118,13 @@ class RangeBooks(Books):
             end = run.tracker.position
             if run is found.main:
                 run.start = min(run.start, first)
-            run.book.truncate(max(run.start, first))
+            run.progress.truncate(max(run.start, first))
             if isinstance(source, LagOf) and end > behind.offset:
                 self.to_give_again.append((partition_of(source), behind, end))
         run = _run_for(found, source, first, epoch)
         _check_belief(found, offsets, epochs)
         run.tracker.deliver(offsets, behind.offset)
-        run.book.note_epoch(behind)
+        run.progress.note_epoch(behind)
         known = found.finished.within(range(first, behind.offset))
         if not known:
             return offsets
@@ -159,14 +159,14 @@ class RangeBooks(Books):
     def _processed(self, found: _Partition) -> Processed:
         latest = [(run, run.tracker.latest) for run in found.runs]
         unfinished = [
-            Unfinished(range(offer.base, run.tracker.position), run.book.epoch_at(offer.base))
+            Unfinished(range(offer.base, run.tracker.position), run.progress.epoch_at(offer.base))
             for run, offer in latest
             if run is not found.main and run.tracker.unfinished
         ]
         head = None
         if found.main is not None:
             base = latest[-1][1].base
-            head = OffsetAndMetadata(base, leader_epoch=found.main.book.epoch_at(base))
+            head = OffsetAndMetadata(base, leader_epoch=found.main.progress.epoch_at(base))
         if self._is_lost:
             unfinished = [Unfinished(EVERYTHING)]
         return Processed(head, tuple(unfinished), *self._metadata(found, latest))
@@ -174,10 +174,10 @@ class RangeBooks(Books):
     def _metadata(self, found: _Partition, latest: Sequence[tuple[_Run, Offer]]) -> tuple[str, int | None]:
         """And where it ends: of what an earlier life finished in front of its head nothing is delivered any more, so
         only whoever knows all that is left to catch up can say when nobody needs to know of it."""
-        if not self._with_map or found.book.foreign_metadata:
-            return found.book.foreign_metadata, None
-        seen = [epoch for run, _ in latest if (epoch := run.book.newest_epoch) is not None]
-        newest, believed = max(seen, default=None), found.book.believed_epoch
+        if not self._with_map or found.progress.foreign_metadata:
+            return found.progress.foreign_metadata, None
+        seen = [epoch for run, _ in latest if (epoch := run.progress.newest_epoch) is not None]
+        newest, believed = max(seen, default=None), found.progress.believed_epoch
         left = NO_OFFSETS
         done = [part for run, offer in latest for part in (range(run.start, offer.base), *offer.finished)]
         if newest is None or (believed is not None and newest <= believed):
@@ -191,7 +191,7 @@ class RangeBooks(Books):
             base, finished = finished[0].stop, finished - finished[:1]
         if not finished:
             return "", None
-        known = OffsetMap(found.book.topic_id, newest, finished)
+        known = OffsetMap(found.progress.topic_id, newest, finished)
         return encode(base, known, limit_chars=LIMIT_CHARS - _ROOM_CHARS), finished[-1].stop
 
     def begins_at(self, tp: TopicPartition) -> OffsetAndMetadata | None:
@@ -200,7 +200,7 @@ class RangeBooks(Books):
         if found is None or found.main is None:
             return None
         base = found.main.tracker.next_to_do
-        return OffsetAndMetadata(base, leader_epoch=found.main.book.epoch_at(base))
+        return OffsetAndMetadata(base, leader_epoch=found.main.progress.epoch_at(base))
 
     def left_of_lags(self, tp: TopicPartition) -> list[tuple[OffsetAndMetadata, int]]:
         """What children have delivered of it and is not finished: from where to where."""
@@ -208,13 +208,14 @@ class RangeBooks(Books):
         left = [run for run in found.lags if run.tracker.unfinished] if found is not None else []
         bases = [(run, run.tracker.next_to_do) for run in left]
         return [
-            (OffsetAndMetadata(base, leader_epoch=run.book.epoch_at(base)), run.tracker.position) for run, base in bases
+            (OffsetAndMetadata(base, leader_epoch=run.progress.epoch_at(base)), run.tracker.position)
+            for run, base in bases
         ]
 
 
 def _opened(at: OffsetAndMetadata | None, topic_id: UUID) -> _Partition:
-    book = Book(None, topic_id)
-    return _Partition(book, NO_OFFSETS if at is None else book.take_over(at))
+    progress = PartitionProgress(None, topic_id)
+    return _Partition(progress, NO_OFFSETS if at is None else progress.take_over(at))
 
 
 def _overtaken(found: _Partition, source: Source, first: int, behind: int) -> list[_Run]:
@@ -235,7 +236,7 @@ def _run_for(found: _Partition, source: Source, first: int, epoch: int | None) -
     if run is not None:
         return run
     tracker = Tracker(first)
-    run = _Run(source, epoch, first, tracker, Book(tracker, found.book.topic_id))
+    run = _Run(source, epoch, first, tracker, PartitionProgress(tracker, found.progress.topic_id))
     if is_main:
         found.main = run
     else:
@@ -245,7 +246,7 @@ def _run_for(found: _Partition, source: Source, first: int, epoch: int | None) -
 
 def _check_belief(found: _Partition, offsets: Sequence[int], epochs: Callable[[], Sequence[int]]) -> None:
     """What is newer than the map of the earlier life was written after it was made, and so was what lies behind it."""
-    believed = found.book.believed_epoch
+    believed = found.progress.believed_epoch
     if not found.finished or believed is None:
         return
     newer = (offset for offset, epoch in zip(offsets, epochs(), strict=True) if epoch > believed)

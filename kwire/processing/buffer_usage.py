@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from kwire.model import K, Record, V
-from kwire.processing.rows import Rows
+from kwire.processing.lazy_records import LazyRecords
 from kwire.processing.sources import Source
 
 _key_size_of = itemgetter(Record._fields.index("serialized_key_size"))
@@ -18,7 +18,7 @@ _value_size_of = itemgetter(Record._fields.index("serialized_value_size"))
 
 
 @dataclass(slots=True)
-class Load:
+class Usage:
     """Of one partition, or of a part of its lag."""
 
     records: int = 0
@@ -26,29 +26,29 @@ class Load:
     """Of keys and values. What is null counts as -1, when it comes and when it goes: nobody minds a byte."""
 
 
-class Loads(dict[Source, Load]):
+class BufferUsage(dict[Source, Usage]):
     """Those of which there is something."""
 
     def add(self, source: Source, records: Sequence[Record[K, V]]) -> None:
         """They were polled."""
         if records:
-            load = self.setdefault(source, Load())
-            load.records += len(records)
-            load.size_bytes += _size_bytes(records)
+            used = self.setdefault(source, Usage())
+            used.records += len(records)
+            used.size_bytes += _size_bytes(records)
 
     def remove(self, source: Source, records: Sequence[Record[K, V]]) -> None:
         """They are done with, or forgotten."""
         if not records:
             return
-        load = self[source]
-        load.records -= len(records)
-        load.size_bytes -= _size_bytes(records)
-        if not load.records:
+        used = self[source]
+        used.records -= len(records)
+        used.size_bytes -= _size_bytes(records)
+        if not used.records:
             del self[source]
 
 
 def _size_bytes(records: Sequence[Record[K, V]]) -> int:
-    if isinstance(records, Rows):
+    if isinstance(records, LazyRecords):
         return records.size_bytes()
     size_bytes: int = sum(map(_key_size_of, records)) + sum(map(_value_size_of, records))
     return size_bytes

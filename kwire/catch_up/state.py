@@ -10,14 +10,14 @@ from __future__ import annotations
 from uuid import UUID
 
 from kwire.catch_up.processed import Processed
-from kwire.catch_up.progress import CatchUpProgress, Pace
+from kwire.catch_up.progress import CatchUpProgress, RateWindow
 from kwire.catch_up.recovery import Recovered
 from kwire.catch_up.token import HeadMark, Token, encode, encode_mark
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.offset_set import NO_OFFSETS, OffsetSet
 
 
-class Book:
+class CatchUpState:
     """Args:
     life: The name of this ownership; see `Token`.
     main_epoch: The assignment epoch of the main cursor's position that is in here.
@@ -37,7 +37,7 @@ class Book:
         self.head = recovered.head
         self._metadata = recovered.low.metadata
         self._epochs: dict[int, int | None] = {recovered.low.offset: recovered.low.leader_epoch}
-        self._pace = Pace(now_ms)
+        self._rate = RateWindow(now_ms)
         self._done = 0
 
     # --- what there is to do ---
@@ -159,7 +159,7 @@ class Book:
     # --- what users see ---
 
     def progress(self, now_ms: float) -> CatchUpProgress:
-        left, rate = self.unread().size, self._pace.per_s(now_ms, self._done)
+        left, rate = self.unread().size, self._rate.per_s(now_ms, self._done)
         return CatchUpProgress(
             topic_partition=self.topic_partition,
             ranges=self.undone,
@@ -171,4 +171,4 @@ class Book:
 
     def tick(self, now_ms: float) -> None:
         """Time passes: for the rate."""
-        self._pace.look(now_ms, self._done)
+        self._rate.look(now_ms, self._done)

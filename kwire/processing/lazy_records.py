@@ -18,7 +18,7 @@ from kwire.model import K, Record, TopicPartition, V
 FEW_ROWS = 64
 
 
-class Rows(Sequence[Record[K, V]]):
+class LazyRecords(Sequence[Record[K, V]]):
     """Args:
     chunks: In order; each has at least one record.
     offsets: Theirs, if somebody has them.
@@ -45,14 +45,14 @@ class Rows(Sequence[Record[K, V]]):
     @overload
     def __getitem__(self, at: int) -> Record[K, V]: ...
     @overload
-    def __getitem__(self, at: slice) -> Rows[K, V]: ...
-    def __getitem__(self, at: int | slice) -> Record[K, V] | Rows[K, V]:
+    def __getitem__(self, at: slice) -> LazyRecords[K, V]: ...
+    def __getitem__(self, at: int | slice) -> Record[K, V] | LazyRecords[K, V]:
         if isinstance(at, slice):
             start, stop, step = at.indices(self._count)
             assert step == 1
-            return self if stop - start == self._count else Rows(self._between(start, stop))
+            return self if stop - start == self._count else LazyRecords(self._between(start, stop))
         start = range(self._count)[at]
-        return next(iter(Rows(self._between(start, start + 1))))
+        return next(iter(LazyRecords(self._between(start, start + 1))))
 
     def _between(self, start: int, stop: int) -> Iterator[PartitionRecords[K, V]]:
         for chunk in self._chunks:
@@ -62,10 +62,12 @@ class Rows(Sequence[Record[K, V]]):
                 yield chunk if end - first == count else _sliced(chunk, first, end)
             start, stop = start - count, stop - count
 
-    def __add__(self, others: Rows[K, V]) -> Rows[K, V]:
+    def __add__(self, others: LazyRecords[K, V]) -> LazyRecords[K, V]:
         """These, and those behind them."""
         are_known = self._offsets is not None and others._offsets is not None
-        return Rows((*self._chunks, *others._chunks), [*self.offsets(), *others.offsets()] if are_known else None)
+        return LazyRecords(
+            (*self._chunks, *others._chunks), [*self.offsets(), *others.offsets()] if are_known else None
+        )
 
     def offsets(self) -> list[int]:
         if self._offsets is None:

@@ -13,7 +13,7 @@ from kwire.clock import NEVER_MS
 from kwire.consumer.sync import Consumer
 from kwire.model import K, TopicPartition, V
 from kwire.processing.commits import Commits
-from kwire.processing.desk import Desk
+from kwire.processing.dispatcher import Dispatcher
 
 # A handler that is still at it when a partition is taken away has this share of the poll interval to end.
 DRAIN_SHARE = 0.8
@@ -25,7 +25,7 @@ _GRACE_MS = 1_000.0
 _GRACE_SHARE = 0.05
 
 
-class Leaving:
+class RevocationDrain:
     """Args:
     max_poll_interval_ms: What the group grants, at most.
     patience_ms: How long a last commit may take where nothing else ends it.
@@ -52,15 +52,17 @@ class Leaving:
         """How long the last commit may take behind a drain that might have gone on until then."""
         return max(0.0, min(self.patience_ms, until_ms + self._commit_ms - now_ms))
 
-    def hold_back(self, consumer: Consumer[K, V], desk: Desk[K, V], commits: Commits, now_ms: float) -> None:
+    def hold_back(
+        self, consumer: Consumer[K, V], dispatcher: Dispatcher[K, V], commits: Commits, now_ms: float
+    ) -> None:
         """Begin nothing more of what is asked back, and have the next poll keep what is not through."""
         asked = consumer.to_be_revoked_partitions()
         self._until_ms = {tp: self.until_ms((tp,), now_ms) for tp in asked}
         if not asked:
             return
-        desk.drop(asked)
+        dispatcher.drop(asked)
         in_time = frozenset(tp for tp in asked if now_ms < self._until_ms[tp])
-        busy = frozenset(tp for tp in in_time if desk.busy_with((tp,)))
+        busy = frozenset(tp for tp in in_time if dispatcher.busy_with((tp,)))
         if not commits.is_settled(consumer, in_time - busy, now_ms):
             busy = in_time
         if busy:
