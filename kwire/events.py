@@ -168,7 +168,7 @@ class SetHold:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveAgain:
+class Redeliver:
     """The application was given what lies between `position` and `stop` by a child, and has not dealt with it."""
 
     partition: TopicPartition
@@ -306,7 +306,7 @@ ApplicationEvent: TypeAlias = (
     | Seek
     | ResetPositions
     | SetHold
-    | GiveAgain
+    | Redeliver
     | GetPosition
     | GetLag
     | GetLeaders

@@ -129,8 +129,8 @@ def run(*, rounds: int, chosen: Sequence[Setting] | None = None, logs: Path | No
         flow = stack.enter_context(Flow(bootstrap_servers, PARTITIONS))
         for settings in sharing(chosen or offered()):
             stage = Stage()
-            arenas = [Arena(setting, commands, bootstrap_servers, flow, tap, stage, logs) for setting in settings]
-            results += run_together(arenas, stage, rounds)
+            testbeds = [Testbed(setting, commands, bootstrap_servers, flow, tap, stage, logs) for setting in settings]
+            results += run_together(testbeds, stage, rounds)
     return results
 
 
@@ -141,10 +141,10 @@ def sharing(settings: Sequence[Setting]) -> list[list[Setting]]:
     return [slow, *quick] if slow else quick
 
 
-def run_together(arenas: Sequence[Running], stage: Stage, rounds: int) -> list[Result]:
+def run_together(testbeds: Sequence[Running], stage: Stage, rounds: int) -> list[Result]:
     """Their results in order. The first error ends them all."""
-    with ThreadPoolExecutor(max_workers=len(arenas)) as threads:
-        running = [threads.submit(arena.run, rounds) for arena in arenas]
+    with ThreadPoolExecutor(max_workers=len(testbeds)) as threads:
+        running = [threads.submit(testbed.run, rounds) for testbed in testbeds]
         try:
             for each in as_completed(running):
                 each.result()
@@ -154,13 +154,13 @@ def run_together(arenas: Sequence[Running], stage: Stage, rounds: int) -> list[R
 
 
 class Running(Protocol):
-    """What `run_together` runs: an `Arena`."""
+    """What `run_together` runs: an `Testbed`."""
 
     def run(self, rounds: int) -> list[Result]: ...
 
 
 class Stage:
-    """Held by the one arena that does anything but wait for the dead to be missed."""
+    """Held by the one testbed that does anything but wait for the dead to be missed."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -173,8 +173,10 @@ def tapped_cluster(tap: Tap, classes: Path) -> KafkaCluster:
     return KafkaCluster(settings=tap.settings, class_path=[classes])
 
 
-class Arena:
+class Testbed:
     """One setting: a group for each library, and their turns."""
+
+    __test__ = False  # for pytest, which takes it for a test by its name
 
     def __init__(
         self,

@@ -104,11 +104,11 @@ def run(
     results: list[Result] = []
     with KafkaCluster(jvm_options=BROKER_OPTIONS) as kafka:
         for case in chosen or CASES.values():
-            results += arena(case, kafka.bootstrap_servers, rounds=rounds, scale=scale, contenders=contenders)
+            results += measure_case(case, kafka.bootstrap_servers, rounds=rounds, scale=scale, contenders=contenders)
     return results
 
 
-def arena(
+def measure_case(
     case: Case, bootstrap_servers: str, *, rounds: int, scale: float, contenders: Sequence[Contender]
 ) -> list[Result]:
     """One case: its topic, and everybody's turns."""

@@ -74,9 +74,9 @@ class CatchUpState:
         """The log was cut at `start`, and has other records from there on."""
         again = range(start, stop)
         self.undone |= (again,)
-        self.give_again(again)
+        self.redeliver(again)
 
-    def give_again(self, again: range) -> None:
+    def redeliver(self, again: range) -> None:
         """The application was given these, and has put them back."""
         self.delivered -= (again,)
 

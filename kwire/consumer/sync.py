@@ -56,9 +56,9 @@ from kwire.events import (
     GetCommitted,
     GetLag,
     GetPosition,
-    GiveAgain,
     LookUpOffsets,
     LookUpTopics,
+    Redeliver,
     Reply,
     ResetPositions,
     ResetTo,
@@ -669,13 +669,13 @@ class Consumer(Generic[K, V]):
                 "pause" if is_on else "resume", partial(SetHold, wanted, Hold.BACKPRESSURE, is_on, cursor=cursor)
             )
 
-    def _give_again(self, partition: TopicPartition, position: OffsetAndMetadata, stop: int) -> None:
+    def _redeliver(self, partition: TopicPartition, position: OffsetAndMetadata, stop: int) -> None:
         """Return once more what a child has read from this position on up to `stop`."""
         with self._guard:
             tp = self._checked_own(partition)
             self._core.delivery.interrupt()
             self._core.note_delivered()
-            self._calls.command("seek", partial(GiveAgain, tp, position, stop))
+            self._calls.command("seek", partial(Redeliver, tp, position, stop))
 
     # --- the end --------------------------------------------------------------------------------------------
 

@@ -76,7 +76,8 @@ class CatchUpManager:
             setting.config, setting.main, setting.list_offsets, chances.wall_clock_ms, self._on_lag, self._on_refused
         )
         self.children = [
-            ChildCursor(setting, each, on_eaten=self._on_eaten, on_parted=self._on_parted) for each in buffer.children
+            ChildCursor(setting, each, on_offsets_lost=self._on_offsets_lost, on_log_diverged=self._on_log_diverged)
+            for each in buffer.children
         ]
         setting.main.on_removed.append(self.forget)
         for subscription in (setting.main, *(child.subscription for child in self.children)):
@@ -186,7 +187,7 @@ class CatchUpManager:
             if mine := child.parts.keys() & set(partitions):
                 child.subscription.hold(mine, hold) if is_held else child.subscription.unhold(mine, hold)
 
-    def give_again(self, tp: TopicPartition, position: OffsetAndMetadata, stop: int) -> None:
+    def redeliver(self, tp: TopicPartition, position: OffsetAndMetadata, stop: int) -> None:
         """The application puts back what it was given from there on. The child that is at it gives it again, in order;
         when that is through with its part, whoever is free."""
         self.refresh()
@@ -198,7 +199,7 @@ class CatchUpManager:
             if part is not None and part.start <= again.start < part.reached:
                 child.seek(tp, position)
                 return
-        self.states[tp].give_again(again)
+        self.states[tp].redeliver(again)
         self._changed.add(tp)
 
     def progress(self) -> dict[TopicPartition, CatchUpProgress]:
@@ -296,7 +297,7 @@ class CatchUpManager:
         for hold in self._holds.get(tp, ()):
             child.subscription.hold((tp,), hold)
 
-    def _on_eaten(self, tp: TopicPartition, gone: range) -> None:
+    def _on_offsets_lost(self, tp: TopicPartition, gone: range) -> None:
         """The log begins behind what was to be read. As without a child: a warning, or, without a policy, an error."""
         log.warning("%s has lost the offsets from %d to %d of what was to be caught up", tp, gone.start, gone.stop)
         self.states[tp].lose(gone)
@@ -304,7 +305,7 @@ class CatchUpManager:
         if self._config.auto_offset_reset.kind is ResetKind.NONE:
             self._deliver(ErrorRaised(OffsetOutOfRangeError({tp: gone.start}), self._main.generation))
 
-    def _on_parted(self, tp: TopicPartition) -> None:
+    def _on_log_diverged(self, tp: TopicPartition) -> None:
         """A new topic of that name: nothing to catch up. Else the leader does not know the epoch of what was read, and
         the child goes on where it was."""
         if self._is_recreated(self.states[tp]):

@@ -57,8 +57,8 @@ class Part:
 
 class ChildCursor:
     """Args:
-    on_eaten: told of offsets that the log has no more.
-    on_parted: told of partitions whose log has nothing in common with what was read of it.
+    on_offsets_lost: told of offsets that the log has no more.
+    on_log_diverged: told of partitions whose log has nothing in common with what was read of it.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class ChildCursor:
         setting: CursorSetting,
         buffer: FetchBuffer,
         *,
-        on_eaten: Callable[[TopicPartition, range], None],
-        on_parted: Callable[[TopicPartition], None],
+        on_offsets_lost: Callable[[TopicPartition, range], None],
+        on_log_diverged: Callable[[TopicPartition], None],
     ) -> None:
         self._main = setting.main
         self._deliver = setting.deliver
-        self._on_eaten = on_eaten
-        self._on_parted = on_parted
+        self._on_offsets_lost = on_offsets_lost
+        self._on_log_diverged = on_log_diverged
         self.parts: dict[TopicPartition, Part] = {}
         # Those whose rest another cursor reads, and whether the application has come back since.
         self._ending: dict[TopicPartition, bool] = {}
@@ -207,7 +207,7 @@ class ChildCursor:
         if found.offset > partition.fetch_offset:
             gone = range(partition.fetch_offset, min(found.offset, self.parts[tp].stop))
             self.seek(tp, OffsetAndMetadata(gone.stop))
-            self._on_eaten(tp, gone)
+            self._on_offsets_lost(tp, gone)
         else:
             # The log ends in front of the position: it was cut. The main cursor finds that out as well, and goes back;
             # then this part is its own.
@@ -232,7 +232,7 @@ class ChildCursor:
     def poll(self, now_ms: float) -> PollResult:
         self._settle_out_of_range()
         for tp in list(self.subscription.awaiting_reset):
-            self._on_parted(tp)
+            self._on_log_diverged(tp)
         validation, fetch = self._validation.poll(now_ms), self.fetch.poll(now_ms)
         requests: list[AnyUnsentRequest] = [*validation.requests, *fetch.requests]
         return PollResult(requests, min(validation.wake_at_ms, fetch.wake_at_ms))

@@ -10,7 +10,7 @@ from uuid import UUID
 from kwire.assignors.base import Assignor
 from kwire.clock import NEVER_MS, Backoff, chance, new_uuid
 from kwire.config import ConsumerConfig, GroupProtocol, MetadataRecoveryStrategy
-from kwire.events import Delivered, GetCatchUp, GiveAgain, ResetPositions, Seek, SetHold
+from kwire.events import Delivered, GetCatchUp, Redeliver, ResetPositions, Seek, SetHold
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.base import Deliver, RequestManager
 from kwire.managers.classic_group import ClassicGroupManager
@@ -214,9 +214,9 @@ class RequestManagers:
             self.catch_up.set_hold(event.partitions, event.hold, event.is_held)
         event.reply.succeed(None)
 
-    def give_again(self, event: GiveAgain) -> None:
+    def redeliver(self, event: Redeliver) -> None:
         if self.catch_up is not None:
-            self.catch_up.give_again(event.partition, event.position, event.stop)
+            self.catch_up.redeliver(event.partition, event.position, event.stop)
         event.reply.succeed(None)
 
     def progress(self, event: GetCatchUp) -> None:

@@ -21,12 +21,12 @@ from kwire.events import (
     GetLag,
     GetLeaders,
     GetPosition,
-    GiveAgain,
     LookUpOffsets,
     LookUpTopics,
     PartitionsReleased,
     PollStarted,
     RecordsDelivered,
+    Redeliver,
     ResetPositions,
     Seek,
     SetHold,
@@ -77,8 +77,8 @@ class Inbox:
                 self._managers.reset_to(event)
             case SetHold():
                 self._managers.set_hold(event)
-            case GiveAgain():
-                self._managers.give_again(event)
+            case Redeliver():
+                self._managers.redeliver(event)
             case GetPosition():
                 self._managers.validation.settle()
                 self._managers.positions.position(event)

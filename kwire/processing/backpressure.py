@@ -76,7 +76,7 @@ class Backpressure(Generic[K, V]):
             if cursor is Cursor.MAIN:
                 self._consumer.seek(tp, position)
             else:
-                self._consumer._give_again(tp, position, run[-1].next.offset)
+                self._consumer._redeliver(tp, position, run[-1].next.offset)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """They are not ours any more; should they come back, nothing holds them."""

@@ -328,9 +328,9 @@ class Processor(Generic[K, V]):
                 self._dispatcher.deliver(chunk)
         self._backpressure.put_off(too_soon)
         if self._ranges is not None:
-            again, self._ranges.to_give_again = self._ranges.to_give_again, []
+            again, self._ranges.to_redeliver = self._ranges.to_redeliver, []
             for tp, position, stop in again:
-                self._consumer._give_again(tp, position, stop)
+                self._consumer._redeliver(tp, position, stop)
 
     def _is_busy(self, tp: TopicPartition) -> bool:
         """Whether it comes back while records are in work that it had before: other queues may have them this time."""
@@ -470,7 +470,7 @@ class Processor(Generic[K, V]):
             if (at := self._completion.begins_at(tp)) is not None:
                 consumer.seek(tp, at)  # the next one who uses the consumer begins with what is undone
             for position, stop in self._ranges.left_of_lags(tp) if self._ranges is not None else ():
-                consumer._give_again(tp, position, stop)
+                consumer._redeliver(tp, position, stop)
         self._backpressure.end()
 
 

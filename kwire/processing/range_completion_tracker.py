@@ -70,7 +70,7 @@ class RangeCompletionTracker(CompletionTracker):
         self._has_one_child = has_one_child
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._is_lost = False
-        self.to_give_again: list[tuple[TopicPartition, OffsetAndMetadata, int]] = []
+        self.to_redeliver: list[tuple[TopicPartition, OffsetAndMetadata, int]] = []
         """What was delivered, and is void although nobody is known to deliver it once more; and where it ends."""
 
     # --- partitions come and go -----------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class RangeCompletionTracker(CompletionTracker):
                 run.start = min(run.start, first)
             run.progress.truncate(max(run.start, first))
             if isinstance(source, LagOf) and end > behind.offset:
-                self.to_give_again.append((partition_of(source), behind, end))
+                self.to_redeliver.append((partition_of(source), behind, end))
         run = _run_for(found, source, first, epoch)
         _check_belief(found, offsets, epochs)
         run.tracker.deliver(offsets, behind.offset)

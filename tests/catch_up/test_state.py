@@ -83,7 +83,7 @@ def test_a_later_part_may_be_done_in_front_of_which_something_is_not(state: Catc
 
 def test_what_is_put_back_is_not_done_and_read_again(state: CatchUpState) -> None:
     state.note_delivered(LAG, at(100))
-    state.give_again(range(80, 90))
+    state.redeliver(range(80, 90))
     state.commit_processed(Processed(None))
     assert state.undone == state.unread() == (range(80, 90), range(100, 120))
 

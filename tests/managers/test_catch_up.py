@@ -9,7 +9,7 @@ import pytest
 
 from kwire.catch_up.processed import Processed, Unfinished
 from kwire.catch_up.token import decode
-from kwire.events import Assign, Commit, GetPosition, GiveAgain, RecordsDelivered, Reply, SetHold
+from kwire.events import Assign, Commit, GetPosition, RecordsDelivered, Redeliver, Reply, SetHold
 from kwire.holds import Hold
 from kwire.managers.unsent import Channel
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
@@ -108,7 +108,7 @@ def given(scenario: Scenario, offset: int) -> None:
 def test_what_handlers_have_not_finished_is_undone_and_so_is_what_was_put_back(lagging: Scenario) -> None:
     end_of_log(lagging, 120)
     given(lagging, 100)
-    lagging.post(GiveAgain(O0, OffsetAndMetadata(90), 100, Reply()))
+    lagging.post(Redeliver(O0, OffsetAndMetadata(90), 100, Reply()))
     processed = Processed(None, (Unfinished(range(80, 90)),))
     lagging.post(Commit({}, Reply(), processed={O0: processed}))
     state = lagging.managers.catch_up.states[O0] if lagging.managers.catch_up is not None else None

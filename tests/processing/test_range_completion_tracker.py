@@ -140,7 +140,7 @@ def test_a_main_cursor_that_goes_back_takes_over_what_children_have_from_there_o
     assert (processed.head, processed.unfinished) == (at(80), ())
     completion.finish(TP, range(80, 150))
     assert committed(completion) == Processed(at(150))
-    assert completion.to_give_again == []
+    assert completion.to_redeliver == []
 
 
 def test_what_a_child_delivers_once_more_counts_no_more_with_who_had_it_and_the_rest_is_asked_for() -> None:
@@ -148,7 +148,7 @@ def test_what_a_child_delivers_once_more_counts_no_more_with_who_had_it_and_the_
     deliver(completion, LAG, range(70, 100), CHILD_EPOCH)
     assert completion.overtaken(LAG, 80, 90, CHILD_EPOCH + 1) == [(LAG, range(80, 100))]
     deliver(completion, LAG, range(80, 90), CHILD_EPOCH + 1)
-    assert completion.to_give_again == [(TP, at(90), 100)]
+    assert completion.to_redeliver == [(TP, at(90), 100)]
     completion.finish(LAG, range(70, 80))
     assert committed(completion).unfinished == (Unfinished(range(80, 90), 0),)
 

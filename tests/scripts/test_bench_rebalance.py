@@ -123,7 +123,7 @@ def test_settings_of_seconds_share_their_time_and_a_quick_one_is_alone() -> None
 
 
 class Waiting:
-    """An arena that goes on until everything is over, or fails at once."""
+    """A testbed that goes on until everything is over, or fails at once."""
 
     def __init__(self, stage: Stage, error: Exception | None = None) -> None:
         self._stage = stage
@@ -139,9 +139,9 @@ class Waiting:
 
 def test_when_one_setting_fails_the_others_do_not_go_on() -> None:
     stage = Stage()
-    arenas = [Waiting(stage), Waiting(stage, StuckError("why"))]
+    testbeds = [Waiting(stage), Waiting(stage, StuckError("why"))]
     with pytest.raises(StuckError, match="why"):
-        run_together(arenas, stage, rounds=9)
+        run_together(testbeds, stage, rounds=9)
 
 
 # --- the members -----------------------------------------------------------------------------------------------------

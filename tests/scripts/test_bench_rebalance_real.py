@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import bench_rebalance
 import pytest
-from bench_rebalance import SETTINGS, Arena, Stage, run_together, tapped_cluster
+from bench_rebalance import SETTINGS, Stage, Testbed, run_together, tapped_cluster
 from bench_rebalance_flow import Flow
 from bench_rebalance_group import PARTITIONS, python_member
 from bench_rebalance_report import EVENTS, OWN
@@ -33,8 +33,8 @@ def test_every_event_is_timed_and_the_members_logs_are_kept(tmp_path: Path, monk
     ):
         stage = Stage()
         commands = {OWN: python_member(OWN)}
-        arena = Arena(setting, commands, kafka.bootstrap_servers, flow, tap, stage, tmp_path)
-        results = run_together([arena], stage, rounds=1)
+        testbed = Testbed(setting, commands, kafka.bootstrap_servers, flow, tap, stage, tmp_path)
+        results = run_together([testbed], stage, rounds=1)
     assert [result.event for result in results] == list(EVENTS)
     for result in results:
         assert result.failures == ()

@@ -16,7 +16,7 @@ import bench_throughput_reader
 import bench_throughput_turn
 import pytest
 from bench_chart import Bar, Panel, draw
-from bench_throughput import Result, arena
+from bench_throughput import Result, measure_case
 from bench_throughput_reader import Reading, StalledError, touch
 from bench_throughput_report import misses, paired, panels, print_table
 from bench_throughput_topics import CASES, Content, sum_of_offsets, values
@@ -226,7 +226,7 @@ def test_contenders_take_turns_and_a_wrong_answer_fails_its_round_alone(monkeypa
     monkeypatch.setattr(bench_throughput, "take", take)
     monkeypatch.setattr(bench_throughput, "written", lambda *arguments: CONTENT)
     monkeypatch.setattr(bench_throughput, "AdminClient", lambda settings: Nothing())
-    own, java = arena(CASES["plain"], "localhost:1", rounds=2, scale=1.0, contenders=(ROWS, JAVA))
+    own, java = measure_case(CASES["plain"], "localhost:1", rounds=2, scale=1.0, contenders=(ROWS, JAVA))
     assert order == ["confluent-consume", "kwire-rows", "java", "kwire-rows", "java"]  # the first warms up
     assert (own.turns, own.failures) == ((turn(2.0), None), ("one too few",))
     assert (java.turns, java.failures) == ((turn(3.0), turn(5.0)), ())

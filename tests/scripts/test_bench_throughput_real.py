@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench_throughput import arena
+from bench_throughput import measure_case
 from bench_throughput_report import misses, panels
 from bench_throughput_topics import CASES
 from bench_throughput_turn import CONTENDERS
@@ -17,7 +17,7 @@ SCALE = 0.0002
 
 def test_every_contender_finds_keys_values_and_offsets_of_a_compressed_topic() -> None:
     with KafkaCluster() as kafka:
-        results = arena(CASES["zstd"], kafka.bootstrap_servers, rounds=1, scale=SCALE, contenders=CONTENDERS)
+        results = measure_case(CASES["zstd"], kafka.bootstrap_servers, rounds=1, scale=SCALE, contenders=CONTENDERS)
     assert [(result.contender, result.failures) for result in results] == [(one.name, ()) for one in CONTENDERS]
     for result in results:
         assert result.content.records == 400

@@ -1,6 +1,6 @@
 """The recorder: whatever happens in a run is written here, by many threads, and comes out as one ledger.
 
-Members' readers, the producer's callbacks and the strikes write; the harness listens, and takes `ledger` in the end.
+Members' readers, the producer's callbacks and the injectors write; the harness listens, and takes `ledger` in the end.
 """
 
 from __future__ import annotations

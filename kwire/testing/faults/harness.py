@@ -25,7 +25,6 @@ from kwire.errors import KafkaError
 from kwire.model import TopicPartition
 from kwire.testing.faults import report
 from kwire.testing.faults.admin import Admin
-from kwire.testing.faults.arena import GROUP_ID, Arena
 from kwire.testing.faults.broker_log import read_logs
 from kwire.testing.faults.catalogue import KINDS
 from kwire.testing.faults.clock_shift import HOW_TO_INSTALL, find_faketime
@@ -43,6 +42,7 @@ from kwire.testing.faults.rules import check as check_schedule
 from kwire.testing.faults.schedule import Schedule
 from kwire.testing.faults.schedule_text import render
 from kwire.testing.faults.tally import Tally
+from kwire.testing.faults.testbed import GROUP_ID, Testbed
 from kwire.testing.faults.timetable import Timetable
 from kwire.testing.faults.topic_settings import REPLICAS, TOPIC_SETTINGS, broker_settings, storage_of
 from kwire.testing.faults.traffic import Traffic
@@ -85,7 +85,7 @@ def run(order: Order, watch: Watch = lambda _progress: None) -> Outcome:
     logs = Path(tempfile.mkdtemp(prefix="kwire-faults-"))
     try:
         with ExitStack() as stack:
-            performance = _Performance(order, watch, stack.enter_context(_arena(order.schedule, logs, watch)))
+            performance = _Performance(order, watch, stack.enter_context(_testbed(order.schedule, logs, watch)))
             return performance.give(logs)
     except BaseException:
         shutil.rmtree(logs, ignore_errors=True)
@@ -99,7 +99,7 @@ def _refuse_what_cannot_be(schedule: Schedule) -> None:
 
 
 @contextmanager
-def _arena(schedule: Schedule, logs: Path, watch: Watch) -> Iterator[Arena]:
+def _testbed(schedule: Schedule, logs: Path, watch: Watch) -> Iterator[Testbed]:
     """Everything that a run needs, running, but for the members and the traffic."""
     watch(Progress(phase="starting Kafka"))
     with (
@@ -128,7 +128,7 @@ def _arena(schedule: Schedule, logs: Path, watch: Watch) -> Iterator[Arena]:
                 size_bytes=RECORD_BYTES,
             ) as traffic,
         ):
-            yield Arena(
+            yield Testbed(
                 schedule=schedule,
                 recorder=recorder,
                 cluster=cluster,
@@ -161,17 +161,17 @@ class _AtWork:
 
 
 class _Performance:
-    """One run on an arena, from the first member's start to the judgement."""
+    """One run on a testbed, from the first member's start to the judgement."""
 
-    def __init__(self, order: Order, watch: Watch, arena: Arena) -> None:
+    def __init__(self, order: Order, watch: Watch, testbed: Testbed) -> None:
         self._order = order
         self._watch = watch
-        self._arena = arena
+        self._testbed = testbed
         self._load = Load()
         self._tally = Tally()
         self._at_work = _AtWork()
-        arena.recorder.listen(self._tally.take)
-        arena.recorder.listen(self._at_work.take)
+        testbed.recorder.listen(self._tally.take)
+        testbed.recorder.listen(self._at_work.take)
 
     def give(self, logs: Path) -> Outcome:
         self._gather()
@@ -182,26 +182,28 @@ class _Performance:
 
     def _gather(self) -> None:
         """The group comes together and reads: whether it is well again can be said of one that was."""
-        arena = self._arena
-        plans = [MemberPlan.of(number, arena.schedule) for number in range(arena.schedule.member_count)]
+        testbed = self._testbed
+        plans = [MemberPlan.of(number, testbed.schedule) for number in range(testbed.schedule.member_count)]
         self._tell("starting members")
         with ThreadPoolExecutor(STARTING_AT_ONCE) as pool:
-            list(pool.map(arena.members.start, plans))
-        arena.traffic.start()
+            list(pool.map(testbed.members.start, plans))
+        testbed.traffic.start()
         self._tell("joining")
-        partitions = [TopicPartition(topic, number) for topic, count in arena.topics.items() for number in range(count)]
-        if arena.members.wait_settled(partitions, SETTLING_S):
+        partitions = [
+            TopicPartition(topic, number) for topic, count in testbed.topics.items() for number in range(count)
+        ]
+        if testbed.members.wait_settled(partitions, SETTLING_S):
             self._tell("catching up")
             self._tally.wait_reached(self._tally.marks(), CATCHING_UP_S)
 
     def _strike(self) -> None:
         """Until the schedule's end, when all of it is healed."""
-        late_ms = max(0.0, self._arena.recorder.now_ms() - ALLOWED_TO_SETTLE_MS)
-        timetable = Timetable(self._arena, late_ms=late_ms)
+        late_ms = max(0.0, self._testbed.recorder.now_ms() - ALLOWED_TO_SETTLE_MS)
+        timetable = Timetable(self._testbed, late_ms=late_ms)
         timetable.start()
         try:
-            ends_ms = self._arena.schedule.end_ms + late_ms
-            while self._arena.recorder.now_ms() < ends_ms or not timetable.is_over:
+            ends_ms = self._testbed.schedule.end_ms + late_ms
+            while self._testbed.recorder.now_ms() < ends_ms or not timetable.is_over:
                 self._tell("running")
                 self._load.look()
                 time.sleep(TICK_S)
@@ -214,16 +216,16 @@ class _Performance:
 
     def _drain(self) -> tuple[str, ...]:
         """No fault is left, nothing is sent any more, and every record that is in a log has to come."""
-        arena, recorder = self._arena, self._arena.recorder
-        arena.proxies.heal()
-        unacknowledged = arena.traffic.stop()
+        testbed, recorder = self._testbed, self._testbed.recorder
+        testbed.proxies.heal()
+        unacknowledged = testbed.traffic.stop()
         recorder.note(lambda at_ms: Quiet(at_ms=at_ms))
         quiet_ms = recorder.now_ms()
         self._tell("reading the brokers' logs")
-        is_careful = any(members.read_committed for members in arena.schedule.members)
-        found = read_logs(arena.cluster.direct_servers, arena.topics, read_committed=is_careful)
-        reconciled = reconcile(recorder, found, compacted=arena.compacted, unplaced=arena.traffic.unplaced)
-        patience_ms = arena.schedule.settings.session_timeout_ms + RECOVERY_MS
+        is_careful = any(members.read_committed for members in testbed.schedule.members)
+        found = read_logs(testbed.cluster.direct_servers, testbed.topics, read_committed=is_careful)
+        reconciled = reconcile(recorder, found, compacted=testbed.compacted, unplaced=testbed.traffic.unplaced)
+        patience_ms = testbed.schedule.settings.session_timeout_ms + RECOVERY_MS
         while not self._tally.is_drained and recorder.now_ms() < quiet_ms + patience_ms:
             self._tell("draining")
             self._tally.wait_drained(TICK_S)
@@ -232,11 +234,11 @@ class _Performance:
 
     def _end(self) -> None:
         self._tell("closing")
-        self._arena.members.close_all()
-        self._arena.recorder.note(lambda at_ms: Ended(at_ms=at_ms))
+        self._testbed.members.close_all()
+        self._testbed.recorder.note(lambda at_ms: Ended(at_ms=at_ms))
 
     def _judge(self) -> report.Run:
-        order, recorder = self._order, self._arena.recorder
+        order, recorder = self._order, self._testbed.recorder
         ledger = recorder.ledger
         found = [*check(ledger), *recorder.violations, *unmet(ledger, order.expects)]
         return report.Run(
@@ -245,7 +247,7 @@ class _Performance:
             ledger=ledger,
             violations=tuple(sorted(found, key=lambda violation: violation.at_ms)),
             expected=expected(order),
-            memory=tuple(self._arena.members.memory()),
+            memory=tuple(self._testbed.members.memory()),
             schedule=render(order.schedule),
             replay=order.replay,
             versions=versions(),
@@ -255,11 +257,11 @@ class _Performance:
         self._watch(
             Progress(
                 phase=phase,
-                at_ms=self._arena.recorder.now_ms(),
+                at_ms=self._testbed.recorder.now_ms(),
                 sent=self._tally.sent,
                 polled=self._tally.polled,
                 unread=sum(self._tally.unread().values()),
-                members=len(self._arena.members.names()),
+                members=len(self._testbed.members.names()),
                 faults=self._at_work.faults,
             )
         )

@@ -1,6 +1,6 @@
 """What a member is like, and how its process is started: Kafka's flags and a file of settings, whichever client it is.
 
-Made from a schedule by the strikes, which start members; `member_process.py` carries it out.
+Made from a schedule by the injectors, which start members; `member_process.py` carries it out.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ A producer does not know all: an answer that was lost hides a record that is the
 gone, by retention, compaction, or an election that should not have been. What brokers have lost is no loss of the
 consumer's: it is told apart. Called by the harness once, at the end, before the group is drained.
 
-What strikes have written themselves (`Removed`, `Truncated`) is taken as it is; the rest is added here. Each addition
+What injectors have written themselves (`Removed`, `Truncated`) is taken as it is; the rest is added here. Each addition
 gets the earliest time at which it may have happened: nobody is blamed for what a log may not have had any more.
 """
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 import threading
 import time
 
-from kwire.testing.faults.arena import Arena, StoppedError
+from kwire.testing.faults.injectors.injector import Injector
+from kwire.testing.faults.injectors.table import INJECTORS
 from kwire.testing.faults.schedule import Step
 from kwire.testing.faults.step_text import render_step
-from kwire.testing.faults.strikes.strike import Strike
-from kwire.testing.faults.strikes.table import STRIKES
+from kwire.testing.faults.testbed import StoppedError, Testbed
 from kwire.testing.invariants.ledger import FaultBegan, FaultEnded
 
 JOIN_S = 10.0
 
 
-def carry_out(arena: Arena, step: Step, strike: Strike, late_ms: float) -> None:
+def carry_out(testbed: Testbed, step: Step, strike: Injector, late_ms: float) -> None:
     """One step: wait for its time, strike, wait for its end, heal. The ledger is told when that really happens.
 
     Args:
@@ -32,31 +32,31 @@ def carry_out(arena: Arena, step: Step, strike: Strike, late_ms: float) -> None:
     def begin(what: str) -> None:
         said = render_step(step).removeprefix(f"{step.fault} ")
         detail = f"{said}: {what}" if what else said
-        arena.recorder.note(lambda at_ms: FaultBegan(at_ms=at_ms, fault=step.fault, detail=detail))
+        testbed.recorder.note(lambda at_ms: FaultBegan(at_ms=at_ms, fault=step.fault, detail=detail))
 
-    arena.sleep_until(step.at_ms + late_ms)
-    heal = strike(arena, step, begin)
+    testbed.sleep_until(step.at_ms + late_ms)
+    heal = strike(testbed, step, begin)
     if step.lasts_ms is None:
         return
-    arena.sleep_until(step.ends_ms + late_ms)
+    testbed.sleep_until(step.ends_ms + late_ms)
     heal()
-    arena.recorder.note(lambda at_ms: FaultEnded(at_ms=at_ms, fault=step.fault))
+    testbed.recorder.note(lambda at_ms: FaultEnded(at_ms=at_ms, fault=step.fault))
 
 
 class Timetable:
-    """The steps of the arena's schedule.
+    """The steps of the testbed's schedule.
 
     Args:
         late_ms: how much later than the schedule says they strike.
     """
 
-    def __init__(self, arena: Arena, *, late_ms: float = 0.0) -> None:
-        self._arena = arena
+    def __init__(self, testbed: Testbed, *, late_ms: float = 0.0) -> None:
+        self._testbed = testbed
         self._late_ms = late_ms
         self._failures: list[str] = []
         self._threads = [
             threading.Thread(target=self._run, args=(step,), name=f"strike {step.fault}", daemon=True)
-            for step in arena.schedule.steps
+            for step in testbed.schedule.steps
         ]
 
     def start(self) -> None:
@@ -65,7 +65,7 @@ class Timetable:
 
     def stop(self) -> None:
         """Give up what is under way. Who waits for an answer of Kafka's is not waited for much longer."""
-        self._arena.stopping.set()
+        self._testbed.stopping.set()
         deadline_s = time.monotonic() + JOIN_S
         for thread in self._threads:
             if thread.ident is not None:
@@ -83,7 +83,7 @@ class Timetable:
 
     def _run(self, step: Step) -> None:
         try:
-            carry_out(self._arena, step, STRIKES[step.fault], self._late_ms)
+            carry_out(self._testbed, step, INJECTORS[step.fault], self._late_ms)
         except StoppedError:
             return
         except Exception as error:  # noqa: BLE001  whatever it is: told by the harness, which gives the run up

@@ -28,6 +28,7 @@ from kwire.testing.invariants.ledger import (
 from kwire.testing.simulation.blocking import sleep
 from kwire.testing.simulation.delays import Delays
 from kwire.testing.simulation.host import Process
+from kwire.testing.simulation.random_actions import RandomActions
 from kwire.testing.simulation.scenario import (
     GROUP,
     HEARTBEAT_INTERVAL_MS,
@@ -38,7 +39,6 @@ from kwire.testing.simulation.scenario import (
 from kwire.testing.simulation.stepping_over import SteppingOver
 from kwire.testing.simulation.user_code import Interrupt, UserCode, UserError
 from kwire.testing.simulation.user_faults import HARMLESS
-from kwire.testing.simulation.whims import Whims
 
 CLOSE_TIMEOUT_MS = 5_000.0
 COMMIT_TIMEOUT_SECONDS = 5.0
@@ -74,7 +74,9 @@ class Member(RebalanceListener):
         self._now_ms = now_ms
         self._rng = rng
         self._delivered: dict[TopicPartition, int] = {}
-        self._whims = Whims(self.name, scenario.habits, self._write, now_ms, self._raised, self._forget, rng)
+        self._random_actions = RandomActions(
+            self.name, scenario.habits, self._write, now_ms, self._raised, self._forget, rng
+        )
         self._delays = Delays(scenario.habits.delays, now_ms, random.Random(f"delays {self.name} {scenario.seed}"))
         self._consumer: Consumer[bytes, bytes] | None = None
         self._half_told: frozenset[TopicPartition] = frozenset()
@@ -189,9 +191,9 @@ class Member(RebalanceListener):
         if self._scenario.committing != "auto" and self._rng.random() < 0.3:
             self._commit(consumer)
         if self.is_hurried:
-            self._whims.calm_down(consumer)
+            self._random_actions.calm_down(consumer)
         else:
-            self._whims.after_poll(consumer)
+            self._random_actions.after_poll(consumer)
 
     def _poll_seconds(self) -> float:
         wanted = self._scenario.poll_seconds
@@ -205,7 +207,7 @@ class Member(RebalanceListener):
             values.append((record.value or b"").decode("ascii", "backslashreplace"))
         for partition, (offsets, values) in rows.items():
             self._delivered[partition] = offsets[-1] + 1
-            self._whims.reach(partition, offsets[-1] + 1)
+            self._random_actions.reach(partition, offsets[-1] + 1)
             self._write(
                 Polled(
                     at_ms=self._now_ms(),
@@ -259,7 +261,7 @@ class Member(RebalanceListener):
         with self._user.interruptible(is_so=False):
             self._write(Assigned(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
             if not self.is_hurried:
-                self._whims.on_assigned(consumer, partitions)
+                self._random_actions.on_assigned(consumer, partitions)
             if self._user.commits_in_listener():
                 self._commit_sync(consumer)
         self._user.end_listener("on_partitions_assigned")
@@ -286,7 +288,7 @@ class Member(RebalanceListener):
     def _give_up(self, partitions: Collection[TopicPartition]) -> None:
         for partition in partitions:
             self._forget(partition)
-        self._whims.give_up(partitions)
+        self._random_actions.give_up(partitions)
         self._delays.give_up(partitions)
 
     def _forget(self, partition: TopicPartition) -> None:

@@ -1,7 +1,7 @@
 """The cluster as an administrator has it: topics, leaders, logs, the group, quotas, permissions. Needs confluent-kafka.
 
 All of it goes to the brokers directly, around the proxies, and is asked for again until a time is over: brokers are
-down and leaders move while faults are at work. Called by the strikes, from any thread, and by the harness.
+down and leaders move while faults are at work. Called by the injectors, from any thread, and by the harness.
 """
 
 from __future__ import annotations

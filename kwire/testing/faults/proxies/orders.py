@@ -23,8 +23,8 @@ from kwire.testing.faults.proxies.tamperings import (
     FlipBit,
     HalfOpen,
     Hold,
+    Injector,
     Refuse,
-    Strike,
     Tampering,
     UnknownCode,
 )
@@ -68,7 +68,7 @@ class Door(Enum):
 class _Waiting:
     """A strike and how many answers it still counts down."""
 
-    strike: Strike
+    strike: Injector
     answers: int
 
 
@@ -103,7 +103,7 @@ class Orders:
 
     def give(self, tampering: Tampering) -> None:
         """From now on."""
-        if isinstance(tampering, Strike):
+        if isinstance(tampering, Injector):
             self._waiting.append(_Waiting(tampering, tampering.nth))
         else:
             self._conditions.append(tampering)
@@ -111,7 +111,7 @@ class Orders:
 
     def lift(self, tampering: Tampering) -> None:
         """No longer; nothing happens if it is not there, such as a strike that has struck."""
-        if isinstance(tampering, Strike):
+        if isinstance(tampering, Injector):
             found = next((each for each in self._waiting if each.strike == tampering), None)
             self._waiting = [each for each in self._waiting if each is not found]
         elif tampering in self._conditions:
@@ -161,7 +161,7 @@ class Orders:
                 struck = Struck(outcome.data, is_last=struck.is_last or outcome.is_last)
         return struck
 
-    def _count(self, done: Strike) -> None:
+    def _count(self, done: Injector) -> None:
         match done:
             case FlipBit():
                 self.counts.flipped_bits += 1
@@ -175,5 +175,5 @@ class Orders:
                 assert_never(done)
 
 
-def _is_about(strike: Strike, asked: Asked | None) -> bool:
+def _is_about(strike: Injector, asked: Asked | None) -> bool:
     return strike.api_key is None or (asked is not None and strike.api_key == asked.api_key)

@@ -19,7 +19,7 @@ from kwire.protocol.compiler import decode_message, decode_prefix, encode_messag
 from kwire.protocol.messages.headers import ResponseHeader
 from kwire.protocol.registry import request_class
 from kwire.protocol.schema import Structure
-from kwire.testing.faults.proxies.tamperings import AnnounceLength, CutAnswer, FlipBit, Place, Strike, UnknownCode
+from kwire.testing.faults.proxies.tamperings import AnnounceLength, CutAnswer, FlipBit, Injector, Place, UnknownCode
 
 LENGTH_BYTES = 4
 ANSWER_HEADER = range(4, 8)  # the correlation id, behind the frame's length
@@ -49,7 +49,7 @@ class Struck:
     is_last: bool = False
 
 
-def strike(tampering: Strike, frame: bytes, asked: Asked | None = None) -> Struck | None:
+def strike(tampering: Injector, frame: bytes, asked: Asked | None = None) -> Struck | None:
     """Carry it out on a whole frame; None if the frame lacks what is to be struck."""
     match tampering:
         case FlipBit():

@@ -142,5 +142,5 @@ class UnknownCode(_Strike):
 
 
 Condition: TypeAlias = Hold | HalfOpen | DropFin | Refuse | BlackHole | ChaosDialer
-Strike: TypeAlias = FlipBit | AnnounceLength | CutAnswer | UnknownCode
-Tampering: TypeAlias = Condition | Strike
+Injector: TypeAlias = FlipBit | AnnounceLength | CutAnswer | UnknownCode
+Tampering: TypeAlias = Condition | Injector

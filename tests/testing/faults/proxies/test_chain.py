@@ -22,7 +22,7 @@ from kwire.testing.kafka.jars import cache_dir
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kwire.testing.faults.proxies.tamperings import Strike
+    from kwire.testing.faults.proxies.tamperings import Injector
     from kwire.testing.faults.proxies.toxiproxy_server import ToxiproxyServer
     from tests.testing.faults.proxies.kafka_like import FETCH, Client, FrameServer, answer, request
 else:
@@ -178,7 +178,7 @@ def test_kwire_reads_all_in_slices(cluster: Cluster, proxied: ProxiedBrokers) ->
     ids=lambda strike: type(strike).__name__,
 )
 def test_kwire_reads_all_when_an_answer_is_tampered_with(
-    cluster: Cluster, proxied: ProxiedBrokers, strike: Strike
+    cluster: Cluster, proxied: ProxiedBrokers, strike: Injector
 ) -> None:
     for proxy in proxied:
         proxy.tamper(strike)

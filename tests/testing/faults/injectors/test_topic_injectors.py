@@ -11,9 +11,9 @@ from kwire.testing.faults.targets import PartitionOf, Topic
 from kwire.testing.invariants.ledger import Removed, Truncated
 
 if TYPE_CHECKING:
-    from tests.testing.faults.strikes.struck_arena import Struck
+    from tests.testing.faults.injectors.recording_testbed import Struck
 else:
-    from struck_arena import Struck
+    from recording_testbed import Struck
 
 ORDERS = Topic("orders")
 ALL = [TopicPartition("orders", number) for number in range(6)]
@@ -26,7 +26,7 @@ def test_a_deleted_topic_is_gone_with_its_records_and_its_traffic() -> None:
     assert [(event.partition, event.to) for event in struck.recorder.ledger.of(Truncated)] == [
         (each, 0) for each in ALL
     ]
-    assert struck.arena.topics == {}
+    assert struck.testbed.topics == {}
 
 
 def test_a_topic_is_made_anew_with_as_many_partitions_as_it_is_to_have() -> None:
@@ -40,14 +40,14 @@ def test_a_topic_is_made_anew_with_as_many_partitions_as_it_is_to_have() -> None
             f"traffic set_partitions orders {made}",
             "traffic resume orders",
         ]
-        assert struck.arena.topics == {"orders": made}
+        assert struck.testbed.topics == {"orders": made}
 
 
 def test_a_topic_grows_and_gets_records_at_once() -> None:
     struck = Struck()
     struck.strike("partition-growth", ORDERS, more=2)()
     assert struck.told == ["grow orders 8", "traffic set_partitions orders 8"]
-    assert struck.arena.topics == {"orders": 8}
+    assert struck.testbed.topics == {"orders": 8}
 
 
 def test_the_ledger_hears_of_deleted_records_before_the_brokers_do() -> None:
@@ -75,7 +75,7 @@ def test_a_compacted_topic_is_not_compacted_any_more_and_noted() -> None:
     struck = Struck()
     struck.clock.now_s = 4.0
     heal = struck.strike("compaction", ORDERS)
-    assert struck.arena.compacted == {"orders": 4_000}
+    assert struck.testbed.compacted == {"orders": 4_000}
     heal()
     assert ["cleanup.policy': 'compact" in line for line in struck.told] == [True, False]
     assert "'cleanup.policy': None" in struck.told[1]

@@ -8,10 +8,10 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from kwire.model import TopicPartition
 from kwire.testing.faults.admin.patience import PATIENCE_S, AdminError
-from kwire.testing.faults.arena import Arena
+from kwire.testing.faults.injectors.injector import Begin, Heal
 from kwire.testing.faults.payload import identity
 from kwire.testing.faults.schedule import Step
-from kwire.testing.faults.strikes.strike import Begin, Heal
+from kwire.testing.faults.testbed import Testbed
 from kwire.testing.faults.traffic import CLIENT_ID
 from kwire.testing.invariants.ledger import Sent
 
@@ -22,13 +22,13 @@ TIMEOUT_MARGIN_MS = 60_000
 MOST_TIMEOUT_MS = 900_000  # the brokers' transaction.max.timeout.ms
 
 
-def open_transaction(arena: Arena, step: Step, begin: Begin) -> Heal:
+def open_transaction(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     assert step.lasts_ms is not None
-    (partition,) = arena.partitions(step.target)
+    (partition,) = testbed.partitions(step.target)
     timeout_ms = min(step.lasts_ms + TIMEOUT_MARGIN_MS, MOST_TIMEOUT_MS)
     producer = Producer(
         {
-            "bootstrap.servers": arena.cluster.direct_servers,
+            "bootstrap.servers": testbed.cluster.direct_servers,
             "client.id": CLIENT_ID,
             "transactional.id": f"faults-{step.at_ms}",
             "transaction.timeout.ms": timeout_ms,
@@ -39,16 +39,16 @@ def open_transaction(arena: Arena, step: Step, begin: Begin) -> Heal:
     begin("")
     producer.begin_transaction()
     is_aborted = step.choice("ending") == "aborted"
-    _send(arena, producer, partition, is_hidden=is_aborted and _is_anybody_careful(arena))
+    _send(testbed, producer, partition, is_hidden=is_aborted and _is_anybody_careful(testbed))
     return partial(producer.abort_transaction if is_aborted else producer.commit_transaction, PATIENCE_S)
 
 
-def _is_anybody_careful(arena: Arena) -> bool:
+def _is_anybody_careful(testbed: Testbed) -> bool:
     """What was aborted is nothing to read for those that read what is committed; for others it is like any other."""
-    return any(members.read_committed for members in arena.schedule.members)
+    return any(members.read_committed for members in testbed.schedule.members)
 
 
-def _send(arena: Arena, producer: Producer, partition: TopicPartition, *, is_hidden: bool) -> None:
+def _send(testbed: Testbed, producer: Producer, partition: TopicPartition, *, is_hidden: bool) -> None:
     problems: list[KafkaError] = []
 
     def note(error: KafkaError | None, message: Message[bytes, bytes]) -> None:
@@ -56,11 +56,11 @@ def _send(arena: Arena, producer: Producer, partition: TopicPartition, *, is_hid
         if error is not None or value is None or offset is None:
             problems.append(error or KafkaError(KafkaError.UNKNOWN))
         elif not is_hidden:
-            at_ms, told = arena.recorder.now_ms(), identity(value.decode())
-            arena.recorder.write(Sent(at_ms=at_ms, partition=partition, offset=offset, value=told))
+            at_ms, told = testbed.recorder.now_ms(), identity(value.decode())
+            testbed.recorder.write(Sent(at_ms=at_ms, partition=partition, offset=offset, value=told))
 
     for _ in range(RECORDS):
-        value = arena.traffic.next_value(RECORD_BYTES)
+        value = testbed.traffic.next_value(RECORD_BYTES)
         producer.produce(partition.topic, value.encode(), partition=partition.partition, on_delivery=note)
     if producer.flush(PATIENCE_S) or problems:
         raise AdminError(f"a transaction on {partition} could not write: {problems[:1]}")

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.testing.faults.arena import Arena, StoppedError
+from kwire.testing.faults.injectors.injector import Begin, Heal
+from kwire.testing.faults.injectors.table import INJECTORS
 from kwire.testing.faults.schedule import Schedule, Step, strike
-from kwire.testing.faults.strikes.strike import Begin, Heal
-from kwire.testing.faults.strikes.table import STRIKES
 from kwire.testing.faults.targets import AllBrokers, Broker, Group, Target, Topic
+from kwire.testing.faults.testbed import StoppedError, Testbed
 from kwire.testing.faults.timetable import Timetable, carry_out
 from kwire.testing.invariants.ledger import FaultBegan, FaultEnded
 
 if TYPE_CHECKING:
-    from tests.testing.faults.strikes.struck_arena import Struck
+    from tests.testing.faults.injectors.recording_testbed import Struck
 else:
-    from struck_arena import Struck
+    from recording_testbed import Struck
 
 KILL = strike(5_000, "broker-kill", Broker(1), lasts_ms=10_000)
 MOVE = strike(5_000, "coordinator-move", Group())
@@ -26,13 +26,13 @@ MOVE = strike(5_000, "coordinator-move", Group())
 def slowly(healed: list[float]) -> object:
     """A strike that takes a second to begin and a second to heal."""
 
-    def hit(arena: Arena, _step: Step, begin: Begin) -> Heal:
-        arena.sleep(1_000)
+    def hit(testbed: Testbed, _step: Step, begin: Begin) -> Heal:
+        testbed.sleep(1_000)
         begin("broker 1")
 
         def heal() -> None:
-            healed.append(arena.recorder.now_ms())
-            arena.sleep(1_000)
+            healed.append(testbed.recorder.now_ms())
+            testbed.sleep(1_000)
 
         return heal
 
@@ -41,7 +41,7 @@ def slowly(healed: list[float]) -> object:
 
 def test_the_ledger_has_a_fault_from_when_it_began_until_it_is_healed() -> None:
     struck, healed = Struck(), list[float]()
-    carry_out(struck.arena, KILL, slowly(healed), 0.0)  # type: ignore[arg-type]
+    carry_out(struck.testbed, KILL, slowly(healed), 0.0)  # type: ignore[arg-type]
     assert struck.recorder.ledger.events == [
         FaultBegan(at_ms=6_000, fault="broker-kill", detail="broker 1 for 10s: broker 1"),
         FaultEnded(at_ms=16_000, fault="broker-kill"),
@@ -51,13 +51,13 @@ def test_the_ledger_has_a_fault_from_when_it_began_until_it_is_healed() -> None:
 
 def test_a_late_group_delays_the_faults() -> None:
     struck, healed = Struck(), list[float]()
-    carry_out(struck.arena, KILL, slowly(healed), 700.0)  # type: ignore[arg-type]
+    carry_out(struck.testbed, KILL, slowly(healed), 700.0)  # type: ignore[arg-type]
     assert healed == [15_700]
 
 
 def test_a_moment_has_no_end() -> None:
     struck = Struck()
-    carry_out(struck.arena, MOVE, slowly([]), 0.0)  # type: ignore[arg-type]
+    carry_out(struck.testbed, MOVE, slowly([]), 0.0)  # type: ignore[arg-type]
     assert [type(event) for event in struck.recorder.ledger.events] == [FaultBegan]
 
 
@@ -82,22 +82,22 @@ def test_what_a_cluster_is_slow_to_agree_to_lasts_its_time_from_then_on(
         struck.clock.now_s += 12.0
 
     monkeypatch.setattr(whom, name, slowly_agreed, raising=False)
-    STRIKES[fault](struck.arena, strike(0, fault, target, lasts_ms=10_000), struck.began.append)
+    INJECTORS[fault](struck.testbed, strike(0, fault, target, lasts_ms=10_000), struck.began.append)
     assert struck.recorder.now_ms() == 22_000
 
 
 def test_who_is_stopped_heals_nothing() -> None:
     struck, healed = Struck(), list[float]()
-    struck.arena.stopping.set()
+    struck.testbed.stopping.set()
     with pytest.raises(StoppedError):
-        carry_out(struck.arena, KILL, slowly(healed), 0.0)  # type: ignore[arg-type]
+        carry_out(struck.testbed, KILL, slowly(healed), 0.0)  # type: ignore[arg-type]
     assert (healed, struck.recorder.ledger.events) == ([], [])
 
 
 def test_a_step_that_cannot_be_carried_out_is_told() -> None:
     struck = Struck()
     struck.schedule = Schedule(steps=(strike(0, "broker-kill", Broker(7)),))
-    timetable = Timetable(struck._arena())
+    timetable = Timetable(struck._testbed())
     timetable.start()
     timetable.stop()
     assert timetable.is_over
@@ -107,7 +107,7 @@ def test_a_step_that_cannot_be_carried_out_is_told() -> None:
 def test_steps_that_are_carried_out_are_no_failures() -> None:
     struck = Struck()
     struck.schedule = Schedule(steps=(MOVE,))
-    timetable = Timetable(struck._arena())
+    timetable = Timetable(struck._testbed())
     timetable.start()
     for thread in timetable._threads:
         thread.join(5.0)

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from kwire.testing.faults.arena import Arena
 from kwire.testing.faults.schedule import Step
+from kwire.testing.faults.testbed import Testbed
 
 Begin: TypeAlias = Callable[[str], None]
 Heal: TypeAlias = Callable[[], None]
-Strike: TypeAlias = Callable[[Arena, Step, Begin], Heal]
+Injector: TypeAlias = Callable[[Testbed, Step, Begin], Heal]
 
 
 def stays() -> None:
     """The healing of what is not healed: a leader that has moved stays where it is."""
 
 
-def stay_so(arena: Arena, step: Step) -> None:
+def stay_so(testbed: Testbed, step: Step) -> None:
     """Wait for all of the step's time, from now on: for what the cluster had to be asked for first.
 
     One that is short of a broker takes seconds to agree to anything. The step's time could be over by then, and the
@@ -31,4 +31,4 @@ def stay_so(arena: Arena, step: Step) -> None:
         StoppedError: the run is given up.
     """
     assert step.lasts_ms is not None
-    arena.sleep(step.lasts_ms)
+    testbed.sleep(step.lasts_ms)

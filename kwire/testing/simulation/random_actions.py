@@ -24,7 +24,7 @@ FURTHEST_BACK = 20
 SHORT = 60
 
 
-class Whims:
+class RandomActions:
     """Args:
     write: takes events for the ledger.
     raised: told of errors that calls raise.
@@ -87,7 +87,7 @@ class Whims:
         try:
             yield
         except KafkaError as error:
-            self._raised("whim", error)
+            self._raised("random action", error)
 
     def _pause_or_resume(self, consumer: RebalanceConsumer) -> None:
         if self._paused:

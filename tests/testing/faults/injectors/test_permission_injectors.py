@@ -10,9 +10,9 @@ from kwire.testing.faults.kinds import permissions
 from kwire.testing.faults.targets import Group, Target, Topic
 
 if TYPE_CHECKING:
-    from tests.testing.faults.strikes.struck_arena import Struck
+    from tests.testing.faults.injectors.recording_testbed import Struck
 else:
-    from struck_arena import Struck
+    from recording_testbed import Struck
 
 STRUCK = {"topic-forbidden": (Topic("orders"), "topic orders"), "group-forbidden": (Group(), "group faults")}
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
-from kwire.testing.faults.arena import Arena
+from kwire.testing.faults.injectors.injector import Begin, Heal, Injector
 from kwire.testing.faults.proxies.chain import BrokerProxy
 from kwire.testing.faults.proxies.stream import Stream
 from kwire.testing.faults.proxies.tamperings import (
@@ -26,7 +26,7 @@ from kwire.testing.faults.proxies.tamperings import (
 )
 from kwire.testing.faults.proxies.toxics import Bandwidth, Latency, LimitData, ResetPeer, Slicer, SlowClose, Toxic
 from kwire.testing.faults.schedule import Step
-from kwire.testing.faults.strikes.strike import Begin, Heal, Strike
+from kwire.testing.faults.testbed import Testbed
 
 KBITS_PER_KB = 8
 STREAMS: Mapping[str, tuple[Stream, ...]] = {
@@ -52,16 +52,16 @@ Striking: TypeAlias = Callable[[Step, int], Answered]
 # --- what toxiproxy does ------------------------------------------------------------------------------------------
 
 
-def poison(toxics: Toxics, arena: Arena, step: Step, begin: Begin) -> Heal:
-    brokers = arena.brokers(step.target)
+def poison(toxics: Toxics, testbed: Testbed, step: Step, begin: Begin) -> Heal:
+    brokers = testbed.brokers(step.target)
     begin(_named(brokers))
-    with arena.proxies_of(brokers) as proxies:
+    with testbed.proxies_of(brokers) as proxies:
         given = [(proxy, name) for proxy in proxies for name in proxy.toxics(*toxics(step))]
-    return partial(_take_back, arena, given)
+    return partial(_take_back, testbed, given)
 
 
-def _take_back(arena: Arena, given: Sequence[tuple[BrokerProxy, str]]) -> None:
-    with arena.proxying:
+def _take_back(testbed: Testbed, given: Sequence[tuple[BrokerProxy, str]]) -> None:
+    with testbed.proxying:
         for proxy, name in given:
             proxy.untoxic(name)
 
@@ -108,24 +108,24 @@ def _streams(step: Step) -> tuple[Stream, ...]:
 # --- what the tampering proxy does ----------------------------------------------------------------------------
 
 
-def tamper(tamperings: Tamperings, arena: Arena, step: Step, begin: Begin, *, hangs_up: bool = False) -> Heal:
+def tamper(tamperings: Tamperings, testbed: Testbed, step: Step, begin: Begin, *, hangs_up: bool = False) -> Heal:
     """Args:
     hangs_up: whether connections of now are cut.
     """
-    brokers = arena.brokers(step.target)
+    brokers = testbed.brokers(step.target)
     given = tuple(tamperings(step))
     begin(_named(brokers))
-    with arena.proxies_of(brokers) as proxies:
+    with testbed.proxies_of(brokers) as proxies:
         for proxy in proxies:
             proxy.tamper(*given)
         for proxy in proxies:
             if hangs_up:
                 proxy.hang_up(abruptly=True)
-    return partial(_lift, arena, brokers, given)
+    return partial(_lift, testbed, brokers, given)
 
 
-def _lift(arena: Arena, brokers: tuple[int, ...], given: Sequence[Tampering]) -> None:
-    with arena.proxies_of(brokers) as proxies:
+def _lift(testbed: Testbed, brokers: tuple[int, ...], given: Sequence[Tampering]) -> None:
+    with testbed.proxies_of(brokers) as proxies:
         for proxy in proxies:
             for tampering in given:
                 proxy.lift(tampering)
@@ -140,36 +140,36 @@ def chaos_dialer(step: Step) -> Sequence[Tampering]:
 # --- one answer in so many ------------------------------------------------------------------------------------
 
 
-def strike_again(striking: Striking, arena: Arena, step: Step, begin: Begin) -> Heal:
+def strike_again(striking: Striking, testbed: Testbed, step: Step, begin: Begin) -> Heal:
     """A strike is over when it has hit: until the end of the step, the next one is ordered then."""
     assert step.lasts_ms is not None
-    brokers = arena.brokers(step.target)
+    brokers = testbed.brokers(step.target)
     begin(_named(brokers))
-    ends_ms = arena.recorder.now_ms() + step.lasts_ms
-    ordered = {broker: _order(striking, arena, step, broker, 0) for broker in brokers}
-    while arena.recorder.now_ms() < ends_ms:
-        arena.sleep(LOOK_MS)
+    ends_ms = testbed.recorder.now_ms() + step.lasts_ms
+    ordered = {broker: _order(striking, testbed, step, broker, 0) for broker in brokers}
+    while testbed.recorder.now_ms() < ends_ms:
+        testbed.sleep(LOOK_MS)
         for broker, (number, hits, _strike) in ordered.items():
-            if _hits(arena, broker) > hits:
-                ordered[broker] = _order(striking, arena, step, broker, number + 1)
-    return partial(_call_off, arena, {broker: order for broker, (_number, _hits, order) in ordered.items()})
+            if _hits(testbed, broker) > hits:
+                ordered[broker] = _order(striking, testbed, step, broker, number + 1)
+    return partial(_call_off, testbed, {broker: order for broker, (_number, _hits, order) in ordered.items()})
 
 
-def _order(striking: Striking, arena: Arena, step: Step, broker: int, number: int) -> tuple[int, int, Answered]:
+def _order(striking: Striking, testbed: Testbed, step: Step, broker: int, number: int) -> tuple[int, int, Answered]:
     """Which one it is, how many had hit before, and the order itself."""
-    order, before = striking(step, number), _hits(arena, broker)
-    with arena.proxies_of((broker,)) as proxies:
+    order, before = striking(step, number), _hits(testbed, broker)
+    with testbed.proxies_of((broker,)) as proxies:
         proxies[0].tamper(order)
     return number, before, order
 
 
-def _call_off(arena: Arena, orders: Mapping[int, Answered]) -> None:
+def _call_off(testbed: Testbed, orders: Mapping[int, Answered]) -> None:
     for broker, order in orders.items():
-        _lift(arena, (broker,), [order])
+        _lift(testbed, (broker,), [order])
 
 
-def _hits(arena: Arena, broker: int) -> int:
-    with arena.proxies_of((broker,)) as proxies:
+def _hits(testbed: Testbed, broker: int) -> int:
+    with testbed.proxies_of((broker,)) as proxies:
         counts = proxies[0].counts
     return counts.flipped_bits + counts.false_lengths + counts.unknown_codes
 
@@ -193,7 +193,7 @@ def _named(brokers: tuple[int, ...]) -> str:
     return "broker " + ", ".join(map(str, brokers))
 
 
-STRIKES: Mapping[str, Strike] = {
+INJECTORS: Mapping[str, Injector] = {
     "latency": partial(poison, latency),
     "bandwidth": partial(poison, bandwidth),
     "slicer": partial(poison, slicer),

@@ -8,6 +8,7 @@ import pytest
 
 from kwire.model import TopicPartition
 from kwire.testing.faults.catalogue import KINDS
+from kwire.testing.faults.injectors.table import INJECTORS
 from kwire.testing.faults.kinds import network
 from kwire.testing.faults.proxies.stream import Stream
 from kwire.testing.faults.proxies.tamperings import (
@@ -23,19 +24,18 @@ from kwire.testing.faults.proxies.tamperings import (
     UnknownCode,
 )
 from kwire.testing.faults.proxies.toxics import Bandwidth, Latency, LimitData, ResetPeer, Slicer, SlowClose, Toxic
-from kwire.testing.faults.strikes.table import STRIKES
 from kwire.testing.faults.targets import AllBrokers, Broker, Coordinator, LeaderOf
 
 if TYPE_CHECKING:
-    from tests.testing.faults.strikes.struck_arena import Struck
+    from tests.testing.faults.injectors.recording_testbed import Struck
 else:
-    from struck_arena import Struck
+    from recording_testbed import Struck
 
 UP, DOWN = Stream.UPSTREAM, Stream.DOWNSTREAM
 
 
 def test_every_fault_of_the_catalogue_can_be_carried_out_and_no_other() -> None:
-    assert set(STRIKES) == set(KINDS)
+    assert set(INJECTORS) == set(KINDS)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.testing.faults.strikes.members import MomentError
+from kwire.testing.faults.injectors.members import MomentError
 from kwire.testing.faults.targets import Group, Member
 
 if TYPE_CHECKING:
-    from tests.testing.faults.strikes.struck_arena import Struck
+    from tests.testing.faults.injectors.recording_testbed import Struck
 else:
-    from struck_arena import Struck
+    from recording_testbed import Struck
 
 
 def test_a_killed_member_is_replaced() -> None:

@@ -1,4 +1,4 @@
-"""An arena of fakes that remember what strikes do to them, on a clock that goes on when somebody waits."""
+"""A testbed of fakes that remember what injectors do to them, on a clock that goes on when somebody waits."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, cast
 
 from kwire.model import TopicPartition
 from kwire.testing.faults.admin.topics import Placement
-from kwire.testing.faults.arena import Arena
 from kwire.testing.faults.events import Recorder
+from kwire.testing.faults.injectors.injector import Heal
+from kwire.testing.faults.injectors.table import INJECTORS
 from kwire.testing.faults.proxies.orders import Counts
 from kwire.testing.faults.schedule import Members as MembersLine
 from kwire.testing.faults.schedule import Schedule, strike
-from kwire.testing.faults.strikes.strike import Heal
-from kwire.testing.faults.strikes.table import STRIKES
 from kwire.testing.faults.targets import Target
+from kwire.testing.faults.testbed import Testbed
 
 if TYPE_CHECKING:
     from kwire.testing.faults.admin import Admin
@@ -288,7 +288,7 @@ class FakeTraffic:
 
 
 class Struck:
-    """An arena of fakes, and what was told to them, in order."""
+    """A testbed of fakes, and what was told to them, in order."""
 
     def __init__(self, *, static: bool = False) -> None:
         self.told: list[str] = []
@@ -299,10 +299,10 @@ class Struck:
         self.admin = FakeAdmin(self.told)
         self.recorder = Recorder(self.clock)
         self.schedule = Schedule(members=(MembersLine(count=3, static=static),))
-        self.arena = self._arena()
+        self.testbed = self._testbed()
 
-    def _arena(self) -> Arena:
-        return Arena(
+    def _testbed(self) -> Testbed:
+        return Testbed(
             schedule=self.schedule,
             recorder=self.recorder,
             cluster=cast("KafkaCluster", FakeCluster(self.told)),
@@ -320,5 +320,5 @@ class Struck:
         """Carry out one step; how it is healed."""
         step = strike(at_ms, fault, target, lasts_ms=lasts_ms, **values)
         self.schedule = Schedule(members=self.schedule.members, steps=(step,))
-        self.arena = self._arena()
-        return STRIKES[fault](self.arena, self.schedule.steps[0], self.began.append)
+        self.testbed = self._testbed()
+        return INJECTORS[fault](self.testbed, self.schedule.steps[0], self.began.append)

@@ -1,6 +1,6 @@
 """All that a strike acts on: brokers, proxies, members, traffic, topics, and the ledger that it writes to.
 
-Made by the harness, which starts and stops what is in it; called by the strikes, each on a thread of its own.
+Made by the harness, which starts and stops what is in it; called by the injectors, each on a thread of its own.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ class StoppedError(KafkaError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arena:
+class Testbed:
     """Args:
     topics: how many partitions each has now, without those that are deleted.
     compacted: since when some were, in ms.
     proxying: held by whoever gives orders to a proxy, which takes them from one thread at a time.
     stopping: set when the run is given up.
     """
+
+    __test__ = False  # for pytest, which takes it for a test by its name
 
     schedule: Schedule
     recorder: Recorder

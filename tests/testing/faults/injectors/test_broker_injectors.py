@@ -13,9 +13,9 @@ from kwire.testing.faults.topic_settings import OLDER_KAFKA
 from kwire.testing.invariants.ledger import Truncated
 
 if TYPE_CHECKING:
-    from tests.testing.faults.strikes.struck_arena import Struck
+    from tests.testing.faults.injectors.recording_testbed import Struck
 else:
-    from struck_arena import Struck
+    from recording_testbed import Struck
 
 ORDERS_0 = TopicPartition("orders", 0)
 
