@@ -4,7 +4,7 @@ Keeps one request in flight to every broker that leads something wanted, while t
 quiet partitions, where there are many.
 
 Looks only at partitions that changed: assigned, revoked, sought, paused, moved, or answered. What a broker's session
-has and what it should have meet in `fetching.session`, who is quiet is known in `fetching.liveliness`.
+has and what it should have meet in `fetching.session`; `fetching.idle_partitions` knows which partitions are idle.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kwire.fetching.idle_partitions import MANY_PARTITIONS, IdlePartitions
 from kwire.fetching.session import FetchSpec
 from kwire.holds import Hold
 from kwire.managers.base import Deliver
-from kwire.managers.fetch_connection import Fetching, Line
+from kwire.managers.fetch_connection import FetchConnection, FetchConnectionId
 from kwire.managers.fetch_request import fetch_request
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import (
@@ -97,8 +97,8 @@ class FetchManager:
         self._deliver = deliver
         self._on_data = on_data
         self._backoff = backoff
-        self._lines: dict[Line, Fetching] = {}
-        self._line_of: dict[TopicPartition, Line] = {}
+        self._connections: dict[FetchConnectionId, FetchConnection] = {}
+        self._connection_of: dict[TopicPartition, FetchConnectionId] = {}
         self._liveliness = IdlePartitions()
         self._blocked: dict[TopicPartition, float] = {}
         self._may_ask_early = False
@@ -117,20 +117,20 @@ class FetchManager:
         self._unblock(now_ms)
         self._subscription.touched.update(self._liveliness.cool(now_ms))
         self._take_changes(now_ms)
-        busy = [fetching for fetching in self._lines.values() if fetching.session.wanted]
-        ready = [fetching for fetching in busy if fetching.request.ready(now_ms)]
+        busy = [connection for connection in self._connections.values() if connection.session.wanted]
+        ready = [connection for connection in busy if connection.request.ready(now_ms)]
         max_bytes = self._answer_bytes(len(busy), len(ready)) if ready else 0
-        requests = [self._request(fetching, max_bytes) for fetching in ready] if max_bytes else []
-        wakes_ms = (*self._blocked.values(), *(fetching.request.wake_at_ms for fetching in busy))
+        requests = [self._request(connection, max_bytes) for connection in ready] if max_bytes else []
+        wakes_ms = (*self._blocked.values(), *(connection.request.wake_at_ms for connection in busy))
         # What is ready and finds no room waits for room, not for a time.
         return PollResult(requests, min((at_ms for at_ms in wakes_ms if at_ms > now_ms), default=NEVER_MS))
 
     def _answer_bytes(self, busy: int, ready: int) -> int:
-        """How much each line that is ready may be answered; 0 while there is no room.
+        """How much each connection that is ready may be answered; 0 while there is no room.
 
         What brokers that do not answer were asked for once never keeps the others from more than half of the buffer.
         """
-        due_bytes = min(sum(fetching.due_bytes for fetching in self._lines.values()), self.limit_bytes // 2)
+        due_bytes = min(sum(connection.due_bytes for connection in self._connections.values()), self.limit_bytes // 2)
         room_bytes = self._buffer.room_bytes(self.limit_bytes - due_bytes, self._subscription.view.withheld)
         if room_bytes <= 0:
             return 0
@@ -140,9 +140,9 @@ class FetchManager:
     def poll_on_close(self) -> list[AnyUnsentRequest]:
         """Requests that end the sessions, so that the brokers need not wait for them to grow old."""
         requests: list[AnyUnsentRequest] = []
-        for line, fetching in self._lines.items():
-            closing = fetching.session.closing_request()
-            node = self._metadata.cluster.nodes.get(line.node_id)
+        for connection_id, connection in self._connections.items():
+            closing = connection.session.closing_request()
+            node = self._metadata.cluster.nodes.get(connection_id.node_id)
             if closing is None or node is None:
                 continue
             requests.append(
@@ -183,7 +183,7 @@ class FetchManager:
                 self._metadata.request_update()
                 self._move(tp, None, None)
             else:
-                self._move(tp, Line(node_id, self._channel(tp)), self._spec(partition))
+                self._move(tp, FetchConnectionId(node_id, self._channel(tp)), self._spec(partition))
 
     def _source(self, partition: AssignedPartition, now_ms: float) -> int | None:
         """The broker to fetch from: the follower the leader named (KIP-392) while it is known, else the leader."""
@@ -194,8 +194,11 @@ class FetchManager:
 
     def _is_new(self, partition: AssignedPartition) -> bool:
         """Whether it was not fetched before, or somewhere else in its log."""
-        line = self._line_of.get(partition.topic_partition)
-        return line is None or self._lines[line].session.wanted[partition.topic_partition].epoch != partition.epoch
+        connection_id = self._connection_of.get(partition.topic_partition)
+        return (
+            connection_id is None
+            or self._connections[connection_id].session.wanted[partition.topic_partition].epoch != partition.epoch
+        )
 
     def _channel(self, tp: TopicPartition) -> Channel:
         if self._cursor is Cursor.CHILD:
@@ -218,23 +221,23 @@ class FetchManager:
     def _max_bytes(self, partition: AssignedPartition) -> int:
         return min(self._config.max_partition_fetch_bytes, partition.fetch_max_bytes)
 
-    def _move(self, tp: TopicPartition, line: Line | None, spec: FetchSpec | None) -> None:
-        before = self._line_of.get(tp)
-        if before is not None and before != line:
-            self._lines[before].session.unwant(tp)
-            del self._line_of[tp]
-        if line is not None and spec is not None:
-            if line not in self._lines:
-                self._lines[line] = Fetching(line, self._backoff)
-            self._line_of[tp] = line
-            self._lines[line].session.want(tp, spec)
+    def _move(self, tp: TopicPartition, connection_id: FetchConnectionId | None, spec: FetchSpec | None) -> None:
+        before = self._connection_of.get(tp)
+        if before is not None and before != connection_id:
+            self._connections[before].session.unwant(tp)
+            del self._connection_of[tp]
+        if connection_id is not None and spec is not None:
+            if connection_id not in self._connections:
+                self._connections[connection_id] = FetchConnection(connection_id, self._backoff)
+            self._connection_of[tp] = connection_id
+            self._connections[connection_id].session.want(tp, spec)
 
     # --- one request ----------------------------------------------------------------------------------------
 
-    def _request(self, fetching: Fetching, max_bytes: int) -> AnyUnsentRequest:
-        node_id, channel = fetching.line
-        session = fetching.session.next_request()
-        fetching.sent(max_bytes)
+    def _request(self, connection: FetchConnection, max_bytes: int) -> AnyUnsentRequest:
+        node_id, channel = connection.id
+        session = connection.session.next_request()
+        connection.sent(max_bytes)
         return UnsentRequest(
             request=fetch_request(
                 self._config,
@@ -244,21 +247,21 @@ class FetchManager:
                 max_wait_ms=self._config.fetch_max_wait_ms,
             ),
             destination=Destination(self._metadata.cluster.nodes[node_id], channel),
-            on_answer=partial(self._on_answer, fetching),
-            on_failure=partial(self._on_failure, fetching),
+            on_answer=partial(self._on_answer, connection),
+            on_failure=partial(self._on_failure, connection),
             min_version=READ_COMMITTED_MIN_VERSION,
-            max_version=None if fetching.session.can_use_ids(session) else LAST_VERSION_WITH_NAMES,
+            max_version=None if connection.session.can_use_ids(session) else LAST_VERSION_WITH_NAMES,
             timeout_ms=self._config.request_timeout_ms + self._config.fetch_max_wait_ms,
         )
 
     # --- its answer -----------------------------------------------------------------------------------------
 
-    def _on_failure(self, fetching: Fetching, error: KafkaError, now_ms: float) -> None:
-        fetching.session.failed()
-        fetching.request.failed(now_ms)
+    def _on_failure(self, connection: FetchConnection, error: KafkaError, now_ms: float) -> None:
+        connection.session.failed()
+        connection.request.failed(now_ms)
         self._metadata.request_update()
-        for tp in fetching.session.wanted:
-            self._unfollow(tp, fetching.line.node_id)
+        for tp in connection.session.wanted:
+            self._unfollow(tp, connection.id.node_id)
         if not error.retriable:
             self._deliver(ErrorRaised(error))
 
@@ -279,62 +282,64 @@ class FetchManager:
             partition.preferred_replica = None
             self._subscription.touched.add(tp)
 
-    def _on_answer(self, fetching: Fetching, answer: FetchResponse, now_ms: float) -> None:
+    def _on_answer(self, connection: FetchConnection, answer: FetchResponse, now_ms: float) -> None:
         self._may_ask_early = False
         code = ErrorCode.of(answer.error_code)
-        fetching.session.answered(code, answer.session_id)
+        connection.session.answered(code, answer.session_id)
         if code is not ErrorCode.NONE:
-            log.info("fetch session of broker %d: %s; starting a new one", fetching.line.node_id, code.name)
-            fetching.request.failed(now_ms)
+            log.info("fetch session of broker %d: %s; starting a new one", connection.id.node_id, code.name)
+            connection.request.failed(now_ms)
             self._metadata.request_update()  # a session over topic ids fails when the ids are out of date
             return
-        fetching.request.succeeded()
-        partitions = list(_by_partition(answer, fetching.session.topic_names))
+        connection.request.succeeded()
+        partitions = list(_by_partition(answer, connection.session.topic_names))
         fetches = [
-            fetch for tp, data in partitions if (fetch := self._on_partition(fetching, tp, data, now_ms)) is not None
+            fetch for tp, data in partitions if (fetch := self._on_partition(connection, tp, data, now_ms)) is not None
         ]
         self._may_ask_early = bool(fetches) and not any(data.error_code for _, data in partitions)
         if not self._may_ask_early:
-            self._follow_leaders(fetching, answer, now_ms)
+            self._follow_leaders(connection, answer, now_ms)
         if fetches:
             self._buffer.put(fetches)
             self._on_data()
 
-    def _follow_leaders(self, fetching: Fetching, answer: FetchResponse, now_ms: float) -> None:
+    def _follow_leaders(self, connection: FetchConnection, answer: FetchResponse, now_ms: float) -> None:
         """KIP-951: a broker that does not lead a partition any more says who does, and is taken at its word; metadata
         for the rest is on its way. With a newer leader at hand nothing has to wait for the back-off of the error."""
         leaders = {
             tp: data.current_leader
-            for tp, data in _by_partition(answer, fetching.session.topic_names)
+            for tp, data in _by_partition(answer, connection.session.topic_names)
             if data.error_code in _LED_BY_ANOTHER
         }
         if leaders:
             self._metadata.adopt_leaders(leaders, answer.node_endpoints)
         for tp in leaders:
-            partition, spec = self._subscription.partitions.get(tp), fetching.session.sent.get(tp)
+            partition, spec = self._subscription.partitions.get(tp), connection.session.sent.get(tp)
             if partition is None or spec is None or self._metadata.cluster.leader_epoch(tp) <= spec.leader_epoch:
                 continue
             if self._blocked.pop(tp, None) is not None:
                 partition.blocked_until_ms = now_ms
 
     def _on_partition(
-        self, fetching: Fetching, tp: TopicPartition, data: PartitionData, now_ms: float
+        self, connection: FetchConnection, tp: TopicPartition, data: PartitionData, now_ms: float
     ) -> CompletedFetch | None:
-        partition, spec = self._subscription.partitions.get(tp), fetching.session.sent.get(tp)
+        partition, spec = self._subscription.partitions.get(tp), connection.session.sent.get(tp)
         if partition is None or spec is None:
             return None
         fetch = self._take(partition, data, spec, now_ms)
-        if fetch is not None and self._goes_on(fetching, partition, spec, now_ms):
+        if fetch is not None and self._goes_on(connection, partition, spec, now_ms):
             offset, turn = partition.fetch_offset, partition.turn
-            fetching.session.want(tp, spec._replace(offset=offset, max_bytes=self._max_bytes(partition), turn=turn))
+            connection.session.want(tp, spec._replace(offset=offset, max_bytes=self._max_bytes(partition), turn=turn))
         else:
             self._subscription.touched.add(tp)
         return fetch
 
-    def _goes_on(self, fetching: Fetching, partition: AssignedPartition, spec: FetchSpec, now_ms: float) -> bool:
-        """Whether all that changes is the offset: it is to be fetched over this line still, and no follower, whose time
-        may be up, and no silence that records have broken has a say in which line that is."""
-        is_wanted = fetching.session.wanted.get(partition.topic_partition) == spec
+    def _goes_on(
+        self, connection: FetchConnection, partition: AssignedPartition, spec: FetchSpec, now_ms: float
+    ) -> bool:
+        """Whether all that changes is the offset. The partition stays with this connection: no follower's time is up,
+        and it is not to move between the idle ones and the others."""
+        is_wanted = connection.session.wanted.get(partition.topic_partition) == spec
         return is_wanted and partition.preferred_replica is None and not self._has_many and partition.fetchable(now_ms)
 
     def _take(

@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from kwire.managers.unsent import Channel
 
 
-class Line(NamedTuple):
-    """Which connection it is: a broker may have one for those of its partitions that are quiet."""
+class FetchConnectionId(NamedTuple):
+    """Which connection it is: a broker may have a second one, for those of its partitions that are idle."""
 
     node_id: int
     channel: Channel
 
 
-class Fetching:
-    """What goes over one line."""
+class FetchConnection:
+    """One connection's fetch session, and the request that is under way."""
 
-    __slots__ = ("_max_bytes", "line", "request", "session")
+    __slots__ = ("_max_bytes", "id", "request", "session")
 
-    def __init__(self, line: Line, backoff: Backoff) -> None:
-        self.line = line
+    def __init__(self, connection_id: FetchConnectionId, backoff: Backoff) -> None:
+        self.id = connection_id
         self.session = FetchSession()
         self.request = RequestState(backoff)
         self._max_bytes = 0

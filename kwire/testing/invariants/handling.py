@@ -29,6 +29,7 @@ from kwire.testing.invariants.ledger import (
     Ledger,
     Lost,
     Polled,
+    Raised,
     Removed,
     Revoked,
     Sent,
@@ -216,6 +217,8 @@ class _Hands:
         self.held: dict[tuple[str, int], list[str]] = {}
         self.given_up: set[Place] = set()
         self.ended: set[tuple[str, int]] = set()
+        self.interrupted: set[tuple[str, int]] = set()
+        """Processors that an exception of a signal handler ended: nothing stops the handlers that were at work."""
 
     def begin(self, event: HandlingBegan) -> Iterator[Violation]:
         run = event.member, event.processor
@@ -223,7 +226,8 @@ class _Hands:
         for (member, number), values in self.held.items():
             is_mine = (member, number) == run
             shared = [v for v in values if lane[1] is not None and self.lanes.get(v) == lane]
-            if shared and (is_mine or (self.is_well and member != event.member)):
+            counts = self.is_well and member != event.member and (member, number) not in self.interrupted
+            if shared and (is_mine or counts):
                 what = f"{event.member} began {event.partition}@{event.offset} while {member} had one of its lane"
                 yield Violation(rule="two-hands", at_ms=event.at_ms, what=what)
         mine = self.held.setdefault(run, [])
@@ -240,6 +244,9 @@ class _Hands:
 
     def end(self, event: HandlingEnded) -> None:
         self.held[event.member, event.processor].remove(event.value)
+
+    def interrupt(self, member: str) -> None:
+        self.interrupted.add(max(run for run in self.workers if run[0] == member))
 
     def go(self, member: str) -> None:
         for key in [key for key in self.held if key[0] == member]:
@@ -268,6 +275,8 @@ def _change_hands(event: Event, hands: _Hands) -> None:
             hands.is_well = isinstance(event, Calm)
         case ProcessorStarted():
             hands.workers[event.member, event.processor] = event.workers
+        case Raised() if event.call == "processor" and event.error == "Interrupt":
+            hands.interrupt(event.member)
         case ProcessorEnded():
             hands.ended.add((event.member, event.processor))
         case HandlingEnded():

@@ -41,6 +41,7 @@ from kwire.testing.invariants.ledger import (
     Lost,
     Polled,
     Quiet,
+    Raised,
     Removed,
     Revoked,
     Sent,
@@ -199,6 +200,8 @@ def test_two_at_once_in_a_lane() -> None:
     begin = [*started(), *started("b"), *sent(0), *polled(0), began(0)]
     again = [*polled(0, member="b"), began(0, "b")]
     assert rules(*begin, *again) == ["two-hands"]
+    interrupted = Raised(at_ms=15.0, member="a", call="processor", error="Interrupt", message="")
+    assert rules(*begin, interrupted, *again) == [], "nothing stops a handler"
     assert rules(*begin, FaultBegan(at_ms=25.0, fault="x", detail=""), *again) == [], "it may not know yet"
     assert rules(*begin, Killed(at_ms=25.0, member="a"), *again) == []
 
