@@ -194,7 +194,7 @@ class GetLag:
 
 @dataclass(frozen=True, slots=True)
 class GetLeaders:
-    """Who is asked for the records of each partition, as far as is known: for whoever has to say what does not come."""
+    """Who is asked for the records of each partition, as far as is known: to say what does not come."""
 
     partitions: frozenset[TopicPartition]
     reply: Reply[dict[TopicPartition, Node | None]]

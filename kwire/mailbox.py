@@ -154,7 +154,7 @@ class Mailbox:
             self._notify_locked()
 
     def note_records(self) -> None:
-        """Records are in the buffer: whoever waits is woken by `announce_records`, later in this turn."""
+        """Records are in the buffer: a waiting poll is woken by `announce_records`, later in this turn."""
         self._has_records = True
 
     def announce_records(self) -> None:

@@ -115,7 +115,7 @@ def _address(spark: int, environment: dict[str, str]) -> bytes:
 
 
 def _start_server(address: bytes, spark: int, environment: dict[str, str]) -> None:
-    """Whoever gets the address starts it; it listens from now on, and answers when it has imported everything."""
+    """The JVM that gets the address starts it; it listens from now on, and answers when it has imported everything."""
     with socket.socket(socket.AF_UNIX) as listener:
         try:
             listener.bind(address)

@@ -31,7 +31,7 @@ IMPORTED = (
     "kwire.network.run",
 )
 IDLE_S = 30 * 60
-# Whoever connects sends what it wants at once.
+# A client sends what it wants at once.
 _REQUEST_TIMEOUT_S = 10
 
 
@@ -85,7 +85,7 @@ class Server:
         self._selector.register(file, selectors.EVENT_READ, event)
 
     def _accept(self) -> Request | None:
-        """A fork, for whoever connects. Its return value is that of the loop there."""
+        """A fork, for a client that connects. Its return value is that of the loop there."""
         standing, _ = self._listener.accept()
         try:
             request = _received(standing)
@@ -169,7 +169,7 @@ def main() -> None:
     except ProcessLookupError:
         return
     for module in IMPORTED:
-        with suppress(ImportError):  # whoever needs it says so, where it is heard
+        with suppress(ImportError):  # the task that needs it says so, where it is heard
             import_module(module)
     gc.freeze()
     request = Server(listener, process).serve()

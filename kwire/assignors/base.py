@@ -70,7 +70,7 @@ class Assignor(Protocol):
         last_assigned: Collection[TopicPartition] | None,  # noqa: ARG002  for assignors that need it
         last_generation_id: int,  # noqa: ARG002  for assignors that need it
     ) -> bytes | None:
-        """What a member that joins adds to its subscription, for the `assign` of whoever leads.
+        """What a member that joins adds to its subscription, for the leader's `assign`.
 
         Args:
             topics: what it subscribes to.

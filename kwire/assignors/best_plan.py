@@ -25,7 +25,7 @@ def assign_stickily(
 ) -> Plan:
     """The best plan; `cooperative-sticky` makes two steps of it."""
     plan: Plan = {member_id: [] for member_id in members}
-    # Whoever wants nothing that exists gets nothing, and is left out of the calculation.
+    # A member that wants nothing that exists gets nothing, and is left out of the calculation.
     served = [
         member_id
         for member_id in sorted(members, key=as_java_sorts)

@@ -1,4 +1,4 @@
-"""The bytes that sticky members add to their subscriptions, so that whoever leads knows what they had.
+"""The bytes that sticky members add to their subscriptions, so that the leader knows what they had.
 
 `sticky` members tell their last assignment and its generation. The data has no version number: the first version of it
 (KIP-54) ends after the partitions, the second (KIP-341) adds the generation; Java tries the second, then the first. The

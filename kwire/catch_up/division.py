@@ -5,7 +5,7 @@ from __future__ import annotations
 from kwire.offset_set import OffsetSet
 
 LEAST_PART = 10_000
-"""Offsets. Whoever has to read less than that is done before another one has begun."""
+"""Offsets. A child that has to read less than that is done before another one has begun."""
 
 
 def first_part(free: OffsetSet, children: int) -> range | None:

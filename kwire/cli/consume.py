@@ -24,7 +24,7 @@ from kwire.errors import ConfigError, InvalidArgumentError
 from kwire.model import TopicPartition
 from kwire.processing.policies import OnDataLoss
 
-# Whoever looks into a topic wants to see what is in it, and does not want to create it by a slip of the finger.
+# Looking into a topic shows what is in it, and must not create it by a slip of the finger.
 DEFAULTS: dict[str, object] = {
     "auto_offset_reset": "earliest",
     "allow_auto_create_topics": False,

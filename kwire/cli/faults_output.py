@@ -107,7 +107,7 @@ def _recovered(recovery: Recovery) -> str:
 
 
 def _unwritten(recovery: Recovery) -> str:
-    """Whoever is late may have waited for brokers that were."""
+    """A member that is late may have waited for brokers that were."""
     if recovery.judgement.value != "late" or recovery.unwritten_ms is None:
         return ""
     return f": for {recovery.unwritten_ms / 1000:.2f} s of it nothing could be written to {recovery.slowest} either"

@@ -1,7 +1,7 @@
 # ruff: noqa: RUF009 - setting() answers what dataclasses.field() does, which that rule allows
 """The settings of a consumer: one frozen dataclass, in which a field is type, default, doc and parser.
 
-Contract: a `ConsumerConfig` made by `of` is complete and consistent; whoever holds one checks nothing again. Names,
+Contract: a `ConsumerConfig` made by `of` is complete and consistent: nothing is checked again. Names,
 defaults, ranges and cross-checks are those of the Java client 4.x, so that its properties files can be used unchanged.
 Made by the facades and the command line, read everywhere above.
 """

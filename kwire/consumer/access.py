@@ -1,10 +1,10 @@
-"""Locked by `AccessGuard._lock`: who may use a consumer now. One thread at a time; in a callback, whoever has its key.
+"""Locked by `AccessGuard._lock`: who may use a consumer now. One thread at a time; in a callback, the key's holder.
 
 The guard lies around every call of a facade except `wakeup()` and the two that pass keys on (KIP-944). Nobody ever
 waits for access: who must not have it is refused. Calls nest, because callbacks run inside calls, so access is a stack
 of *levels*: the ground, from which anybody may call, and one more for each callback that runs. Calls are made from the
-topmost level, by one thread at a time: from a callback's level by the thread the callback runs on, and by whoever was
-given the level's key. The level ends with the callback, and the key with the level.
+topmost level, by one thread at a time: from a callback's level by the thread the callback runs on, and by a thread
+that was given the level's key. The level ends with the callback, and the key with the level.
 
 KIP-944 makes a key for each call. Here a callback has one, because of what the call does when the callback is over: a
 thread that still had the call's key could join in while the call collects records. And one thing heals here: when a
@@ -181,7 +181,7 @@ class AccessGuard:
 
     @contextmanager
     def callback(self) -> Iterator[None]:
-        """Run user code inside a call: the thread it runs on may call again, and so may whoever is given its key.
+        """Run user code inside a call: the thread it runs on may call again, and so may a thread that is given its key.
 
         Raises:
             ConcurrentModificationError: The callback has returned before somebody who was given its key was done. What

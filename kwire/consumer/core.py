@@ -131,8 +131,8 @@ class ConsumerCore(Generic[K, V]):
             self.mailbox.remove(raised)
 
     def wait_in_poll(self, seen: int, deadline: Deadline) -> None:
-        """Sleep until there may be something to return. Whoever waits here polls, for however long it takes; only what
-        user code does counts towards `max_poll_interval_ms`."""
+        """Sleep until there may be something to return. All of that time is spent in the poll; only what user code
+        does counts towards `max_poll_interval_ms`."""
         self.mailbox.polled_at_ms = NEVER_MS
         try:
             self._collector.get_ready()  # the application has nothing else to do now
@@ -351,7 +351,7 @@ def _end_unclosed(mailbox: Mailbox, config: ConsumerConfig, client_id: str) -> N
 
 
 def _deserializers(config: ConsumerConfig) -> Deserializers[K, V]:
-    # Settings carry no types; whoever writes Consumer[str, bytes] says what these two return.
+    # Settings carry no types: Consumer[str, bytes] says what these two return.
     return Deserializers(
         key=cast("Deserialize[K] | None", config.key_deserializer),
         value=cast("Deserialize[V] | None", config.value_deserializer),

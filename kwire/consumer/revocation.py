@@ -34,7 +34,7 @@ class Revocation:
     # --- what the application does --------------------------------------------------------------------------
 
     def look(self) -> Partitions:
-        """The revoke-next list. Whoever asks knows of it, whatever became of the poll."""
+        """The revoke-next list. A caller that asks knows of it, even if the poll raised."""
         self._is_told = True
         return self.revoke_next
 

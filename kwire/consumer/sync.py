@@ -282,7 +282,7 @@ class Consumer(Generic[K, V]):
         """Records one by one, without an end. Commits cover the records up to the one the loop is at.
 
         The loop polls as often as it likes, so what its body delays with `delay_revoke` is not delayed for long;
-        whoever needs that calls `poll`.
+        for that, call `poll`.
         """
         while not self._core.closed:
             is_delaying = self._core.revocation.pending
@@ -311,9 +311,9 @@ class Consumer(Generic[K, V]):
     def delay_revoke(self, partitions: Collection[TopicPartition]) -> bool:
         """Have the revoke of these completed not by the next poll but by the one after it, unless it is delayed again.
 
-        So whoever polls on can finish what is in work of them, while all other partitions go on at full speed. That
-        ends with the rebalance timeout (`max_poll_interval_ms`), a little before the group would do without this
-        member: what is still delayed then is lost.
+        So an application that polls on can finish what is in work of them, while all other partitions go on at full
+        speed. That ends with the rebalance timeout (`max_poll_interval_ms`), a little before the group would do without
+        this member: what is still delayed then is lost.
 
         Returns:
             False if some of them are lost, or given up: too late for those. The others are delayed all the same.
@@ -627,7 +627,7 @@ class Consumer(Generic[K, V]):
     def _ask_committed(
         self, partitions: Collection[TopicPartition]
     ) -> Reply[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """`committed`, without waiting. Asked until there is an answer, or whoever has the reply abandons it."""
+        """`committed`, without waiting. Asked until there is an answer, or the reply is abandoned."""
         with self._guard:
             self._core.check_open()
             self._core.check_group("committed")

@@ -50,7 +50,7 @@ class BlockingCalls:
         return reply
 
     def wait(self, reply: Reply[T], what: str, deadline: Deadline, *, wakeable: bool) -> T:
-        """The reply's value, or its error raised. Whoever leaves without one has abandoned it.
+        """The reply's value, or its error raised. A caller that leaves without one has abandoned it.
 
         Even with no time at all the network thread gets to look at the question, and answers it if it can by itself.
         """

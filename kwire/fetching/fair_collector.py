@@ -110,7 +110,7 @@ class FairCollector(Generic[K, V]):
         self._level(hungry)
 
     def _next(self, hungry: list[_Source[K, V]], last: _Source[K, V] | None) -> _Source[K, V]:
-        """Whoever met an error, so that it is told; else whoever is the furthest behind its share, but for `last`."""
+        """The source that met an error, so that it is told; else the one furthest behind its share, but for `last`."""
         first, self._first = self._first, None
         if first in hungry:
             return first
@@ -118,7 +118,7 @@ class FairCollector(Generic[K, V]):
         return min(others or hungry, key=lambda source: source.used)
 
     def _level(self, hungry: list[_Source[K, V]]) -> None:
-        """Whoever ran out of records starts again beside the others, however little it has had."""
+        """A source that ran out of records starts again beside the others, however little it has had."""
         least = min((source.used for source in hungry), default=0.0)
         for source in self._sources:
             source.used = max(0.0, source.used - least) if source in hungry else 0.0

@@ -189,7 +189,7 @@ class CatchUpManager:
 
     def redeliver(self, tp: TopicPartition, position: OffsetAndMetadata, stop: int) -> None:
         """The application puts back what it was given from there on. The child that is at it gives it again, in order;
-        when that is through with its part, whoever is free."""
+        when that is through with its part, a child that is free does."""
         self.refresh()
         if tp not in self.states:
             return

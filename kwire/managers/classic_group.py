@@ -513,7 +513,7 @@ class ClassicGroupManager:
         self._fire(ClassicEvent.REFUSED)
 
     def _refuse(self, error: KafkaError) -> None:
-        """Never join again with this subscription: it would fence whoever took our instance id, or fail again."""
+        """Never join again with this subscription: it would fence the new owner of our instance id, or fail again."""
         self._fatal = error
         self._deliver(ErrorRaised(error, self._subscription.generation))
 

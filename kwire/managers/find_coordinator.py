@@ -39,7 +39,7 @@ class FindCoordinatorManager:
         self._found_at_ms = NEVER_MS
         self.last_error = LastError()
         self.refusal: KafkaError | None = None
-        """Why the newest look-up was refused for good: whoever waits for the coordinator need not wait on."""
+        """Why the newest look-up was refused for good: waiting for the coordinator is of no use."""
 
     @property
     def state(self) -> CoordinatorState:

@@ -22,7 +22,7 @@ class JointReply:
         return all(part.done or part.abandoned for part in self.parts)
 
     def pass_on(self) -> None:
-        """Tell the parts that nobody waits for them any more, or whoever waits what for."""
+        """Tell the parts that nobody waits for them any more, or what a waiting call waits for."""
         for part in self.parts:
             if self._whole.abandoned:
                 part.abandon()

@@ -27,7 +27,7 @@ from kwire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRes
 log = logging.getLogger(__name__)
 
 MOST_TRIES = 2
-PATIENCE_MS = 2_000.0  # for a second try: whoever closes a consumer of a cluster that is gone is not kept for longer
+PATIENCE_MS = 2_000.0  # for a second try: closing the consumer of a cluster that is gone takes no longer
 
 Request: TypeAlias = LeaveGroupRequest | ConsumerGroupHeartbeatRequest
 Answer: TypeAlias = LeaveGroupResponse | ConsumerGroupHeartbeatResponse

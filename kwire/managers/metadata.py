@@ -54,7 +54,7 @@ class MetadataManager:
         """The topics of the newest answer that this client may not read, or that cannot exist."""
         self.on_update: list[Callable[[float], None]] = []
         self.on_rebootstrap: list[Callable[[], None]] = []
-        """Called when the brokers are forgotten: whoever holds connections to them hangs up."""
+        """Called when the brokers are forgotten: their connections are closed."""
         self._subscription = subscription
         self._backoff = backoff
         self._deliver = deliver
@@ -246,7 +246,7 @@ class MetadataManager:
         invalid = _named(codes, ErrorCode.INVALID_TOPIC_EXCEPTION)
         self.refused = {topic: TopicAuthorizationError({topic}) for topic in forbidden}
         self.refused |= {topic: InvalidTopicError({topic}) for topic in invalid}
-        # Whoever borrowed a topic looks for it in `refused`, and tells the call that is waiting.
+        # The borrower of a topic looks for it in `refused`, and tells the call that is waiting.
         if raised := forbidden - self._only_borrowed():
             self._raise(TopicAuthorizationError(raised))
         if raised := invalid - self._only_borrowed():

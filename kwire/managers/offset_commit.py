@@ -1,7 +1,7 @@
 """OffsetCommit: explicit commits, synchronous and asynchronous, and automatic ones.
 
 Commits reach the broker in the order they were made, and are done in that order: they go through one list and one
-connection, whoever is repeated holds back those behind it, and an outcome is told once all earlier ones are. So
+connection, a commit that is repeated holds back those behind it, and an outcome is told once all earlier ones are. So
 callbacks come in order, and a synchronous commit returns after the asynchronous ones before it, as in Java.
 """
 
@@ -126,7 +126,7 @@ class OffsetCommitManager:
         return not any(commit for commit in self._commits if not commit.given_up)
 
     def close(self) -> None:
-        """The consumer ends: whatever is not done will not be, and whoever made it hears of it."""
+        """The consumer ends: what is not done will not be, and its caller hears of it."""
         for commit in self._commits:
             if not commit.settled:
                 commit.settled = True

@@ -213,7 +213,7 @@ class NetworkClient:
         if not known:
             return self._bootstrap
         may_rebootstrap = self._config.metadata_recovery_strategy is MetadataRecoveryStrategy.REBOOTSTRAP
-        # KIP-899. Java forgets the known ones at this point; here, whoever comes back first is heard.
+        # KIP-899. Java forgets the known ones at this point; here, the first broker that comes back is used.
         if may_rebootstrap and all(self._trouble_with(node) is not None for node in known):
             return known + self._bootstrap
         return known

@@ -1,7 +1,7 @@
 """Partitions on their way in: what their group has committed, and of which topics they are, is being asked. Until both
 are known nothing of them is delivered, for nobody can say what an earlier life has finished.
 
-Nobody waits for the answers, so an outage holds up neither partitions that are open nor whoever wants to stop.
+Nobody waits for the answers, so an outage holds up neither partitions that are open nor `stop()`.
 Contract: used by the processor's thread alone.
 """
 

@@ -190,7 +190,7 @@ class CompletionTracker:
         return {tp: self._completion[tp] for tp in partitions if tp in self._completion}
 
     def begins_at(self, tp: TopicPartition) -> OffsetAndMetadata | None:
-        """Where whoever goes on with the partition begins; None where that is not ours to say. With its epoch, so that
+        """Where the next reader of the partition begins; None where that is not ours to say. With its epoch, so that
         a log that is cut meanwhile is noticed."""
         progress = self._completion.get(tp)
         if progress is None or progress.tracker is None:

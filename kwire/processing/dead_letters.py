@@ -129,7 +129,7 @@ class _ByProduce:
 
         while not self._is_taken(record, error, on_delivery):
             self._poll(deadline)
-        while not is_told.is_set():  # whoever polls serves the others' callbacks too
+        while not is_told.is_set():  # a thread that polls serves the others' callbacks too
             self._poll(deadline)
         if told[0] is not None:
             raise KafkaError(f"{self.topic}: {record.topic_partition} offset {record.offset} not written: {told[0]}")

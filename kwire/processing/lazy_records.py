@@ -85,7 +85,7 @@ class LazyRecords(Sequence[Record[K, V]]):
 
 
 def with_keys(chunk: PartitionRecords[K, V]) -> PartitionRecords[K, V]:
-    """The same; its keys are made once, for whoever looks at them and for the records."""
+    """The same; its keys are made once, for the queues and for the records."""
     if chunk.deserialized_keys is not None:
         return chunk
     return PartitionRecords(  # `replace` takes longer than all else that is done with a chunk

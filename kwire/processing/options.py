@@ -83,7 +83,7 @@ class ProcessorOptions(Generic[K, V]):
 
     @property
     def call(self) -> Callable[[Item[K, V]], object]:
-        """The handler, as whoever knows whether there are batches may call it."""
+        """The handler, for a caller that knows whether there are batches."""
         return cast("Callable[[Item[K, V]], object]", self.handler)
 
 

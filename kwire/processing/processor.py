@@ -73,7 +73,7 @@ class Processor(Generic[K, V]):
     on_data_loss: What happens over a damaged batch, or a position that the log has lost: "stop" or "skip".
     offset_map: Whether commits say, in their metadata, what is finished behind them.
     key_order_within_ranges: With a consumer that has `enable_parallel_rebalance`, what is new and what is being caught
-        up with keep their order each for itself. Whoever orders by key has to say that this is enough.
+        up with keep their order each for itself. With `ordering="key"` you have to say that this is enough.
     max_buffered_records: So many records wait or are in work at most, but for those of one poll.
     max_buffered_bytes: The same of their keys and values.
     watchdog: Seconds after which it is logged that nothing gets done although there is something to do.

@@ -173,7 +173,7 @@ class RangeCompletionTracker(CompletionTracker):
 
     def _metadata(self, found: _Partition, latest: Sequence[tuple[_Run, Offer]]) -> tuple[str, int | None]:
         """And where it ends: of what an earlier life finished in front of its head nothing is delivered any more, so
-        only whoever knows all that is left to catch up can say when nobody needs to know of it."""
+        only the network thread, which knows all that is left to catch up, can say when it is not needed any more."""
         if not self._with_map or found.progress.foreign_metadata:
             return found.progress.foreign_metadata, None
         seen = [epoch for run, _ in latest if (epoch := run.progress.newest_epoch) is not None]

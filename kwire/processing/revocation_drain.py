@@ -20,7 +20,7 @@ DRAIN_SHARE = 0.8
 # And the last commit has ended by then, though the coordinator be away: who has not polled for the whole of the
 # interval loses what it keeps as well.
 _COMMIT_SHARE = 0.95
-# Whoever is cancelled then may put things in order, for so long or for that share, whichever is shorter.
+# Handlers that are cancelled then have so long, or that share, whichever is shorter, to clean up.
 _GRACE_MS = 1_000.0
 _GRACE_SHARE = 0.05
 

@@ -68,7 +68,7 @@ class RunSizer(Generic[K, V]):
 
     @property
     def makes_late(self) -> bool:
-        """Whether records are made by whoever handles them, one by one. Until then they keep the whole answer that they
+        """Whether workers make the records they handle, one by one. Until then they keep the whole answer that they
         came in, so they must not wait for long."""
         return self._options.can_make_late and self.are_trifles
 

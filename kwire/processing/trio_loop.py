@@ -42,7 +42,7 @@ class TrioLoop:
         self, step: Callable[[Run[K, V]], Coroutine[object, object, None]], run: Run[K, V], context: Context
     ) -> None:
         assert self._nursery is not None
-        context.run(self._nursery.start_soon, step, run)  # a task copies the context of whoever starts it
+        context.run(self._nursery.start_soon, step, run)  # a task copies the context it is started in
 
     async def call_in_thread(self, function: DeadLetter[K, V], record: Record[K, V], error: Exception) -> object:
         return await trio.to_thread.run_sync(function, record, error)

@@ -190,7 +190,7 @@ class Run(Generic[K, V]):
         return self.handler(item)
 
     def be_rescued(self) -> None:
-        """The next item goes to whoever takes those that have failed, record by record."""
+        """The next item has failed: it goes to `rescue`, record by record."""
         assert self.rescue is not None
         dead_letter, error = self.rescue
         if (item := self.next_item()) is not None:  # the owner may just have taken it back

@@ -21,7 +21,7 @@ __all__ = ["decode", "decode_message", "encode", "encode_message", "read_records
 if not TYPE_CHECKING:  # a type checker would take every misspelt name for an attribute
 
     def __getattr__(name: str) -> object:
-        """`read_records` brings numpy and the codecs, for which whoever handles messages only should not wait."""
+        """`read_records` brings numpy and the codecs; programs that handle messages only do not wait for them."""
         if name == "read_records":
             from kwire.protocol.records import read_records
 

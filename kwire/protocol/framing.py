@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
 """Twice Kafka's default `fetch.max.bytes` (50 MiB), since a first batch may be larger than that limit (KIP-74); also
-what a broker takes at most (`socket.request.max.bytes`). Whoever fetches more passes more."""
+what a broker takes at most (`socket.request.max.bytes`). A client that fetches more passes more."""
 
 SMALL_BUFFER_BYTES = 64 * 1024
 """As much as one read usually brings, and more than any answer that is not a Fetch or a large Metadata."""
@@ -95,7 +95,7 @@ class Framing:
         return len(self._in_flight)
 
     def requests_in_flight(self) -> list[Request[Message]]:
-        """The requests that wait for their answer, oldest first: whoever closes the connection has to fail them."""
+        """The requests that wait for their answer, oldest first. With the connection they end, and have to fail."""
         return [entry.request for entry in self._in_flight]
 
     def send(self, request: Request[Message], version: int) -> bytes:

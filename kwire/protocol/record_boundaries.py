@@ -116,7 +116,7 @@ def _sizes_vary(buffer: Buffer, todo: _Unfinished) -> bool:
             second, body = read_varint(buffer, body + max(0, first), end)
             third, _ = read_varint(buffer, body + max(0, second), end)
         except ValueError:
-            continue  # fewer records, or damage: whoever reads all of them says which
+            continue  # fewer records, or damage: reading all of them says which
         tried += 1
         varying += second != third
     return varying * 2 > tried

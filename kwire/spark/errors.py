@@ -1,4 +1,4 @@
-"""The errors of the data source, in the words of Spark's `kafka` source, so that whoever looks for one finds it.
+"""The errors of the data source, in the words of Spark's `kafka` source, so that they are found where Spark users look.
 
 Options that cannot be are `ValueError`s, as elsewhere in Python; what the cluster does not have any more is a
 `DataLossError`, which `failOnDataLoss` decides about.

@@ -53,7 +53,7 @@ def read_task(task: Task, options: SourceOptions) -> Iterator[pa.RecordBatch]:
         yield from _TaskRead(consumer, options).batches(task)
         is_sound = True
     finally:
-        # Whoever failed, or was left in the middle, may be in any state.
+        # A reader that failed, or was left in the middle, may be in any state.
         if is_sound and key not in _idle:
             _idle[key] = consumer
         else:

@@ -89,7 +89,7 @@ class OffsetReader:
     # --- what limits mean -----------------------------------------------------------------------------------
 
     def unresolved(self, limit: Limit, *, is_start: bool) -> Offsets:
-        """The limit for each partition, -1 and -2 left as they are: whoever reads looks those up.
+        """The limit for each partition, -1 and -2 left as they are: the reader looks those up.
 
         Raises:
             OffsetsError: The limit names other partitions than those there are, or a time that no record reaches.

@@ -87,7 +87,7 @@ class Shutdown:
     """Within its `with`, the first signal to end asks the consumer to close; further ones change nothing.
 
     At its end `shutdown_requested` was told once: Java tells it in a hook, which an end without a signal runs, too.
-    A signal that whoever started the program ignores (as `nohup` does) stays ignored.
+    A signal that the starting program ignores (as `nohup` does) stays ignored.
     """
 
     NUMBERS = tuple(number for number in signal.Signals if number.name in ("SIGTERM", "SIGINT", "SIGHUP"))

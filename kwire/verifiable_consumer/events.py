@@ -19,7 +19,7 @@ Reached: TypeAlias = dict[tuple[TopicPartition, Cursor], int]
 
 
 class Lines(Protocol):
-    """Takes whole lines; when `write` returns, whoever reads can see them."""
+    """Takes whole lines; when `write` returns, readers can see them."""
 
     def write(self, data: bytes, /) -> None: ...
 

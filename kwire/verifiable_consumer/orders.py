@@ -2,7 +2,7 @@
 
     {"each_ms": 100, "is_stuck": false}
 
-They stand in a file that whoever started the program replaces as it likes; it is read anew between steps of the work.
+They stand in a file that the starting program replaces as it likes; it is read anew between steps of the work.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The loop with a `Processor`: what is polled and committed is told as always, and, to whoever gives orders, what is in
-whose hands. kwire's own; Java's program has none.
+"""The loop with a `Processor`: what is polled and committed is told as always, and, if there are orders, which worker
+has which record. kwire's own; Java's program has none.
 
     {"timestamp":...,"name":"record_begun","topic":"t","partition":0,"offset":7,"key":"k","value":"v"}
     {"timestamp":...,"name":"record_handled", ...}
@@ -61,7 +61,7 @@ def tell_of(name: str, record: Record[bytes, bytes]) -> None:
 
 
 class TellingConsumer(Consumer[bytes, bytes]):
-    """Tells of its polls and commits, whoever makes them.
+    """Tells of its polls and commits, a `Processor`'s included.
 
     Args:
         tells_records: whether of each record, too.
@@ -114,7 +114,7 @@ class VerifiableProcessor:
 
     Args:
         topic: or several, with commas in between.
-        orders: the file with them. Whoever gives some is told of each record, and it goes on after errors.
+        orders: the file with them. If there is one, each record is told of, and the loop goes on after errors.
     """
 
     def __init__(

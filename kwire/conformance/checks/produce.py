@@ -53,7 +53,7 @@ def takes_every_codec(broker: Broker, version: int) -> None:
 
 @check(ProduceRequest, versions=f"0-{ZSTD_FROM - 1}")
 def refuses_zstd_from_old_clients(broker: Broker, version: int) -> None:
-    """KIP-110: whoever speaks less than version 7 cannot know it."""
+    """KIP-110: a client that speaks less than version 7 cannot know it."""
     placed = append(broker, broker.empty_topic(), encode_batch(*SOME, codec=Codec.ZSTD), version=version)
     expect_error(placed.error_code, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, what="zstd")
 

@@ -6,8 +6,8 @@ of `Polled` changes nothing that `check` says, because
 
 * it is in no list of what was lost, differs, came twice or late;
 * the first and the last record of each poll stay, and these are all that commits, positions and owners are about;
-* nothing is missing where it was: whoever polled its neighbours polled it, and nobody else skipped it. Records that
-  somebody did skip stay (`_skipped`), as do those that a truncation took (`_truncated`).
+* nothing is missing where it was: the member that polled its neighbours polled it, and nobody else skipped it. Records
+  that somebody did skip stay (`_skipped`), as do those that a truncation took (`_truncated`).
 
 What is left grows with the number of polls, commits and faults, and not with that of records.
 """

@@ -54,8 +54,8 @@ def advance(start: Coverages, logs: Mapping[TopicPartition, range], limits: Limi
 def share(limit: int, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Each partition's part of `limit`. Those that want little get it all; the others share alike what is left.
 
-    Whoever wants anything gets at least 1: the newest record of no partition waits, though there be more of them than
-    the limit.
+    A partition that wants anything gets at least 1: the newest record of no partition waits, though there be more of
+    them than the limit.
     """
     shares: dict[TopicPartition, int] = {}
     left = limit

@@ -32,7 +32,7 @@ class PipelineError(KafkaError):
 
 
 class Watch(Protocol):
-    """Whoever is told of each batch."""
+    """What is told of each batch."""
 
     def __call__(self, figures: Figures, /) -> None: ...
 

@@ -20,7 +20,7 @@ def open_session(plan: Plan) -> SparkSession:
     Raises:
         ConfigError: Spark does not start here.
     """
-    # Workers are to be of this Python, which has kwire and pyarrow; on a cluster whoever set them up says which.
+    # Workers are to be of this Python, which has kwire and pyarrow; on a cluster its administrator says which.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(APPLICATION).master(plan.master)
     for name, value in settings_of(plan).items():

@@ -13,7 +13,7 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 class ConnectionCutError(Exception):
-    """Raised by whoever wants the connection closed instead of an answer sent."""
+    """Raised to have the connection closed instead of an answer sent."""
 
 
 @dataclass(slots=True)

@@ -157,7 +157,7 @@ class RequestControl:
         self.throttles_ms.clear()
 
     def decide(self, request: Request[Message], call: Call) -> Rule | None:
-        """The rule that decides about this request; whoever is used is counted. None: handle it as usual."""
+        """The rule that decides about this request; its use is counted. None: handle it as usual."""
         if not self.rules:
             return None
         matching = [rule for rule in self.rules if self._applies(rule, request, call)]

@@ -2,7 +2,7 @@
 
 A stand-in for the logs of all replicas in sync, so the high watermark is the end. Batches stay the bytes that were
 produced, with base offset and leader epoch written into them. Contract: pure; wall clock times come in. Owned by
-`topics.Partition`; whoever changes it tells `ClusterState.changed` of the partition's key.
+`topics.Partition`; a change is told to `ClusterState.changed`, with the partition's key.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class PartitionLog:
         As Kafka does, the last batch is cut off where the limit is, and the first is whole in spite of it (KIP-74).
 
         Args:
-            offset: Within the log; whoever asks has compared it with the marks.
+            offset: Within the log; the caller has compared it with the marks.
             max_bytes: The limit.
             committed_only: Only up to the last stable offset, and with the aborted transactions among it.
             whole_first: False where records of another partition are in the answer already; a first batch that does
@@ -311,8 +311,8 @@ class PartitionLog:
         )
 
     def _has_data(self, producer_id: int, marker_offset: int) -> bool:
-        """Whether batches of the transaction that ends at the marker are in the log. Empty ones count: whoever starts
-        with this log would take them for a transaction that is open, if the marker were gone."""
+        """Whether batches of the transaction that ends at the marker are in the log. Empty ones count: a broker that
+        starts with this log would take them for a transaction that is open, if the marker were gone."""
         ended = next((one for one in self._ended if one.last_offset == marker_offset), None)
         return ended is not None and any(
             batch.producer_id == producer_id and ended.first_offset <= batch.base_offset < marker_offset

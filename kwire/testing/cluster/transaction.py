@@ -90,7 +90,7 @@ class Transaction:
 
     @property
     def is_exhausted(self) -> bool:
-        """The last epoch is kept for fencing whoever has the one before."""
+        """The last epoch is kept for fencing a producer that has the one before."""
         return self.epoch >= LAST_EPOCH - 1
 
     # --- InitProducerId --------------------------------------------------------------------------------------

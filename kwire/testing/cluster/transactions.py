@@ -67,7 +67,7 @@ class TransactionCoordinator:
     def init_producer(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, now_ms: float
     ) -> ProducerIdAndEpoch:
-        """Make whoever asks the producer of this id; the one before is fenced.
+        """Make the caller the producer of this id; the one before is fenced.
 
         Args:
             transactional_id: Not empty.

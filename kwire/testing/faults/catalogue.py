@@ -3,7 +3,7 @@
     catalogue.KINDS["broker-kill"].bound.formula
     'broker_session_timeout_ms + 2000 ms'
 
-Called by whoever reads, draws, checks, carries out or reports schedules. Each kind stands in a module of `kinds/`.
+Called by what reads, draws, checks, carries out or reports schedules. Each kind stands in a module of `kinds/`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Schedules from seeds: a mixture of faults that may stand beside each other. The same seed, the same schedule.
 
 Each kind in turn is the theme of a seed, so that every kind strikes in as many seeds in a row as there are kinds;
-the others come by chance. Called by the command line, and by whoever wants a long night of runs.
+the others come by chance. Called by the command line, and for a long night of runs.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ and judged.
     outcome = run(Order(schedule=parse(text), name="kwire"))
     print(verdict(summarize(outcome.run)))
 
-The only entry for whoever wants a run: the command line, and tests. Whatever was started is stopped when it returns or
+The only entry for runs, from the command line and from tests. All that was started is stopped when it returns or
 raises; should this process be killed, guards stop it.
 """
 

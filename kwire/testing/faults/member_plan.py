@@ -49,8 +49,8 @@ class MemberPlan:
     clock_may_jump: whether its wall clock may be shifted. Then all its looks at the time take longer.
     may_be_slow: whether it may be told to take its time over each record.
     catches_up: whether it reads a lag beside the newest records (`enable_parallel_rebalance`).
-    comes_back: whether its process ends by errors that others go on after, and another one is started then, as whoever
-        runs such a program would do.
+    comes_back: whether its process ends by errors that others go on after, and another one is started then, as a
+        supervisor would do.
     """
 
     number: int

@@ -302,7 +302,7 @@ class Members:
             self._recorder.violate("ended", str(error))
 
     def _end_restarts(self) -> None:
-        """Whoever is being started has started then, and can be ended."""
+        """A member that is being started has started then, and can be ended."""
         with self._told:
             self._is_closing = True
             self._told.notify_all()

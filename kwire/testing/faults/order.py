@@ -1,6 +1,6 @@
 """What a run is asked for, what it tells while it goes on, and what comes of it: values alone.
 
-Made and read by whoever calls `harness.run`, such as the command line.
+Made and read by callers of `harness.run`, such as the command line.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Outcome:
     """Args:
     run: for the report.
     notes: what is worth knowing and nobody's violation, such as records that brokers have lost.
-    logs: a directory with what the members printed. Whoever has no use for it deletes it.
+    logs: a directory with what the members printed. The caller deletes it.
     """
 
     run: report.Run

@@ -1,7 +1,7 @@
 """Quantities with their units, as schedules write them: `15s`, `100ms`, `64KiB`, `3000kbit`, `30%`, `500/s`.
 
-Every quantity is a whole number of its smallest unit, so that what was written is read back exactly. Called by whoever
-reads or writes a schedule.
+Every quantity is a whole number of its smallest unit, so that what was written is read back exactly. Called where
+schedules are read or written.
 """
 
 from __future__ import annotations

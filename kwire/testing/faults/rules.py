@@ -3,7 +3,7 @@
     problems(schedule)
     [Problem(step=1, what="it overlaps broker-kill broker 0 at 5s: both claim a broker's process")]
 
-Pure; called by whoever reads or draws a schedule, and before one is carried out.
+Pure; called when a schedule is read or drawn, and before one is carried out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A schedule: who reads what, and which faults strike when. Values only.
 
 `schedule_text.py` reads and writes them, `rules.py` says which make sense, `drawing.py` makes them from seeds, and
-`scenarios.py` has one for each row of the table of faults. Whoever carries one out takes it from here.
+`scenarios.py` has one for each row of the table of faults. What carries one out takes it from here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a fault may strike, and the words for it: `broker 1`, `leader orders-0`, `coordinator`, `all`, `member 2`.
 
 Brokers are named by their node ids, which begin at 0 in a test cluster, and members are counted in the same way. Who
-leads and who coordinates is looked up when the fault strikes. Called by the catalogue, by schedules, and by whoever
-carries them out.
+leads and who coordinates is looked up when the fault strikes. Called by the catalogue, by schedules, and where
+these are carried out.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Teller:
     """What a member has said, as far as others need it: whether it is up, what it owns, whether it has closed.
 
     Args:
-        started: what is to be known of it at its start, made by whoever knows its settings.
+        started: what is to be known of it at its start, made where its settings are known.
         closes_within_ms: how long its close may take.
     """
 

@@ -33,7 +33,7 @@ class Testbed:
     """Args:
     topics: how many partitions each has now, without those that are deleted.
     compacted: since when some were, in ms.
-    proxying: held by whoever gives orders to a proxy, which takes them from one thread at a time.
+    proxying: held while a thread gives orders to a proxy, which takes them from one at a time.
     stopping: set when the run is given up.
     """
 

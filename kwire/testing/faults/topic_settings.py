@@ -52,7 +52,7 @@ def broker_settings(schedule: Schedule) -> Mapping[str, str]:
         "group.consumer.session.timeout.ms": str(settings.session_timeout_ms),
         "group.consumer.heartbeat.interval.ms": str(settings.heartbeat_interval_ms),
         "message.max.bytes": str(LARGEST_BYTES),
-        # A topic that is deleted stays so, whoever asks for it.
+        # A topic that is deleted stays so, though it is asked for.
         "auto.create.topics.enable": "false",
         # Leaders move when the schedule says so.
         "auto.leader.rebalance.enable": "false",

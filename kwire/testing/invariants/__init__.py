@@ -1,6 +1,7 @@
 """What a group of consumers must have done, judged by a ledger of what happened. Pure: no consumer, no clock, no I/O.
 
-`check(ledger)` answers every `Violation`. A simulation writes such a ledger, and so can whoever drives real consumers.
+`check(ledger)` answers every `Violation`. A simulation writes such a ledger, and so can a program that drives
+real consumers.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def commits_are_kept(ledger: Ledger) -> Iterator[Violation]:
         match event:
             case CommitTaken():
                 furthest[event.partition] = max(furthest.get(event.partition, 0), event.offset)
-            case Removed():  # whoever stood in front of that is reset, and has nothing to commit meanwhile
+            case Removed():  # a member in front of that is reset, and has nothing to commit meanwhile
                 furthest[event.partition] = max(furthest.get(event.partition, 0), event.before)
             case Truncated():
                 cut.add(event.partition)

@@ -16,7 +16,7 @@ BUGS = frozenset(
 
 
 def everybody_ends(ledger: Ledger) -> Iterator[Violation]:
-    """By the end of the run, whoever has started has closed, or was killed."""
+    """By the end of the run, each member that has started has closed, or was killed."""
     running: dict[str, None] = {}
     for event in ledger.events:
         match event:

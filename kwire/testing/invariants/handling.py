@@ -296,6 +296,6 @@ def _is_processing(ledger: Ledger) -> bool:
 
 
 def _sent_later(ledger: Ledger) -> set[str]:
-    """Values that were sent when members had begun to close: whoever comes next handles them."""
+    """Values that were sent when members had begun to close: the next members handle them."""
     closing = next(ledger.of(Closing), None)
     return set() if closing is None else {event.value for event in ledger.of(Sent) if event.at_ms >= closing.at_ms}

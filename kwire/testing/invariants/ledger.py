@@ -1,6 +1,6 @@
 """The ledger: everything that happened in a run, in order, as plain values with canonical bytes. As long as their list.
 
-Times are milliseconds since the run began. A *member* is one incarnation of a consumer: whoever restarts takes a new
+Times are milliseconds since the run began. A *member* is one incarnation of a consumer: after a restart it has a new
 name. Partitions are `TopicPartition`s; a record's value is text that no other record has.
 """
 

@@ -1,4 +1,4 @@
-"""Each event that matters to a story, in words. Whoever tells what led to a violation calls this."""
+"""Each event that matters to a story, in words. For telling what led to a violation."""
 
 from __future__ import annotations
 

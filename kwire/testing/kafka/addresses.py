@@ -1,7 +1,7 @@
 """Where the nodes of a test cluster listen: which ports they get, and what clients behind proxies are told.
 
-`cluster` chooses the addresses, `node` writes them into properties files. `free_ports` serves whoever puts something in
-front of a broker, too.
+`cluster` chooses the addresses, `node` writes them into properties files. `free_ports` serves proxies in front of
+brokers, too.
 """
 
 from __future__ import annotations

@@ -3,11 +3,12 @@
 Started by path as a process of its own, with the command that `guarded` makes: by `node` for brokers, by others for
 what they start. The parent holds the other end of stdin; when the parent goes away, however it dies, the guard reads
 the end of the stream, stops the program and removes the directory REMOVE (unless that is empty). So nothing is left by
-whoever was killed.
+the process that was killed.
 
 Each byte on stdin is an order: see `Order`. A process without the pipe (the cluster was left running on purpose) sends
 SIGTERM instead. The guard holds a lock on LOCK as long as it lives, with its own and the program's process id in the
-file: whoever can take the lock knows that both are gone, without trusting process ids, which the system uses again.
+file: a process that can take the lock knows that both are gone, without trusting process ids, which the system uses
+again.
 Standard library only, nothing of kwire, one thread.
 """
 
@@ -135,7 +136,7 @@ def die_with_parent() -> None:
 
 
 def main(lock_path: str, grace_s: str, remove: str, command: list[str]) -> int:
-    # Unbuffered, so that whoever finds the lock taken finds the process ids too.
+    # Unbuffered: a process that finds the lock taken finds the process ids too.
     with open(lock_path, "wb", buffering=0) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         guard = Guard(command, grace_s=float(grace_s), is_temporary=bool(remove))

@@ -183,7 +183,7 @@ def copy_jars(pom: str, part: Path, *, title: str, detail: str, wanted: str) -> 
             f"Maven is needed once, to download {title}: install it (Debian and Ubuntu: "
             "apt install maven, macOS: brew install maven) and run this again"
         )
-    # Not a log line, which few would see: it takes minutes, and whoever waits should know for what.
+    # Not a log line, which few would see: it takes minutes, and users should know what they wait for.
     sys.stderr.write(f"downloading {title}, {detail} (once, some 50 MB) ...\n")
     sys.stderr.flush()
     file = part / "pom.xml"

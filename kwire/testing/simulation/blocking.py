@@ -36,7 +36,7 @@ async def run_blocking(function: Callable[[], T], before_it_goes_on: Callable[[]
         try:
             answer = await request()
             await before_it_goes_on()
-        except BaseException as error:  # noqa: BLE001  belongs to whoever waits, cancellation included
+        except BaseException as error:  # noqa: BLE001  belongs to the waiting thread, cancellation included
             request = worker.throw(error)
         else:
             request = worker.switch(answer)

@@ -1,8 +1,8 @@
 """Judges a world of crash orders: nothing of the union of both cursors is skipped, and only what no commit covers comes
 again. Pure: told what happens, in order.
 
-What the two commit logs say is done is worked out here, from both, at each commit that one of them takes: whoever comes
-next may begin there, so all of it has to be processed, even if no life of this world happens to crash just then.
+What the two commit logs say is done is worked out here, from both, at each commit that one of them takes: the next
+owner may begin there, so all of it has to be processed, even if no life of this world happens to crash just then.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Log:
     was cut: offsets in front of that were given out again, and who has not noticed yet speaks of the old ones.
 
     `blind` is what both commit logs say is done of what the cut took away, by an offset without a leader epoch: as long
-    as they say so, whoever recovers from them cannot know (KIP-320), and `excused` is where somebody did."""
+    as they say so, a member that recovers from them cannot know (KIP-320), and `excused` is where somebody did."""
 
     alive: dict[int, str] = field(default_factory=dict)
     ever: set[tuple[int, str]] = field(default_factory=set)
@@ -239,8 +239,8 @@ class CrashJudge:
         """All was processed and committed, and the group's log does not say so.
 
         Args:
-            was_settled: whether it did before the last ones ended. Whoever still has the topic that was takes the group
-                back by its last commit, which names a topic and not which one of that name.
+            was_settled: whether it did before the last ones ended. A member that still has the topic that was takes the
+                group back by its last commit, which names a topic and not which one of that name.
         """
         if was_settled and self._logs[at].is_another:
             return
@@ -251,7 +251,7 @@ class CrashJudge:
         return min(self._undone(at, before), default=None)
 
     def _undone(self, at: TopicPartition, before: int) -> list[int]:
-        """What nobody has processed, and was in the log when whoever speaks of its offset looked there."""
+        """What nobody has processed, and was in the log when the member that speaks of its offset looked there."""
         log = self._logs[at]
         return [
             offset

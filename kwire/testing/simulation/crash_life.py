@@ -1,7 +1,7 @@
 """One consumer of a world of crash orders: it polls, takes its time, commits, and is ended wherever its plan says.
 
 What a poll returned counts as processed when the application has done its work on it, a little later than it was
-returned: whoever is killed in between has not processed it.
+returned: a member that is killed in between has not processed it.
 """
 
 from __future__ import annotations

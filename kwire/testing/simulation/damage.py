@@ -28,7 +28,7 @@ def _with_a_bit_flipped(records: bytes, batch: Batch, rng: random.Random) -> byt
 
 
 def _with_a_record_too_few(records: bytes, batch: Batch, _rng: random.Random) -> bytes:
-    """Under a good checksum: whoever reckoned it anew did so over what was damaged already."""
+    """Under a good checksum: it was reckoned anew over what was damaged already."""
     fields = Fields.of(batch)._replace(record_count=batch.record_count + 1)
     payload = records[batch.payload_start : batch.end]
     return framed(fields, payload, base_offset=batch.base_offset, leader_epoch=batch.partition_leader_epoch)

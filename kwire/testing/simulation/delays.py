@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kwire.model import TopicPartition
 
 
-# Well below what a rebalance may take: whoever has done no wrong loses nothing.
+# Well below what a rebalance may take: a member that has done no wrong loses nothing.
 LONGEST_MS = 8_000.0
 
 

@@ -1,6 +1,6 @@
 """How the members of a world work on records when they run a `Processor`: drawn from its seed, apart from all else.
 
-What a record is like is told by its value, so that it is the same whoever has it: its key, and whether it can be
+What a record is like is told by its value, so that it is the same for each member: its key, and whether it can be
 handled at all.
 """
 

@@ -1,4 +1,4 @@
-"""Who comes to a group as somebody it does not know, by what it sends: whoever does that must own nothing any more."""
+"""Members that come to a group as somebody it does not know, by what they send: they must own nothing any more."""
 
 from __future__ import annotations
 

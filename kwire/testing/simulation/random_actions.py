@@ -71,7 +71,7 @@ class RandomActions:
                     self._seek(consumer, partition, self._some_way_back(self._reached.get(partition, 0)))
 
     def give_up(self, partitions: Collection[TopicPartition]) -> None:
-        """They were revoked or lost: whoever gets them anew finds them resumed."""
+        """They were revoked or lost: their next owner finds them resumed."""
         for partition in partitions:
             self._paused.pop(partition, None)
 

@@ -29,7 +29,7 @@ BOOTED_SECONDS_AGO: Final = 10_000.0
 # So often may the clock be read before it moves: a loop that turns without waiting for anything reads it for ever.
 READS_WITHOUT_PROGRESS: Final = 50_000
 # How often an application thread that reads the clock is overtaken by the others, as the operating system might do:
-# when some of them are ready, and when none seems to be (whoever is to run in this turn of trio's is not counted).
+# when some of them are ready, and when none seems to be (a task that is to run in this turn of trio's is not counted).
 SHARE_PREEMPTED: Final = 0.2
 SHARE_PREEMPTED_FOR_NOTHING: Final = 0.03
 
@@ -69,7 +69,7 @@ class VirtualTime:
         self._reads = self._reads + 1 if now == self._read_at else 0
         self._read_at = now
         if self._reads > self.allowed_reads:
-            self._reads = 0  # whoever hears of it may have to read the clock to end
+            self._reads = 0  # a task that hears of it may have to read the clock to end
             raise StandstillError(f"the clock was read {self.allowed_reads} times at {self.now_ms():.3f} ms")
         return now
 

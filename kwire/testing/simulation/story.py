@@ -1,4 +1,4 @@
-"""A run in words: what happened around its violations, for whoever has to find out why."""
+"""A run in words: what happened around its violations."""
 
 from __future__ import annotations
 

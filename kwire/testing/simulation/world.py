@@ -65,7 +65,7 @@ PORT = 9092
 PATIENCE_MS = 60_000.0
 # After so long nothing is left of a fault: sessions of the dead have ended, and metadata has been asked for.
 SETTLING_MS = 25_000.0
-# Longer than a session: whoever does not heartbeat is found out.
+# Longer than a session: a member that does not heartbeat is found out.
 CALM_SECONDS = 12.0
 # Time for a rebalance or two.
 CHANGING_SECONDS = 5.0

@@ -122,7 +122,7 @@ class ClassicGroup:
                 raise Refusal(ErrorCode.ILLEGAL_GENERATION)
         elif not is_transactional:
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
-        # Whoever has this generation has also heard of it, so it knows that a rebalance is going on.
+        # A member with this generation has also heard of it, so it knows that a rebalance is going on.
         if not is_transactional and self.state is ClassicState.COMPLETING_REBALANCE:
             raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
 

@@ -132,7 +132,7 @@ def _add(joining: Joining, member_id: str) -> None:
 def _replace_static(joining: Joining, old_id: str, new_id: str) -> None:
     """A static member comes back without its id: the process was restarted, or a second one has the same instance id.
 
-    Whoever holds the old id is fenced (KIP-345); a stable group goes on without a rebalance.
+    The member with the old id is fenced (KIP-345); a stable group goes on without a rebalance.
     """
     group = joining.group
     old_leader = group.roster.leader_id

@@ -1,4 +1,4 @@
-"""The timers of one group: what happens when, in the order of deadlines. Pure: whoever calls says what time it is.
+"""The timers of one group: what happens when, in the order of deadlines. Pure: the caller says what time it is.
 
 The cluster's clockwork calls `expire` through the group store, and looks again after every request.
 """

@@ -24,7 +24,7 @@ NO_TIMEOUT = -1
 
 
 async def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
-    """Answered at once: whoever has news for a member waits for its next heartbeat."""
+    """Answered at once: news for a member waits for its next heartbeat."""
     cluster = call.cluster
     try:
         _check(request, call.version, cluster.settings.group_consumer_assignors)

@@ -1,4 +1,4 @@
-"""InitProducerId: who an idempotent or transactional producer is, and the end of whoever was it before (KIP-360)."""
+"""InitProducerId: who an idempotent or transactional producer is, and the end of its predecessor (KIP-360)."""
 
 from __future__ import annotations
 

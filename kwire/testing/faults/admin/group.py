@@ -53,7 +53,7 @@ class GroupAdmin:
         return found.node_id
 
     def kept_in(self) -> TopicPartition:
-        """The partition of __consumer_offsets that holds it: whoever leads that coordinates."""
+        """The partition of __consumer_offsets that holds it: its leader is the coordinator."""
         count = len(wait_for(lambda: self._topics.placements(OFFSETS_TOPIC), f"{OFFSETS_TOPIC} is there"))
         return TopicPartition(OFFSETS_TOPIC, java_hash(self._group_id) % count)
 

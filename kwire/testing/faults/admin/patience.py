@@ -1,4 +1,4 @@
-"""Asking until it is done: whoever asks a cluster that is struck by faults has to ask more than once."""
+"""Asking until it is done: a cluster that is struck by faults has to be asked more than once."""
 
 from __future__ import annotations
 

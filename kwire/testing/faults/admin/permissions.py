@@ -55,7 +55,7 @@ class Permissions:
         self._remove(ResourceType.GROUP, group_id, (NO_READING, ALL_ELSE))
 
     def _add(self, kind: ResourceType, name: str, rules: Sequence[Rule]) -> None:
-        """One after the other: whoever writes is never without its permission."""
+        """One after the other: a writer is never without its permission."""
         for rule in rules:
             binding = AclBinding(*_about(kind, name), EVERYBODY, EVERYWHERE, rule.operation, rule.permission)
             insist(partial(self._set, binding), f"a permission of {name} is set")

@@ -49,7 +49,7 @@ def end_catching_up(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     number = step.target.number
 
     def is_at_it() -> bool:
-        """Whoever has that number by then."""
+        """The member that has that number by then."""
         name = testbed.members.running(number)
         return name is not None and testbed.members.is_at(name, moment)
 

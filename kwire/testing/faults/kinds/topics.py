@@ -72,7 +72,7 @@ _CHANGED = (
 _CUT = (
     FaultKind(
         name="retention-cut",
-        description="Retention is lowered until old segments are deleted under whoever reads them.",
+        description="Retention is lowered until old segments are deleted while they are read.",
         targets=(Topic,),
         lasting=Lasting(default_ms=10_000, least_ms=1_000),
         heals="retention is what it was; what is gone is gone",

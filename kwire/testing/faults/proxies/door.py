@@ -40,7 +40,7 @@ class Entrance:
         self.door = Door.REFUSING
 
     async def set(self, door: Door) -> None:
-        """Have it so; whoever still waits to be accepted is turned away."""
+        """Have it so; a client that still waits to be accepted is turned away."""
         self._close_listener()
         self.door = door
         if door is Door.REFUSING:

@@ -54,7 +54,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class BlackHole:
-    """Whoever connects hears nothing at all, as from an address that is not there; other connections go on.
+    """A client that connects hears nothing at all, as from an address that is not there; other connections go on.
 
     On Linux the handshake itself stays unanswered. Elsewhere it may succeed, and nothing comes after it.
     """

@@ -1,6 +1,6 @@
 """What a run of faults was: figures, a verdict, a picture, one page. Pure: a ledger goes in, text comes out.
 
-`kwire faults` calls this; so can whoever has written such a ledger.
+`kwire faults` calls this; so can a program that has written such a ledger.
 """
 
 from __future__ import annotations

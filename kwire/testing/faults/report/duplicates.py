@@ -78,7 +78,7 @@ class _Partition:
         return OVERTAKEN if last in self.holders.values() else self.let_go.get(last, UNEXPLAINED)
 
     def seek(self, to: int) -> None:
-        """Whoever reads on from here, this member or the next, is meant to read it again."""
+        """The member that reads on from here, this one or the next, is meant to read it again."""
         again = {offset: (_HANDED_BACK, value) for offset, (_, value) in self.readers.items() if offset >= to}
         self.readers.update(again)
 

@@ -1,4 +1,4 @@
-"""What a report is made of: one run's ledger, what was found in it, how it came about. Whoever ran it fills it in."""
+"""What a report is made of: one run's ledger, what was found in it, how it came about. Its runner fills it in."""
 
 from __future__ import annotations
 

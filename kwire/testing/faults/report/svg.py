@@ -17,7 +17,7 @@ PLOT = WIDTH - LEFT - RIGHT
 # Of letters in the picture's small type, a little more than they take on average.
 LETTER_WIDTH = 6.4
 
-# Members; whoever runs at the same time has different ones, up to their number. None of them is taken for an alarm.
+# Of members; those that run at the same time have different ones, up to their number. None looks like an alarm.
 COLOURS = ("#6f9bd1", "#e8833a", "#5aa469", "#a07cc5", "#3fa7a3", "#d277a8", "#8f9a3c", "#a8795a")
 
 STYLE = """
