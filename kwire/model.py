@@ -151,3 +151,8 @@ class ConsumerGroupMetadata:
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+def leader_epoch_or_none(leader_epoch: int) -> int | None:
+    """Kafka writes "no epoch" as -1, the public classes as None."""
+    return leader_epoch if leader_epoch > NO_LEADER_EPOCH else None

@@ -48,9 +48,9 @@ from kwire.fetching.columns import Records
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
 from kwire.fetching.fair_collector import FairCollector
-from kwire.fetching.partition_records import PartitionRecords, epoch_or_none
+from kwire.fetching.partition_records import PartitionRecords
 from kwire.mailbox import Mailbox
-from kwire.model import ConsumerGroupMetadata, K, OffsetAndMetadata, TopicPartition, V
+from kwire.model import ConsumerGroupMetadata, K, OffsetAndMetadata, TopicPartition, V, leader_epoch_or_none
 
 log = logging.getLogger(__name__)
 
@@ -188,8 +188,9 @@ class ConsumerCore(Generic[K, V]):
                 firsts.setdefault(chunk.epoch, chunk)
         for epoch in {chunk.epoch for chunk, *_ in self.delivery.pending if chunk.failures}:
             first = firsts[epoch]
-            offset, leader_epoch = int(first.columns.offsets[0]), epoch_or_none(int(first.columns.leader_epochs[0]))
-            yield first.topic_partition, OffsetAndMetadata(offset, leader_epoch=leader_epoch), epoch
+            leader_epoch = leader_epoch_or_none(int(first.columns.leader_epochs[0]))
+            position = OffsetAndMetadata(int(first.columns.offsets[0]), leader_epoch=leader_epoch)
+            yield first.topic_partition, position, epoch
 
     def records(self, chunks: Iterable[PartitionRecords[K, V]] = ()) -> Records[K, V]:
         """What a poll returns: these, and how revocation stands."""

@@ -18,8 +18,8 @@ from typing import Generic, NamedTuple
 from kwire.events import AssignmentView, Delivered
 from kwire.fetching.collector import Collected, Pending, settle_last
 from kwire.fetching.columns import Records
-from kwire.fetching.partition_records import PartitionRecords, epoch_or_none
-from kwire.model import K, OffsetAndMetadata, Record, TopicPartition, V
+from kwire.fetching.partition_records import PartitionRecords
+from kwire.model import K, OffsetAndMetadata, Record, TopicPartition, V, leader_epoch_or_none
 
 
 class _Loop(Generic[K, V]):
@@ -226,7 +226,7 @@ def _delivered_up_to(chunk: PartitionRecords[K, V], row: int) -> Delivered:
     if row + 1 == len(chunk):
         return chunk.delivered
     epoch = int(chunk.columns.leader_epochs[row])
-    position = OffsetAndMetadata(int(chunk.columns.offsets[row]) + 1, leader_epoch=epoch_or_none(epoch))
+    position = OffsetAndMetadata(int(chunk.columns.offsets[row]) + 1, leader_epoch=leader_epoch_or_none(epoch))
     return chunk.topic_partition, chunk.epoch, position
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from kwire.config import Deserialize, Deserializer
 from kwire.errors import RecordDeserializationError
-from kwire.fetching.partition_records import PartitionRecords, epoch_or_none
+from kwire.fetching.partition_records import PartitionRecords
 from kwire.interrupts import is_no_fault_of_a_record
-from kwire.model import K, OffsetAndMetadata, V
+from kwire.model import K, OffsetAndMetadata, V, leader_epoch_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -145,7 +145,7 @@ def _append_in_context(
 
 def _position_of(chunk: PartitionRecords[bytes, bytes], row: int) -> OffsetAndMetadata:
     """The row's offset as a position, with the leader epoch of the record in front of it (KIP-320)."""
-    epoch = None if row == 0 else epoch_or_none(int(chunk.columns.leader_epochs[row - 1]))
+    epoch = None if row == 0 else leader_epoch_or_none(int(chunk.columns.leader_epochs[row - 1]))
     return OffsetAndMetadata(int(chunk.columns.offsets[row]), leader_epoch=epoch)
 
 

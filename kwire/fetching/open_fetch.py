@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.errors import CorruptRecordError
 from kwire.fetching.damage import CorruptPartitionError
-from kwire.fetching.partition_records import epoch_or_none
 from kwire.fetching.transactions import visible_batches
-from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata
+from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata, leader_epoch_or_none
 from kwire.protocol.record_batch import Batch, iter_batches, next_sound_offset
 from kwire.protocol.record_columns import RecordColumns, empty_columns
 from kwire.protocol.records import decode_available
@@ -87,7 +86,7 @@ class OpenFetch:
     @property
     def _end(self) -> OffsetAndMetadata:
         """The position behind all that is whole and sound."""
-        return OffsetAndMetadata(self._end_offset, leader_epoch=epoch_or_none(self._end_epoch))
+        return OffsetAndMetadata(self._end_offset, leader_epoch=leader_epoch_or_none(self._end_epoch))
 
     @property
     def is_finished(self) -> bool:
@@ -127,7 +126,7 @@ class OpenFetch:
         if not len(offsets) or not offsets[0] <= offset <= offsets[-1] + 1:
             return None
         row = int(offsets.searchsorted(offset))
-        epoch = epoch_or_none(int(columns.leader_epochs[row - 1])) if row else None
+        epoch = leader_epoch_or_none(int(columns.leader_epochs[row - 1])) if row else None
         position = OffsetAndMetadata(offset, leader_epoch=epoch)
         self.progress = Progress(position, batches, error, columns, row)
         return position
@@ -147,7 +146,8 @@ class OpenFetch:
     def _behind(self, at: Progress, rows: RecordColumns, count: int) -> OffsetAndMetadata:
         if at.is_end(at.row + count):
             return self._end
-        return OffsetAndMetadata(int(rows.offsets[-1]) + 1, leader_epoch=epoch_or_none(int(rows.leader_epochs[-1])))
+        epoch = leader_epoch_or_none(int(rows.leader_epochs[-1]))
+        return OffsetAndMetadata(int(rows.offsets[-1]) + 1, leader_epoch=epoch)
 
 
 def _in_front_of(columns: RecordColumns, stop: int) -> RecordColumns:

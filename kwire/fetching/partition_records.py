@@ -11,7 +11,16 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from kwire.model import NO_LEADER_EPOCH, Cursor, K, OffsetAndMetadata, Record, TimestampType, TopicPartition, V
+from kwire.model import (
+    Cursor,
+    K,
+    OffsetAndMetadata,
+    Record,
+    TimestampType,
+    TopicPartition,
+    V,
+    leader_epoch_or_none,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -131,16 +140,11 @@ def _block(chunk: PartitionRecords[K, V], rows: int, start: int) -> Iterator[Rec
         columns.keys() if keys is None else keys[start:stop],
         columns.values() if values is None else values[start:stop],
         columns.headers(),
-        _meanings(columns.leader_epochs, epoch_or_none),
+        _meanings(columns.leader_epochs, leader_epoch_or_none),
         _meanings(columns.key_lengths, int),
         _meanings(columns.value_lengths, int),
     )
     return cast("Iterator[Record[K, V]]", map(tuple.__new__, repeat(Record), zip(*fields, strict=False)))
-
-
-def epoch_or_none(epoch: int) -> int | None:
-    """A leader epoch as users see it."""
-    return None if epoch == NO_LEADER_EPOCH else epoch
 
 
 def _meanings(

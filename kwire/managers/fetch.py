@@ -35,14 +35,14 @@ from kwire.managers.unsent import (
     PollResult,
     UnsentRequest,
 )
-from kwire.model import Cursor, TopicPartition
+from kwire.model import Cursor, TopicPartition, leader_epoch_or_none
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
 from kwire.protocol.record_batch import iter_batches
-from kwire.subscription.partition import NO_TURN, AssignedPartition, leader_epoch_or_none
+from kwire.subscription.partition import NO_TURN, AssignedPartition
 from kwire.subscription.subscription import Subscription
 
 log = logging.getLogger(__name__)

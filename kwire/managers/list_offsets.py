@@ -18,7 +18,7 @@ from kwire.events import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, LookUpOffsets
 from kwire.managers.base import RequestState
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
-from kwire.model import OffsetAndTimestamp, TopicPartition
+from kwire.model import OffsetAndTimestamp, TopicPartition, leader_epoch_or_none
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -26,7 +26,7 @@ from kwire.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from kwire.subscription.partition import UNKNOWN_OFFSET, leader_epoch_or_none
+from kwire.subscription.partition import UNKNOWN_OFFSET
 
 CONSUMER_REPLICA_ID = -1
 READ_COMMITTED_MIN_VERSION = 2  # ListOffsets v2 adds the isolation level

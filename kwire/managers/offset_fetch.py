@@ -15,7 +15,7 @@ from kwire.managers.base import RequestState
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.membership import Committer, GroupIdentity, around_open_join
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
-from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.model import OffsetAndMetadata, TopicPartition, leader_epoch_or_none
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -24,7 +24,6 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from kwire.subscription.partition import leader_epoch_or_none
 
 Committed: TypeAlias = dict[TopicPartition, OffsetAndMetadata | None]
 OnCommitted: TypeAlias = Callable[[Committed], None]

@@ -26,7 +26,7 @@ from kwire.holds import Hold
 from kwire.managers.base import Deliver, RequestState
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
-from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
+from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition, leader_epoch_or_none
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -36,7 +36,7 @@ from kwire.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from kwire.states.partition import PartitionEvent
-from kwire.subscription.partition import UNKNOWN_OFFSET, AssignedPartition, LeaderAndEpoch, leader_epoch_or_none
+from kwire.subscription.partition import UNKNOWN_OFFSET, AssignedPartition, LeaderAndEpoch
 from kwire.subscription.subscription import Subscription
 
 log = logging.getLogger(__name__)

@@ -137,11 +137,6 @@ class NetworkClient:
             self._completed.popleft()(now_ms)
         return count
 
-    @property
-    def busy(self) -> bool:
-        """Whether something is on its way out, under way, or answered and not handled."""
-        return bool(self._waiting or self._completed or any(c.in_flight for c in self._connections.values()))
-
     def hang_up(self) -> None:
         """The brokers are of no use: whatever is asked next goes to a bootstrap server, over a new connection to
         wherever its name leads now (KIP-1102). The coordinator answers for the group all the same (as in Java)."""

@@ -12,11 +12,10 @@ from typing import Generic
 
 from kwire.consumer.sync import Consumer
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V
+from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V, leader_epoch_or_none
 from kwire.processing.buffer_usage import BufferUsage, Usage
 from kwire.processing.options import ProcessorOptions
 from kwire.processing.sources import LagOf, Source, partition_of
-from kwire.subscription.partition import leader_epoch_or_none
 
 # Of its share a partition that is held has to work off so much before it goes on.
 RESUMED_AT = 0.5

@@ -144,17 +144,6 @@ class Tracker:
         if offer == self._offered:
             self._acknowledged, self._offered = offer, None
 
-    def skip_to(self, offset: int) -> list[int]:
-        """What lies in front of it exists no more (retention, DeleteRecords): nobody need finish it.
-
-        Returns:
-            The unfinished offsets that were given up, for the report.
-        """
-        gone = sorted(each for each in self._unfinished if each < offset)
-        self._unfinished.difference_update(gone)
-        self._position = max(self._position, offset)
-        return gone
-
     def truncate(self, offset: int) -> None:
         """The log was cut there (KIP-320): what was delivered from there on is void, finished or not, and whatever has
         these offsets later is another record. Completions of the old ones must not be told any more."""

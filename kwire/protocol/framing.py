@@ -94,10 +94,6 @@ class Framing:
         """How many requests wait for their answer."""
         return len(self._in_flight)
 
-    def requests_in_flight(self) -> list[Request[Message]]:
-        """The requests that wait for their answer, oldest first. With the connection they end, and have to fail."""
-        return [entry.request for entry in self._in_flight]
-
     def send(self, request: Request[Message], version: int) -> bytes:
         """The frame of a request, which from now on is in flight.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kwire.config import OffsetReset
 from kwire.holds import BLOCKS_DELIVERY, BLOCKS_FETCH, Hold, reasons
-from kwire.model import NO_LEADER_EPOCH, ZERO_UUID, OffsetAndMetadata, TopicPartition
+from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
 from kwire.states.machine import Machine
 from kwire.states.partition import PARTITION, STATE_REASONS, PartitionEffect, PartitionEvent, PartitionState
 
@@ -152,8 +152,3 @@ class AssignedPartition:
             f"<{self.topic_partition} {self.machine.state.name} epoch {self.epoch} "
             f"fetch {self.fetch_offset} consumed {consumed}{': ' if found else ''}{found}>"
         )
-
-
-def leader_epoch_or_none(leader_epoch: int) -> int | None:
-    """Kafka writes "no epoch" as -1, the public classes as None."""
-    return leader_epoch if leader_epoch > NO_LEADER_EPOCH else None

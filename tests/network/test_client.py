@@ -24,6 +24,7 @@ from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest,
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tests.network_clients import is_busy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -616,7 +617,7 @@ def test_an_answer_nobody_asked_for_ends_the_connection(
         async with rig.running():
             assert (await rig.send().wait()).error is None
             await trio.sleep(0.01)
-            assert not rig.client.busy
+            assert not is_busy(rig.client)
             assert rig.network.dials_of("broker") == [0]
             second = await rig.send().wait()
             assert second.error is None or isinstance(second.error, ProtocolError)
@@ -757,7 +758,7 @@ def test_closing_fails_what_waits_and_what_is_in_flight(
         async with rig.running():
             in_flight = rig.send()
             await trio.sleep(0.1)
-            assert rig.client.busy
+            assert is_busy(rig.client)
             rig.client.close()
             assert isinstance((await in_flight.wait()).error, DisconnectError)
             assert "the consumer was closed" in str(in_flight.error)

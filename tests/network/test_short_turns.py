@@ -29,6 +29,7 @@ from kwire.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kwire.protocol.registry import request_classes
+from tests.network_clients import is_busy
 from tests.record_batches import batch
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ async def reading(network: MemoryNetwork) -> AsyncIterator[Spy]:
     mailbox.post(Seek(TP, OffsetAndMetadata(0), Reply()))
     assignors = resolve(config.partition_assignment_strategy)
     loop = make_loop(config, assignors, mailbox, FetchBuffer(), Waker(), client_id="me", transport=network)
-    mailbox.is_busy = lambda: loop._client.busy
+    mailbox.is_busy = lambda: is_busy(loop._client)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(loop.run)
         await trio.sleep(1)

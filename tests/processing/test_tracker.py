@@ -150,17 +150,6 @@ def test_a_base_that_comes_to_what_was_finished_steps_over_it() -> None:
 # --- logs that change -------------------------------------------------------------------------------------------------
 
 
-def test_what_retention_took_is_given_up() -> None:
-    tracker = Tracker(0)
-    tracker.deliver([0, 1, 2, 3], 4)
-    tracker.finish(1)
-    assert tracker.skip_to(3) == [0, 2]
-    assert tracker.offer() == Offer(3)
-    assert not tracker.finish(0)
-    assert tracker.skip_to(10) == [3]
-    assert tracker.offer() == Offer(10)
-
-
 def test_truncation_voids_what_was_finished_behind_it() -> None:
     tracker = Tracker(0, [range(8, 9)])
     tracker.deliver([0, 1, 2, 3], 4)

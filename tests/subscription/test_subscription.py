@@ -11,9 +11,9 @@ from kwire.config import OffsetReset, ResetKind
 from kwire.errors import IllegalTransitionError
 from kwire.events import AssignmentView
 from kwire.holds import HOLD_FACTS, Hold
-from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, leader_epoch_or_none
 from kwire.states.partition import PartitionEvent, PartitionState
-from kwire.subscription.partition import AssignedPartition, leader_epoch_or_none
+from kwire.subscription.partition import AssignedPartition
 from kwire.subscription.subscription import Subscription, SubscriptionKind
 
 A, B, C = (TopicPartition("orders", number) for number in range(3))

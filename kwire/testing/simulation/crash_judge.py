@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kwire.catch_up.token import decode, decode_mark
-from kwire.model import Cursor, TopicPartition
-from kwire.subscription.partition import leader_epoch_or_none
+from kwire.model import Cursor, TopicPartition, leader_epoch_or_none
 from kwire.testing.cluster.groups.offsets import CommittedOffset
 from kwire.testing.invariants.violation import Violation
 from kwire.testing.simulation.crash_plan import GROUP, HEAD_GROUP
