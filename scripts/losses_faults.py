@@ -40,6 +40,7 @@ class Fault(Enum):
     HANDLER_ALWAYS = "handler-always"
     HANDLER_INTERRUPT = "handler-keyboard-interrupt"
     WORKER_KILLED = "worker-killed"
+    JVM_KILLED = "jvm-killed"
     EXECUTOR_CLOSED = "executor-closed"
     DEAD_LETTERS_DOWN = "dead-letters-down"
     SIGINT_DESERIALIZER = "ctrl-c-in-deserializer"
@@ -146,11 +147,15 @@ class Handle:
     main_process: int
 
     def __call__(self, record: Record[object, object]) -> None:
-        if Place(record.partition, record.offset) == TARGET:
-            self._strike()
-        self.cell.handled(record.partition, record.offset)
+        self.of_place(record.partition, record.offset)
 
-    def _strike(self) -> None:
+    def of_place(self, partition: int, offset: int) -> None:
+        if Place(partition, offset) == TARGET:
+            self.strike()
+        self.cell.handled(partition, offset)
+
+    def strike(self) -> None:
+        """What befalls the target."""
         fault = Fault(self.cell.fault)
         if fault is Fault.HANDLER_ALWAYS:
             raise TroubleError("this record cannot be handled")
@@ -162,6 +167,9 @@ class Handle:
             raise KeyboardInterrupt
         if fault is Fault.WORKER_KILLED:
             os.kill(os.getpid(), signal.SIGKILL)
+        if fault is Fault.JVM_KILLED:
+            os.kill(int(self.cell.path("jvm").read_text()), signal.SIGKILL)
+            return
         self._send(signal.SIGTERM if fault is Fault.SIGTERM else signal.SIGINT)
 
     def _send(self, number: signal.Signals) -> None:
@@ -175,6 +183,7 @@ ONCE_IN_HANDLER = {
     Fault.HANDLER_ONCE,
     Fault.HANDLER_INTERRUPT,
     Fault.WORKER_KILLED,
+    Fault.JVM_KILLED,
     Fault.SIGTERM,
     Fault.SIGINT_HANDLER,
 }

@@ -72,6 +72,8 @@ class Judge:
         directory: For the notes of the cells.
     """
 
+    patience_s = PATIENCE_S
+
     def __init__(self, bootstrap_servers: str, kafka_directory: Path, directory: Path) -> None:
         self._servers = bootstrap_servers
         self._kafka_directory = kafka_directory
@@ -82,7 +84,7 @@ class Judge:
         cell = self._prepare(way, fault)
         outcome = Outcome(way, fault)
         began_s = time.monotonic()
-        outcome.is_stuck = not self._live_on(cell, outcome, began_s + PATIENCE_S)
+        outcome.is_stuck = not self._live_on(cell, outcome, began_s + self.patience_s)
         outcome.took_s = time.monotonic() - began_s
         self._count(cell, outcome)
         return outcome
@@ -96,8 +98,8 @@ class Judge:
         cell = Cell(way.value, fault.value, self._servers, topic, str(directory))
         make_topic(self._servers, topic, PARTITIONS)
         make_topic(self._servers, cell.dead_topic, 1)
-        self._produce(topic, fault, range(NEW_FROM if way.is_parallel else PER_PARTITION))
-        self._commit(cell, COMMITTED if fault.has_retention else 0)
+        first = self._begin(cell, COMMITTED if fault.has_retention else 0)
+        self._produce(topic, fault, range(first, NEW_FROM if way.is_parallel else PER_PARTITION))
         if fault.has_retention:
             gap = AdminTopicPartition(topic, TARGET.partition, DELETED)
             for deleted in self._admin.delete_records([gap]).values():
@@ -116,12 +118,13 @@ class Judge:
                     producer.produce(topic, value_of(place, fault), key_of(place, fault), partition=place.partition)
             producer.flush(TIMEOUT_S)
 
-    def _commit(self, cell: Cell, offset: int) -> None:
-        """The group has been there: a lag is one only then, and a position can be lost."""
+    def _begin(self, cell: Cell, offset: int) -> int:
+        """The group has been there: a lag is one only then, and a position can be lost. The first offset to produce."""
         at = [AdminTopicPartition(cell.topic, TARGET.partition, offset), AdminTopicPartition(cell.topic, 1, 0)]
         request = ConsumerGroupTopicPartitions(cell.group, at)
         for done in self._admin.alter_consumer_group_offsets([request]).values():
             done.result(TIMEOUT_S)
+        return 0
 
     def _damage(self, topic: str) -> None:
         """Writes into the file of the log: the broker sends it as it is, and looks at no checksum."""
@@ -205,4 +208,4 @@ def good_records(way: Way, fault: Fault) -> frozenset[Place]:
     if fault is Fault.CORRUPT:
         first = TARGET.offset - TARGET.offset % PER_BATCH
         return frozenset(p for p in ALL if p.partition != TARGET.partition or not first <= p.offset < first + PER_BATCH)
-    return ALL - {TARGET} if fault.has_bad_record and way is not Way.DEAD_LETTERS else ALL
+    return ALL - {TARGET} if fault.has_bad_record and not way.keeps_bad else ALL

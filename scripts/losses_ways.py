@@ -35,6 +35,24 @@ class Way(Enum):
     PARALLEL_AUTO = "parallel-rebalance-auto-commit"
     PARALLEL_PROCESSOR = "parallel-rebalance-processor"
     COMMAND = "command-line"
+    SPARK_BATCH = "spark-batch"
+    SPARK_STREAM = "spark-stream"
+    PIPELINE = "pipeline"
+    PIPELINE_FUNCTION = "pipeline-function"
+
+    @property
+    def is_spark(self) -> bool:
+        """Whether its processes are Spark's; how far it is stands in a checkpoint, and in no group."""
+        return self in {Way.SPARK_BATCH, Way.SPARK_STREAM} or self.is_pipeline
+
+    @property
+    def is_pipeline(self) -> bool:
+        return self in {Way.PIPELINE, Way.PIPELINE_FUNCTION}
+
+    @property
+    def keeps_bad(self) -> bool:
+        """Whether a record that nobody can handle has to be kept somewhere."""
+        return self is Way.DEAD_LETTERS or self.is_spark
 
     @property
     def is_processor(self) -> bool:
@@ -92,37 +110,3 @@ def _use_and_end(cell: Cell, consumer: Consumer[object, object]) -> NoReturn:
         cell.told(error)
     finally:
         os._exit(0)
-
-
-# --- what makes no sense ------------------------------------------------------------------------------------------
-
-ONLY_FOR = {
-    Fault.WORKER_KILLED: ({Way.POOL}, "no process of its own handles a record"),
-    Fault.EXECUTOR_CLOSED: ({Way.POOL}, "it has no executor"),
-    Fault.DEAD_LETTERS_DOWN: ({Way.DEAD_LETTERS}, "it has no dead letters"),
-}
-NOT_FOR_COMMANDS = {
-    Fault.BAD_VALUE: "it prints bytes as they are",
-    Fault.BAD_KEY: "it prints bytes as they are",
-    Fault.LISTENER: "it takes no listener",
-    Fault.HANDLER_ONCE: "it takes no handler",
-    Fault.HANDLER_ALWAYS: "it takes no handler",
-    Fault.HANDLER_INTERRUPT: "it takes no handler",
-    Fault.SIGINT_DESERIALIZER: "it deserializes nothing",
-    Fault.ALARM: "it sets no alarm",
-    Fault.ALARMS: "it sets no alarm",
-    Fault.ALARMS_AT_FIRST: "it sets no alarm",
-    Fault.FORK: "it does not fork",
-}
-
-
-def why_not(way: Way, fault: Fault) -> str | None:
-    """Why this cell makes no sense; None if it does."""
-    if fault in ONLY_FOR:
-        ways, reason = ONLY_FOR[fault]
-        return None if way in ways else reason
-    if way is Way.COMMAND:
-        return NOT_FOR_COMMANDS.get(fault)
-    if fault is Fault.HANDLER_ALWAYS and not way.is_processor:
-        return "the program's own code handles the record, and decides"
-    return None

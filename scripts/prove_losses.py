@@ -16,8 +16,10 @@ from typing import Annotated
 import typer
 from losses_faults import Fault
 from losses_judge import Judge, Outcome
+from losses_sense import why_not
+from losses_spark_judge import SparkJudge
 from losses_table import table
-from losses_ways import Way, why_not
+from losses_ways import Way
 
 from kwire.testing.kafka import KafkaCluster
 
@@ -49,7 +51,10 @@ def losses(
     ways = rows or (SMALL_WAYS if small else Way)
     faults = columns or (SMALL_FAULTS if small else Fault)
     with KafkaCluster(settings=SETTINGS) as kafka, tempfile.TemporaryDirectory(prefix="kwire-losses-") as directory:
-        outcomes = fill(Judge(kafka.bootstrap_servers, kafka.directory, Path(directory)), ways, faults)
+        places = (kafka.bootstrap_servers, kafka.directory, Path(directory))
+        outcomes = fill(Judge(*places), [way for way in ways if not way.is_spark], faults)
+        with SparkJudge(*places) as judge:
+            outcomes += fill(judge, [way for way in ways if way.is_spark], faults)
     if write is not None:
         write.write_text(table(outcomes))
     return [f"{o.way.value}, {o.fault.value}: {o.problem}" for o in outcomes if o.problem is not None]

@@ -6,8 +6,9 @@ import pytest
 from losses_cell import ALL, TARGET, Place
 from losses_faults import Fault
 from losses_judge import Outcome, lost_records
+from losses_sense import why_not
 from losses_table import table
-from losses_ways import Way, why_not
+from losses_ways import Way
 
 EVERYTHING = {0: 100, 1: 100}
 

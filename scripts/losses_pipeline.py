@@ -1,0 +1,146 @@
+"""`kwire pipeline` as a way to read of `scripts/prove losses`: into a table, and through a function.
+
+Where a fault is about the process it is one of its own; else the command runs in a process that has a Spark session
+already, which it uses.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_spark import descendants
+from losses_cell import PARTITIONS, TARGET, Cell
+from losses_faults import Fault, Handle
+from losses_spark import PER_JOB, checkpoint, obey, source_options, table
+from losses_ways import Way
+from prove_spark_kills import is_worker, kill
+from spark_sessions import IMPORT_PATH
+from typer.testing import CliRunner
+
+from kwire.cli.commands import app
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CELL = "KWIRE_LOSSES_CELL"
+FUNCTION = "losses_pipeline:store"
+OF_A_PROCESS = {Fault.NONE, Fault.SIGTERM, Fault.SIGINT_HANDLER, Fault.WORKER_KILLED, Fault.JVM_KILLED}
+SMALL_BATCH = 10  # offsets: a fault from outside strikes in the middle of many batches
+BATCHES_BEFORE = 2
+LOOK_S = 0.1
+SCRIPTS = Path(__file__).parent
+
+
+def store(rows: DataFrame, _batch: int) -> None:
+    """The function of `--to function`, called in the driver with each batch."""
+    cell = Cell.from_json(os.environ[CELL])
+    handle = Handle(cell, os.getpid())
+    found = rows.select("kafka_partition", "kafka_offset", "place", "kafka_bad_value").collect()
+    for partition, offset, place, bad in found:
+        cell.delivered(partition, offset)
+        if bad is not None or (cell.has("skip-failure") and tuple(place) == TARGET):
+            cell.note("buried", f"{partition} {offset}")
+        else:
+            handle.of_place(partition, offset)
+
+
+def arguments(cell: Cell) -> list[str]:
+    """What the user has written, and what an error has told to add."""
+    own = source_options(cell)
+    size = SMALL_BATCH if Fault(cell.fault) in OF_A_PROCESS else PARTITIONS * PER_JOB
+    found = ["pipeline", cell.topic, "-b", cell.servers, "--exit-at-end", "--master", "local[2]"]
+    found += ["-X", f"failOnDataLoss={own['failOnDataLoss']}", "-X", f"maxOffsetsPerTrigger={size}"]
+    found += ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.bindAddress=127.0.0.1"]
+    found += ["--value-format", "json", "--value-schema", "place ARRAY<INT>, filling STRING"]
+    if Way(cell.way) is Way.PIPELINE_FUNCTION:
+        return [*found, "--to", "function", "--function", FUNCTION, "--on-bad", "keep", *_checkpoint(cell)]
+    keep = ["--on-bad", "keep"] if cell.has("skip-failure") else []
+    return [*found, *_checkpoint(cell), "--path", str(table(cell)), *keep]
+
+
+def _checkpoint(cell: Cell) -> list[str]:
+    return ["--checkpoint", str(checkpoint(cell))]
+
+
+def run_here(cell: Cell) -> None:
+    """One life, in this process and its session."""
+    os.environ[CELL] = cell.to_json()
+    ended = CliRunner().invoke(app, arguments(cell))
+    tell(cell, ended.exit_code, ended.stderr)
+
+
+# --- a process of its own -----------------------------------------------------------------------------------------
+
+
+def run_process(cell: Cell, deadline_s: float) -> None:
+    """One life. As in a terminal, Ctrl-C reaches all processes of the group."""
+    command = [str(Path(sys.executable).with_name("kwire")), *arguments(cell)]
+    environment = {**os.environ, CELL: cell.to_json(), "PYTHONPATH": IMPORT_PATH, "PYSPARK_PYTHON": sys.executable}
+    with cell.path("stderr-of-pipeline").open("w+") as errors:
+        process = subprocess.Popen(
+            command, cwd=SCRIPTS, env=environment, stdout=errors, stderr=errors, start_new_session=True
+        )
+        while process.poll() is None and time.monotonic() < deadline_s:
+            time.sleep(LOOK_S)
+            note_jvm(cell, process.pid)
+            strike_from_outside(cell, process.pid)
+        end(cell, process)
+        errors.seek(0)
+        tell(cell, process.returncode, errors.read())
+
+
+def note_jvm(cell: Cell, pid: int) -> None:
+    """Until the query has begun: the first one that comes only starts another."""
+    for each in descendants(pid) if not (checkpoint(cell) / "offsets").exists() else ():
+        if is_java(each):
+            cell.path("jvm").write_text(str(each))
+
+
+def is_java(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name == "java"
+    except OSError:
+        return False
+
+
+def strike_from_outside(cell: Cell, pid: int) -> None:
+    """Where no code of the user's runs that could do it: in the middle of many batches."""
+    fault = Fault(cell.fault)
+    is_time = (checkpoint(cell) / "commits" / str(BATCHES_BEFORE)).exists()
+    if Way(cell.way) is not Way.PIPELINE or fault is Fault.NONE or not is_time or not cell.first("struck"):
+        return
+    if fault is Fault.WORKER_KILLED:
+        for each in filter(is_worker, descendants(int(cell.path("jvm").read_text()))):
+            kill(each)
+    elif fault is Fault.JVM_KILLED:
+        kill(int(cell.path("jvm").read_text()))
+    elif fault is Fault.SIGINT_HANDLER:
+        os.killpg(pid, signal.SIGINT)
+    else:
+        os.kill(pid, signal.SIGTERM)
+
+
+def end(cell: Cell, process: subprocess.Popen[bytes]) -> None:
+    """Whatever is left of it."""
+    cell.path("jvm").unlink(missing_ok=True)
+    if process.poll() is not None:
+        return
+    cell.note("told", "(the process did not end, and was killed)")
+    for each in (*descendants(process.pid), process.pid):
+        kill(each)
+    process.wait()
+
+
+def tell(cell: Cell, code: int, said: str) -> None:
+    """What the user sees, if the command did not end well; and he does what it says."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    complaints = [line for line in lines if line.startswith("kwire: ")] or lines[-1:]
+    if code:
+        cell.note("told", f"exit code {code}: {' '.join(complaints)}")
+        obey(cell, said)
