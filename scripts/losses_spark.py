@@ -28,6 +28,7 @@ STRUCK_S = 1.0  # a signal is to strike in the middle of a job
 # What an error says, and what its user then does.
 ADVICE = {
     "failOnDataLoss": "skip-loss",
+    "kwire.skipDamagedBatches": "skip-damage",
     "on_bad = keep": "skip-failure",
     "PERMISSIVE": "skip-failure",
     "this record cannot be handled": "skip-failure",
@@ -89,6 +90,7 @@ def source_options(cell: Cell) -> dict[str, str]:
         "kafka.bootstrap.servers": cell.servers,
         "subscribe": cell.topic,
         "failOnDataLoss": str(not skips).lower(),
+        "kwire.skipDamagedBatches": str(cell.has("skip-damage")).lower(),
     }
 
 

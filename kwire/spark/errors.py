@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kwire.errors import KafkaError
+from kwire.errors import CorruptRecordError, KafkaError
 from kwire.model import TopicPartition
 
 # What Spark says in front of every reason.
@@ -153,6 +153,18 @@ def could_not_read(tp: TopicPartition, start: int, end: int) -> DataLossError:
     return DataLossError(
         "COULD_NOT_READ_OFFSET_RANGE", f"Could not read records in offset [{start}, {end}) for topic partition {tp}."
     )
+
+
+def damaged_batch(error: CorruptRecordError) -> CorruptRecordError:
+    """The error, with what to do: whoever has a checkpoint cannot seek."""
+    told = CorruptRecordError(
+        f"{error.problem}; to skip such batches, with a warning, set the source option kwire.skipDamagedBatches to true",
+        topic=error.topic,
+        partition=error.partition,
+        offset=error.offset,
+    )
+    told.next_offset = error.next_offset
+    return told
 
 
 def malformed_timestamp(tp: TopicPartition, offset: int, timestamp_ms: int) -> MalformedTimestampError:

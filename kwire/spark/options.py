@@ -26,6 +26,7 @@ OWN_OPTIONS = {
     name.lower(): name
     for name in (
         *("kwire.checkpointLocation", "kwire.commitOffsetsToGroup", "kwire.rangesPerTask", "kwire.sourceIndex"),
+        "kwire.skipDamagedBatches",
         *("kwire.freshFirst", "kwire.freshOffsetsPerTrigger", "kwire.backfillOffsetsPerTrigger"),
     )
 }
@@ -52,6 +53,7 @@ class SourceOptions:
         offset_attempts, offset_retry_interval_ms: How often, and how far apart, the driver asks for offsets.
         checkpoint_location: A query's checkpoint, for its initial offsets; `source_index` is which of its sources.
         commit_offsets_to_group: Where progress is committed for tools that show lag; never read.
+        skip_damaged_batches: Whether a task goes on behind a batch that is damaged each time it comes.
         ranges_per_task: How many topic partitions one task may read at once.
     """
 
@@ -72,6 +74,7 @@ class SourceOptions:
     checkpoint_location: str | None
     source_index: int
     commit_offsets_to_group: str | None
+    skip_damaged_batches: bool
     ranges_per_task: int
 
 
@@ -118,6 +121,7 @@ def _read(given: GivenOptions, start: Limit, end: Limit) -> SourceOptions:
         checkpoint_location=given.get("kwire.checkpointLocation"),
         source_index=_or(given.integer("kwire.sourceIndex"), 0),
         commit_offsets_to_group=given.get("kwire.commitOffsetsToGroup"),
+        skip_damaged_batches=given.flag("kwire.skipDamagedBatches", default=False),
         ranges_per_task=_or(_positive("kwire.rangesPerTask", given.integer("kwire.rangesPerTask")), 1),
     )
     task_config(options.kafka)  # settings that contradict each other are said now, and not by each task

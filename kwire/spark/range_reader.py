@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kwire.config import ConsumerConfig
 from kwire.consumer.range_consumer import RangeConsumer
-from kwire.errors import BootstrapError, KafkaTimeoutError, OffsetOutOfRangeError
+from kwire.errors import BootstrapError, CorruptRecordError, KafkaTimeoutError, OffsetOutOfRangeError
 from kwire.model import TopicPartition
 from kwire.spark import errors
 from kwire.spark.columns import ArrowBatches
@@ -42,7 +42,8 @@ def read_task(task: Task, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     Raises:
         OffsetsError: A range ends in front of its start, now that both are known.
         DataLossError: Some of the range is not there any more (a warning with `failOnDataLoss=false`).
-        CorruptRecordError: A damaged batch; names topic, partition and offset.
+        CorruptRecordError: A damaged batch; names topic, partition and offset (a warning with
+            `kwire.skipDamagedBatches=true`).
         KafkaTimeoutError: Nothing came for `kafkaConsumer.pollTimeoutMs`; names broker, topic, partition and offset.
     """
     config = task_config(options.kafka)
@@ -68,6 +69,7 @@ class _TaskRead:
         self._options = options
         self._on_loss = loss_handler(options)
         self._begun: set[TopicPartition] = set()
+        self._damaged: set[tuple[TopicPartition, int]] = set()
 
     def batches(self, task: Task) -> Iterator[pa.RecordBatch]:
         spans = self._bound(task)
@@ -83,6 +85,8 @@ class _TaskRead:
                 return
             except OffsetOutOfRangeError as error:
                 spans = self._without_lost(spans, error)
+            except CorruptRecordError as error:
+                spans = self._without_damage(spans, error)
 
     def _bound(self, task: Task) -> Spans:
         """The ranges, with ends that were left to be looked up by now."""
@@ -123,6 +127,20 @@ class _TaskRead:
                 log.warning("%s now begins at %d: what is in front of it is skipped", tp, first)
                 left[tp] = (max(start, first), end)
         return left
+
+    def _without_damage(self, spans: Spans, error: CorruptRecordError) -> Spans:
+        """What is left to be read: the same once more, for it may have been damaged on its way, and then what lies
+        behind the batch. Raises: CorruptRecordError, unless such batches are to be skipped."""
+        if not self._options.skip_damaged_batches or error.topic is None or error.partition is None:
+            raise errors.damaged_batch(error) from error
+        tp, at = TopicPartition(error.topic, error.partition), error.offset or 0
+        if (tp, at) not in self._damaged:
+            self._damaged.add((tp, at))
+            return spans
+        end = spans[tp][1]
+        behind = min(error.next_offset or at + 1, end)
+        log.warning("%s: records in [%d, %d) are skipped: %s", tp, at, behind, error.problem)
+        return {**spans, tp: (behind, end)}
 
     @contextmanager
     def _named(self, spans: Spans) -> Iterator[None]:

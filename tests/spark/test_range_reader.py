@@ -140,6 +140,25 @@ def test_damage_is_named_with_its_place(cluster: Cluster) -> None:
     assert (raised.value.topic, raised.value.partition, raised.value.offset) == ("a", 0, 90)
 
 
+def test_damage_is_stepped_over_if_the_user_says_so_and_no_other_record_is_lost(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stream used to stand still for good: its checkpoint says that the damaged batch comes next."""
+    cluster.control.on(FetchRequest).corrupt(lambda payload: payload.replace(b"45", b"XX"))
+    task = (OffsetRange(A0, 35, 70), OffsetRange(A1, 42, 48))
+    with pytest.raises(CorruptRecordError, match=r"set the source option kwire\.skipDamagedBatches to true"):
+        read(cluster, task)
+    found = read(cluster, task, **{"kwire.skipDamagedBatches": "true"})
+    assert found == {A0: [*range(35, 40), *range(50, 70)]}
+    assert "a-0: records in [40, 50) are skipped: " in caplog.text
+
+
+def test_what_was_damaged_on_its_way_alone_is_not_skipped(cluster: Cluster) -> None:
+    cluster.control.on(FetchRequest, times=1).corrupt(lambda payload: payload.replace(b"45", b"XX"))
+    found = read(cluster, (OffsetRange(A0, 35, 70),), **{"kwire.skipDamagedBatches": "true"})
+    assert found == {A0: list(range(35, 70))}
+
+
 def test_a_lost_connection_is_not_noticed(cluster: Cluster) -> None:
     cluster.control.on(FetchRequest, times=1).cut()
     assert read(cluster, (OffsetRange(A0, 0, 100),)) == {A0: list(range(100))}
