@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
@@ -26,11 +30,27 @@ def open_session(plan: Plan) -> SparkSession:
     for name, value in settings_of(plan).items():
         builder = builder.config(name, value)
     try:
-        session = builder.getOrCreate()
+        with own_ctrl_c():
+            session = builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise ConfigError(f"Spark does not start: {error}; it needs Java 17, by JAVA_HOME or on the PATH") from None
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def own_ctrl_c() -> Iterator[None]:
+    """Keeps the handler of SIGINT. PySpark's, which a new session installs, cancels the batch under way, and breaks the
+    call to the JVM that it interrupts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # no session installs one there
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None:  # what C has installed cannot be put back
+            signal.signal(signal.SIGINT, before)
 
 
 def settings_of(plan: Plan) -> dict[str, str]:
