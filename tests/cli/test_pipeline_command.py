@@ -212,3 +212,5 @@ def test_of_spark_s_pages_the_cause_is_told() -> None:
     )
     assert said_by(pages) == "DataLossError: [KAFKA_DATA_LOSS.X] Some data may have been lost"
     assert said_by("[X] no such thing\nplan") == "[X] no such thing"
+    query = "[STREAM_FAILED] Query [id = 1-2, runId = 3-4] terminated with exception: "
+    assert said_by(f"{query}[USER_RAISED_EXCEPTION] it does not fit\nplan") == "[USER_RAISED_EXCEPTION] it does not fit"

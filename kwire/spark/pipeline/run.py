@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TextIO
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -23,6 +24,8 @@ from kwire.spark.pipeline.progress import Batch, Figures, Progress, batch_from, 
 # How soon a batch that is done is told, and a signal is noticed.
 LOOK_SECONDS = 1
 QUERY_NAME = "kwire pipeline"
+# What Spark puts in front of what a query failed of: numbers that only its log has.
+_STREAM_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
 # How a Python source's error ends in Spark's: the last line of its traceback.
 _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
 
@@ -47,13 +50,14 @@ def run(plan: Plan, watch: Watch, is_stopped: Callable[[], bool]) -> Figures | N
         PipelineError: The query failed. Started again, it goes on from its checkpoint.
     """
     is_ours = SparkSession.getActiveSession() is None
-    session = sessions.open_session(plan)
-    try:
-        with _metrics(plan) as metrics:
-            return _follow(_start(session, plan), watch, metrics, is_stopped)
-    finally:
-        if is_ours:
-            session.stop()
+    with told_of_lost_jvm():
+        session = sessions.open_session(plan)
+        try:
+            with _metrics(plan) as metrics:
+                return _follow(_start(session, plan), watch, metrics, is_stopped)
+        finally:
+            if is_ours:
+                session.stop()
 
 
 def _start(session: SparkSession, plan: Plan) -> StreamingQuery:
@@ -96,6 +100,17 @@ def batches_after(query: StreamingQuery, told: int) -> Iterator[Batch]:
 
 
 @contextmanager
+def told_of_lost_jvm() -> Iterator[None]:
+    """Raises: PipelineError, if the JVM is gone: every call of it fails then, those that clean up as well."""
+    try:
+        yield
+    except (Py4JError, ConnectionError) as error:
+        if isinstance(error, Py4JJavaError):
+            raise  # it is there, and says what is wrong
+        raise PipelineError(f"Spark's JVM is gone ({type(error).__name__}); was it killed?") from error
+
+
+@contextmanager
 def _metrics(plan: Plan) -> Iterator[TextIO | None]:
     if plan.metrics is None:
         yield None
@@ -111,4 +126,4 @@ def _metrics(plan: Plan) -> Iterator[TextIO | None]:
 def said_by(message: str) -> str:
     """What went wrong, of the pages that Spark says about it: what was raised last, or else the first line."""
     raised = _RAISED.findall(message)
-    return f"{raised[-1][0]}: {raised[-1][1]}" if raised else message.strip().splitlines()[0]
+    return f"{raised[-1][0]}: {raised[-1][1]}" if raised else _STREAM_FAILED.sub("", message.strip()).splitlines()[0]

@@ -1,9 +1,14 @@
-"""What a pipeline does about PySpark's ways with Ctrl-C."""
+"""What a pipeline does about PySpark's ways with Ctrl-C, and with a JVM that is gone."""
 
 from __future__ import annotations
 
 import signal
+import socket
 
+import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway
+
+from kwire.spark.pipeline.run import PipelineError, told_of_lost_jvm
 from kwire.spark.pipeline.session import own_ctrl_c
 
 
@@ -13,3 +18,11 @@ def test_ctrl_c_asks_the_command_to_stop_though_pyspark_installs_a_handler_of_it
     with own_ctrl_c():
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # what a new session does
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_jvm_that_is_gone_is_told_in_a_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
+    with pytest.raises(PipelineError, match=r"Spark's JVM is gone \(\w+\); was it killed\?"), told_of_lost_jvm():
+        gateway.jvm.System.currentTimeMillis()
