@@ -156,9 +156,9 @@ def could_not_read(tp: TopicPartition, start: int, end: int) -> DataLossError:
 
 
 def damaged_batch(error: CorruptRecordError) -> CorruptRecordError:
-    """The error, with what to do: whoever has a checkpoint cannot seek."""
+    """The error, with what to do: a query with a checkpoint cannot seek."""
     told = CorruptRecordError(
-        f"{error.problem}; to skip such batches, with a warning, set the source option kwire.skipDamagedBatches to true",
+        f"{error.problem}; to skip such batches, set the source option kwire.skipDamagedBatches to true",
         topic=error.topic,
         partition=error.partition,
         offset=error.offset,

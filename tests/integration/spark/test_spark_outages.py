@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from kwire.testing.cluster.control import Rule
 
@@ -132,14 +133,23 @@ def test_a_damaged_batch_fails_the_job_which_names_its_place(spark: SparkSession
         load(spark, cluster).count()
 
 
-def test_a_damaged_batch_fails_the_stream_and_nothing_of_it_is_in_the_table(
+def test_a_damaged_batch_fails_the_stream_until_it_is_skipped_and_no_other_record_is(
     spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """The batch in front of it is."""
-    options = options_of(cluster, maxOffsetsPerTrigger="80")
-    stream = spark.readStream.format("kwire").options(**options).load()
+    """The batch in front of it is in the table; what lies behind the damage comes when the user has said so."""
+
+    def run(**more: str) -> StreamingQuery:
+        options = options_of(cluster, maxOffsetsPerTrigger="80", **more)
+        rows = spark.readStream.format("kwire").options(**options).load()
+        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        return writer.start(str(tmp_path / "table"))
+
+    def table() -> list[tuple[int, int, bytes]]:
+        return rows_of(spark.read.parquet(str(tmp_path / "table")))
+
     cluster.control.on(FetchRequest).edit(damage)  # type: ignore[arg-type]  # as above
-    query = stream.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).start(str(tmp_path / "table"))
     with pytest.raises(StreamingQueryException, match=r"CorruptRecordError: a-\d at offset 50: "):
-        query.awaitTermination(TIMEOUT_S)
-    assert rows_of(spark.read.parquet(str(tmp_path / "table"))) == everything(40)
+        run().awaitTermination(TIMEOUT_S)
+    assert table() == everything(40)
+    assert run(**{"kwire.skipDamagedBatches": "true"}).awaitTermination(TIMEOUT_S)
+    assert table() == [row for row in everything() if not 50 <= row[1] < 50 + IN_A_BATCH]
