@@ -12,10 +12,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from kwire.errors import ConfigError
+from kwire.errors import ConfigError, KafkaError
 from kwire.spark.pipeline.plan import Plan, Target
 
 BatchFunction: TypeAlias = Callable[[DataFrame, int], None]
+
+
+class BatchFunctionError(KafkaError):
+    """The user's function ended with what is meant to end the program; its batch has failed."""
 
 
 def start(rows: DataFrame, plan: Plan, name: str) -> StreamingQuery:
@@ -74,11 +78,17 @@ def function_of(name: str) -> BatchFunction:
     found = getattr(module, function_name, None)
     if not callable(found):
         raise ConfigError(f"function {name}: {module_name} has no function {function_name}")
-    return _called(found)
+    return _called(found, name)
 
 
-def _called(function: Callable[..., object]) -> BatchFunction:
+def _called(function: Callable[..., object], name: str) -> BatchFunction:
     def call(rows: DataFrame, batch: int) -> None:
-        function(rows, batch)
+        try:
+            function(rows, batch)
+        except Exception:
+            raise
+        except BaseException as error:
+            # Py4J tells the JVM of exceptions alone: of anything else it would wait for word for ever.
+            raise BatchFunctionError(f"{name} raised {error!r}") from error
 
     return call

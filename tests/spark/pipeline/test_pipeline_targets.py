@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from kwire.errors import ConfigError
-from kwire.spark.pipeline.targets import function_of
+from kwire.spark.pipeline.targets import BatchFunctionError, function_of
 
 
 @pytest.fixture
@@ -42,3 +43,22 @@ def test_a_function_that_is_not_there_is_told(billing: str, name: str, said: str
     assert billing
     with pytest.raises(ConfigError, match=said):
         function_of(name)
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), SystemExit(3)])
+def test_a_function_that_would_end_the_program_fails_its_batch(
+    raised: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Py4J answers the JVM when a function returns or raises an `Exception`. Of `sys.exit()` the JVM never heard: the
+    pipeline stood still for ever."""
+    module = ModuleType("ends_the_program")
+
+    def store(_rows: object, _batch: int) -> None:
+        raise raised
+
+    module.store = store  # type: ignore[attr-defined]  # made for this test
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(BatchFunctionError, match=rf"ends_the_program:store raised {type(raised).__name__}"):
+        function_of("ends_the_program:store")(None, 0)  # type: ignore[arg-type]  # it looks at no rows
