@@ -57,8 +57,8 @@ class Cell:
 
     # --- what happens once --------------------------------------------------------------------------------------
 
-    def path(self, name: str) -> Path:
-        return Path(self.directory, name)
+    def path(self, *names: str) -> Path:
+        return Path(self.directory, *names)
 
     def first(self, name: str) -> bool:
         """Whether this is the first to ask, in any process of the cell."""

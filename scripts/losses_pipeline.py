@@ -11,13 +11,14 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_spark import descendants
 from losses_cell import PARTITIONS, TARGET, Cell
 from losses_faults import Fault, Handle
-from losses_spark import PER_JOB, checkpoint, obey, source_options, table
+from losses_spark import JVM_OPTIONS, PER_JOB, QUICK_START, checkpoint, loss_options, obey, table
 from losses_ways import Way
 from prove_spark_kills import is_worker, kill
 from spark_sessions import IMPORT_PATH
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 CELL = "KWIRE_LOSSES_CELL"
 FUNCTION = "losses_pipeline:store"
-OF_A_PROCESS = {Fault.NONE, Fault.SIGTERM, Fault.SIGINT_HANDLER, Fault.WORKER_KILLED, Fault.JVM_KILLED}
+OF_A_PROCESS = {Fault.SIGTERM, Fault.SIGINT_HANDLER, Fault.WORKER_KILLED, Fault.JVM_KILLED}
 SMALL_BATCH = 10  # offsets: a fault from outside strikes in the middle of many batches
 BATCHES_BEFORE = 2
 LOOK_S = 0.1
@@ -50,22 +51,30 @@ def store(rows: DataFrame, _batch: int) -> None:
             handle.of_place(partition, offset)
 
 
+def has_process(cell: Cell) -> bool:
+    """Whether this life is a process of its own. What comes after the fault needs none."""
+    return Way(cell.way).is_pipeline and Fault(cell.fault) in OF_A_PROCESS and not cell.has("struck")
+
+
 def arguments(cell: Cell) -> list[str]:
     """What the user has written, and what an error has told to add."""
-    own = source_options(cell)
-    size = SMALL_BATCH if Fault(cell.fault) in OF_A_PROCESS else PARTITIONS * PER_JOB
-    found = ["pipeline", cell.topic, "-b", cell.servers, "--exit-at-end", "--master", "local[2]"]
-    found += ["-X", f"failOnDataLoss={own['failOnDataLoss']}", "-X", f"maxOffsetsPerTrigger={size}"]
-    found += ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.bindAddress=127.0.0.1"]
+    found = ["pipeline", cell.topic, "-b", cell.servers, "--exit-at-end", "--checkpoint", str(checkpoint(cell))]
     found += ["--value-format", "json", "--value-schema", "place ARRAY<INT>, filling STRING"]
+    found += [*_of_session(), *_of_source(cell)]
     if Way(cell.way) is Way.PIPELINE_FUNCTION:
-        return [*found, "--to", "function", "--function", FUNCTION, "--on-bad", "keep", *_checkpoint(cell)]
-    keep = ["--on-bad", "keep"] if cell.has("skip-failure") else []
-    return [*found, *_checkpoint(cell), "--path", str(table(cell)), *keep]
+        return [*found, "--to", "function", "--function", FUNCTION, "--on-bad", "keep"]
+    return [*found, "--path", str(table(cell)), "--on-bad", "keep" if cell.has("skip-failure") else "fail"]
 
 
-def _checkpoint(cell: Cell) -> list[str]:
-    return ["--checkpoint", str(checkpoint(cell))]
+def _of_session() -> list[str]:
+    settings = {"spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1", JVM_OPTIONS: QUICK_START}
+    return ["--master", "local[2]", *chain.from_iterable(("--conf", f"{name}={settings[name]}") for name in settings)]
+
+
+def _of_source(cell: Cell) -> list[str]:
+    size = SMALL_BATCH if has_process(cell) else PARTITIONS * PER_JOB
+    options = {**loss_options(cell), "maxOffsetsPerTrigger": str(size)}
+    return list(chain.from_iterable(("-X", f"{name}={value}") for name, value in options.items()))
 
 
 def run_here(cell: Cell) -> None:
@@ -113,7 +122,7 @@ def strike_from_outside(cell: Cell, pid: int) -> None:
     """Where no code of the user's runs that could do it: in the middle of many batches."""
     fault = Fault(cell.fault)
     is_time = (checkpoint(cell) / "commits" / str(BATCHES_BEFORE)).exists()
-    if Way(cell.way) is not Way.PIPELINE or fault is Fault.NONE or not is_time or not cell.first("struck"):
+    if Way(cell.way) is not Way.PIPELINE or not is_time or not cell.first("struck"):
         return
     if fault is Fault.WORKER_KILLED:
         for each in filter(is_worker, descendants(int(cell.path("jvm").read_text()))):
@@ -139,8 +148,7 @@ def end(cell: Cell, process: subprocess.Popen[bytes]) -> None:
 
 def tell(cell: Cell, code: int, said: str) -> None:
     """What the user sees, if the command did not end well; and he does what it says."""
-    lines = [line for line in said.splitlines() if line.strip()]
-    complaints = [line for line in lines if line.startswith("kwire: ")] or lines[-1:]
     if code:
-        cell.note("told", f"exit code {code}: {' '.join(complaints)}")
+        complaints = [line for line in said.splitlines() if line.startswith("kwire: ")]
+        cell.note("told", ": ".join([f"exit code {code}", *complaints[:1]]))
         obey(cell, said)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "place ARRAY<INT>, filling STRING, bad STRING"
 PER_JOB = 40  # offsets of each partition
+# A JVM of a minute gains nothing by compiling code well.
+JVM_OPTIONS, QUICK_START = "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 STRUCK_S = 1.0  # a signal is to strike in the middle of a job
 # What an error says, and what its user then does.
 ADVICE = {
@@ -84,12 +86,14 @@ def run_batches(spark: SparkSession, cell: Cell) -> None:
 
 
 def source_options(cell: Cell) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": cell.servers, "subscribe": cell.topic, **loss_options(cell)}
+
+
+def loss_options(cell: Cell) -> dict[str, str]:
     """What the user has written, and what an error has told to add."""
-    skips = cell.has("skip-loss") or Fault(cell.fault) is Fault.RETENTION_EARLIEST
+    lives_with_loss = cell.has("skip-loss") or Fault(cell.fault) is Fault.RETENTION_EARLIEST
     return {
-        "kafka.bootstrap.servers": cell.servers,
-        "subscribe": cell.topic,
-        "failOnDataLoss": str(not skips).lower(),
+        "failOnDataLoss": str(not lives_with_loss).lower(),
         "kwire.skipDamagedBatches": str(cell.has("skip-damage")).lower(),
     }
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from losses_cell import Cell
 from losses_pipeline import run_here
-from losses_spark import obey, run_batches, run_stream
+from losses_spark import JVM_OPTIONS, QUICK_START, obey, run_batches, run_stream
 from losses_ways import Way
 from spark_sessions import spark_session
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OVER = "over"
+JAVA = ": org.apache.spark"
 
 
 def live(spark: SparkSession, cell: Cell) -> None:
@@ -37,8 +38,14 @@ def live(spark: SparkSession, cell: Cell) -> None:
             run_stream(spark, cell)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # what ends a program is noted
         traceback.print_exc()
-        cell.note("told", f"{type(error).__name__}: {said_by(str(error) or ' ')}")
+        cell.note("told", f"{type(error).__name__}: {line_of(error)}")
         obey(cell, str(error))
+
+
+def line_of(error: BaseException) -> str:
+    """What went wrong, of the pages that Spark says about it. Py4J says first which of its calls failed."""
+    text = str(error).split(f"{JAVA}.", 1)[-1]
+    return said_by(text) if text else ""
 
 
 def is_alive(spark: SparkSession) -> bool:
@@ -50,7 +57,8 @@ def is_alive(spark: SparkSession) -> bool:
 
 
 def main() -> None:
-    with spark_session("losses", memory="1g") as spark:
+    settings = {JVM_OPTIONS: QUICK_START}
+    with spark_session("losses", memory="1g", lean=True, settings=settings) as spark:
         jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # started by this process
         for line in sys.stdin:
             cell = Cell.from_json(line)

@@ -21,7 +21,7 @@ from bench_spark import descendants
 from losses_cell import Cell
 from losses_faults import Fault
 from losses_judge import SCRIPTS, Judge, Outcome
-from losses_pipeline import OF_A_PROCESS, run_process
+from losses_pipeline import has_process, run_process
 from losses_spark import checkpoint, done, table
 from losses_spark_host import OVER
 from losses_ways import Way
@@ -112,7 +112,7 @@ class SparkJudge(Judge):
         return True
 
     def _live(self, cell: Cell, deadline_s: float) -> None:
-        if Way(cell.way).is_pipeline and Fault(cell.fault) in OF_A_PROCESS:
+        if has_process(cell):
             run_process(cell, deadline_s)
         else:
             self._host.live(cell, deadline_s)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from losses_cell import ALL, TARGET, Place
+from losses_cell import ALL, TARGET, Cell, Place
 from losses_faults import Fault
 from losses_judge import Outcome, lost_records
 from losses_sense import why_not
+from losses_spark import obey
+from losses_spark_judge import committed_by_stream, rows_of_table
 from losses_table import table
 from losses_ways import Way
 
@@ -22,8 +28,8 @@ def test_what_is_not_committed_comes_again_and_is_not_lost() -> None:
     assert lost_records(Way.POLL_COMMIT, Fault.NONE, ALL - {Place(1, 42)}, {0: 100, 1: 42}) == []
 
 
-@pytest.mark.parametrize(("way", "lost"), [(Way.BY_KEY, []), (Way.DEAD_LETTERS, [TARGET])])
-def test_a_bad_record_may_be_missing_unless_there_are_dead_letters(way: Way, lost: list[Place]) -> None:
+@pytest.mark.parametrize(("way", "lost"), [(Way.BY_KEY, []), (Way.DEAD_LETTERS, [TARGET]), (Way.PIPELINE, [TARGET])])
+def test_a_bad_record_may_be_missing_unless_there_is_a_place_for_it(way: Way, lost: list[Place]) -> None:
     assert lost_records(way, Fault.BAD_VALUE, ALL - {TARGET}, EVERYTHING) == lost
 
 
@@ -43,3 +49,37 @@ def test_the_table_names_what_was_lost_and_why_cells_are_missing() -> None:
     assert "| poll-commit | bad-value | 199 | 199 | 200 | 0 | 0 | 1 |  |" in lines
     assert "| poll-auto-commit | fork | 0 | 0 | 200 | 1 | 0 | 0 | Error: topic-0 / gone |" in lines
     assert "* bad-key: it prints bytes as they are (command-line)." in lines
+
+
+def test_a_checkpoint_covers_the_batches_that_are_through(tmp_path: Path) -> None:
+    cell = Cell(Way.SPARK_STREAM.value, Fault.NONE.value, "", "a", str(tmp_path))
+    assert committed_by_stream(cell) == {}
+    for folder, names in {"offsets": "012", "commits": "01"}.items():
+        cell.path("checkpoint", folder).mkdir(parents=True)
+        for name in names:
+            end = 40 * (int(name) + 1)
+            cell.path("checkpoint", folder, name).write_text(f'v1\n{{}}\n{{"a": {{"0": {end}, "1": {end}}}}}')
+    assert committed_by_stream(cell) == {0: 80, 1: 80}
+
+
+def test_good_rows_and_bad_ones_of_a_table_are_told_apart(tmp_path: Path) -> None:
+    cell = Cell(Way.SPARK_BATCH.value, Fault.NONE.value, "", "a", str(tmp_path))
+    assert list(rows_of_table(cell)) == []
+    cell.path("table", "job-000").mkdir(parents=True)
+    rows = pa.table({"partition": [0, 1], "offset": [7, 8], "is_handled": [True, False]})
+    pq.write_table(rows, cell.path("table", "job-000", "part.parquet"))
+    assert list(rows_of_table(cell)) == [("handled", 0, 7), ("buried", 1, 8)]
+
+
+@pytest.mark.parametrize(
+    ("said", "fault", "step"),
+    [
+        ("set the source option failOnDataLoss to false", Fault.RETENTION_NONE, "skip-loss"),
+        ("set the source option kwire.skipDamagedBatches to true", Fault.CORRUPT, "skip-damage"),
+        ("does not fit value_schema; on_bad = keep puts", Fault.BAD_VALUE, "skip-failure"),
+    ],
+)
+def test_a_program_of_spark_does_what_the_error_says(tmp_path: Path, said: str, fault: Fault, step: str) -> None:
+    cell = Cell(Way.PIPELINE.value, fault.value, "", "a", str(tmp_path))
+    obey(cell, said)
+    assert [path.name for path in tmp_path.iterdir()] == [step]
