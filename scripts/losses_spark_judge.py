@@ -123,6 +123,8 @@ class SparkJudge(Judge):
     def _count(self, cell: Cell, outcome: Outcome) -> None:
         for kind, partition, offset in rows_of_table(cell):
             cell.note(kind, f"{partition} {offset}")
+            if outcome.way is Way.PIPELINE:  # no code of the user's saw them
+                cell.delivered(partition, offset)
         super()._count(cell, outcome)
 
 
