@@ -20,8 +20,8 @@ from kwire.cli.starts import SeekingConsumer
 from kwire.errors import CorruptRecordError, IllegalStateError, KafkaTimeoutError, OffsetOutOfRangeError
 from kwire.fetching.columns import Records
 from kwire.model import Cursor, OffsetAndMetadata, PartitionInfo, TopicPartition
+from kwire.processing.data_loss import LossSkipper
 from kwire.processing.data_loss import SeekingConsumer as SeekingElsewhere
-from kwire.processing.data_loss import go_on_behind
 
 # How soon a signal, or a reader that left, is noticed when nothing arrives.
 POLL_SECONDS = 0.2
@@ -85,7 +85,7 @@ class Reader:
         catching_up: CatchingUp | None = None,
         skips_losses: bool = False,
     ) -> None:
-        self._skips_losses = skips_losses
+        self._skipper = LossSkipper(cast("SeekingElsewhere", consumer)) if skips_losses else None
         self._catching_up = catching_up
         self._consumer = consumer
         self._encode = encode
@@ -120,7 +120,7 @@ class Reader:
         try:
             return self._consumer.poll(POLL_SECONDS)
         except (CorruptRecordError, OffsetOutOfRangeError) as error:
-            if not (self._skips_losses and go_on_behind(error, cast("SeekingElsewhere", self._consumer))):
+            if self._skipper is None or not self._skipper.skip(error):
                 raise
             return Records()
 

@@ -28,40 +28,46 @@ class SeekingConsumer(Protocol):
     ) -> Mapping[TopicPartition, int]: ...
 
 
-def go_on_behind(error: CorruptRecordError | OffsetOutOfRangeError, consumer: SeekingConsumer) -> bool:
-    """Seek behind what is lost, and log which offsets that leaves out. Whether that could be done: without an answer of
-    the broker it cannot."""
-    try:
-        return _pass_damage(error, consumer) if isinstance(error, CorruptRecordError) else _pass_gap(error, consumer)
-    except KafkaError as failure:
-        log.warning("nobody knows where to go on behind %s: %s", error, failure)
-        return False
+class LossSkipper:
+    """Seeks behind what is lost, and logs which offsets that leaves out."""
 
+    def __init__(self, consumer: SeekingConsumer) -> None:
+        self._consumer = consumer
+        self._damaged: set[tuple[TopicPartition, int]] = set()
+        """Where damage was met once. It may have happened on the way: it is read again before it is skipped."""
 
-def _pass_damage(error: CorruptRecordError, consumer: SeekingConsumer) -> bool:
-    """To the next sound batch, or offset by offset where that is not known: the broker sends the damaged batch again as
-    long as the position is inside it."""
-    if error.topic is None or error.partition is None or error.offset is None:
-        return False
-    tp = TopicPartition(error.topic, error.partition)
-    _go_on(consumer, tp, error.offset, OffsetAndMetadata(error.next_offset or error.offset + 1), error)
-    return True
+    def skip(self, error: CorruptRecordError | OffsetOutOfRangeError) -> bool:
+        """Whether polls may go on. Without an answer of the broker nobody knows where."""
+        try:
+            return self._skip_damage(error) if isinstance(error, CorruptRecordError) else self._skip_gap(error)
+        except KafkaError as failure:
+            log.warning("nobody knows where to go on behind %s: %s", error, failure)
+            return False
 
+    def _skip_damage(self, error: CorruptRecordError) -> bool:
+        """To the next sound batch, or offset by offset where that is not known: the broker sends the damaged batch
+        again as long as the position is inside it."""
+        if error.topic is None or error.partition is None or error.offset is None:
+            return False
+        tp = TopicPartition(error.topic, error.partition)
+        if (tp, error.offset) not in self._damaged:
+            self._damaged.add((tp, error.offset))  # the next poll fetches it again
+            return True
+        self._damaged.discard((tp, error.offset))
+        self._go_on(tp, error.offset, OffsetAndMetadata(error.next_offset or error.offset + 1), error)
+        return True
 
-def _pass_gap(error: OffsetOutOfRangeError, consumer: SeekingConsumer) -> bool:
-    """To where the log differs from what was read, to its beginning, or to its end: what is nearest."""
-    known = dict(error.divergent_offsets) if isinstance(error, LogTruncationError) else {}
-    unknown = [tp for tp in error.offsets if tp not in known]
-    first = consumer.beginning_offsets(unknown, timeout=LOOK_UP_S) if unknown else {}
-    last = consumer.end_offsets(unknown, timeout=LOOK_UP_S) if unknown else {}
-    for tp, position in error.offsets.items():
-        found = known.get(tp) or OffsetAndMetadata(min(max(position, first[tp]), last[tp]))
-        _go_on(consumer, tp, position, found, error)
-    return True
+    def _skip_gap(self, error: OffsetOutOfRangeError) -> bool:
+        """To where the log differs from what was read, to its beginning, or to its end: what is nearest."""
+        known = dict(error.divergent_offsets) if isinstance(error, LogTruncationError) else {}
+        unknown = [tp for tp in error.offsets if tp not in known]
+        first = self._consumer.beginning_offsets(unknown, timeout=LOOK_UP_S) if unknown else {}
+        last = self._consumer.end_offsets(unknown, timeout=LOOK_UP_S) if unknown else {}
+        for tp, position in error.offsets.items():
+            found = known.get(tp) or OffsetAndMetadata(min(max(position, first[tp]), last[tp]))
+            self._go_on(tp, position, found, error)
+        return True
 
-
-def _go_on(
-    consumer: SeekingConsumer, tp: TopicPartition, position: int, behind: OffsetAndMetadata, error: KafkaError
-) -> None:
-    log.error("%s: going on at offset %d instead of %d: %s", tp, behind.offset, position, error)
-    consumer.seek(tp, behind)
+    def _go_on(self, tp: TopicPartition, position: int, behind: OffsetAndMetadata, error: KafkaError) -> None:
+        log.error("%s: going on at offset %d instead of %d: %s", tp, behind.offset, position, error)
+        self._consumer.seek(tp, behind)

@@ -31,7 +31,7 @@ from kwire.processing.async_workers import AsyncWorkers
 from kwire.processing.backpressure import Backpressure
 from kwire.processing.commits import Commits
 from kwire.processing.completion_tracker import CompletionTracker
-from kwire.processing.data_loss import go_on_behind
+from kwire.processing.data_loss import LossSkipper
 from kwire.processing.dispatcher import Dispatcher
 from kwire.processing.options import ProcessorOptions
 from kwire.processing.ordered_queues import Ordering
@@ -160,6 +160,7 @@ class Processor(Generic[K, V]):
         self._reached_by_ms = NEVER_MS
         self._drains = True
         self._deadline: Deadline | None = None
+        self._skipper = LossSkipper(consumer)
         self._committed_by: Deadline | None = None
         """By when the last commit has ended, once nothing is in work any more."""
         """When the drain is over; None until it is known."""
@@ -345,7 +346,7 @@ class Processor(Generic[K, V]):
             if monotonic_ms() >= self._reached_by_ms:
                 self._end_with(error)
         except (CorruptRecordError, OffsetOutOfRangeError) as error:
-            if self._options.on_data_loss is OnDataLoss.STOP or not go_on_behind(error, self._consumer):
+            if self._options.on_data_loss is OnDataLoss.STOP or not self._skipper.skip(error):
                 self._end_with(error)
         except KafkaError as error:
             self._end_with(error)
