@@ -241,15 +241,16 @@ def test_a_damaged_batch_is_passed_if_the_user_says_so(cluster: Cluster, consume
     assert (set(handler.seen), committed(cluster)) == ({*range(10), *range(20, 30)}, 30)
 
 
-def test_damage_that_has_happened_on_the_way_is_not_passed(cluster: Cluster, consumer_of: NewOfValue) -> None:
+def test_damage_that_has_happened_on_the_way_is_not_passed(
+    cluster: Cluster, consumer_of: NewOfValue, wait_until: WaitUntil
+) -> None:
     """The batch was skipped at first sight: ten good records were lost."""
     fill_with_damage(cluster)
     cluster.control.clear()
     cluster.control.on(FetchRequest, times=1).corrupt(spoil)
-    handler = Strings(enough=30)
-    with consumer_of() as consumer:
-        handler.processor = Processor(consumer, handler, on_data_loss="skip")
-        handler.processor.run()
+    handler = Strings(enough=100)
+    with consumer_of() as consumer, Processor(consumer, handler, on_data_loss="skip"):
+        wait_until(lambda: 29 in handler.seen)
     assert (set(handler.seen), committed(cluster)) == (set(range(30)), 30)
 
 
