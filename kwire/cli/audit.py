@@ -80,9 +80,11 @@ def _judged_on_spark(history: str, master: str, memory: str, work: str | None) -
     from pyspark.sql import SparkSession
 
     from kwire.spark.audit import audit
+    from kwire.spark.pipeline.session import own_ctrl_c
 
     builder = SparkSession.builder.appName("kwire audit").master(master).config("spark.driver.memory", memory)
-    spark = builder.config("spark.ui.showConsoleProgress", "true").getOrCreate()
+    with own_ctrl_c():
+        spark = builder.config("spark.ui.showConsoleProgress", "true").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     try:
         found = audit(spark, history, work=work)

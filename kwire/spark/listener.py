@@ -17,6 +17,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from kwire.model import TopicPartition
+from kwire.spark.callbacks import answering_the_jvm
 from kwire.spark.fresh_first import Coverages, from_form
 
 Report = Callable[[str, Mapping[TopicPartition, int]], None]
@@ -39,7 +40,8 @@ class LagListener(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """A batch is through."""
         progress = event.progress
-        self._report(progress.name or str(progress.id), lags(progress.sources))
+        with answering_the_jvm("the report of a LagListener"):
+            self._report(progress.name or str(progress.id), lags(progress.sources))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Nothing more will be known."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from pyspark.sql.streaming.listener import SourceProgress
+import pytest
+from pyspark.sql.streaming.listener import QueryProgressEvent, SourceProgress
 
 from kwire import TopicPartition
-from kwire.spark.listener import lags
+from kwire.spark.callbacks import CallbackError
+from kwire.spark.listener import LagListener, lags
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -41,3 +47,28 @@ def test_other_sources_are_left_out() -> None:
 def test_what_a_fresh_first_query_jumped_over_is_lag() -> None:
     end = '{"t": {"0": {"head": 500, "gaps": [[100, 300]]}, "1": 7}}'
     assert lag_of(Source(end, '{"t":{"0":510,"1":7}}')) == {T0: 210, T1: 0}
+
+
+@dataclass
+class Progress:
+    """As much of Spark's as is looked at."""
+
+    name: str
+    sources: list[SourceProgress]
+
+
+@dataclass
+class Event:
+    progress: Progress
+
+
+def test_a_report_that_ends_the_program_ends_its_call_alone() -> None:
+    """Py4J answers the JVM when a function returns or raises an `Exception`: of `sys.exit()` it never heard, and told
+    no listener of anything any more."""
+
+    def report(_name: str, _lags: Mapping[TopicPartition, int]) -> None:
+        sys.exit(3)
+
+    event = cast("QueryProgressEvent", Event(Progress("copies", [])))
+    with pytest.raises(CallbackError, match="LagListener raised SystemExit"):
+        LagListener(report).onQueryProgress(event)

@@ -12,14 +12,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from kwire.errors import ConfigError, KafkaError
+from kwire.errors import ConfigError
+from kwire.spark.callbacks import answering_the_jvm
 from kwire.spark.pipeline.plan import Plan, Target
 
 BatchFunction: TypeAlias = Callable[[DataFrame, int], None]
-
-
-class BatchFunctionError(KafkaError):
-    """The user's function ended with what is meant to end the program; its batch has failed."""
 
 
 def start(rows: DataFrame, plan: Plan, name: str) -> StreamingQuery:
@@ -83,12 +80,7 @@ def function_of(name: str) -> BatchFunction:
 
 def _called(function: Callable[..., object], name: str) -> BatchFunction:
     def call(rows: DataFrame, batch: int) -> None:
-        try:
+        with answering_the_jvm(name):
             function(rows, batch)
-        except Exception:
-            raise
-        except BaseException as error:
-            # Py4J tells the JVM of exceptions alone: of anything else it would wait for word for ever.
-            raise BatchFunctionError(f"{name} raised {error!r}") from error
 
     return call

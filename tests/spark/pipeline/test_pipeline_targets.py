@@ -9,7 +9,8 @@ from types import ModuleType
 import pytest
 
 from kwire.errors import ConfigError
-from kwire.spark.pipeline.targets import BatchFunctionError, function_of
+from kwire.spark.callbacks import CallbackError
+from kwire.spark.pipeline.targets import function_of
 
 
 @pytest.fixture
@@ -60,5 +61,5 @@ def test_a_function_that_would_end_the_program_fails_its_batch(
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    with pytest.raises(BatchFunctionError, match=rf"ends_the_program:store raised {type(raised).__name__}"):
+    with pytest.raises(CallbackError, match=rf"ends_the_program:store raised {type(raised).__name__}"):
         function_of("ends_the_program:store")(None, 0)  # type: ignore[arg-type]  # it looks at no rows
