@@ -18,9 +18,11 @@ from kwire.offset_set import NO_OFFSETS, OffsetSet
 
 
 class CatchUpState:
-    """Args:
-    life: The name of this ownership; see `Token`.
-    main_epoch: The assignment epoch of the main cursor's position that is in here.
+    """What is done and what is left to do of one partition's lag.
+
+    Args:
+        life: The name of this ownership; see `Token`.
+        main_epoch: The assignment epoch of the main cursor's position that is in here.
     """
 
     def __init__(

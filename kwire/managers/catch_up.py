@@ -43,8 +43,10 @@ class Chances(NamedTuple):
 
 
 class CatchUpManager:
-    """Args:
-    limit_main: told how much the main cursor may have fetched ahead, in bytes: the children need room as well.
+    """Decides what the children read of which lag, and when the main cursor goes on at the end of the log.
+
+    Args:
+        limit_main: told how much the main cursor may have fetched ahead, in bytes: the children need room as well.
 
     Attributes:
         states: The partitions that have, or may have, something to catch up.

@@ -56,9 +56,11 @@ class Part:
 
 
 class ChildCursor:
-    """Args:
-    on_offsets_lost: told of offsets that the log has no more.
-    on_log_diverged: told of partitions whose log has nothing in common with what was read of it.
+    """A second cursor of the consumer: reads parts of lags beside the main one.
+
+    Args:
+        on_offsets_lost: told of offsets that the log has no more.
+        on_log_diverged: told of partitions whose log has nothing in common with what was read of it.
     """
 
     def __init__(

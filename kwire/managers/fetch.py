@@ -66,10 +66,12 @@ class OutOfRange(Protocol):
 
 
 class FetchManager:
-    """Args:
-    positions: told of positions that are out of range.
-    on_data: called when records have been put into the buffer.
-    cursor: whose fetches these are. A child's go over a connection of their own.
+    """Decides which broker is asked for which partitions, and takes what they answer.
+
+    Args:
+        positions: told of positions that are out of range.
+        on_data: called when records have been put into the buffer.
+        cursor: whose fetches these are. A child's go over a connection of their own.
 
     Attributes:
         limit_bytes: How much may be fetched ahead.

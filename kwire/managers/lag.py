@@ -24,10 +24,12 @@ class Lag(NamedTuple):
 
 
 class LagLookUp:
-    """Args:
-    wall_clock_ms: now in milliseconds since the epoch.
-    on_lag: told of a partition's lag, while its assignment epoch is still the one it was asked in.
-    on_refused: told of a partition whose lag cannot be known.
+    """Asks how far partitions are behind the end of their logs.
+
+    Args:
+        wall_clock_ms: now in milliseconds since the epoch.
+        on_lag: told of a partition's lag, while its assignment epoch is still the one it was asked in.
+        on_refused: told of a partition whose lag cannot be known.
     """
 
     def __init__(

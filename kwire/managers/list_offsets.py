@@ -75,8 +75,10 @@ class OffsetQuery:
 
 
 class ListOffsetsManager:
-    """Args:
-    widened: what users are told for an offset found at a time (or at `EARLIEST_TIMESTAMP` or `LATEST_TIMESTAMP`).
+    """Looks up offsets by time, and the ends of logs.
+
+    Args:
+        widened: what users are told for an offset found at a time (or at `EARLIEST_TIMESTAMP` or `LATEST_TIMESTAMP`).
     """
 
     def __init__(

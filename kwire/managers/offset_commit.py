@@ -52,8 +52,10 @@ _MOVED = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
 
 
 class OffsetCommitManager:
-    """Args:
-    log: where it commits to, if that is not simply the group.
+    """Sends commits, and tries again what may be tried again.
+
+    Args:
+        log: where it commits to, if that is not simply the group.
     """
 
     def __init__(

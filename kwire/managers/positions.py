@@ -55,9 +55,11 @@ class CommittedLookUp(Protocol):
 
 
 class PositionsManager:
-    """Args:
-    offset_fetch: where committed offsets are looked up.
-    wall_clock_ms: now in milliseconds since the epoch, for `auto_offset_reset="by_duration:..."`.
+    """Gives partitions their first positions, and new ones when they are out of range.
+
+    Args:
+        offset_fetch: where committed offsets are looked up.
+        wall_clock_ms: now in milliseconds since the epoch, for `auto_offset_reset="by_duration:..."`.
     """
 
     def __init__(

@@ -49,9 +49,11 @@ class _Trouble:
 
 
 class NetworkClient:
-    """Args:
-    nodes: the brokers that metadata knows now.
-    wake: makes the loop take another turn.
+    """Sends requests over connections that it opens, closes and picks.
+
+    Args:
+        nodes: the brokers that metadata knows now.
+        wake: makes the loop take another turn.
 
     Attributes:
         on_answers: told by connections that have read answers, see there; set before the first one is dialled.

@@ -32,10 +32,12 @@ Completed = Callable[[float], None]
 
 
 class Connection:
-    """Args:
-    completed: where handlers go when their answer, or failure, is here.
-    wake: tells the loop that something happened; may be called inside a turn.
-    on_answers: the same, of answers that have been read, from the reader's task: a turn may be run inside.
+    """One connection to a broker: dials, agrees on versions, writes requests, reads answers.
+
+    Args:
+        completed: where handlers go when their answer, or failure, is here.
+        wake: tells the loop that something happened; may be called inside a turn.
+        on_answers: the same, of answers that have been read, from the reader's task: a turn may be run inside.
     """
 
     def __init__(

@@ -39,8 +39,10 @@ from kwire.subscription.subscription import Subscription
 
 
 class Inbox:
-    """Args:
-    on_close: told of the Close event, which is the loop's own business.
+    """Hands the application's events to the managers that they are for.
+
+    Args:
+        on_close: told of the Close event, which is the loop's own business.
     """
 
     def __init__(self, managers: RequestManagers, on_close: Callable[[Close], None], *, read_committed: bool) -> None:

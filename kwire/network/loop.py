@@ -60,8 +60,10 @@ class Waker:
 
 
 class NetworkLoop:
-    """Args:
-    now_ms: the clock that the deadlines of the application thread are measured with.
+    """The network thread's loop: takes events, polls managers, sends, and sleeps until there is something to do.
+
+    Args:
+        now_ms: the clock that the deadlines of the application thread are measured with.
     """
 
     def __init__(

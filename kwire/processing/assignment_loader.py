@@ -47,9 +47,12 @@ class _Question:
 
 
 class AssignmentLoader:
-    """Args:
-    completion: Where they are opened.
-    is_busy: Whether records of a partition are still in work that it had before; it is not opened as long as they are.
+    """Asks what was committed of new partitions, and opens them when that is known.
+
+    Args:
+        completion: Where they are opened.
+        is_busy: Whether records of a partition are still in work that it had before; it is not opened as long as they
+            are.
     """
 
     def __init__(

@@ -60,8 +60,10 @@ class EventLoop(Protocol):
 
 
 class AsyncWorkers(Generic[K, V]):
-    """Args:
-    ended: Told of each run that is over; on the loop's thread.
+    """Runs async handlers as tasks of an event loop in a thread of its own.
+
+    Args:
+        ended: Told of each run that is over; on the loop's thread.
     """
 
     def __init__(self, backend: Literal["asyncio", "trio"], ended: Callable[[Run[K, V]], None]) -> None:

@@ -32,10 +32,12 @@ class ProcessedCommits(Protocol):
 
 
 class Commits:
-    """Args:
-    look: Tells the completion of what is done by now; called in front of each commit.
-    interval_ms: Between two commits.
-    both_cursors: Where commits go that are of both cursors of a consumer (`RangeCompletionTracker`).
+    """A processor's commits: when one is made, and what comes of it.
+
+    Args:
+        look: Tells the completion tracker of what is done by now; called in front of each commit.
+        interval_ms: Between two commits.
+        both_cursors: Where commits go that are of both cursors of a consumer (`RangeCompletionTracker`).
     """
 
     def __init__(

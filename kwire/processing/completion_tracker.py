@@ -99,8 +99,10 @@ class PartitionProgress:
 
 
 class CompletionTracker:
-    """Args:
-    with_map: Whether commits say what is finished behind them.
+    """Knows of each partition which records are done, and what may be committed.
+
+    Args:
+        with_map: Whether commits say what is finished behind them.
     """
 
     def __init__(self, *, with_map: bool) -> None:

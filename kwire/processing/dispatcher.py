@@ -92,8 +92,10 @@ class RecordCounts:
 
 
 class Dispatcher(Generic[K, V]):
-    """Args:
-    start: Gives a run to a worker.
+    """Hands records to workers, and takes them back.
+
+    Args:
+        start: Gives a run to a worker.
     """
 
     def __init__(

@@ -19,9 +19,11 @@ FEW_ROWS = 64
 
 
 class LazyRecords(Sequence[Record[K, V]]):
-    """Args:
-    chunks: In order; each has at least one record.
-    offsets: Theirs, if somebody has them.
+    """A sequence of records that are made when they are looked at.
+
+    Args:
+        chunks: In order; each has at least one record.
+        offsets: Theirs, if somebody has them.
     """
 
     __slots__ = ("_chunks", "_count", "_offsets")

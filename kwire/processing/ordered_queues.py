@@ -61,8 +61,10 @@ class _Source(Generic[K, V]):
 
 
 class OrderedQueues(Generic[K, V]):
-    """Args:
-    ordering: What makes a queue.
+    """Says which records may be worked on next.
+
+    Args:
+        ordering: What makes a queue.
     """
 
     def __init__(self, ordering: Ordering) -> None:

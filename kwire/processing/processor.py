@@ -53,30 +53,34 @@ AFTER_ERROR_S = 0.1
 
 
 class Processor(Generic[K, V]):
-    """Args:
-    consumer: Subscribed, with `enable_auto_commit=False`. Until the processor has ended nobody else may use it.
-    handler: Called with each record, on a worker. What it returns does not matter; when it raises, it has failed. An
-        async one (`async def`, or an object whose `__call__` is one) runs on an event loop in a thread of its own.
-    ordering: What keeps its order: "partition", "key" or "none"; see `Ordering`.
-    workers: How many records, or batches, may be in a handler's hands at once. Async ones may be thousands.
-    executor: Who calls the handler, instead of threads of the processor's own. With a pool of processes, handler and
-        records have to be picklable.
-    backend: The event loop of an async handler: "asyncio" or "trio".
-    batch_size: The handler gets a list of up to so many records, all of a partition, or a key, that keeps its order. It
-        succeeds or fails as a whole.
-    rate_limit: So many records a second at most, over all workers. What a tenth of a second left over may go at once.
-    commit_interval: Seconds between commits; besides, it commits before partitions go and when it ends.
-    retry: How often a failing record is tried. As long as it takes, if nothing is said of failures; once, if
-        `on_failure` says what becomes of them.
-    on_failure: What becomes of a record that has failed for good, or cannot be deserialized: "stop", "skip", or a
-        function to call with it; see `dead_letter_topic`.
-    on_data_loss: What happens over a damaged batch, or a position that the log has lost: "stop" or "skip".
-    offset_map: Whether commits say, in their metadata, what is finished behind them.
-    key_order_within_ranges: With a consumer that has `enable_parallel_rebalance`, what is new and what is being caught
-        up with keep their order each for itself. With `ordering="key"` you have to say that this is enough.
-    max_buffered_records: So many records wait or are in work at most, but for those of one poll.
-    max_buffered_bytes: The same of their keys and values.
-    watchdog: Seconds after which it is logged that nothing gets done although there is something to do.
+    """Handles many records at once, in order where order is wanted, and commits what is done.
+
+    Args:
+        consumer: Subscribed, with `enable_auto_commit=False`. Until the processor has ended nobody else may use it.
+        handler: Called with each record, on a worker. What it returns does not matter; when it raises, it has failed.
+            An async one (`async def`, or an object whose `__call__` is one) runs on an event loop in a thread of its
+            own.
+        ordering: What keeps its order: "partition", "key" or "none"; see `Ordering`.
+        workers: How many records, or batches, may be in a handler's hands at once. Async ones may be thousands.
+        executor: Who calls the handler, instead of threads of the processor's own. With a pool of processes, handler
+            and records have to be picklable.
+        backend: The event loop of an async handler: "asyncio" or "trio".
+        batch_size: The handler gets a list of up to so many records, all of a partition, or a key, that keeps its
+            order. It succeeds or fails as a whole.
+        rate_limit: So many records a second at most, over all workers. What a tenth of a second left over may go at
+            once.
+        commit_interval: Seconds between commits; besides, it commits before partitions go and when it ends.
+        retry: How often a failing record is tried. As long as it takes, if nothing is said of failures; once, if
+            `on_failure` says what becomes of them.
+        on_failure: What becomes of a record that has failed for good, or cannot be deserialized: "stop", "skip", or a
+            function to call with it; see `dead_letter_topic`.
+        on_data_loss: What happens over a damaged batch, or a position that the log has lost: "stop" or "skip".
+        offset_map: Whether commits say, in their metadata, what is finished behind them.
+        key_order_within_ranges: With a consumer that has `enable_parallel_rebalance`, what is new and what is being
+            caught up with keep their order each for itself. With `ordering="key"` you have to say that this is enough.
+        max_buffered_records: So many records wait or are in work at most, but for those of one poll.
+        max_buffered_bytes: The same of their keys and values.
+        watchdog: Seconds after which it is logged that nothing gets done although there is something to do.
 
     Raises:
         InvalidArgumentError: A bad argument.

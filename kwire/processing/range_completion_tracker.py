@@ -60,9 +60,11 @@ class _Partition:
 
 
 class RangeCompletionTracker(CompletionTracker):
-    """Args:
-    with_map: Whether commits say what is finished behind them.
-    has_one_child: Whether all lags are read by the same one, whose records keep their order.
+    """The completion tracker of a consumer with two cursors.
+
+    Args:
+        with_map: Whether commits say what is finished behind them.
+        has_one_child: Whether all lags are read by the same one, whose records keep their order.
     """
 
     def __init__(self, *, with_map: bool, has_one_child: bool) -> None:

@@ -26,9 +26,11 @@ _GRACE_SHARE = 0.05
 
 
 class RevocationDrain:
-    """Args:
-    max_poll_interval_ms: What the group grants, at most.
-    patience_ms: How long a last commit may take where nothing else ends it.
+    """Lets partitions go that are asked back once nothing of them is in work.
+
+    Args:
+        max_poll_interval_ms: What the group grants, at most.
+        patience_ms: How long a last commit may take where nothing else ends it.
     """
 
     def __init__(self, max_poll_interval_ms: float, patience_ms: float) -> None:

@@ -17,9 +17,11 @@ TIMEOUT_S = 10.0
 
 
 class GroupProgress:
-    """Args:
-    group_id: The group; nobody may be a member of it.
-    settings: Of the consumer.
+    """Commits a streaming query's progress to a group, for tools that show lag.
+
+    Args:
+        group_id: The group; nobody may be a member of it.
+        settings: Of the consumer.
     """
 
     def __init__(self, group_id: str, settings: Mapping[str, object]) -> None:

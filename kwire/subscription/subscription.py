@@ -32,10 +32,12 @@ class SubscriptionKind(Enum):
 
 
 class Subscription:
-    """Args:
-    publish: takes each new view.
-    drop_buffered: told of partitions whose buffered records must never be delivered.
-    epochs: where assignment epochs come from. Cursors that share one are told apart by them.
+    """What is wanted, and the assigned partitions with their positions.
+
+    Args:
+        publish: takes each new view.
+        drop_buffered: told of partitions whose buffered records must never be delivered.
+        epochs: where assignment epochs come from. Cursors that share one are told apart by them.
 
     Attributes:
         children: The subscriptions of the cursors that catch up with a lag; their views are part of this one's.

@@ -18,8 +18,10 @@ PAUSE_S = 0.1
 
 
 class Orders:
-    """Args:
-    path: need not be there; then there is nothing to do for a record.
+    """What the program is told to do with each record, by a file.
+
+    Args:
+        path: need not be there; then there is nothing to do for a record.
     """
 
     def __init__(self, path: Path, sleep: Callable[[float], None] = time.sleep) -> None:

@@ -47,9 +47,11 @@ SETTINGS: tuple[str, ...] = tuple(each.name for each in fields(RunSettings))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """Args:
-    ms: what is added to the settings.
-    settings: names of settings; one that counts twice stands here twice.
+    """How long something may take: some of the members' settings, and a constant.
+
+    Args:
+        ms: what is added to the settings.
+        settings: names of settings; one that counts twice stands here twice.
     """
 
     ms: int = 0

@@ -41,16 +41,19 @@ CONFLUENT_PROGRAM = Path(__file__).with_name("confluent_member.py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPlan:
-    """Args:
-    number: which member it is or takes the place of; negative for one that is in the group on somebody else's ticket.
-    client: "kwire", "confluent", "java", or a command that takes Kafka's flags. The command has to become the client
-        itself (`exec`, in a shell script): signals go to it alone.
-    assignor: None for the client's or the broker's default.
-    clock_may_jump: whether its wall clock may be shifted. Then all its looks at the time take longer.
-    may_be_slow: whether it may be told to take its time over each record.
-    catches_up: whether it reads a lag beside the newest records (`enable_parallel_rebalance`).
-    comes_back: whether its process ends by errors that others go on after, and another one is started then, as a
-        supervisor would do.
+    """What one member process is to run.
+
+    Args:
+        number: which member it is or takes the place of; negative for one that is in the group on somebody else's
+            ticket.
+        client: "kwire", "confluent", "java", or a command that takes Kafka's flags. The command has to become the
+            client itself (`exec`, in a shell script): signals go to it alone.
+        assignor: None for the client's or the broker's default.
+        clock_may_jump: whether its wall clock may be shifted. Then all its looks at the time take longer.
+        may_be_slow: whether it may be told to take its time over each record.
+        catches_up: whether it reads a lag beside the newest records (`enable_parallel_rebalance`).
+        comes_back: whether its process ends by errors that others go on after, and another one is started then, as a
+            supervisor would do.
     """
 
     number: int

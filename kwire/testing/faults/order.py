@@ -18,11 +18,13 @@ from kwire.testing.faults.schedule import Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Args:
-    name: of the client, as the report shows it.
-    bounds: by fault, where they are other than the catalogue's.
-    expects: what has to hold beside the invariants.
-    replay: the command that does it again.
+    """One run that is wanted: its schedule, its client, where it writes.
+
+    Args:
+        name: of the client, as the report shows it.
+        bounds: by fault, where they are other than the catalogue's.
+        expects: what has to hold beside the invariants.
+        replay: the command that does it again.
     """
 
     schedule: Schedule
@@ -52,10 +54,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Args:
-    run: for the report.
-    notes: what is worth knowing and nobody's violation, such as records that brokers have lost.
-    logs: a directory with what the members printed. The caller deletes it.
+    """What a run came to.
+
+    Args:
+        run: for the report.
+        notes: what is worth knowing and nobody's violation, such as records that brokers have lost.
+        logs: a directory with what the members printed. The caller deletes it.
     """
 
     run: report.Run

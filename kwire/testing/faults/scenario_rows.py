@@ -28,8 +28,10 @@ class Expectation(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Args:
-    bounds: by fault, where the row's is tighter than the catalogue's.
+    """A row of the table of faults, as a schedule.
+
+    Args:
+        bounds: by fault, where the row's is tighter than the catalogue's.
     """
 
     number: int

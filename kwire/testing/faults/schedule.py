@@ -149,10 +149,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Args:
-    rate_per_second: records that are sent to all topics together.
-    steps: in order of time; others are put into it.
-    end_ms: when all is healed and nothing is sent any more; then the group drains what there is.
+    """What is done to a cluster and its group, and when.
+
+    Args:
+        rate_per_second: records that are sent to all topics together.
+        steps: in order of time; others are put into it.
+        end_ms: when all is healed and nothing is sent any more; then the group drains what there is.
     """
 
     title: str = ""

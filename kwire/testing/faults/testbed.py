@@ -30,11 +30,13 @@ class StoppedError(KafkaError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Testbed:
-    """Args:
-    topics: how many partitions each has now, without those that are deleted.
-    compacted: since when some were, in ms.
-    proxying: held while a thread gives orders to a proxy, which takes them from one at a time.
-    stopping: set when the run is given up.
+    """The brokers, proxies and members that faults are injected into.
+
+    Args:
+        topics: how many partitions each has now, without those that are deleted.
+        compacted: since when some were, in ms.
+        proxying: held while a thread gives orders to a proxy, which takes them from one at a time.
+        stopping: set when the run is given up.
     """
 
     __test__ = False  # for pytest, which takes it for a test by its name

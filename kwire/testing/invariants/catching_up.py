@@ -39,9 +39,11 @@ ASKED_BEFORE_MS = 2_000.0
 
 @dataclass(slots=True)
 class _Cursor:
-    """Args:
-    position: behind the last record that it gave.
-    run: values since its last jump, by offset: the range that a commit of an offset covers.
+    """One cursor of a partition, as the ledger shows it.
+
+    Args:
+        position: behind the last record that it gave.
+        run: values since its last jump, by offset: the range that a commit of an offset covers.
     """
 
     position: int

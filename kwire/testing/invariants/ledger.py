@@ -76,15 +76,17 @@ class Vanished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """Args:
-    session_timeout_ms: after so much silence the group gives a member's partitions to others.
-    knows_session: whether the member gives up its partitions by itself when that time is over. Java's client does not:
-        out of touch with its coordinator, it goes on until it hears that it is no member any more.
-    tells_processing: whether there will be a `Processed` for what it polls; if not, what was polled was processed.
-    commits_on_revoke: whether all that it was handed is committed before partitions are revoked and at its end.
-    commits_by_itself: whether it commits every now and then as well.
-    catches_up_from: a lag of so many records is caught up with beside the newest ones (`enable_parallel_rebalance`);
-        0 for a member with one cursor.
+    """A member has started.
+
+    Args:
+        session_timeout_ms: after so much silence the group gives a member's partitions to others.
+        knows_session: whether the member gives up its partitions by itself when that time is over. Java's client does
+            not: out of touch with its coordinator, it goes on until it hears that it is no member any more.
+        tells_processing: whether there will be a `Processed` for what it polls; if not, what was polled was processed.
+        commits_on_revoke: whether all that it was handed is committed before partitions are revoked and at its end.
+        commits_by_itself: whether it commits every now and then as well.
+        catches_up_from: a lag of so many records is caught up with beside the newest ones
+            (`enable_parallel_rebalance`); 0 for a member with one cursor.
     """
 
     at_ms: float

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """Args:
-    rule: which invariant, in a word or two: `lost-write`, `one-owner`.
-    at_ms: when it was there to be seen.
+    """A breach of an invariant.
+
+    Args:
+        rule: which invariant, in a word or two: `lost-write`, `one-owner`.
+        at_ms: when it was there to be seen.
     """
 
     rule: str

@@ -59,8 +59,10 @@ class _Log:
 
 
 class CrashJudge:
-    """Args:
-    now_ms: since the world began.
+    """Judges a world of crash orders, while it goes on.
+
+    Args:
+        now_ms: since the world began.
 
     Attributes:
         violations: What must not have happened, in order.

@@ -62,8 +62,10 @@ class _Reached(NamedTuple):
 
 
 class CrashLife(RebalanceListener):
-    """Args:
-    life: None for the last one, which nothing befalls.
+    """One consumer's life, from its start to its crash.
+
+    Args:
+        life: None for the last one, which nothing befalls.
     """
 
     def __init__(self, world: Surroundings, process: Process, life: Life | None) -> None:

@@ -84,11 +84,13 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """Args:
-    nth: the how many-th such request, from 1 on: of this life, or since the crash or the blow that it comes after.
-    is_taken: whether it is carried out.
-    after_blow: whether it waits for the blow.
-    then: what may come next, and not before.
+    """Where a life ends: at one of its requests.
+
+    Args:
+        nth: the how many-th such request, from 1 on: of this life, or since the crash or the blow that it comes after.
+        is_taken: whether it is carried out.
+        after_blow: whether it waits for the blow.
+        then: what may come next, and not before.
     """
 
     point: Point

@@ -20,8 +20,10 @@ LONGEST_MS = 8_000.0
 
 
 class Delays:
-    """Args:
-    share: how often it delays a partition, when it is asked for it. 0: it does without the feature.
+    """A member's asynchronous revocations: which partitions it keeps for a while.
+
+    Args:
+        share: how often it delays a partition, when it is asked for it. 0: it does without the feature.
     """
 
     def __init__(self, share: float, now_ms: Callable[[], float], rng: random.Random) -> None:

@@ -23,14 +23,16 @@ FIRST_WITH_DELAYS = 10_001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """Args:
-    read_committed: whether members want committed records only.
-    transactions: the share of batches that are written in a transaction; every other one of those is aborted.
-    seeks: how often a member seeks after a poll, as a share.
-    seeks_when_assigned: the same inside the callback, for each partition.
-    pauses: how often a member pauses or resumes a partition after a poll.
-    bursts: the share of batches that come with several more behind them at once.
-    delays: how often a member delays a partition it is asked for, after each poll; 0: it revokes at once.
+    """What members and the producer of a world do besides reading and writing.
+
+    Args:
+        read_committed: whether members want committed records only.
+        transactions: the share of batches that are written in a transaction; every other one of those is aborted.
+        seeks: how often a member seeks after a poll, as a share.
+        seeks_when_assigned: the same inside the callback, for each partition.
+        pauses: how often a member pauses or resumes a partition after a poll.
+        bursts: the share of batches that come with several more behind them at once.
+        delays: how often a member delays a partition it is asked for, after each poll; 0: it revokes at once.
     """
 
     read_committed: bool = False

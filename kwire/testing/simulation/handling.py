@@ -22,15 +22,17 @@ SLOW_MS = 6_000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handling:
-    """Args:
-    on_tasks: whether an executor calls the handler, and not the processor's own threads.
-    in_background: whether the processor runs in a thread of its own, as in a `with` block.
-    handling_ms: what a record takes, at most; a share of `slow` takes seconds.
-    failing: the share of attempts that fail, for no reason.
-    has_poison: whether some records cannot be handled at all.
-    buries: whether these go to a dead letter; else they are skipped.
-    restarts_ms: how long a processor runs before the member stops it and makes another one, at most; 0 for ever.
-    async_revocation: whether what is revoked may be held back while the rest goes on (KIP-983).
+    """What members with a `Processor` do with records.
+
+    Args:
+        on_tasks: whether an executor calls the handler, and not the processor's own threads.
+        in_background: whether the processor runs in a thread of its own, as in a `with` block.
+        handling_ms: what a record takes, at most; a share of `slow` takes seconds.
+        failing: the share of attempts that fail, for no reason.
+        has_poison: whether some records cannot be handled at all.
+        buries: whether these go to a dead letter; else they are skipped.
+        restarts_ms: how long a processor runs before the member stops it and makes another one, at most; 0 for ever.
+        async_revocation: whether what is revoked may be held back while the rest goes on (KIP-983).
     """
 
     order: Order

@@ -26,8 +26,10 @@ from kwire.testing.simulation.threads import GreenletQueue, GreenletThread
 
 
 class Process:
-    """Args:
-    on_death: told what a network loop died of, which must never happen.
+    """A simulated process: its threads, its network loops, and its death.
+
+    Args:
+        on_death: told what a network loop died of, which must never happen.
     """
 
     transport: Transport

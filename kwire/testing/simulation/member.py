@@ -48,10 +48,12 @@ HURRIED_POLL_SECONDS = 0.5
 
 
 class Member(RebalanceListener):
-    """Args:
-    bootstrap: addresses of brokers.
-    write: takes events for the ledger.
-    now_ms: since the run began.
+    """A simulated application: a consumer, its poll loop and its listener.
+
+    Args:
+        bootstrap: addresses of brokers.
+        write: takes events for the ledger.
+        now_ms: since the run began.
     """
 
     def __init__(

@@ -59,7 +59,10 @@ IMPATIENT_SECONDS = 1.0
 
 
 class ProcessingMember(Member):
-    """Args: as of a `Member`."""
+    """A simulated application that works with a `Processor`.
+
+    Args: as of a `Member`.
+    """
 
     slow_value: str = ""
     """The record with this value takes long, even when the member is hurried."""

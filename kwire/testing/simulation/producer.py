@@ -28,8 +28,10 @@ PAUSE_SECONDS = 0.3
 
 
 class Producer:
-    """Args:
-    write: takes events for the ledger.
+    """Writes the records of a world, some of them in transactions.
+
+    Args:
+        write: takes events for the ledger.
     """
 
     def __init__(

@@ -25,10 +25,12 @@ SHORT = 60
 
 
 class RandomActions:
-    """Args:
-    write: takes events for the ledger.
-    raised: told of errors that calls raise.
-    sought: told where the position is another one now.
+    """Seeks, pauses and resumes, now and then.
+
+    Args:
+        write: takes events for the ledger.
+        raised: told of errors that calls raise.
+        sought: told where the position is another one now.
     """
 
     def __init__(

@@ -40,13 +40,15 @@ class Strike:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Args:
-    topics: partitions of each topic; their names are made of their numbers.
-    busy_ms: when sending ends and the last fault is healed.
-    release: the brokers' release of Apache Kafka.
-    grows_at_end: whether the last thing to happen is a topic that grows, and not a member that joins.
-    handling: how members work with a `Processor`; None for members that poll and process by themselves.
-    user_faults: how the users' own code fails; None: it does not.
+    """A world as its seed has drawn it.
+
+    Args:
+        topics: partitions of each topic; their names are made of their numbers.
+        busy_ms: when sending ends and the last fault is healed.
+        release: the brokers' release of Apache Kafka.
+        grows_at_end: whether the last thing to happen is a topic that grows, and not a member that joins.
+        handling: how members work with a `Processor`; None for members that poll and process by themselves.
+        user_faults: how the users' own code fails; None: it does not.
     """
 
     seed: int

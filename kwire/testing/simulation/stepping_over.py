@@ -23,11 +23,13 @@ AGAIN_WITHIN_SECONDS = 0.2
 
 
 class SteppingOver:
-    """Args:
-    polls_again: so often, before it seeks.
-    write: takes events for the ledger.
-    raised: told of errors that calls raise.
-    on_sought: told where the position is another one now.
+    """What a member does about records that cannot be deserialized.
+
+    Args:
+        polls_again: so often, before it seeks.
+        write: takes events for the ledger.
+        raised: told of errors that calls raise.
+        on_sought: told where the position is another one now.
     """
 
     def __init__(

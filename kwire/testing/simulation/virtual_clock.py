@@ -21,8 +21,10 @@ class NobodyWaitsError(Exception):
 
 
 class VirtualClock(trio.abc.Clock):
-    """Args:
-    begins_at: what it says first, in seconds.
+    """A clock that moves when everybody waits.
+
+    Args:
+        begins_at: what it says first, in seconds.
     """
 
     def __init__(self, begins_at: float) -> None:

@@ -24,8 +24,10 @@ class Watcher(Protocol):
 
 
 class WatchedConsumer(Consumer[bytes, bytes]):
-    """Args:
-    watcher: Told on the thread that uses the consumer.
+    """A consumer that tells a watcher what is done with it.
+
+    Args:
+        watcher: Told on the thread that uses the consumer.
     """
 
     def __init__(self, watcher: Watcher, settings: Mapping[str, object]) -> None:

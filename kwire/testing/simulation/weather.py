@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weather:
-    """Args:
-    extra_latency_ms: chunks take up to this much longer.
-    slice_bytes: at most so many bytes arrive at once.
-    share_damaged: how many of the chunks have a bit flipped.
-    holds: nothing arrives until it clears up, and then everything does: a short partition.
-    swallows: nothing arrives, ever, and nobody is told: a half-open connection.
-    refuses: new connections are refused.
+    """The state of a network: slow, sliced, damaged.
+
+    Args:
+        extra_latency_ms: chunks take up to this much longer.
+        slice_bytes: at most so many bytes arrive at once.
+        share_damaged: how many of the chunks have a bit flipped.
+        holds: nothing arrives until it clears up, and then everything does: a short partition.
+        swallows: nothing arrives, ever, and nobody is told: a half-open connection.
+        refuses: new connections are refused.
     """
 
     extra_latency_ms: float = 0.0

@@ -21,10 +21,12 @@ from kwire.testing.faults.admin.wire import Brokers
 
 
 class Admin:
-    """Args:
-    direct_servers: the brokers' own addresses, as a client takes them.
-    addresses: the same, by number.
-    group_id: of the group that faults strike.
+    """What fault injection asks and tells a cluster: brokers, topics, groups.
+
+    Args:
+        direct_servers: the brokers' own addresses, as a client takes them.
+        addresses: the same, by number.
+        group_id: of the group that faults strike.
     """
 
     def __init__(self, direct_servers: str, addresses: Sequence[tuple[str, int]], group_id: str) -> None:

@@ -134,15 +134,17 @@ class Lasting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultKind:
-    """Args:
-    description: one sentence, as a report shows it.
-    heals: what ends it, or what becomes of it if it is a moment.
-    claims: what no other fault may claim at the same time, on a target that may be the same.
-    increasing: pairs of parameters of which the first has to be below the second.
-    settles_ms: so long after its end it still counts as under way: a broker that is back has to catch up.
-    rows: of the table of faults.
-    bound: until every partition with records has moved again, counted from `since`.
-    simulated_as: the same fault's name in `kwire.testing.simulation`, if there is one.
+    """One kind of fault, as the catalogue describes it.
+
+    Args:
+        description: one sentence, as a report shows it.
+        heals: what ends it, or what becomes of it if it is a moment.
+        claims: what no other fault may claim at the same time, on a target that may be the same.
+        increasing: pairs of parameters of which the first has to be below the second.
+        settles_ms: so long after its end it still counts as under way: a broker that is back has to catch up.
+        rows: of the table of faults.
+        bound: until every partition with records has moved again, counted from `since`.
+        simulated_as: the same fault's name in `kwire.testing.simulation`, if there is one.
     """
 
     name: str

@@ -15,9 +15,11 @@ _MOST_TOLD = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """Args:
-    parts: elements; the lane's top is at 0.
-    note: a figure at its right end.
+    """One row of the timeline.
+
+    Args:
+        parts: elements; the lane's top is at 0.
+        note: a figure at its right end.
     """
 
     label: str

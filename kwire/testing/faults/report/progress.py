@@ -39,9 +39,11 @@ BINS = 500
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """Args:
-    to_ms: when a poll brought something new; None if none did any more.
-    unread: how many records waited in the end.
+    """A time in which nothing new came of a partition.
+
+    Args:
+        to_ms: when a poll brought something new; None if none did any more.
+        unread: how many records waited in the end.
     """
 
     from_ms: float

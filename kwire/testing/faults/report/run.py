@@ -41,13 +41,15 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Args:
-    name: which client it was: "kwire", "confluent-kafka 2.5". Runs that are compared have different ones.
-    title: what the schedule is about; "" if nobody says.
-    expected: of each kind of fault, by its name in the ledger.
-    schedule: its text, as it was read or drawn.
-    replay: the command that does it again.
-    versions: of everything that took part, by name, in the order they are to be shown.
+    """One run, as a report needs it.
+
+    Args:
+        name: which client it was: "kwire", "confluent-kafka 2.5". Runs that are compared have different ones.
+        title: what the schedule is about; "" if nobody says.
+        expected: of each kind of fault, by its name in the ledger.
+        schedule: its text, as it was read or drawn.
+        replay: the command that does it again.
+        versions: of everything that took part, by name, in the order they are to be shown.
     """
 
     name: str

@@ -50,13 +50,15 @@ class PeakMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """Args:
-    received: how many different ones of those sent were polled.
-    delivered: how many were polled, with those that came again.
-    lost: still in the log at the end, polled by nobody, and a later one of the partition was.
-    unread: still in the log at the end, behind the last that was polled.
-    gone: removed by retention or an unclean election before anybody had read them; no loss of the client's.
-    again: those that came again, by the reason.
+    """Counts of the records of a run.
+
+    Args:
+        received: how many different ones of those sent were polled.
+        delivered: how many were polled, with those that came again.
+        lost: still in the log at the end, polled by nobody, and a later one of the partition was.
+        unread: still in the log at the end, behind the last that was polled.
+        gone: removed by retention or an unclean election before anybody had read them; no loss of the client's.
+        again: those that came again, by the reason.
     """
 
     sent: int
@@ -78,9 +80,11 @@ class Records:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handovers:
-    """Args:
-    rebalances: bursts of callbacks, of one member or of several.
-    moves: how often a partition came to another member than the one before.
+    """Counts of partitions that changed hands in a run.
+
+    Args:
+        rebalances: bursts of callbacks, of one member or of several.
+        moves: how often a partition came to another member than the one before.
     """
 
     rebalances: int
@@ -92,11 +96,13 @@ class Handovers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Args:
-    stuck: partitions that had unread records when the run ended.
-    errors: how often calls raised, by their names: "poll", "commit_sync"; "run" where a whole program ended by one.
-    drained_ms: from the moment when all was quiet until the last unread record came; None if it did not, or nothing
-        was ever quiet.
+    """A run in figures.
+
+    Args:
+        stuck: partitions that had unread records when the run ended.
+        errors: how often calls raised, by their names: "poll", "commit_sync"; "run" where a whole program ended by one.
+        drained_ms: from the moment when all was quiet until the last unread record came; None if it did not, or nothing
+            was ever quiet.
     """
 
     name: str
