@@ -117,3 +117,9 @@ def test_the_python_of_sparks_processes_is_there_at_once() -> None:
     """Each of them waits for it, be it kwire's or not."""
     imported = loaded_by("import pyspark_kwire.python")
     assert imported.isdisjoint({"kwire", "pyspark", "typing", "hashlib", "json"})
+
+
+@pytest.mark.slow
+def test_runs_of_pytest_that_do_without_a_cluster_load_nothing_of_kwire() -> None:
+    """Where kwire is installed, pytest loads its plugin into every run: that took as long as all of kwire."""
+    assert loaded_by("import pytest_kwire").isdisjoint({"kwire", "trio", "numpy"})

@@ -109,7 +109,7 @@ ATTEMPTS = 3
 
 
 def run_pytest(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "--strict-markers", "-p", "kwire.testing.plugin"]
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "--strict-markers", "-p", "pytest_kwire"]
     without_java = str(directory / "nothing")
     # Other plug-ins have no part in it.
     environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PATH": without_java, "JAVA_HOME": without_java}

@@ -7,7 +7,8 @@
     @pytest.mark.kafka_cluster(brokers=3, settings={"auto.create.topics.enable": False})
     def test_failover(kafka_cluster): ...
 
-The mark takes the arguments of `kwire.testing.Cluster`. Nothing of the cluster is loaded until a test asks for it.
+The mark takes the arguments of `kwire.testing.Cluster`. pytest loads this package into every run of an environment that
+has kwire, so it stands outside `kwire`: nothing of that is loaded until a test asks for the fixture.
 """
 
 from __future__ import annotations
