@@ -200,9 +200,7 @@ class ConsumerCore(Generic[K, V]):
         """Whether the next record to be returned is buffered, and the position has gone there. Any other seek drops the
         buffer, and its first record has to wait for the fetch that is under way: half a second at the log's end."""
         is_pending = any(entry.chunk.topic_partition == tp for entry in self.delivery.pending)
-        if is_pending or position.leader_epoch is not None:
-            return False
-        delivered = self._collector.seek(tp, position.offset, self.mailbox.view)
+        delivered = None if is_pending else self._collector.seek(tp, position, self.mailbox.view)
         if delivered is None:
             return False
         self.mailbox.note(RecordsDelivered((delivered,)))

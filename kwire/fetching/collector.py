@@ -18,7 +18,7 @@ from kwire.errors import KafkaError
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.model import K, TopicPartition, V
+from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
 if TYPE_CHECKING:
     from kwire.events import AssignmentView, Delivered
@@ -117,12 +117,12 @@ class FetchCollector(Generic[K, V]):
             if current.is_finished:
                 self._close(current)
 
-    def seek(self, tp: TopicPartition, offset: int, view: AssignmentView) -> Delivered | None:
+    def seek(self, tp: TopicPartition, wanted: OffsetAndMetadata, view: AssignmentView) -> Delivered | None:
         """Go on at another record of a fetch that is open: that costs no request, and nothing buffered is lost. How far
         the partition is delivered by that; None, and nothing has changed, if the record is not there."""
         for opened in () if tp in view.withheld else self._opened.values():
             if opened.fetch.topic_partition == tp and self._is_current(opened.fetch, view):
-                position = opened.seek(offset)
+                position = opened.seek(wanted)
                 return None if position is None else (tp, opened.fetch.epoch, position)
         return None
 

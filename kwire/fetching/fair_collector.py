@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic
 
 from kwire.errors import KafkaError
 from kwire.fetching.damage import CorruptPartitionError
-from kwire.model import K, TopicPartition, V
+from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,9 +72,9 @@ class FairCollector(Generic[K, V]):
         for source in self._sources:
             source.collector.note_damage(corrupt)
 
-    def seek(self, tp: TopicPartition, offset: int, view: AssignmentView) -> Delivered | None:
+    def seek(self, tp: TopicPartition, wanted: OffsetAndMetadata, view: AssignmentView) -> Delivered | None:
         """Nothing is found: a seek concerns what other cursors read as well, so the network thread has to know."""
-        del tp, offset, view
+        del tp, wanted, view
         return None
 
     def collect(self, view: AssignmentView, into: Pending[K, V]) -> None:

@@ -118,16 +118,18 @@ class OpenFetch:
         _, batches, error, columns, row = self.progress
         return Progress(position, batches, error, columns, row + rows)
 
-    def seek(self, offset: int) -> OffsetAndMetadata | None:
+    def seek(self, wanted: OffsetAndMetadata) -> OffsetAndMetadata | None:
         """Go on at another record that is decoded, be it one that was collected; the position there. None, and nothing
-        has changed, if that offset is not among those that are decoded."""
+        has changed, if that offset is not among those that are decoded, or may be of another log (KIP-320)."""
         _, batches, error, columns, _ = self.progress
         offsets = columns.offsets
-        if not len(offsets) or not offsets[0] <= offset <= offsets[-1] + 1:
+        if not len(offsets) or not offsets[0] <= wanted.offset <= offsets[-1] + 1:
             return None
-        row = int(offsets.searchsorted(offset))
+        row = int(offsets.searchsorted(wanted.offset))
         epoch = leader_epoch_or_none(int(columns.leader_epochs[row - 1])) if row else None
-        position = OffsetAndMetadata(offset, leader_epoch=epoch)
+        if wanted.leader_epoch not in {None, epoch}:
+            return None
+        position = OffsetAndMetadata(wanted.offset, leader_epoch=epoch)
         self.progress = Progress(position, batches, error, columns, row)
         return position
 

@@ -472,6 +472,20 @@ class Dispatcher(Generic[K, V]):
             if entry.is_waiting and entry.is_void:
                 entry.is_waiting = False
                 self._end(entry)
+            else:
+                self._take_back_void(entry)
+
+    def _take_back_void(self, entry: _Entry[K, V]) -> None:
+        """A worker begins none of the records at the end of its run that nobody waits for: they would go in front of
+        those that have these offsets now."""
+        run = entry.run
+        behind = run.take_back()
+        stays = len(behind)
+        while stays and all(entry.is_void_at(record.offset) for record in records_of([behind[stays - 1]])):
+            stays -= 1
+        run.give(behind[:stays])
+        run.is_stopped = run.is_stopped or not run.items
+        self.usage.remove(entry.source, records_of(behind[stays:]))
 
     def _entries_of(self, sources: Iterable[Source]) -> list[_Entry[K, V]]:
         wanted = set(sources)

@@ -83,16 +83,17 @@ def test_stepping_over_what_cannot_be_deserialized_asks_for_nothing_again(cluste
     assert cluster.committed("billing")[TP].offset == RECORDS
 
 
-@pytest.mark.parametrize("target", [0, 3, 10, 25])
-def test_a_seek_back_or_on_goes_on_there(cluster: Cluster, fetches: list[int], target: int) -> None:
+@pytest.mark.parametrize("target", [0, 3, 10, 25, OffsetAndMetadata(7, leader_epoch=0)])
+def test_a_seek_back_or_on_goes_on_there(cluster: Cluster, fetches: list[int], target: int | OffsetAndMetadata) -> None:
     fill(cluster)
     with open_consumer(cluster) as consumer:
         assert polled(consumer) == list(range(10))
         consumer.seek(TP, target)
-        assert consumer.position(TP) == target
+        first = target if isinstance(target, int) else target.offset
+        assert consumer.position(TP) == first
         consumer.commit_sync()
-        assert polled(consumer) == list(range(target, target + 10))
-    assert cluster.committed("billing")[TP].offset == target
+        assert polled(consumer) == list(range(first, first + 10))
+    assert cluster.committed("billing")[TP].offset == first
     assert fetches == [0]
 
 
@@ -110,7 +111,7 @@ def test_a_seek_in_a_loop_goes_on_there(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    "position", [OffsetAndMetadata(12, leader_epoch=0), 40, 41], ids=["with a leader epoch", "the end", "behind it"]
+    "position", [OffsetAndMetadata(0, leader_epoch=0), 40, 41], ids=["a leader epoch in front", "the end", "behind it"]
 )
 def test_other_seeks_are_for_the_brokers(cluster: Cluster, position: OffsetAndMetadata | int) -> None:
     fill(cluster)

@@ -133,7 +133,7 @@ def test_records_behind_one_that_takes_its_time_go_to_others() -> None:
     assert offsets(run) == [0]
 
 
-def test_whoever_waits_for_a_closed_lane_in_quick_times_does_not_wait_for_a_slow_record() -> None:
+def test_a_record_whose_queue_is_closed_in_quick_times_does_not_wait_for_a_slow_one() -> None:
     """Records of many keys are handed out as they lie as long as their queues open again in a moment."""
     office = Office(ms_each=0.001)
     office.dispatcher.deliver(chunk(0, [b"x"]))
@@ -188,3 +188,34 @@ def test_the_rate_bounds_what_is_handed_out_and_says_when_to_look_again() -> Non
     assert office.handed_out(now_ms) == [[0, 1, 2, 3, 4]]
     assert office.dispatcher.due_ms == pytest.approx(now_ms + 20.0)
     assert office.handed_out(now_ms + 41.0) == [[5, 6]]
+
+
+@pytest.mark.parametrize("begun", [0, 1, 3])
+def test_a_worker_begins_nothing_that_a_truncated_log_has_no_more(begun: int) -> None:
+    """It went on to the end of its run: old records of the offsets that new ones have came in front of these."""
+    office = Office(ms_each=0.001, workers=1)
+    office.dispatcher.deliver(chunk(0, [b"x"] * 6))
+    assert office.handed_out(0.0) == [list(range(6))]
+    run = office.out[0]
+    for _ in range(begun):
+        run.next_item()
+    office.dispatcher.deliver(chunk(2, [b"x"] * 2))
+    assert offsets(run) == list(range(max(2, begun))), "the one it is at it keeps"
+    office.end(run)
+    assert office.handed_out(1.0) == [[2, 3]]
+    office.end(office.out[1])
+    assert not office.dispatcher.usage
+    assert office.dispatcher.is_idle
+
+
+def test_a_run_that_nobody_has_begun_and_nobody_waits_for_is_empty() -> None:
+    office = Office(ms_each=0.001, workers=1)
+    office.dispatcher.deliver(chunk(4, [b"x"] * 3))
+    assert office.handed_out(0.0) == [[4, 5, 6]]
+    office.dispatcher.deliver(chunk(4, [b"x"]))
+    assert offsets(office.out[0]) == []
+    office.end(office.out[0])
+    assert office.handed_out(1.0) == [[4]]
+    office.end(office.out[1])
+    assert office.dispatcher.is_idle
+    assert office.dispatcher.counts.handled == 1
