@@ -23,6 +23,8 @@ REQUEST_TIMEOUT_MS = 8_000
 SLOWLY_AGING_MS = 60_000
 # How much less often a handler fails where the processor stops over it.
 SELDOM = 7
+BAD_SELDOM = 101
+ROOM = 1_000
 # With one broker there is nothing to move, and nobody to take over.
 NEEDS_BROKERS = frozenset(
     {"leader-moves", "coordinator-moves", "unclean-election", "refused-positions", "partition-from-one-broker"}
@@ -115,14 +117,15 @@ def with_handling(scenario: Scenario) -> Scenario:
 
 def with_user_faults(scenario: Scenario) -> Scenario:
     """The same, with members whose own code fails. Not one of them seeks in a log that is cut: what is behind a bad
-    record there may be in front of another one. And a processor that stops over a failure does so now and then only:
-    else there would be nothing but a backlog."""
+    record there may be in front of another one. And a processor that stops over a failure does so now and then only,
+    and has room for more than a few records: else there would be nothing but a backlog."""
     faults = draw_user_faults(scenario.seed)
     if scenario.handling is not None:
         handling = replace(scenario.handling, has_poison=False)
         if faults.policy == "stop":
-            faults = replace(faults, failing_each=faults.failing_each * SELDOM)
-            handling = replace(handling, failing=0.0)
+            bad_each = faults.bad_each and max(faults.bad_each, BAD_SELDOM)
+            faults = replace(faults, bad_each=bad_each, failing_each=faults.failing_each * SELDOM)
+            handling = replace(handling, failing=0.0, most_records=max(ROOM, handling.most_records))
         return replace(scenario, user_faults=faults, handling=handling)
     if CUTS_LOGS in {strike.fault for strike in scenario.strikes}:
         faults = replace(faults, bad_each=0, polls_again=FOR_EVER)
