@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kwire.catch_up.progress import CatchUpProgress
 from kwire.config import ConsumerConfig
 from kwire.consumer.access import ThreadAccessKey
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
@@ -10,6 +9,7 @@ from kwire.consumer.sync import Consumer
 from kwire.fetching.columns import Records
 from kwire.metrics import MetricName
 from kwire.model import (
+    CatchUpProgress,
     ConsumerGroupMetadata,
     Cursor,
     Header,

@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from re import Pattern
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from kwire.catch_up.processed import Processed
-from kwire.catch_up.progress import CatchUpProgress
 from kwire.errors import KafkaError
 from kwire.holds import Hold
 from kwire.model import (
+    CatchUpProgress,
     ConsumerGroupMetadata,
     Cursor,
     Node,
@@ -26,6 +25,7 @@ from kwire.model import (
     SubscriptionPattern,
     TopicPartition,
 )
+from kwire.offset_set import OffsetSet
 
 T = TypeVar("T")
 
@@ -198,6 +198,45 @@ class GetLeaders:
 
     partitions: frozenset[TopicPartition]
     reply: Reply[dict[TopicPartition, Node | None]]
+
+
+class Unfinished(NamedTuple):
+    """A part of what a child has returned, from the first record on that is not finished.
+
+    Attributes:
+        leader_epoch: Of the record in front of it, if it is known.
+    """
+
+    part: range
+    leader_epoch: int | None = None
+
+
+class Processed(NamedTuple):
+    """What a `Processor` commits of one partition that several cursors read: what its handlers have finished.
+
+    The cursors' records finish in any order, so one offset does not say it. Of what the children have returned all is
+    done but what is named here; what is done behind that stands in the metadata.
+
+    Attributes:
+        head: What the main cursor has returned is finished up to here; None: it has returned nothing.
+        unfinished: Of what the children have returned.
+        metadata: What goes along.
+        told_to: The metadata says nothing of offsets from here on; None: it is the user's, and always goes along.
+    """
+
+    head: OffsetAndMetadata | None
+    unfinished: tuple[Unfinished, ...] = ()
+    metadata: str = ""
+    told_to: int | None = None
+
+    def metadata_at(self, offset: int) -> str:
+        """What goes along with a commit of this offset, which says itself that all in front of it is done."""
+        return "" if self.told_to is not None and self.told_to <= offset else self.metadata
+
+    @property
+    def kept(self) -> OffsetSet:
+        """The offsets that no commit may cover."""
+        return OffsetSet(each.part for each in self.unfinished)
 
 
 @dataclass(frozen=True, slots=True)

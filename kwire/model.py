@@ -153,6 +153,31 @@ class ConsumerGroupMetadata:
     group_instance_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatchUpProgress:
+    """The catching up of one partition.
+
+    Attributes:
+        ranges: What is not done: processed and committed, or about to be committed. In order; none overlap.
+        done: How many offsets of the lag have been returned, since this consumer began with it.
+        left: How many have not. Both count offsets; a compacted topic has fewer records.
+        rate_per_s: Offsets a second, over the last ten seconds.
+        left_s: How long it takes at that rate, in seconds; None while nothing moves.
+    """
+
+    topic_partition: TopicPartition
+    ranges: tuple[range, ...]
+    done: int
+    left: int
+    rate_per_s: float
+    left_s: float | None
+
+    @property
+    def share(self) -> float:
+        """How much of it is done, 0 to 1."""
+        return self.done / (self.done + self.left) if self.done + self.left else 1.0
+
+
 def leader_epoch_or_none(leader_epoch: int) -> int | None:
     """Kafka writes "no epoch" as -1, the public classes as None."""
     return leader_epoch if leader_epoch > NO_LEADER_EPOCH else None

@@ -10,7 +10,7 @@ from kwire.clock import monotonic_ms
 from kwire.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kwire.catch_up.progress import CatchUpProgress
+    from kwire.model import CatchUpProgress
 
 EVERY_MS = 2_000.0
 

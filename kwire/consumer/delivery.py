@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Generic, NamedTuple
 
 from kwire.events import AssignmentView, Delivered
-from kwire.fetching.collector import Collected, Pending, settle_last
 from kwire.fetching.columns import Records
+from kwire.fetching.cursor_collector import Collected, Pending, settle_last
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, OffsetAndMetadata, Record, TopicPartition, V, leader_epoch_or_none
 

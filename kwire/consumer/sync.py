@@ -15,9 +15,6 @@ from threading import get_ident
 from types import TracebackType
 from typing import Generic, NamedTuple, Self, TypeVar, Unpack
 
-from kwire.catch_up.metrics import metrics_of
-from kwire.catch_up.processed import Processed
-from kwire.catch_up.progress import CatchUpProgress
 from kwire.clock import Deadline
 from kwire.config import ConsumerConfig, Settings
 from kwire.consumer.access import AccessGuard, ThreadAccessKey
@@ -58,6 +55,7 @@ from kwire.events import (
     GetPosition,
     LookUpOffsets,
     LookUpTopics,
+    Processed,
     Redeliver,
     Reply,
     ResetPositions,
@@ -71,6 +69,7 @@ from kwire.fetching.columns import Records
 from kwire.holds import Hold
 from kwire.metrics import MetricName
 from kwire.model import (
+    CatchUpProgress,
     ConsumerGroupMetadata,
     Cursor,
     K,
@@ -82,6 +81,7 @@ from kwire.model import (
     TopicPartition,
     V,
 )
+from kwire.parallel_rebalance.metrics import metrics_of
 
 log = logging.getLogger(__name__)
 

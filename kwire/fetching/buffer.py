@@ -67,10 +67,14 @@ class FetchBuffer:
 
     Args:
         children: How many other cursors have a buffer of their own, which are beside this one (`children`).
+
+    Attributes:
+        limit_bytes: How much may be fetched ahead; the network thread's.
     """
 
     def __init__(self, children: int = 0) -> None:
         self.children = tuple(FetchBuffer() for _ in range(children))
+        self.limit_bytes = 0
         self._lock = Lock()
         self._fetches: deque[CompletedFetch] = deque()
         self._answers: dict[CompletedFetch, _Answer] = {}

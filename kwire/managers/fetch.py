@@ -72,9 +72,6 @@ class FetchManager:
         positions: told of positions that are out of range.
         on_data: called when records have been put into the buffer.
         cursor: whose fetches these are. A child's go over a connection of their own.
-
-    Attributes:
-        limit_bytes: How much may be fetched ahead.
     """
 
     def __init__(
@@ -91,7 +88,7 @@ class FetchManager:
     ) -> None:
         self._config = config
         self._cursor = cursor
-        self.limit_bytes = config.fetch_buffer_bytes
+        buffer.limit_bytes = config.fetch_buffer_bytes
         self._subscription = subscription
         self._metadata = metadata
         self._positions = positions
@@ -132,11 +129,12 @@ class FetchManager:
 
         What brokers that do not answer were asked for once never keeps the others from more than half of the buffer.
         """
-        due_bytes = min(sum(connection.due_bytes for connection in self._connections.values()), self.limit_bytes // 2)
-        room_bytes = self._buffer.room_bytes(self.limit_bytes - due_bytes, self._subscription.view.withheld)
+        limit_bytes = self._buffer.limit_bytes
+        due_bytes = min(sum(connection.due_bytes for connection in self._connections.values()), limit_bytes // 2)
+        room_bytes = self._buffer.room_bytes(limit_bytes - due_bytes, self._subscription.view.withheld)
         if room_bytes <= 0:
             return 0
-        share_bytes = self.limit_bytes // max(ANSWER_SHARE, ANSWER_SHARE_PER_LINE * busy)
+        share_bytes = limit_bytes // max(ANSWER_SHARE, ANSWER_SHARE_PER_LINE * busy)
         return max(1, min(self._config.fetch_max_bytes, room_bytes // ready, share_bytes))
 
     def poll_on_close(self) -> list[AnyUnsentRequest]:

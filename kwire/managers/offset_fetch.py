@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from kwire.catch_up.token import users_metadata
 from kwire.clock import NEVER_MS, Backoff
+from kwire.commit_metadata import users_metadata
 from kwire.errors import KafkaError, TopicAuthorizationError
 from kwire.events import GetCommitted, Reply
 from kwire.managers.base import RequestState

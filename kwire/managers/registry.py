@@ -4,35 +4,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from kwire.assignors.base import Assignor
 from kwire.clock import NEVER_MS, Backoff, chance, new_uuid
 from kwire.config import ConsumerConfig, GroupProtocol, MetadataRecoveryStrategy
-from kwire.events import Delivered, GetCatchUp, Redeliver, ResetPositions, Seek, SetHold
+from kwire.events import Delivered, Redeliver, ResetPositions, Seek, SetHold
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.base import Deliver, RequestManager
 from kwire.managers.classic_group import ClassicGroupManager
 from kwire.managers.consumer_group import ConsumerGroupManager
 from kwire.managers.consumer_heartbeat import new_member_id
-from kwire.managers.fetch import FetchManager
+from kwire.managers.cursor import AnyCursor, CursorManagers, CursorSetting
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.heartbeat import HeartbeatManager
+from kwire.managers.lag_policy import LagPolicy, LagSetting, MakeLagPolicy
 from kwire.managers.list_offsets import ListOffsetsManager
 from kwire.managers.membership import Membership, PollTimer
 from kwire.managers.metadata import MetadataManager
-from kwire.managers.offset_commit import OffsetCommitManager
 from kwire.managers.offset_fetch import OffsetFetchManager
-from kwire.managers.offset_validation import OffsetValidationManager
-from kwire.managers.positions import CommittedLookUp, PositionsManager
+from kwire.managers.positions import PositionsManager
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.model import Cursor, TopicPartition
 from kwire.subscription.subscription import Subscription
-
-if TYPE_CHECKING:
-    from kwire.managers.catch_up import CatchUpManager
-    from kwire.managers.parallel_rebalance import ParallelRebalance
 
 FLOOR_MS = 10.0
 
@@ -52,8 +47,11 @@ class RequestManagers:
     """The network thread's managers.
 
     The order of polling matters in three places: commits before the membership, so that a commit of this generation is
-    queued before a leave; positions, after their validation, before the two managers they ask through; fetches last.
-    `impatient` lists managers that broke the wait rule of `PollResult`; tests want it empty.
+    queued before a leave; what is decided about lags before the cursors that read them; and cursors before the managers
+    they ask through. `impatient` lists managers that broke the wait rule of `PollResult`; tests want it empty.
+
+    Args:
+        lag_policy: makes what decides about lags.
     """
 
     def __init__(
@@ -63,175 +61,141 @@ class RequestManagers:
         subscription: Subscription,
         buffer: FetchBuffer,
         environment: Environment,
+        lag_policy: MakeLagPolicy = LagPolicy,
     ) -> None:
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, environment.chance)
-        deliver = environment.deliver
+        self._config = config
+        self._deliver = deliver = environment.deliver
         self.subscription = subscription
         self.impatient: deque[str] = deque(maxlen=100)
         self.coordinator = FindCoordinatorManager(config.group_id, backoff, deliver)
-        self.metadata = MetadataManager(
-            subscription,
-            backoff,
-            deliver,
-            max_age_ms=config.metadata_max_age_ms,
-            allow_auto_create_topics=config.allow_auto_create_topics,
-            rebootstrap_trigger_ms=(
-                config.metadata_recovery_rebootstrap_trigger_ms
-                if config.metadata_recovery_strategy is MetadataRecoveryStrategy.REBOOTSTRAP
-                else None
-            ),
-        )
-        poll_timer = PollTimer(config.max_poll_interval_ms, environment.polled_at_ms)
-        keeping_membership: tuple[RequestManager, ...]
-        self.membership: Membership
-        if config.group_protocol is GroupProtocol.CONSUMER:
-            self.membership = ConsumerGroupManager(
-                config,
-                subscription,
-                self.coordinator,
-                self.metadata,
-                deliver,
-                backoff,
-                poll_timer,
-                new_member_id(environment.new_uuid),
-            )
-            keeping_membership = (self.membership,)
-        else:
-            classic = self.membership = ClassicGroupManager(
-                config, assignors, subscription, self.coordinator, self.metadata, deliver, backoff
-            )
-            heartbeat = HeartbeatManager(
-                classic,
-                self.coordinator,
-                poll_timer,
-                backoff,
-                session_timeout_ms=config.session_timeout_ms,
-                heartbeat_interval_ms=config.heartbeat_interval_ms,
-            )
-            keeping_membership = (heartbeat, classic)
+        self.metadata = _metadata(config, subscription, deliver, backoff)
+        self.membership, keeping_membership = self._membership(assignors, environment, backoff)
         self.offset_fetch = OffsetFetchManager(config.group_id, self.coordinator, self.membership, backoff)
         self.list_offsets = ListOffsetsManager(config, self.metadata, backoff, self._widened)
-        self.catch_up: CatchUpManager | None = None
-        self.offset_commit: OffsetCommitManager | ParallelRebalance
-        look_up: CommittedLookUp = self.offset_fetch
-        if config.enable_parallel_rebalance and config.group_id is not None:
-            # Not loaded by consumers that do without it: they would start later.
-            from kwire.managers.catch_up import CatchUpManager, Chances
-            from kwire.managers.child_cursor import CursorSetting
-            from kwire.managers.parallel_rebalance import ParallelRebalance
-
-            setting = CursorSetting(
-                config, subscription, self.metadata, self.list_offsets, deliver, environment.on_data, backoff
-            )
-            chances = Chances(environment.wall_clock_ms, environment.new_uuid)
-            self.catch_up = CatchUpManager(setting, buffer, self._limit_main, chances)
-            self.offset_commit = look_up = ParallelRebalance(
-                config,
-                subscription,
-                self.catch_up,
-                self.coordinator,
-                self.membership,
-                self.offset_fetch,
-                deliver,
-                backoff,
-            )
-        else:
-            self.offset_commit = OffsetCommitManager(
-                config, subscription, self.coordinator, self.membership, deliver, backoff
-            )
-        self.validation = OffsetValidationManager(config, subscription, self.metadata, deliver, backoff)
-        self.positions = PositionsManager(
-            config,
-            subscription,
-            look_up,
-            self.list_offsets,
-            self.validation,
-            deliver,
-            environment.wall_clock_ms,
-        )
-        self.fetch = FetchManager(
-            config, subscription, self.metadata, self.positions, buffer, deliver, environment.on_data, backoff
-        )
+        cursors = CursorSetting(config, self.metadata, deliver, environment.on_data, backoff)
+        self.lags = lag_policy(self._lag_setting(cursors, buffer, environment))
+        self.offset_commit = self.lags.commits
+        self.main = self._main(cursors, buffer, environment)
+        self.cursors: Sequence[AnyCursor] = (self.main, *self.lags.cursors)
         self._in_order: tuple[RequestManager, ...] = (
             self.offset_commit,
             *keeping_membership,
-            self.validation,
-            self.positions,
-            *((self.catch_up,) if self.catch_up is not None else ()),
+            self.lags,
+            *(manager for cursor in self.cursors for manager in cursor.in_order),
             self.offset_fetch,
             self.list_offsets,
             self.coordinator,
-            self.fetch,
             self.metadata,
         )
+
+    def _membership(
+        self, assignors: Sequence[Assignor], environment: Environment, backoff: Backoff
+    ) -> tuple[Membership, Sequence[RequestManager]]:
+        """By the group's protocol; and all that keep it, in the order they are polled in."""
+        config, group = self._config, (self.subscription, self.coordinator, self.metadata, self._deliver, backoff)
+        poll_timer = PollTimer(config.max_poll_interval_ms, environment.polled_at_ms)
+        if config.group_protocol is GroupProtocol.CONSUMER:
+            manager = ConsumerGroupManager(config, *group, poll_timer, new_member_id(environment.new_uuid))
+            return manager, (manager,)
+        classic = ClassicGroupManager(config, assignors, *group)
+        heartbeat = HeartbeatManager(
+            classic,
+            self.coordinator,
+            poll_timer,
+            backoff,
+            session_timeout_ms=config.session_timeout_ms,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+        )
+        return classic, (heartbeat, classic)
+
+    def _lag_setting(self, cursors: CursorSetting, buffer: FetchBuffer, environment: Environment) -> LagSetting:
+        return LagSetting(
+            cursors,
+            self.subscription,
+            buffer,
+            self.list_offsets,
+            self.offset_fetch,
+            self.coordinator,
+            self.membership,
+            environment.wall_clock_ms,
+            environment.new_uuid,
+        )
+
+    def _main(
+        self, setting: CursorSetting, buffer: FetchBuffer, environment: Environment
+    ) -> CursorManagers[PositionsManager]:
+        def positions_of(main: CursorManagers[PositionsManager]) -> PositionsManager:
+            return PositionsManager(
+                self._config,
+                self.subscription,
+                self.lags.committed,
+                self.list_offsets,
+                main.validation,
+                self._deliver,
+                environment.wall_clock_ms,
+            )
+
+        return CursorManagers(Cursor.MAIN, setting, self.subscription, buffer, positions_of)
+
+    # --- the application ------------------------------------------------------------------------------------
 
     @property
     def awaits_poll(self) -> bool:
         """Whether anybody has to hear of the application's next poll. Mostly nobody: records flow, and that is all."""
-        if self.membership.awaits_poll or self.validation.awaits_poll or self.positions.awaits_poll:
-            return True
-        return self.catch_up is not None and self.catch_up.awaits_poll
+        return self.membership.awaits_poll or any(cursor.awaits_poll for cursor in self.cursors)
 
     @property
     def others_can_wait(self) -> bool:
         """Whether nothing but fetching depends on new records, and on how far the application got. Where a lag is
         caught up with, it does."""
-        return self.catch_up is None
+        return len(self.cursors) == 1
 
     def on_poll(self) -> None:
         """The application polls."""
         self.membership.on_poll()
-        self.validation.on_poll()
-        self.positions.on_poll()
-        if self.catch_up is not None:
-            self.catch_up.on_poll()
+        for cursor in self.cursors:
+            cursor.on_poll()
+        self.lags.on_poll()
 
     def note_delivered(self, delivered: Sequence[Delivered]) -> None:
         """The application has been given records up to these offsets, and has come back for more."""
-        self.subscription.note_delivered(delivered)
-        self.validation.settle()
-        if self.catch_up is not None:
-            self.catch_up.note_delivered(delivered)
+        for cursor in self.cursors:
+            cursor.note_delivered(delivered)
+        self.lags.on_delivered(delivered)
 
     def seek(self, event: Seek) -> None:
         """To the cursor that is meant."""
-        if self.catch_up is not None and self.catch_up.seek(event):
+        if self.lags.seek(event):
             event.reply.succeed(None)
         else:
-            self.positions.seek(event)
+            self.main.positions.seek(event)
 
     def reset_to(self, event: ResetPositions) -> None:
-        if self.catch_up is not None:
-            self.catch_up.reset(event.partitions or self.subscription.partitions)
-        self.positions.reset_to(event)
+        self.lags.on_reset(event.partitions or frozenset(self.subscription.partitions))
+        self.main.positions.reset_to(event)
 
     def set_hold(self, event: SetHold) -> None:
         """Of one cursor, or of all."""
         if event.cursor is not Cursor.CHILD:
             change = self.subscription.hold if event.is_held else self.subscription.unhold
             change(event.partitions, event.hold)
-        if event.cursor is not Cursor.MAIN and self.catch_up is not None:
-            self.catch_up.set_hold(event.partitions, event.hold, event.is_held)
+        if event.cursor is not Cursor.MAIN:
+            self.lags.set_hold(event.partitions, event.hold, event.is_held)
         event.reply.succeed(None)
 
     def redeliver(self, event: Redeliver) -> None:
-        if self.catch_up is not None:
-            self.catch_up.redeliver(event.partition, event.position, event.stop)
+        self.lags.redeliver(event.partition, event.position, event.stop)
         event.reply.succeed(None)
 
-    def progress(self, event: GetCatchUp) -> None:
-        event.reply.succeed({} if self.catch_up is None else self.catch_up.progress())
-
-    def _limit_main(self, limit_bytes: int) -> None:
-        self.fetch.limit_bytes = limit_bytes
-
     def _widened(self, tp: TopicPartition, timestamp: int, offset: int) -> int:
-        return offset if self.catch_up is None else self.catch_up.widened(tp, timestamp, offset)
+        return self.lags.widened(tp, timestamp, offset)
+
+    # --- the loop -------------------------------------------------------------------------------------------
 
     def poll_on_close(self) -> list[AnyUnsentRequest]:
         """Requests that end the fetch sessions of all cursors."""
-        children = [] if self.catch_up is None else self.catch_up.poll_on_close()
-        return self.fetch.poll_on_close() + children
+        return [request for cursor in self.cursors for request in cursor.poll_on_close()]
 
     def poll(self, now_ms: float) -> PollResult:
         """Everything there is to send, and the earliest moment any manager wants to be polled again."""
@@ -257,3 +221,17 @@ class RequestManagers:
             requests += result.requests
             wake_at_ms = min(wake_at_ms, result.wake_at_ms)
         return PollResult(requests, wake_at_ms)
+
+
+def _metadata(
+    config: ConsumerConfig, subscription: Subscription, deliver: Deliver, backoff: Backoff
+) -> MetadataManager:
+    rebootstraps = config.metadata_recovery_strategy is MetadataRecoveryStrategy.REBOOTSTRAP
+    return MetadataManager(
+        subscription,
+        backoff,
+        deliver,
+        max_age_ms=config.metadata_max_age_ms,
+        allow_auto_create_topics=config.allow_auto_create_topics,
+        rebootstrap_trigger_ms=config.metadata_recovery_rebootstrap_trigger_ms if rebootstraps else None,
+    )

@@ -82,8 +82,8 @@ class Inbox:
             case Redeliver():
                 self._managers.redeliver(event)
             case GetPosition():
-                self._managers.validation.settle()
-                self._managers.positions.position(event)
+                self._managers.main.validation.settle()
+                self._managers.main.positions.position(event)
             case GetLag():
                 event.reply.succeed(self._lag(event))
             case GetLeaders():
@@ -95,7 +95,7 @@ class Inbox:
             case GetCommitted():
                 self._managers.offset_fetch.committed(event)
             case GetCatchUp():
-                self._managers.progress(event)
+                event.reply.succeed(self._managers.lags.progress())
             case LookUpOffsets():
                 self._managers.list_offsets.look_up(event)
             case LookUpTopics():

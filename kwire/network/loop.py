@@ -147,7 +147,7 @@ class NetworkLoop:
             self._inbox.process(event, now_ms)
         answers = self._client.complete(now_ms)
         client_at_ms = None
-        if early := self._managers.fetch.poll_early(now_ms).requests:
+        if early := self._managers.main.fetch.poll_early(now_ms).requests:
             self._client.send(early, now_ms)
             client_at_ms = self._client.poll(now_ms)
         self._mailbox.announce_records()

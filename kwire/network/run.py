@@ -17,6 +17,7 @@ from kwire.config import ConsumerConfig
 from kwire.events import AssignmentView
 from kwire.fetching.buffer import FetchBuffer
 from kwire.mailbox import Mailbox
+from kwire.managers.lag_policy import LagPolicy, MakeLagPolicy
 from kwire.managers.registry import Environment, RequestManagers
 from kwire.network.client import NetworkClient
 from kwire.network.loop import NetworkLoop, Waker
@@ -71,7 +72,7 @@ def make_loop(
         polled_at_ms=lambda: mailbox.polled_at_ms,
         wall_clock_ms=wall_clock_ms,
     )
-    managers = RequestManagers(config, assignors, subscription, buffer, environment)
+    managers = RequestManagers(config, assignors, subscription, buffer, environment, lag_policy_of(config))
     client = NetworkClient(
         config,
         transport,
@@ -86,6 +87,16 @@ def make_loop(
     loop = NetworkLoop(mailbox, managers, client, waker, monotonic_ms, read_committed=read_committed)
     client.on_answers = loop.on_answers
     return loop
+
+
+def lag_policy_of(config: ConsumerConfig) -> MakeLagPolicy:
+    """What the config wants to be done about lags. Consumers that do without parallel rebalance do not load it: they
+    would start later."""
+    if not config.enable_parallel_rebalance or config.group_id is None:
+        return LagPolicy
+    from kwire.parallel_rebalance.commits import parallel_rebalance
+
+    return parallel_rebalance
 
 
 def _from_outside(token: trio.lowlevel.TrioToken, wake: Callable[[], None]) -> Callable[[], None]:

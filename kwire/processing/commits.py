@@ -7,12 +7,11 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Protocol
 
-from kwire.catch_up.processed import Processed
 from kwire.clock import NEVER_MS
 from kwire.consumer.arguments import Timeout
 from kwire.consumer.listener import RebalanceConsumer
 from kwire.errors import KafkaError, RebalanceInProgressError, WakeupError
-from kwire.events import CommitCallback
+from kwire.events import CommitCallback, Processed
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.processing.completion_tracker import CompletionTracker, Offers, PartitionProgress
 

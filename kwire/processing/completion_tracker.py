@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
-from kwire.catch_up.processed import Processed
+from kwire.events import Processed
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.offset_set import NO_OFFSETS, OffsetSet
 from kwire.processing.offset_map import OffsetMap, decode, encode, is_offset_map

@@ -19,7 +19,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 from uuid import UUID
 
-from kwire.catch_up.token import MAP_PREFIX
+from kwire.commit_metadata import MAP_PREFIX
 from kwire.errors import InvalidArgumentError
 from kwire.offset_set import OffsetSet
 from kwire.processing.offset_codings import CODERS, Coding, Runs, shortest

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from kwire.catch_up.processed import Processed, Unfinished
+from kwire.events import Processed, Unfinished
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.offset_set import NO_OFFSETS, OffsetSet
 from kwire.processing.completion_tracker import CompletionTracker, Offered, Offers, PartitionProgress, Void

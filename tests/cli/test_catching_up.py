@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from kwire.catch_up.progress import CatchUpProgress
 from kwire.cli import catching_up
 from kwire.cli.catching_up import EVERY_MS, CatchingUp, line
-from kwire.model import TopicPartition
+from kwire.model import CatchUpProgress, TopicPartition
 
 TP = TopicPartition("orders", 0)
 

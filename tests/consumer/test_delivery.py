@@ -10,7 +10,7 @@ import pytest
 from kwire import OffsetAndMetadata, Records, TopicPartition
 from kwire.consumer.delivery import Delivery
 from kwire.events import AssignmentView
-from kwire.fetching.collector import Collected
+from kwire.fetching.cursor_collector import Collected
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.protocol.record_columns import RecordColumns, empty_columns
 

@@ -37,6 +37,7 @@ from kwire.managers.registry import Environment, RequestManagers
 from kwire.managers.unsent import AnyUnsentRequest
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.network.inbox import Inbox
+from kwire.network.run import lag_policy_of
 from kwire.protocol.consumer_protocol import encode_assignment, encode_subscription
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages import consumer_protocol as wire
@@ -120,7 +121,9 @@ class Scenario:
             chance=lambda: 0.5,  # no jitter: delays are what they are called
         )
         self.assignors = resolve(self.config.partition_assignment_strategy)
-        self.managers = RequestManagers(self.config, self.assignors, self.subscription, self.buffer, environment)
+        self.managers = RequestManagers(
+            self.config, self.assignors, self.subscription, self.buffer, environment, lag_policy_of(self.config)
+        )
         read_committed = bool(self.config.isolation_level.value)
         self._inbox = Inbox(self.managers, self.closes.append, read_committed=read_committed)
 
@@ -131,7 +134,7 @@ class Scenario:
 
     def turn(self) -> list[AnyUnsentRequest]:
         """One turn of the loop; the new requests."""
-        early = self.managers.fetch.poll_early(self.now_ms)
+        early = self.managers.main.fetch.poll_early(self.now_ms)
         result = self.managers.poll(self.now_ms)
         requests = early.requests + result.requests
         self.unanswered += requests

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.catch_up.processed import Processed, Unfinished
-from kwire.catch_up.token import decode
-from kwire.events import Assign, Commit, GetPosition, RecordsDelivered, Redeliver, Reply, SetHold
+from kwire.events import Assign, Commit, GetPosition, Processed, RecordsDelivered, Redeliver, Reply, SetHold, Unfinished
 from kwire.holds import Hold
 from kwire.managers.unsent import Channel
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
+from kwire.parallel_rebalance.catch_up import CatchUpManager
+from kwire.parallel_rebalance.state import CatchUpState
+from kwire.parallel_rebalance.token import decode
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.list_offsets import ListOffsetsRequest
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
@@ -105,14 +106,18 @@ def given(scenario: Scenario, offset: int) -> None:
     scenario.post(RecordsDelivered([(O0, child.partitions[O0].epoch, OffsetAndMetadata(offset))]))
 
 
+def state_of(scenario: Scenario) -> CatchUpState:
+    assert isinstance(scenario.managers.lags, CatchUpManager)
+    return scenario.managers.lags.states[O0]
+
+
 def test_what_handlers_have_not_finished_is_undone_and_so_is_what_was_put_back(lagging: Scenario) -> None:
     end_of_log(lagging, 120)
     given(lagging, 100)
     lagging.post(Redeliver(O0, OffsetAndMetadata(90), 100, Reply()))
     processed = Processed(None, (Unfinished(range(80, 90)),))
     lagging.post(Commit({}, Reply(), processed={O0: processed}))
-    state = lagging.managers.catch_up.states[O0] if lagging.managers.catch_up is not None else None
-    assert state is not None
+    state = state_of(lagging)
     assert (state.undone, state.unread()) == ((range(80, 120),), (range(90, 120),))
     lagging.turn()
     (child,) = lagging.subscription.children
@@ -123,8 +128,7 @@ def test_no_commit_of_handlers_is_behind_what_the_main_cursor_has_returned(laggi
     """The log was cut, and they do not know yet."""
     end_of_log(lagging, 120)
     lagging.post(Commit({}, Reply(), processed={O0: Processed(OffsetAndMetadata(150))}))
-    assert lagging.managers.catch_up is not None
-    assert lagging.managers.catch_up.states[O0].head.offset == 120
+    assert state_of(lagging).head.offset == 120
 
 
 @pytest.mark.parametrize("cursor", Cursor)

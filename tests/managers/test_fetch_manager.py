@@ -241,9 +241,9 @@ def test_an_error_of_the_connection_that_stays_is_raised(one_broker: Scenario) -
 
 
 def test_closing_ends_the_sessions_on_another_connection(one_broker: Scenario) -> None:
-    assert one_broker.managers.fetch.poll_on_close() == []
+    assert one_broker.managers.main.fetch.poll_on_close() == []
     answer(one_broker)
-    (farewell,) = one_broker.managers.fetch.poll_on_close()
+    (farewell,) = one_broker.managers.main.fetch.poll_on_close()
     assert isinstance(farewell.request, FetchRequest)
     assert (farewell.request.session_id, farewell.request.session_epoch) == (SESSION_ID, -1)
     assert farewell.destination.channel is Channel.CONTROL
@@ -282,7 +282,7 @@ def test_after_records_the_next_fetch_waits_for_nobody(one_broker: Scenario) -> 
     (unsent,) = one_broker.pending(FetchRequest)
     topic = FetchableTopicResponse(topic="orders", partitions=[data(0, batch(0, 1)), data(1)])
     unsent.on_answer(FetchResponse(session_id=SESSION_ID, responses=[topic]), one_broker.now_ms)
-    (early,) = one_broker.managers.fetch.poll_early(one_broker.now_ms).requests
+    (early,) = one_broker.managers.main.fetch.poll_early(one_broker.now_ms).requests
     assert isinstance(early.request, FetchRequest)
     assert [p.fetch_offset for topic in early.request.topics for p in topic.partitions] == [2]
     assert not one_broker.turn()
@@ -300,7 +300,7 @@ def test_after_anything_else_the_next_fetch_has_its_turn(
     (unsent,) = one_broker.pending(FetchRequest)
     topic = FetchableTopicResponse(topic="orders", partitions=list(partitions))
     unsent.on_answer(FetchResponse(session_id=SESSION_ID, responses=[topic]), one_broker.now_ms)
-    assert not one_broker.managers.fetch.poll_early(one_broker.now_ms).requests
+    assert not one_broker.managers.main.fetch.poll_early(one_broker.now_ms).requests
     assert [type(unsent.request) for unsent in one_broker.turn()][:1] == [FetchRequest]
 
 

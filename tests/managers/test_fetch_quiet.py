@@ -171,7 +171,7 @@ def test_trouble_with_the_quiet_ones_leaves_the_others_at_work(many: Scenario) -
 def test_both_sessions_are_closed_at_the_end(many: Scenario) -> None:
     first_answer(many, data(3, TWO_RECORDS, end=2))
     answer(many, Channel.FETCH)
-    farewells = many.managers.fetch.poll_on_close()
+    farewells = many.managers.main.fetch.poll_on_close()
     requests = [each.request for each in farewells if isinstance(each.request, FetchRequest)]
     assert [request.session_epoch for request in requests] == [-1, -1]
     assert {each.destination.channel for each in farewells} == {Channel.CONTROL}

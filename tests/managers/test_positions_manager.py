@@ -369,14 +369,14 @@ def test_what_was_fetched_in_front_of_an_offset_out_of_range_is_handed_out_befor
     assert timestamps(scenario) == []
     assert scenario.views[-1].epochs[O0] == epoch, "the buffer is still good"
     assert not scenario.pending(FetchRequest), "the broker has said what it had to say"
-    assert scenario.managers.positions.awaits_poll
+    assert scenario.managers.main.positions.awaits_poll
     scenario.delivered(O0, 7)
     scenario.turn()
     assert timestamps(scenario) == []
     scenario.delivered(O0, 8)
     scenario.turn()
     assert timestamps(scenario) == [EARLIEST]
-    assert not scenario.managers.positions.awaits_poll
+    assert not scenario.managers.main.positions.awaits_poll
 
 
 def test_an_offset_out_of_range_that_came_from_a_damaged_header_is_no_reset(make_scenario: MakeScenario) -> None:
@@ -391,7 +391,7 @@ def test_an_offset_out_of_range_that_came_from_a_damaged_header_is_no_reset(make
     scenario.delivered(O0, 5)
     scenario.turn()
     assert timestamps(scenario) == []
-    assert not scenario.managers.positions.awaits_poll
+    assert not scenario.managers.main.positions.awaits_poll
 
 
 def test_a_partition_that_is_taken_away_meanwhile_is_not_reset(make_scenario: MakeScenario) -> None:
@@ -399,7 +399,7 @@ def test_a_partition_that_is_taken_away_meanwhile_is_not_reset(make_scenario: Ma
     fetched_ahead(scenario)
     scenario.assign(O1)
     scenario.turn()
-    assert not scenario.managers.positions.awaits_poll
+    assert not scenario.managers.main.positions.awaits_poll
 
 
 # --- refused ----------------------------------------------------------------------------------------------------

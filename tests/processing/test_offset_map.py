@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.catch_up.token import MAP_PREFIX
+from kwire.commit_metadata import MAP_PREFIX
 from kwire.errors import InvalidArgumentError
 from kwire.processing.offset_codings import CODERS, Coding, Runs
 from kwire.processing.offset_map import LIMIT_CHARS, OffsetMap, decode, encode, is_offset_map

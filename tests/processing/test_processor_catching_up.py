@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire import Consumer
-from kwire.catch_up.token import decode, head_group
 from kwire.errors import IllegalStateError
 from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.parallel_rebalance.token import decode, head_group
 from kwire.processing import Processor, Retry
 from kwire.testing.simulation.blocking import sleep
 from kwire.testing.simulation.script import Script, play
 
 if TYPE_CHECKING:
     from kwire import Record
-    from kwire.catch_up.token import Token
+    from kwire.parallel_rebalance.token import Token
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kwire.catch_up.processed import Processed, Unfinished
+from kwire.events import Processed, Unfinished
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.processing.offset_map import OffsetMap, decode, encode
 from kwire.processing.range_completion_tracker import RangeCompletionTracker

@@ -16,7 +16,7 @@ import pytest
 
 from kwire import Consumer, OffsetAndMetadata, Record, TopicPartition
 from kwire.errors import CorruptRecordError, OffsetOutOfRangeError, ProcessingError, RecordDeserializationError
-from kwire.fetching.collector import Collected
+from kwire.fetching.cursor_collector import Collected
 from kwire.processing import DeadLetter, Processor
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.testing import Cluster

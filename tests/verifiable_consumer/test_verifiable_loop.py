@@ -24,8 +24,9 @@ from kwire.errors import (
 )
 from kwire.events import AssignmentView
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
-from kwire.fetching.collector import Collected, FetchCollector
+from kwire.fetching.collector import FetchCollector
 from kwire.fetching.columns import Records
+from kwire.fetching.cursor_collector import Collected
 from kwire.fetching.deserializing import Deserializers
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.verifiable_consumer.consumer import VerifiableConsumer

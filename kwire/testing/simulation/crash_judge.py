@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kwire.catch_up.token import decode, decode_mark
 from kwire.model import Cursor, TopicPartition, leader_epoch_or_none
+from kwire.parallel_rebalance.token import decode, decode_mark
 from kwire.testing.cluster.groups.offsets import CommittedOffset
 from kwire.testing.invariants.violation import Violation
 from kwire.testing.simulation.crash_plan import GROUP, HEAD_GROUP

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 
-from kwire.catch_up.division import LEAST_PART
-from kwire.catch_up.token import decode
 from kwire.model import TopicPartition
+from kwire.parallel_rebalance.division import LEAST_PART
+from kwire.parallel_rebalance.token import decode
 from kwire.protocol.schema import Message, Request
 from kwire.testing.cluster.batches import build_batch
 from kwire.testing.cluster.call import Call

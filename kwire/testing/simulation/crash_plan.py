@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from kwire.catch_up.token import head_group
+from kwire.parallel_rebalance.token import head_group
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.list_offsets import ListOffsetsRequest
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest

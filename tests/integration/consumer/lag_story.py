@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 from confluent_kafka import Producer
 
 from kwire import Cursor, OffsetAndMetadata, Records, TopicPartition
-from kwire.catch_up.token import decode, decode_mark
 from kwire.conformance.client import Address, Connection
+from kwire.parallel_rebalance.token import decode, decode_mark
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kwire.catch_up.token import HeadMark, Token
     from kwire.config import Settings
+    from kwire.parallel_rebalance.token import HeadMark, Token
     from tests.integration.conftest import Produce
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, PollUntil
     from tests.integration.kafkas import SharedKafka

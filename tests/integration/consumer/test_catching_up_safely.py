@@ -13,9 +13,9 @@ from confluent_kafka import TopicPartition as OtherTopicPartition
 from confluent_kafka.cimpl import NewTopic
 
 from kwire import Cursor, OffsetAndMetadata
-from kwire.catch_up.token import HeadMark, encode_mark
 from kwire.errors import GroupAuthorizationError, IllegalStateError, OffsetOutOfRangeError, RecordDeserializationError
 from kwire.model import ZERO_UUID
+from kwire.parallel_rebalance.token import HeadMark, encode_mark
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kwire.testing import Cluster

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from kwire.catch_up.token import HeadMark, Token, encode, encode_mark
 from kwire.model import Cursor, TopicPartition
 from kwire.offset_set import OffsetSet
+from kwire.parallel_rebalance.token import HeadMark, Token, encode, encode_mark
 from kwire.testing.cluster.groups.offsets import CommittedOffset
 from kwire.testing.simulation.crash_judge import CrashJudge
 from kwire.testing.simulation.crash_orders import crash_in_order

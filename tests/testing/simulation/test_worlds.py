@@ -14,7 +14,8 @@ import pytest
 
 from kwire.consumer.delivery import Delivery
 from kwire.events import AssignmentView, Delivered
-from kwire.fetching.collector import Collected, FetchCollector
+from kwire.fetching.collector import FetchCollector
+from kwire.fetching.cursor_collector import Collected
 from kwire.subscription.subscription import Subscription
 from kwire.testing.cluster.releases import LATEST, RELEASES
 from kwire.testing.invariants.ledger import (

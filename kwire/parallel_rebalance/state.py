@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kwire.catch_up.processed import Processed
-from kwire.catch_up.progress import CatchUpProgress, RateWindow
-from kwire.catch_up.recovery import Recovered
-from kwire.catch_up.token import HeadMark, Token, encode, encode_mark
-from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.events import Processed
+from kwire.model import CatchUpProgress, OffsetAndMetadata, TopicPartition
 from kwire.offset_set import NO_OFFSETS, OffsetSet
+from kwire.parallel_rebalance.rate import RateWindow
+from kwire.parallel_rebalance.recovery import Recovered
+from kwire.parallel_rebalance.token import HeadMark, Token, encode, encode_mark
 
 
 class CatchUpState:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from kwire.catch_up.progress import CatchUpProgress
 from kwire.metrics import MetricName
+from kwire.model import CatchUpProgress
 
 GROUP = "consumer-catch-up-metrics"
 

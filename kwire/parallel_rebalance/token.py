@@ -10,21 +10,22 @@ range: the two nearest become one, and what lies between them is read again afte
 
 from __future__ import annotations
 
-import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import NamedTuple
 from uuid import UUID
 
+from kwire.commit_metadata import (
+    HEAD_PREFIX,
+    LAG_PREFIX,
+    LIMIT_CHARS,
+    MAP_PREFIX,
+    from_base_36,
+    in_base_36,
+    opened,
+    sealed,
+)
 from kwire.offset_set import NO_OFFSETS, OffsetSet
 
-LIMIT_CHARS = 4096
-PREFIX = "kwire-lag1:"
-HEAD_PREFIX = "kwire-head1:"
-MAP_PREFIX = "kwire2:"
-"""Nobody else's metadata begins like these; the number is the version of what follows. The last is of what a processor
-has finished behind the offset (`kwire.processing.offset_map`)."""
-_USER = "\n"
-_BASE = 36
 _NO_EPOCH = "-"
 # Some ranges have room in it: a map of a processor that knew nothing of them must not leave them one.
 _ROOM_CHARS = 256
@@ -87,26 +88,26 @@ def encode(token: Token, *, limit_chars: int = LIMIT_CHARS) -> str:
 def decode(metadata: str) -> Token | None:
     """The token in a commit's metadata. None: it is somebody else's, or damaged: everything behind the committed offset
     counts as undone, which costs work and loses nothing."""
-    parts = _checked(PREFIX, metadata)
+    parts = opened(LAG_PREFIX, metadata)
     if parts is None:
         return None
     try:
         life, topic_id, head, epoch, numbers = parts[0].split(",")
-        steps = [int(number, _BASE) for number in numbers.split(".") if number]
-        head_epoch = None if epoch == _NO_EPOCH else int(epoch, _BASE)
-        return Token(life, _uuid(topic_id), _undone(steps), int(head, _BASE), head_epoch, parts[1])
+        steps = [from_base_36(number) for number in numbers.split(".") if number]
+        head_epoch = None if epoch == _NO_EPOCH else from_base_36(epoch)
+        return Token(life, _uuid(topic_id), _undone(steps), from_base_36(head), head_epoch, parts[1])
     except ValueError:
         return None
 
 
 def encode_mark(mark: HeadMark) -> str:
     """The mark as metadata."""
-    return _sealed(HEAD_PREFIX, f"{mark.life},{_packed(mark.topic_id.bytes)}", mark.metadata)
+    return sealed(HEAD_PREFIX, f"{mark.life},{_packed(mark.topic_id.bytes)}", mark.metadata)
 
 
 def decode_mark(metadata: str) -> HeadMark | None:
     """The mark in a commit's metadata; None when it is none."""
-    parts = _checked(HEAD_PREFIX, metadata)
+    parts = opened(HEAD_PREFIX, metadata)
     if parts is None:
         return None
     try:
@@ -116,20 +117,18 @@ def decode_mark(metadata: str) -> HeadMark | None:
         return None
 
 
-def users_metadata(metadata: str) -> str:
-    """What the user committed as metadata: without what is kwire's own."""
-    for prefix in (PREFIX, HEAD_PREFIX):
-        if (parts := _checked(prefix, metadata)) is not None:
-            return parts[1]
-    return metadata
-
-
 def _written(token: Token) -> str:
-    epoch = _NO_EPOCH if token.head_epoch is None else _digits(token.head_epoch)
+    epoch = _NO_EPOCH if token.head_epoch is None else in_base_36(token.head_epoch)
     edges = [edge for each in token.undone for edge in (each.start, each.stop)]
     steps = (edge - before for edge, before in zip(edges, [0, *edges], strict=False))
-    fields = (token.life, _packed(token.topic_id.bytes), _digits(token.head), epoch, ".".join(map(_digits, steps)))
-    return _sealed(PREFIX, ",".join(fields), token.metadata)
+    fields = (
+        token.life,
+        _packed(token.topic_id.bytes),
+        in_base_36(token.head),
+        epoch,
+        ".".join(map(in_base_36, steps)),
+    )
+    return sealed(LAG_PREFIX, ",".join(fields), token.metadata)
 
 
 def _undone(steps: list[int]) -> OffsetSet:
@@ -148,33 +147,9 @@ def _coarser(ranges: OffsetSet) -> OffsetSet:
     return ranges | (range(ranges[nearest - 1].start, ranges[nearest].stop),)
 
 
-def _sealed(prefix: str, body: str, users: str) -> str:
-    text = f"{prefix}{_digits(zlib.crc32(body.encode()))}:{body}"
-    return text + _USER + users if users else text
-
-
-def _checked(prefix: str, metadata: str) -> tuple[str, str] | None:
-    """The body, if it is whole, and the user's part."""
-    if not metadata.startswith(prefix):
-        return None
-    own, _, users = metadata.removeprefix(prefix).partition(_USER)
-    crc, _, body = own.partition(":")
-    return (body, users) if crc == _digits(zlib.crc32(body.encode())) else None
-
-
 def _packed(data: bytes) -> str:
     return urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def _uuid(text: str) -> UUID:
     return UUID(bytes=urlsafe_b64decode(text + "=="))
-
-
-def _digits(number: int) -> str:
-    """In base 36, as `int` reads it: a third shorter than decimal."""
-    alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
-    digits = ""
-    while number or not digits:
-        number, digit = divmod(number, _BASE)
-        digits = alphabet[digit] + digits
-    return digits

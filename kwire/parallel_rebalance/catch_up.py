@@ -11,61 +11,40 @@ partition goes, so does its state, and the next owner begins with what was commi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple
+from collections.abc import Collection, Iterable
 from uuid import UUID
 
-from kwire.catch_up.division import buffer_shares, first_part
-from kwire.catch_up.progress import CatchUpProgress
-from kwire.catch_up.recovery import Recovered
-from kwire.catch_up.state import CatchUpState
-from kwire.catch_up.token import life_of
-from kwire.clock import NEVER_MS
 from kwire.config import ResetKind
 from kwire.errors import KafkaError, OffsetOutOfRangeError
 from kwire.events import EARLIEST_TIMESTAMP, Delivered, ErrorRaised, Seek
-from kwire.fetching.buffer import FetchBuffer
 from kwire.holds import Hold
-from kwire.managers.child_cursor import ChildCursor, CursorSetting
-from kwire.managers.lag import Lag, LagLookUp
-from kwire.managers.unsent import AnyUnsentRequest, PollResult
-from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
+from kwire.managers.lag_policy import LagPolicy, LagSetting
+from kwire.managers.unsent import NOTHING_TO_SEND, PollResult
+from kwire.model import ZERO_UUID, CatchUpProgress, OffsetAndMetadata, TopicPartition
+from kwire.parallel_rebalance.division import buffer_shares, first_part
+from kwire.parallel_rebalance.lag import Lag, LagLookUp
+from kwire.parallel_rebalance.lag_positions import LagPositions, Losses, child_cursor
+from kwire.parallel_rebalance.recovery import Recovered
+from kwire.parallel_rebalance.state import CatchUpState
+from kwire.parallel_rebalance.token import life_of
 from kwire.states.partition import PartitionEvent
 
 log = logging.getLogger(__name__)
 
 
-class Chances(NamedTuple):
-    """What is different each time."""
-
-    wall_clock_ms: Callable[[], int]
-    new_uuid: Callable[[], UUID]
-
-
-class CatchUpManager:
+class CatchUpManager(LagPolicy):
     """Decides what the children read of which lag, and when the main cursor goes on at the end of the log.
-
-    Args:
-        limit_main: told how much the main cursor may have fetched ahead, in bytes: the children need room as well.
 
     Attributes:
         states: The partitions that have, or may have, something to catch up.
         unclaimed: Those whose token the group's log does not have yet.
     """
 
-    def __init__(
-        self,
-        setting: CursorSetting,
-        buffer: FetchBuffer,
-        limit_main: Callable[[int], None],
-        chances: Chances,
-    ) -> None:
-        self._config = setting.config
+    def __init__(self, setting: LagSetting) -> None:
+        self._config, self._metadata, self._deliver, _, _ = setting.cursors
         self._main = setting.main
-        self._metadata = setting.metadata
-        self._deliver = setting.deliver
-        self._limit_main = limit_main
-        self._new_uuid = chances.new_uuid
+        self._main_buffer = setting.buffer
+        self._new_uuid = setting.new_uuid
         self.states: dict[TopicPartition, CatchUpState] = {}
         self.unclaimed: set[TopicPartition] = set()
         self._asked: dict[TopicPartition, int | None] = {}
@@ -74,15 +53,13 @@ class CatchUpManager:
         self._holds: dict[TopicPartition, set[Hold]] = {}
         """What holds the children of a partition, as the application has said."""
         self._now_ms = 0.0
-        self._lag = LagLookUp(
-            setting.config, setting.main, setting.list_offsets, chances.wall_clock_ms, self._on_lag, self._on_refused
-        )
-        self.children = [
-            ChildCursor(setting, each, on_offsets_lost=self._on_offsets_lost, on_log_diverged=self._on_log_diverged)
-            for each in buffer.children
-        ]
+        self._lag = LagLookUp(setting, self._on_lag, self._on_refused)
+        losses = Losses(self._on_offsets_lost, self._on_log_diverged)
+        self._cursors = [child_cursor(setting, buffer, losses) for buffer in setting.buffer.children]
+        self._children = [cursor.positions for cursor in self._cursors]
+        self.cursors = self._cursors
         setting.main.on_removed.append(self.forget)
-        for subscription in (setting.main, *(child.subscription for child in self.children)):
+        for subscription in (setting.main, *(cursor.subscription for cursor in self._cursors)):
             subscription.on_moved.append(self._changed.add)
 
     # --- a partition begins ---------------------------------------------------------------------------------
@@ -162,20 +139,20 @@ class CatchUpManager:
         self.refresh()
         tp, position = event.partition, event.position
         if event.epoch is not None:
-            for child in self.children:
+            for child in self._children:
                 child.seek_in_epoch(tp, position, event.epoch)
             partition = self._main.partitions.get(tp)
             return partition is None or partition.epoch != event.epoch
-        for child in self.children:
+        for child in self._children:
             part = child.parts.get(tp)
             if part is not None and part.reached < position.offset < part.stop:
                 self.states[tp].lose(range(part.reached, position.offset))
                 child.seek(tp, position)
                 return True
-        self.reset((tp,))
+        self.on_reset((tp,))
         return False
 
-    def reset(self, partitions: Iterable[TopicPartition]) -> None:
+    def on_reset(self, partitions: Collection[TopicPartition]) -> None:
         """The user says where to go on: nobody asks any more how far that is from the end."""
         for tp in set(partitions) & self._asked.keys():
             self._let_go(tp)
@@ -185,7 +162,7 @@ class CatchUpManager:
         for tp in partitions:
             holds = self._holds.setdefault(tp, set())
             holds.add(hold) if is_held else holds.discard(hold)
-        for child in self.children:
+        for child in self._children:
             if mine := child.parts.keys() & set(partitions):
                 child.subscription.hold(mine, hold) if is_held else child.subscription.unhold(mine, hold)
 
@@ -196,7 +173,7 @@ class CatchUpManager:
         if tp not in self.states:
             return
         again = range(position.offset, stop)
-        for child in self.children:
+        for child in self._children:
             part = child.parts.get(tp)
             if part is not None and part.start <= again.start < part.reached:
                 child.seek(tp, position)
@@ -213,16 +190,15 @@ class CatchUpManager:
         front of where one of them is."""
         if tp not in self.states:
             return offset
-        cursors = [self._main.partitions.get(tp), *(child.subscription.partitions.get(tp) for child in self.children)]
+        cursors = [self._main.partitions.get(tp), *(child.subscription.partitions.get(tp) for child in self._children)]
         offsets = [cursor.consumed.offset for cursor in cursors if cursor is not None and cursor.consumed is not None]
         return min([offset, *offsets]) if timestamp == EARLIEST_TIMESTAMP else max([offset, *offsets])
 
     # --- what happens to positions --------------------------------------------------------------------------
 
-    def note_delivered(self, delivered: Iterable[Delivered]) -> None:
-        for child in self.children:
+    def on_delivered(self, delivered: Iterable[Delivered]) -> None:
+        for child in self._children:
             if child.parts:
-                child.note_delivered(delivered)
                 self._changed.update(child.parts.keys() & {tp for tp, _, _ in delivered}, child.come_back())
 
     def refresh(self) -> None:
@@ -241,7 +217,7 @@ class CatchUpManager:
         if self._is_recreated(state):
             self.forget((tp,))
         elif partition.has_position and partition.epoch != state.main_epoch and partition.consumed is not None:
-            reading = [child for child in self.children if tp in child.parts]
+            reading = [child for child in self._children if tp in child.parts]
             for child in reading:
                 self._enter_part(child, tp)
             state.main_moved(partition.consumed, partition.epoch, self._new_life())
@@ -251,7 +227,7 @@ class CatchUpManager:
                     child.end(tp, partition.consumed.offset)
 
     def _enter(self, tp: TopicPartition) -> None:
-        for child in self.children:
+        for child in self._children:
             if tp in child.parts:
                 self._enter_part(child, tp)
                 if child.is_over(tp):
@@ -260,7 +236,7 @@ class CatchUpManager:
         self._close_if_done(tp)
         self._hand_out(tp)
 
-    def _enter_part(self, child: ChildCursor, tp: TopicPartition) -> None:
+    def _enter_part(self, child: LagPositions, tp: TopicPartition) -> None:
         state, part, position = self.states[tp], child.parts[tp], child.position(tp)
         if position.offset < part.reached:
             state.read_again(position.offset, part.reached)
@@ -281,10 +257,10 @@ class CatchUpManager:
         if state is None or tp in self._asked:
             return
         free = state.unread()
-        for child in self.children:
+        for child in self._children:
             if tp in child.parts:
                 free -= (range(child.parts[tp].reached, child.parts[tp].stop),)
-        idle = [child for child in self.children if tp not in child.parts]
+        idle = [child for child in self._children if tp not in child.parts]
         for left, child in enumerate(idle):
             part = first_part(free, len(idle) - left)
             if part is None:
@@ -292,7 +268,7 @@ class CatchUpManager:
             self._start(child, tp, part, state.epoch_at(part.start))
             free -= (part,)
 
-    def _start(self, child: ChildCursor, tp: TopicPartition, part: range, leader_epoch: int | None) -> None:
+    def _start(self, child: LagPositions, tp: TopicPartition, part: range, leader_epoch: int | None) -> None:
         if child.subscription not in self._main.children:
             self._main.children.append(child.subscription)
         child.start(tp, part, leader_epoch)
@@ -313,7 +289,7 @@ class CatchUpManager:
         if self._is_recreated(self.states[tp]):
             self.forget((tp,))
             return
-        for child in self.children:
+        for child in self._children:
             if tp in child.subscription.awaiting_reset:
                 child.seek(tp, OffsetAndMetadata(child.position(tp).offset))
 
@@ -323,7 +299,7 @@ class CatchUpManager:
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """Somebody else's from now on, or no more: what was not committed, the next owner finds undone."""
-        for child in self.children:
+        for child in self._children:
             child.stop(partitions)
         for tp in partitions:
             self._holds.pop(tp, None)
@@ -335,13 +311,8 @@ class CatchUpManager:
 
     # --- the loop -------------------------------------------------------------------------------------------
 
-    @property
-    def awaits_poll(self) -> bool:
-        return any(child.awaits_poll for child in self.children)
-
     def on_poll(self) -> None:
-        for child in self.children:
-            child.on_poll()
+        for child in self._children:
             self._changed.update(child.come_back())
 
     def poll(self, now_ms: float) -> PollResult:
@@ -350,25 +321,15 @@ class CatchUpManager:
             self._ask_for_lags()
             self.refresh()
         self._share_buffer()
-        requests: list[AnyUnsentRequest] = []
-        wake_at_ms = NEVER_MS
-        for child in self.children:
-            if child.subscription in self._main.children:
-                result = child.poll(now_ms)
-                requests += result.requests
-                wake_at_ms = min(wake_at_ms, result.wake_at_ms)
-        return PollResult(requests, wake_at_ms)
-
-    def poll_on_close(self) -> list[AnyUnsentRequest]:
-        return [request for child in self.children for request in child.fetch.poll_on_close()]
+        return NOTHING_TO_SEND
 
     def _share_buffer(self) -> None:
-        active = [child for child in self.children if child.parts]
+        active = [cursor.buffer for cursor in self._cursors if cursor.positions.parts]
         total_bytes = self._config.fetch_buffer_bytes
         if not active:
-            self._limit_main(total_bytes)
+            self._main_buffer.limit_bytes = total_bytes
             return
         head_bytes, child_bytes = buffer_shares(total_bytes, self._config.parallel_rebalance_head_share, len(active))
-        self._limit_main(head_bytes)
-        for child in active:
-            child.fetch.limit_bytes = child_bytes
+        self._main_buffer.limit_bytes = head_bytes
+        for buffer in active:
+            buffer.limit_bytes = child_bytes

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 from uuid import UUID
 
-from kwire.catch_up.token import Token, decode, decode_mark, users_metadata
+from kwire.commit_metadata import users_metadata
 from kwire.model import ZERO_UUID, OffsetAndMetadata
 from kwire.offset_set import NO_OFFSETS, OffsetSet
+from kwire.parallel_rebalance.token import Token, decode, decode_mark
 
 
 class Recovered(NamedTuple):

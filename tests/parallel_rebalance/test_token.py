@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.catch_up.token import (
-    LIMIT_CHARS,
-    MAP_PREFIX,
-    PREFIX,
+from kwire.commit_metadata import LAG_PREFIX, LIMIT_CHARS, MAP_PREFIX, users_metadata
+from kwire.offset_set import OffsetSet
+from kwire.parallel_rebalance.token import (
     HeadMark,
     Token,
     decode,
@@ -19,9 +18,7 @@ from kwire.catch_up.token import (
     encode,
     encode_mark,
     life_of,
-    users_metadata,
 )
-from kwire.offset_set import OffsetSet
 
 TOPIC_ID = UUID(int=7 << 90)
 LIFE = life_of(UUID(int=5 << 80))
@@ -49,7 +46,7 @@ def test_a_processors_map_that_leaves_no_room_is_left_out() -> None:
     """It knew nothing of ranges, and took all the room there is: the claim must not be refused for that."""
     undone = OffsetSet(range(start, start + 5) for start in range(70, 470, 10))
     written = encode(Token(LIFE, TOPIC_ID, undone, 500, None, MAP_PREFIX + "x" * 4000))
-    assert written.startswith(PREFIX)
+    assert written.startswith(LAG_PREFIX)
     assert decode(written) == Token(LIFE, TOPIC_ID, undone, 500, None, "")
     short = Token(LIFE, TOPIC_ID, undone, 500, None, MAP_PREFIX + "x" * 1000)
     assert decode(encode(short)) == short

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from kwire import CatchUpProgress, MetricName, TopicPartition
-from kwire.catch_up.metrics import metrics_of
+from kwire.parallel_rebalance.metrics import metrics_of
 
 AT = TopicPartition("orders", 3)
 

@@ -1,10 +1,4 @@
-"""A child cursor: a second reader of partitions on the same network thread, which catches up with what a crash left.
-
-It is no second member of the group. It has what a consumer with a manual assignment has: a subscription of its own,
-whose positions are validated like any other (KIP-320), fetch sessions of its own over connections of its own, so its
-answers bring aborted transactions of their own, and a buffer of its own. Made once, it stays on standby when it has
-nothing to read.
-"""
+"""Where a child cursor reads: parts of lags, each to its end, and what happens when the log has them no more."""
 
 from __future__ import annotations
 
@@ -12,38 +6,23 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from kwire.clock import NEVER_MS, Backoff
-from kwire.config import ConsumerConfig, OffsetReset, ResetKind
+from kwire.clock import NEVER_MS
+from kwire.config import OffsetReset, ResetKind
 from kwire.errors import KafkaError
-from kwire.events import EARLIEST_TIMESTAMP, AssignmentView, Delivered, ErrorRaised
+from kwire.events import EARLIEST_TIMESTAMP, AssignmentView, ErrorRaised
 from kwire.fetching.buffer import FetchBuffer
 from kwire.holds import Hold
-from kwire.managers.base import Deliver
-from kwire.managers.fetch import FetchManager
-from kwire.managers.list_offsets import ListOffsetsManager
-from kwire.managers.metadata import MetadataManager
-from kwire.managers.offset_validation import OffsetValidationManager
-from kwire.managers.unsent import AnyUnsentRequest, PollResult
+from kwire.managers.cursor import CursorManagers
+from kwire.managers.lag_policy import LagSetting
+from kwire.managers.unsent import NOTHING_TO_SEND, PollResult
 from kwire.model import Cursor, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kwire.states.partition import PartitionEvent
 from kwire.subscription.partition import AssignedPartition
 from kwire.subscription.subscription import Subscription
 
 log = logging.getLogger(__name__)
-
-
-class CursorSetting(NamedTuple):
-    """What child cursors get from the consumer that they belong to."""
-
-    config: ConsumerConfig
-    main: Subscription
-    metadata: MetadataManager
-    list_offsets: ListOffsetsManager
-    deliver: Deliver
-    on_data: Callable[[], None]
-    backoff: Backoff
 
 
 @dataclass(slots=True)
@@ -55,53 +34,33 @@ class Part:
     reached: int
 
 
-class ChildCursor:
-    """A second cursor of the consumer: reads parts of lags beside the main one.
+class Losses(NamedTuple):
+    """Who is told of what a child cannot read.
 
-    Args:
-        on_offsets_lost: told of offsets that the log has no more.
-        on_log_diverged: told of partitions whose log has nothing in common with what was read of it.
+    Attributes:
+        on_offsets_lost: Of offsets that the log has no more.
+        on_log_diverged: Of partitions whose log has nothing in common with what was read of it.
     """
 
-    def __init__(
-        self,
-        setting: CursorSetting,
-        buffer: FetchBuffer,
-        *,
-        on_offsets_lost: Callable[[TopicPartition, range], None],
-        on_log_diverged: Callable[[TopicPartition], None],
-    ) -> None:
+    on_offsets_lost: Callable[[TopicPartition, range], None]
+    on_log_diverged: Callable[[TopicPartition], None]
+
+
+class LagPositions:
+    """The positions of a child cursor, which has what a consumer with a manual assignment has."""
+
+    def __init__(self, setting: LagSetting, losses: Losses, child: ChildCursor) -> None:
         self._main = setting.main
-        self._deliver = setting.deliver
-        self._on_offsets_lost = on_offsets_lost
-        self._on_log_diverged = on_log_diverged
+        self._deliver = setting.cursors.deliver
+        self._list_offsets = setting.list_offsets
+        self._losses = losses
+        self._child = child
+        self.subscription = child.subscription
         self.parts: dict[TopicPartition, Part] = {}
         # Those whose rest another cursor reads, and whether the application has come back since.
         self._ending: dict[TopicPartition, bool] = {}
-        self._list_offsets = setting.list_offsets
         # Out of range, in this assignment epoch; and whether it was asked where the log starts.
         self._out_of_range: dict[TopicPartition, tuple[int, bool]] = {}
-        # Whatever the policy, a lag is never left before its end: the log may have been cut, then it goes on there.
-        config = replace(setting.config, auto_offset_reset=OffsetReset(ResetKind.EARLIEST))
-        self.subscription = Subscription(self._publish, buffer.drop, setting.main.epochs)
-        self._validation = OffsetValidationManager(
-            config, self.subscription, setting.metadata, setting.deliver, setting.backoff
-        )
-        self.fetch = FetchManager(
-            config,
-            self.subscription,
-            setting.metadata,
-            self,
-            buffer,
-            setting.deliver,
-            setting.on_data,
-            setting.backoff,
-            Cursor.CHILD,
-        )
-
-    def _publish(self, _: AssignmentView) -> None:
-        """As a part of the main cursor's view, so that the application thread sees both change at once."""
-        self._main.publish()
 
     # --- what it reads --------------------------------------------------------------------------------------
 
@@ -162,10 +121,6 @@ class ChildCursor:
 
     # --- how far it got -------------------------------------------------------------------------------------
 
-    def note_delivered(self, delivered: Iterable[Delivered]) -> None:
-        self.subscription.note_delivered(delivered)
-        self._validation.settle()
-
     def position(self, tp: TopicPartition) -> OffsetAndMetadata:
         """How far the application is known to have been given the records of its part."""
         position = self.subscription.partitions[tp].consumed
@@ -209,12 +164,12 @@ class ChildCursor:
         if found.offset > partition.fetch_offset:
             gone = range(partition.fetch_offset, min(found.offset, self.parts[tp].stop))
             self.seek(tp, OffsetAndMetadata(gone.stop))
-            self._on_offsets_lost(tp, gone)
+            self._losses.on_offsets_lost(tp, gone)
         else:
             # The log ends in front of the position: it was cut. The main cursor finds that out as well, and goes back;
             # then this part is its own.
             del self._out_of_range[tp]
-            self.fetch.block(partition, now_ms)
+            self._child.fetch.block(partition, now_ms)
 
     def _on_refused(self, error: KafkaError) -> None:
         """As its fetches are, from now on: the user hears of it."""
@@ -224,20 +179,38 @@ class ChildCursor:
 
     @property
     def awaits_poll(self) -> bool:
-        """Whether it matters to it how far the application is."""
-        waits = self._validation.awaits_poll or bool(self._out_of_range or self._ending)
-        return waits or any(map(self.is_fetched, self.parts))
+        """Whether it matters how far the application is."""
+        return bool(self._out_of_range or self._ending) or any(map(self.is_fetched, self.parts))
 
     def on_poll(self) -> None:
-        self._validation.on_poll()
+        """The policy looks after that, when all cursors know."""
 
     def poll(self, now_ms: float) -> PollResult:
+        """Asks through another manager, so it has no requests of its own."""
         self._settle_out_of_range()
         for tp in list(self.subscription.awaiting_reset):
-            self._on_log_diverged(tp)
-        validation, fetch = self._validation.poll(now_ms), self.fetch.poll(now_ms)
-        requests: list[AnyUnsentRequest] = [*validation.requests, *fetch.requests]
-        return PollResult(requests, min(validation.wake_at_ms, fetch.wake_at_ms))
+            self._losses.on_log_diverged(tp)
+        return NOTHING_TO_SEND
+
+
+ChildCursor: TypeAlias = CursorManagers[LagPositions]
+
+
+def child_cursor(setting: LagSetting, buffer: FetchBuffer, losses: Losses) -> ChildCursor:
+    """A cursor beside the main one. Made once, it stays on standby while it has nothing to read."""
+
+    def publish(_: AssignmentView) -> None:
+        setting.main.publish()  # as a part of its view, so that the application thread sees both change at once
+
+    # Whatever the policy, a lag is never left before its end: the log may have been cut, then it goes on there.
+    config = replace(setting.cursors.config, auto_offset_reset=OffsetReset(ResetKind.EARLIEST))
+    return CursorManagers(
+        Cursor.CHILD,
+        setting.cursors._replace(config=config),
+        Subscription(publish, buffer.drop, setting.main.epochs),
+        buffer,
+        partial(LagPositions, setting, losses),
+    )
 
 
 def _nobody_hears(what: str) -> None:

@@ -12,53 +12,46 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from kwire.catch_up.recovery import recover
-from kwire.catch_up.token import decode, head_group, users_metadata
-from kwire.clock import NEVER_MS, Backoff
-from kwire.config import ConsumerConfig
+from kwire.clock import NEVER_MS
+from kwire.commit_metadata import users_metadata
 from kwire.errors import KafkaError
 from kwire.events import BackgroundEvent, Commit, CommitAsync, CommitCompleted, Reply
-from kwire.managers.base import Deliver, RequestState
-from kwire.managers.catch_up import CatchUpManager
-from kwire.managers.commit_logs import CommitSplitter, HeadLog, LowWaterLog, Split
+from kwire.managers.base import RequestState
 from kwire.managers.find_coordinator import FindCoordinatorManager
-from kwire.managers.joint_commits import JointCallback, JointReply
-from kwire.managers.membership import Membership, Nobody
+from kwire.managers.lag_policy import LagPolicy, LagSetting
+from kwire.managers.membership import Nobody
 from kwire.managers.offset_commit import OffsetCommitManager
 from kwire.managers.offset_fetch import Committed, OffsetFetchManager, OnCommitted, OnFailed
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.model import OffsetAndMetadata, TopicPartition
-from kwire.subscription.subscription import Subscription
+from kwire.parallel_rebalance.catch_up import CatchUpManager
+from kwire.parallel_rebalance.commit_logs import CommitSplitter, HeadLog, LowWaterLog, Split
+from kwire.parallel_rebalance.joint_commits import JointCallback, JointReply
+from kwire.parallel_rebalance.recovery import recover
+from kwire.parallel_rebalance.token import decode, head_group
 
 log = logging.getLogger(__name__)
 
 
-class ParallelRebalance:
-    """Takes the place of the commit manager, and of the look-up of committed offsets where positions come from."""
+class TwoLogCommits:
+    """Commits to the group's log and the head's, and the look-up of what both have."""
 
-    def __init__(
-        self,
-        config: ConsumerConfig,
-        main: Subscription,
-        catch_up: CatchUpManager,
-        coordinator: FindCoordinatorManager,
-        member: Membership,
-        offset_fetch: OffsetFetchManager,
-        deliver: Deliver,
-        backoff: Backoff,
-    ) -> None:
+    def __init__(self, setting: LagSetting, catch_up: CatchUpManager) -> None:
+        config, _, deliver, _, backoff = setting.cursors
         assert config.group_id is not None
         group_id = head_group(config.group_id)
-        self._main = main
+        self._main = main = setting.main
         self._catch_up = catch_up
         self._deliver = deliver
-        self._offset_fetch = offset_fetch
+        self._offset_fetch = setting.offset_fetch
         self._splitter = CommitSplitter(main, catch_up)
         self.head_coordinator = FindCoordinatorManager(group_id, backoff, deliver)
-        nobody = Nobody(group_id, lambda: member.blocks_coordinator)
+        nobody = Nobody(group_id, lambda: setting.member.blocks_coordinator)
         self._head_fetch = OffsetFetchManager(group_id, self.head_coordinator, nobody, backoff)
         low_log = LowWaterLog(config.group_id, main, self._splitter)
-        self._low_commit = OffsetCommitManager(config, main, coordinator, member, self._on_part_done, backoff, low_log)
+        self._low_commit = OffsetCommitManager(
+            config, main, setting.coordinator, setting.member, self._on_part_done, backoff, low_log
+        )
         head_log = HeadLog(group_id, self._splitter)
         self._head_commit = OffsetCommitManager(
             config, main, self.head_coordinator, nobody, self._on_part_done, backoff, head_log
@@ -189,6 +182,13 @@ class ParallelRebalance:
             joint.pass_on()
         self._joints = [joint for joint in self._joints if not joint.is_over]
         return PollResult(requests, wake_at_ms)
+
+
+def parallel_rebalance(setting: LagSetting) -> LagPolicy:
+    """The policy with which lags are caught up with beside what is new."""
+    catch_up = CatchUpManager(setting)
+    catch_up.commits = catch_up.committed = TwoLogCommits(setting, catch_up)
+    return catch_up
 
 
 def _shown(position: OffsetAndMetadata) -> OffsetAndMetadata:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kwire.catch_up.processed import Processed
-from kwire.catch_up.state import CatchUpState
-from kwire.catch_up.token import decode
-from kwire.managers.catch_up import CatchUpManager
+from kwire.events import Processed
 from kwire.managers.pending_commit import Offsets
 from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.parallel_rebalance.catch_up import CatchUpManager
+from kwire.parallel_rebalance.state import CatchUpState
+from kwire.parallel_rebalance.token import decode
 from kwire.subscription.subscription import Subscription
 
 

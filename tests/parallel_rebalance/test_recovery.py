@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kwire.catch_up.recovery import recover
-from kwire.catch_up.token import HeadMark, Token, encode, encode_mark
 from kwire.model import ZERO_UUID, OffsetAndMetadata
 from kwire.offset_set import OffsetSet
+from kwire.parallel_rebalance.recovery import recover
+from kwire.parallel_rebalance.token import HeadMark, Token, encode, encode_mark
 
 TOPIC_ID, OTHER_TOPIC_ID = UUID(int=1), UUID(int=2)
 TOKEN = Token("life", TOPIC_ID, OffsetSet((range(100, 120),)), 120, 3, "a note")

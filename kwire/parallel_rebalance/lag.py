@@ -6,13 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from kwire.config import ConsumerConfig
 from kwire.errors import KafkaError
 from kwire.events import LATEST_TIMESTAMP
 from kwire.holds import Hold
-from kwire.managers.list_offsets import ListOffsetsManager
+from kwire.managers.lag_policy import LagSetting
 from kwire.model import OffsetAndTimestamp, TopicPartition
-from kwire.subscription.subscription import Subscription
 
 
 class Lag(NamedTuple):
@@ -27,25 +25,21 @@ class LagLookUp:
     """Asks how far partitions are behind the end of their logs.
 
     Args:
-        wall_clock_ms: now in milliseconds since the epoch.
         on_lag: told of a partition's lag, while its assignment epoch is still the one it was asked in.
         on_refused: told of a partition whose lag cannot be known.
     """
 
     def __init__(
         self,
-        config: ConsumerConfig,
-        subscription: Subscription,
-        list_offsets: ListOffsetsManager,
-        wall_clock_ms: Callable[[], int],
+        setting: LagSetting,
         on_lag: Callable[[TopicPartition, Lag], None],
         on_refused: Callable[[TopicPartition, KafkaError], None],
     ) -> None:
-        self._min_records = config.parallel_rebalance_min_lag_records
-        self._min_ms = config.parallel_rebalance_min_lag_ms
-        self._subscription = subscription
-        self._list_offsets = list_offsets
-        self._wall_clock_ms = wall_clock_ms
+        self._min_records = setting.cursors.config.parallel_rebalance_min_lag_records
+        self._min_ms = setting.cursors.config.parallel_rebalance_min_lag_ms
+        self._subscription = setting.main
+        self._list_offsets = setting.list_offsets
+        self._wall_clock_ms = setting.wall_clock_ms
         self._on_lag = on_lag
         self._on_refused = on_refused
 

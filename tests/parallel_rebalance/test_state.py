@@ -6,12 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from kwire.catch_up.processed import Processed, Unfinished
-from kwire.catch_up.recovery import Recovered
-from kwire.catch_up.state import CatchUpState
-from kwire.catch_up.token import decode, decode_mark, users_metadata
+from kwire.commit_metadata import users_metadata
+from kwire.events import Processed, Unfinished
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.offset_set import NO_OFFSETS
+from kwire.parallel_rebalance.recovery import Recovered
+from kwire.parallel_rebalance.state import CatchUpState
+from kwire.parallel_rebalance.token import decode, decode_mark
 
 TP = TopicPartition("orders", 0)
 LAG = range(70, 120)

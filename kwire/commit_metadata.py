@@ -1,0 +1,57 @@
+"""What kwire writes into the metadata of commits, in front of what the user has written there.
+
+Each text begins with a prefix that nobody else's metadata begins with, and the CRC of what follows. The number in a
+prefix is the version of the text. Brokers bound metadata to 4,096 characters (`offset.metadata.max.bytes`).
+"""
+
+from __future__ import annotations
+
+import zlib
+
+LIMIT_CHARS = 4096
+LAG_PREFIX = "kwire-lag1:"
+"""Of the ranges that are not done (`kwire.parallel_rebalance.token`)."""
+HEAD_PREFIX = "kwire-head1:"
+"""Of whose progress an offset of the head's log is; from there, too."""
+MAP_PREFIX = "kwire2:"
+"""Of what a processor has finished behind the offset (`kwire.processing.offset_map`)."""
+_USER = "\n"
+_BASE = 36
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def sealed(prefix: str, body: str, users: str) -> str:
+    """The text, with the user's metadata behind it."""
+    text = f"{prefix}{in_base_36(zlib.crc32(body.encode()))}:{body}"
+    return text + _USER + users if users else text
+
+
+def opened(prefix: str, metadata: str) -> tuple[str, str] | None:
+    """The body and the user's part. None: it begins with something else, or is damaged."""
+    if not metadata.startswith(prefix):
+        return None
+    own, _, users = metadata.removeprefix(prefix).partition(_USER)
+    crc, _, body = own.partition(":")
+    return (body, users) if crc == in_base_36(zlib.crc32(body.encode())) else None
+
+
+def users_metadata(metadata: str) -> str:
+    """What the user committed as metadata."""
+    for prefix in (LAG_PREFIX, HEAD_PREFIX):
+        if (parts := opened(prefix, metadata)) is not None:
+            return parts[1]
+    return metadata
+
+
+def in_base_36(number: int) -> str:
+    """A third shorter than decimal."""
+    digits = ""
+    while number or not digits:
+        number, digit = divmod(number, _BASE)
+        digits = _DIGITS[digit] + digits
+    return digits
+
+
+def from_base_36(digits: str) -> int:
+    """Raises ValueError for anything else."""
+    return int(digits, _BASE)

@@ -1,0 +1,102 @@
+"""The managers of one cursor: what a consumer has once for each position that it reads a partition from.
+
+A consumer has the main cursor. With parallel rebalance it has others beside it, which catch up with lags: each has a
+subscription of its own, positions that are validated like any other (KIP-320), fetch sessions over connections of its
+own, and a buffer of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from kwire.clock import Backoff
+from kwire.config import ConsumerConfig
+from kwire.events import Delivered
+from kwire.fetching.buffer import FetchBuffer
+from kwire.managers.base import Deliver, RequestManager
+from kwire.managers.fetch import FetchManager, OutOfRange
+from kwire.managers.metadata import MetadataManager
+from kwire.managers.offset_validation import OffsetValidationManager
+from kwire.managers.unsent import AnyUnsentRequest
+from kwire.model import Cursor
+from kwire.subscription.subscription import Subscription
+
+
+class Positions(OutOfRange, RequestManager, Protocol):
+    """Decides where a cursor goes on: in the beginning, and when it is out of range."""
+
+    @property
+    def awaits_poll(self) -> bool:
+        """Whether it matters that the application polls."""
+        ...
+
+    def on_poll(self) -> None:
+        """The application polls."""
+        ...
+
+
+class CursorSetting(NamedTuple):
+    """What all cursors of a consumer have in common."""
+
+    config: ConsumerConfig
+    metadata: MetadataManager
+    deliver: Deliver
+    on_data: Callable[[], None]
+    backoff: Backoff
+
+
+P_co = TypeVar("P_co", bound=Positions, covariant=True)
+
+
+class CursorManagers(Generic[P_co]):
+    """Validation, positions and fetches of one cursor.
+
+    Args:
+        positions_of: makes what decides about positions, given these managers; called before there is `fetch`.
+    """
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        setting: CursorSetting,
+        subscription: Subscription,
+        buffer: FetchBuffer,
+        positions_of: Callable[[CursorManagers[P_co]], P_co],
+    ) -> None:
+        config, metadata, deliver, on_data, backoff = setting
+        self.subscription = subscription
+        self.buffer = buffer
+        self.validation = OffsetValidationManager(config, subscription, metadata, deliver, backoff)
+        self.positions: P_co = positions_of(self)
+        self.fetch = FetchManager(
+            config, subscription, metadata, self.positions, buffer, deliver, on_data, backoff, cursor
+        )
+
+    @property
+    def awaits_poll(self) -> bool:
+        """Whether it matters that the application polls."""
+        return self.validation.awaits_poll or self.positions.awaits_poll
+
+    def on_poll(self) -> None:
+        """The application polls."""
+        self.validation.on_poll()
+        self.positions.on_poll()
+
+    def note_delivered(self, delivered: Iterable[Delivered]) -> None:
+        """The application has been given records up to these offsets, and has come back for more."""
+        self.subscription.note_delivered(delivered)
+        self.validation.settle()
+
+    @property
+    def in_order(self) -> tuple[RequestManager, ...]:
+        """As they are polled: positions after their validation, which may have found that one is void, and fetches from
+        where the positions are then."""
+        return (self.validation, self.positions, self.fetch)
+
+    def poll_on_close(self) -> list[AnyUnsentRequest]:
+        """Requests that end the fetch sessions."""
+        return self.fetch.poll_on_close()
+
+
+AnyCursor: TypeAlias = CursorManagers[Positions]

@@ -1,0 +1,115 @@
+"""What a consumer does about a lag: it reads it in order, with one cursor and one commit log.
+
+Parallel rebalance does otherwise: `kwire.parallel_rebalance` has a policy of its own, which nothing here knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+from uuid import UUID
+
+from kwire.events import Commit, CommitAsync, Delivered, Seek
+from kwire.fetching.buffer import FetchBuffer
+from kwire.holds import Hold
+from kwire.managers.base import RequestManager
+from kwire.managers.cursor import AnyCursor, CursorSetting
+from kwire.managers.find_coordinator import FindCoordinatorManager
+from kwire.managers.list_offsets import ListOffsetsManager
+from kwire.managers.membership import Membership
+from kwire.managers.offset_commit import OffsetCommitManager
+from kwire.managers.offset_fetch import OffsetFetchManager
+from kwire.managers.positions import CommittedLookUp
+from kwire.managers.unsent import NOTHING_TO_SEND, PollResult
+from kwire.model import CatchUpProgress, OffsetAndMetadata, TopicPartition
+from kwire.subscription.subscription import Subscription
+
+
+class Commits(RequestManager, Protocol):
+    """Commits to one log or to several."""
+
+    def commit(self, event: Commit) -> None:
+        """Until it succeeds, is refused for good, or the caller gives up."""
+        ...
+
+    def commit_async(self, event: CommitAsync, now_ms: float) -> None:
+        """Once; the callback runs on the application thread."""
+        ...
+
+    def auto_commit(self, now_ms: float) -> None:
+        """Commit what was delivered, without anybody waiting."""
+        ...
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        ...
+
+    def close(self) -> None:
+        """The consumer ends: what is not done will not be, and its caller hears of it."""
+        ...
+
+
+class LagSetting(NamedTuple):
+    """What a policy gets from the consumer that it is for."""
+
+    cursors: CursorSetting
+    main: Subscription
+    buffer: FetchBuffer
+    list_offsets: ListOffsetsManager
+    offset_fetch: OffsetFetchManager
+    coordinator: FindCoordinatorManager
+    member: Membership
+    wall_clock_ms: Callable[[], int]
+    new_uuid: Callable[[], UUID]
+
+
+class LagPolicy:
+    """What is done about lags; as it stands, nothing: the main cursor reads everything in order.
+
+    Attributes:
+        commits: Where commits go to.
+        committed: Where the main cursor's first positions are looked up.
+        cursors: The cursors beside the main one.
+    """
+
+    def __init__(self, setting: LagSetting) -> None:
+        config, _, deliver, _, backoff = setting.cursors
+        self.commits: Commits = OffsetCommitManager(
+            config, setting.main, setting.coordinator, setting.member, deliver, backoff
+        )
+        self.committed: CommittedLookUp = setting.offset_fetch
+        self.cursors: Sequence[AnyCursor] = ()
+
+    def on_delivered(self, delivered: Sequence[Delivered]) -> None:
+        """All cursors have noted that the application was given records up to these offsets, and came back for more."""
+
+    def on_poll(self) -> None:
+        """The application polls; all cursors know."""
+
+    def seek(self, event: Seek) -> bool:  # noqa: ARG002
+        """Whether another cursor than the main one is meant, and has gone there."""
+        return False
+
+    def on_reset(self, partitions: Collection[TopicPartition]) -> None:
+        """The user has the main cursor look up where to go on in these."""
+
+    def set_hold(self, partitions: Collection[TopicPartition], hold: Hold, is_held: bool) -> None:
+        """Of all cursors beside the main one."""
+
+    def redeliver(self, tp: TopicPartition, position: OffsetAndMetadata, stop: int) -> None:
+        """The application puts back what such a cursor has given from there on up to `stop`."""
+
+    def progress(self) -> dict[TopicPartition, CatchUpProgress]:
+        """How far the catching up is of the partitions that have a lag."""
+        return {}
+
+    def widened(self, tp: TopicPartition, timestamp: int, offset: int) -> int:  # noqa: ARG002
+        """An end of the log (`timestamp` says which) as all cursors see it."""
+        return offset
+
+    def poll(self, now_ms: float) -> PollResult:
+        return NOTHING_TO_SEND
+
+
+MakeLagPolicy: TypeAlias = Callable[[LagSetting], LagPolicy]
