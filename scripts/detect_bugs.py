@@ -190,7 +190,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         name="assignment-epoch-unchecked",
         story="a fetch that was half returned goes on behind a seek",
-        file="fetching/collector.py",
+        file="fetching/cursor_collector.py",
         old="        return view.epochs.get(tp) == fetch.epoch != self._damaged.get(tp)\n",
         new="        return tp in view.epochs and fetch.epoch != self._damaged.get(tp)\n",
     ),
@@ -204,7 +204,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         name="paused-partition-dropped",
         story="what is left of a fetch is thrown away when its partition is paused",
-        file="fetching/collector.py",
+        file="fetching/cursor_collector.py",
         old="            if not self._is_current(fetch, view) or (opened is not None and opened.is_finished):\n",
         new="            if not self._is_current(fetch, view) or fetch.topic_partition in view.withheld:\n",
     ),

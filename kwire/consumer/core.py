@@ -47,7 +47,6 @@ from kwire.fetching.collector import FetchCollector
 from kwire.fetching.columns import Records
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
-from kwire.fetching.fair_collector import FairCollector
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.mailbox import Mailbox
 from kwire.model import ConsumerGroupMetadata, K, OffsetAndMetadata, TopicPartition, V, leader_epoch_or_none
@@ -75,7 +74,14 @@ class ConsumerCore(Generic[K, V]):
         self.in_callback = False
         children = config.parallel_rebalance_children if config.enable_parallel_rebalance else 0
         self._buffer = FetchBuffer(children)
-        self._collector = self._make_collector()
+        self._collector: FetchCollector[K, V] = FetchCollector(
+            self._buffer,
+            _deserializers(config),
+            max_poll_records=config.max_poll_records,
+            read_committed=bool(config.isolation_level.value),
+            check_crcs=config.check_crcs,
+            head_share=config.parallel_rebalance_head_share,
+        )
         from kwire.assignors import resolve  # like all that serves the network thread, not before it is needed
 
         assignors = resolve(config.partition_assignment_strategy)
@@ -88,24 +94,6 @@ class ConsumerCore(Generic[K, V]):
         except BaseException:
             self.post_close(0.0, leave_group=False)  # a Ctrl-C, perhaps: nobody will hold what would close the thread
             raise
-
-    def _make_collector(self) -> FetchCollector[K, V] | FairCollector[K, V]:
-        config = self.config
-
-        def collector_of(buffer: FetchBuffer) -> FetchCollector[K, V]:
-            return FetchCollector(
-                buffer,
-                _deserializers(config),
-                max_poll_records=config.max_poll_records,
-                read_committed=bool(config.isolation_level.value),
-                check_crcs=config.check_crcs,
-            )
-
-        main, children = collector_of(self._buffer), [collector_of(buffer) for buffer in self._buffer.children]
-        if not children:
-            return main
-        share = config.parallel_rebalance_head_share
-        return FairCollector(main, children, max_poll_records=config.max_poll_records, head_share=share)
 
     # --- polling --------------------------------------------------------------------------------------------
 

@@ -1,55 +1,37 @@
-"""Turns buffered fetches into chunks of records, on the application thread.
+"""Collects what all cursors of a consumer have fetched: mostly one, with parallel rebalance each its share of bytes.
 
-Checks every fetch against the newest assignment view: one of another epoch is dropped, one of a withheld partition is
-put aside. What lies in front of an error is collected first; the error is raised by the next call.
-
-An exception of a signal handler may strike between any two lines. So a chunk and how far its fetch is collected then
-go into the caller's list as one entry, and the fetch follows the entry: what is in the list is not collected again,
-and what is not in the list is.
+A cursor that has nothing leaves its share to the others, and saves up none: when something new comes, the main cursor
+is the first to be asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence
-from threading import Event, Thread
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Generic
 
 from kwire.errors import KafkaError
+from kwire.fetching.cursor_collector import CursorCollector, load_decoding
 from kwire.fetching.damage import CorruptPartitionError
-from kwire.fetching.deserializing import Deserializers, deserialize_chunk
-from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kwire.events import AssignmentView, Delivered
-    from kwire.fetching.buffer import CompletedFetch, FetchBuffer, Refusal
-    from kwire.fetching.open_fetch import OpenFetch, Progress
+    from kwire.fetching.buffer import FetchBuffer, Refusal
+    from kwire.fetching.cursor_collector import Collected, Pending
+    from kwire.fetching.deserializing import Deserializers
+    from kwire.fetching.partition_records import PartitionRecords
 
-
-class Collected(NamedTuple, Generic[K, V]):
-    """Records that were collected and not yet returned to the application, and how far their fetch is collected."""
-
-    chunk: PartitionRecords[K, V]
-    fetch: OpenFetch | None = None
-    progress: Progress | None = None
-
-    def settle(self) -> None:
-        """Have the fetch go on behind these records."""
-        if self.fetch is not None and self.progress is not None:
-            self.fetch.progress = self.progress
-
-
-Pending: TypeAlias = MutableSequence[Collected[K, V]]
-
-
-def settle_last(pending: Pending[K, V]) -> None:
-    """Make good that an exception struck after the last entry was added, and before its fetch followed."""
-    if pending:
-        pending[-1].settle()
+# A poll's records are collected in so many portions: the fewer, the coarser the shares of one poll.
+PORTIONS = 4
 
 
 class FetchCollector(Generic[K, V]):
     """One per consumer; used by its application thread only.
+
+    Args:
+        buffer: The main cursor's, with those of its children.
+        head_share: The main cursor's share of the bytes, between 0 and 1, while all have records.
 
     Attributes:
         keeps_failures: Whether records that cannot be deserialized are collected with their error beside them, instead
@@ -64,148 +46,107 @@ class FetchCollector(Generic[K, V]):
         max_poll_records: int,
         read_committed: bool,
         check_crcs: bool,
+        head_share: float = 1.0,
     ) -> None:
         self.keeps_failures = False
-        self._buffer = buffer
-        self._deserializers = deserializers
+        self._buffers = (buffer, *buffer.children)
+        child_share = (1.0 - head_share) / max(1, len(buffer.children))
+        self._sources: list[_Source[K, V]] = [
+            _Source(
+                CursorCollector(each, deserializers, read_committed=read_committed, check_crcs=check_crcs),
+                head_share if each is buffer else child_share,
+            )
+            for each in self._buffers
+        ]
+        self._main = self._sources[0].collector
         self._max_poll_records = max_poll_records
-        self._read_committed = read_committed
-        self._check_crcs = check_crcs
-        self._open: OpenFetch | None = None
-        # All that were taken and opened; the others wait until their partitions are not withheld any more.
-        self._opened: dict[CompletedFetch, OpenFetch] = {}
-        # The assignment epochs whose records are damaged: what was fetched behind the damage must not be delivered.
-        self._damaged: dict[TopicPartition, int] = {}
+        self._portion = -(-max_poll_records // PORTIONS)
+        # It met an error behind records of others: those come first, the next call raises it.
+        self._first: _Source[K, V] | None = None
+        # It raised an error and may do so again: the others come first, or nobody would ever get behind it.
+        self._last: _Source[K, V] | None = None
 
     def get_ready(self) -> None:
-        """Load what decoding needs, above all numpy: that takes about as long as the first answer, so a poll does it
-        while it waits for one. Nothing happens the second time."""
-        if not _loaded.is_set():
-            loading = Thread(target=_load, name="kwire-load", daemon=True)
-            loading.start()
-            loading.join()
+        """Load what decoding needs: that takes about as long as the first answer, so a poll does it while it waits for
+        one."""
+        load_decoding()
 
     def drained(self) -> list[tuple[FetchBuffer, Refusal]]:
         """The buffers that were full and have room again; see `FetchBuffer.drained`."""
-        refusal = self._buffer.drained()
-        return [] if refusal is None else [(self._buffer, refusal)]
-
-    def collect(self, view: AssignmentView, into: Pending[K, V], most: int | None = None) -> None:
-        """Add up to `most` records, or `max_poll_records`, to what is pending.
-
-        A partition may advance without a record (compaction, transactions that were aborted): its chunk is empty then.
-
-        Raises:
-            CorruptPartitionError, RecordDeserializationError: at the front of what is left to collect. Raised again by
-                each call, until the partition has another epoch, or `note_damage` was called.
-        """
-        settle_last(into)
-        left = self._max_poll_records if most is None else most
-        has_records = False
-        while left > 0 and (current := self._current(view)) is not None:
-            try:
-                entry = self._next_entry(current, left)
-            except (CorruptPartitionError, KafkaError):
-                if has_records:
-                    break  # the records first; the next call meets the error again
-                raise
-            into.append(entry)
-            entry.settle()
-            if count := len(entry.chunk):
-                has_records = True
-                left -= count
-            if current.is_finished:
-                self._close(current)
-
-    def seek(self, tp: TopicPartition, wanted: OffsetAndMetadata, view: AssignmentView) -> Delivered | None:
-        """Go on at another record of a fetch that is open: that costs no request, and nothing buffered is lost. How far
-        the partition is delivered by that; None, and nothing has changed, if the record is not there."""
-        for opened in () if tp in view.withheld else self._opened.values():
-            if opened.fetch.topic_partition == tp and self._is_current(opened.fetch, view):
-                position = opened.seek(wanted)
-                return None if position is None else (tp, opened.fetch.epoch, position)
-        return None
+        return [(buffer, refusal) for buffer in self._buffers if (refusal := buffer.drained()) is not None]
 
     def note_damage(self, corrupt: CorruptPartitionError) -> None:
-        """The position goes back in front of this damage, if it is what the last `collect` met: what was fetched in its
-        epoch is not delivered any more."""
-        tp, met = corrupt.topic_partition, self._open
-        if met is not None and (met.fetch.topic_partition, met.fetch.epoch) == (tp, corrupt.epoch):
-            self._damaged[tp] = corrupt.epoch
+        """As `CursorCollector.note_damage`. Each epoch is of one cursor, so it concerns one of them."""
+        for source in self._sources:
+            source.collector.note_damage(corrupt)
 
-    def _next_entry(self, current: OpenFetch, max_records: int) -> Collected[K, V]:
-        rows, behind = current.next_rows(max_records)
-        raw: PartitionRecords[bytes, bytes] = PartitionRecords(
-            topic_partition=current.fetch.topic_partition,
-            columns=rows,
-            next=behind,
-            cursor=current.fetch.cursor,
-            epoch=current.fetch.epoch,
-        )
-        chunk, error = deserialize_chunk(raw, self._deserializers, keep_failures=self.keeps_failures)
-        if error is not None and not len(chunk):
-            raise error
-        return Collected(chunk, current, current.behind(len(chunk), chunk.next))
+    def seek(self, tp: TopicPartition, wanted: OffsetAndMetadata, view: AssignmentView) -> Delivered | None:
+        """As `CursorCollector.seek`. Where there are several cursors nothing is found: a seek concerns what others read
+        as well, so the network thread has to know."""
+        return self._main.seek(tp, wanted, view) if len(self._sources) == 1 else None
 
-    def _current(self, view: AssignmentView) -> OpenFetch | None:
-        """The fetch to go on with, after a look at what the view says of it."""
-        current = self._open
-        if current is None or len(self._buffer.taken) > 1 or not self._may_go_on(current, view):
-            current = self._open = self._choose(view)
-        return current
+    def collect(self, view: AssignmentView, into: Pending[K, V]) -> None:
+        """Add up to `max_poll_records` records of all cursors together; see `CursorCollector.collect`."""
+        if not view.children:
+            self._main.collect(view, into, self._max_poll_records, keep_failures=self.keeps_failures)
+            return
+        views = [view, *(child.beside(view) for child in view.children)]
+        self._share(dict(zip(self._sources, views, strict=False)), into)
 
-    def _may_go_on(self, opened: OpenFetch, view: AssignmentView) -> bool:
-        fetch = opened.fetch
-        return self._is_current(fetch, view) and fetch.topic_partition not in view.withheld and not opened.is_finished
+    def _share(self, views: dict[_Source[K, V], AssignmentView], into: Pending[K, V]) -> None:
+        begin = len(into)
+        left, hungry = self._max_poll_records, list(views)
+        last, self._last = self._last, None
+        while left > 0 and hungry:
+            source = self._next(hungry, last)
+            before = len(into)
+            try:
+                # A cursor that is alone takes all: a poll in one piece costs less than one in portions.
+                most = min(left, self._portion) if len(hungry) > 1 else left
+                source.collector.collect(views[source], into, most, keep_failures=self.keeps_failures)
+            except (CorruptPartitionError, KafkaError):
+                if len(into) == begin:
+                    self._last = source
+                    raise
+                self._first = source  # it is met again, in front of everything else
+                break
+            more = into[before:]
+            left -= sum(len(entry.chunk) for entry in more)
+            source.took(more)
+            if not any(len(entry.chunk) for entry in more):
+                hungry.remove(source)
+        self._level(hungry)
 
-    def _choose(self, view: AssignmentView) -> OpenFetch | None:
-        """The oldest fetch that may be collected: of those that are taken, then of the others."""
-        for released in self._opened.keys() - self._buffer.taken:
-            del self._opened[released]
-        for fetch in self._buffer.retake():
-            opened = self._opened.get(fetch)
-            if not self._is_current(fetch, view) or (opened is not None and opened.is_finished):
-                self._release(fetch)
-            elif fetch.topic_partition not in view.withheld:
-                return opened or self._opened_now(fetch)
-        while (taken := self._buffer.take(view.withheld)) is not None:
-            if self._is_current(taken, view):
-                return self._opened_now(taken)
-            self._release(taken)
-        return None
+    def _next(self, hungry: list[_Source[K, V]], last: _Source[K, V] | None) -> _Source[K, V]:
+        """The source that met an error, so that it is told; else the one furthest behind its share, but for `last`."""
+        first, self._first = self._first, None
+        if first in hungry:
+            return first
+        others = [source for source in hungry if source is not last]
+        return min(others or hungry, key=lambda source: source.used)
 
-    def _opened_now(self, fetch: CompletedFetch) -> OpenFetch:
-        self.get_ready()
-        from kwire.fetching.open_fetch import OpenFetch
-
-        opened = self._opened[fetch] = OpenFetch(
-            fetch, read_committed=self._read_committed, check_crcs=self._check_crcs
-        )
-        return opened
-
-    def _close(self, opened: OpenFetch) -> None:
-        self._release(opened.fetch)
-        self._open = None
-
-    def _release(self, fetch: CompletedFetch) -> None:
-        self._buffer.release(fetch)  # first: what is taken and finished is released again
-        self._opened.pop(fetch, None)
-
-    def _is_current(self, fetch: CompletedFetch, view: AssignmentView) -> bool:
-        """Whether its records may be delivered. After damage the epoch is over, though the view may not show it yet:
-        the seek back to the damage is on its way to the network thread."""
-        tp = fetch.topic_partition
-        return view.epochs.get(tp) == fetch.epoch != self._damaged.get(tp)
+    def _level(self, hungry: list[_Source[K, V]]) -> None:
+        """A source that ran out of records starts again beside the others, however little it has had."""
+        least = min((source.used for source in hungry), default=0.0)
+        for source in self._sources:
+            source.used = max(0.0, source.used - least) if source in hungry else 0.0
 
 
-_loaded = Event()
+class _Source(Generic[K, V]):
+    """A cursor's collector, and how many bytes it has had, by its share."""
+
+    def __init__(self, collector: CursorCollector[K, V], share: float) -> None:
+        self.collector = collector
+        self.used = 0.0
+        self._share = share
+
+    def took(self, entries: Sequence[Collected[K, V]]) -> None:
+        self.used += sum(_size_bytes(entry.chunk) for entry in entries) / self._share
 
 
-def _load() -> None:
-    """In a thread of its own, where no signal handler runs: an exception in the middle would leave half a numpy, which
-    cannot be imported again in this process."""
-    import fastcrc  # noqa: F401
-
-    import kwire.fetching.open_fetch  # noqa: F401
-
-    _loaded.set()
+def _size_bytes(chunk: PartitionRecords[K, V]) -> int:
+    """What its records take in memory: from the first value to the end of the last one, and as much again for a row."""
+    starts, lengths = chunk.columns.value_starts, chunk.columns.value_lengths
+    if not len(starts):
+        return 0
+    return int(starts[-1] - starts[0]) + max(0, int(lengths[-1])) + len(starts)

@@ -10,7 +10,8 @@ import pytest
 from kwire.errors import CorruptRecordError, RecordDeserializationError
 from kwire.events import AssignmentView, Delivered
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
-from kwire.fetching.collector import Collected, FetchCollector
+from kwire.fetching.collector import FetchCollector
+from kwire.fetching.cursor_collector import Collected
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
 from kwire.model import OffsetAndMetadata, TopicPartition

@@ -196,6 +196,6 @@ def held_bytes(consumer: BytesConsumer) -> int:
     core = consumer._core
     collector = core._collector
     assert isinstance(collector, FetchCollector)
-    fetches = [*core._buffer._fetches, *([collector._open.fetch] if collector._open is not None else [])]
+    fetches = [*core._buffer._fetches, *([collector._main._open.fetch] if collector._main._open is not None else [])]
     frames = [memoryview(fetch.records).obj for fetch in fetches]
     return sum(memoryview(frame).nbytes for frame in {id(frame): frame for frame in frames}.values())

@@ -9,10 +9,10 @@ import pytest
 from kwire.errors import RecordDeserializationError
 from kwire.events import AssignmentView
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
-from kwire.fetching.collector import Collected, FetchCollector
+from kwire.fetching.collector import FetchCollector
+from kwire.fetching.cursor_collector import Collected
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
-from kwire.fetching.fair_collector import FairCollector
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import Cursor, TopicPartition
 
@@ -38,14 +38,15 @@ class Cursors:
     """A main cursor at 100 and a child at 0, with what was fetched for each."""
 
     def __init__(self, head_share: float = 0.5) -> None:
-        self.main, self.child = FetchBuffer(), FetchBuffer()
-        deserializers = Deserializers[bytes, bytes](value=refuse)
-        collectors = [
-            FetchCollector(buffer, deserializers, max_poll_records=MOST, read_committed=False, check_crcs=True)
-            for buffer in (self.main, self.child)
-        ]
-        self.collector: FairCollector[bytes, bytes] = FairCollector(
-            collectors[0], collectors[1:], max_poll_records=MOST, head_share=head_share
+        self.main = FetchBuffer(children=1)
+        (self.child,) = self.main.children
+        self.collector: FetchCollector[bytes, bytes] = FetchCollector(
+            self.main,
+            Deserializers[bytes, bytes](value=refuse),
+            max_poll_records=MOST,
+            read_committed=False,
+            check_crcs=True,
+            head_share=head_share,
         )
 
     def fetch(self, cursor: Cursor, *batches: bytes, at: int, stop: int | None = None) -> None:

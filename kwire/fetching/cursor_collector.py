@@ -1,0 +1,193 @@
+"""Turns the buffered fetches of one cursor into chunks of records, on the application thread.
+
+Checks every fetch against the newest assignment view: one of another epoch is dropped, one of a withheld partition is
+put aside. What lies in front of an error is collected first; the error is raised by the next call.
+
+An exception of a signal handler may strike between any two lines. So a chunk and how far its fetch is collected then
+go into the caller's list as one entry, and the fetch follows the entry: what is in the list is not collected again,
+and what is not in the list is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
+
+from kwire.errors import KafkaError
+from kwire.fetching.damage import CorruptPartitionError
+from kwire.fetching.deserializing import Deserializers, deserialize_chunk
+from kwire.fetching.partition_records import PartitionRecords
+from kwire.model import K, OffsetAndMetadata, TopicPartition, V
+
+if TYPE_CHECKING:
+    from kwire.events import AssignmentView, Delivered
+    from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+    from kwire.fetching.open_fetch import OpenFetch, Progress
+
+
+class Collected(NamedTuple, Generic[K, V]):
+    """Records that were collected and not yet returned to the application, and how far their fetch is collected."""
+
+    chunk: PartitionRecords[K, V]
+    fetch: OpenFetch | None = None
+    progress: Progress | None = None
+
+    def settle(self) -> None:
+        """Have the fetch go on behind these records."""
+        if self.fetch is not None and self.progress is not None:
+            self.fetch.progress = self.progress
+
+
+Pending: TypeAlias = MutableSequence[Collected[K, V]]
+
+
+def settle_last(pending: Pending[K, V]) -> None:
+    """Make good that an exception struck after the last entry was added, and before its fetch followed."""
+    if pending:
+        pending[-1].settle()
+
+
+class CursorCollector(Generic[K, V]):
+    """Collects what one cursor has fetched. Used by the consumer's application thread only."""
+
+    def __init__(
+        self, buffer: FetchBuffer, deserializers: Deserializers[K, V], *, read_committed: bool, check_crcs: bool
+    ) -> None:
+        self._buffer = buffer
+        self._deserializers = deserializers
+        self._read_committed = read_committed
+        self._check_crcs = check_crcs
+        self._open: OpenFetch | None = None
+        # All that were taken and opened; the others wait until their partitions are not withheld any more.
+        self._opened: dict[CompletedFetch, OpenFetch] = {}
+        # The assignment epochs whose records are damaged: what was fetched behind the damage must not be delivered.
+        self._damaged: dict[TopicPartition, int] = {}
+
+    def collect(self, view: AssignmentView, into: Pending[K, V], most: int, *, keep_failures: bool) -> None:
+        """Add up to `most` records to what is pending. With `keep_failures` those that cannot be deserialized are
+        among them, with their error beside them.
+
+        A partition may advance without a record (compaction, transactions that were aborted): its chunk is empty then.
+
+        Raises:
+            CorruptPartitionError, RecordDeserializationError: at the front of what is left to collect. Raised again by
+                each call, until the partition has another epoch, or `note_damage` was called.
+        """
+        settle_last(into)
+        left, has_records = most, False
+        while left > 0 and (current := self._current(view)) is not None:
+            try:
+                entry = self._next_entry(current, left, keep_failures=keep_failures)
+            except (CorruptPartitionError, KafkaError):
+                if has_records:
+                    break  # the records first; the next call meets the error again
+                raise
+            into.append(entry)
+            entry.settle()
+            if count := len(entry.chunk):
+                has_records = True
+                left -= count
+            if current.is_finished:
+                self._close(current)
+
+    def seek(self, tp: TopicPartition, wanted: OffsetAndMetadata, view: AssignmentView) -> Delivered | None:
+        """Go on at another record of a fetch that is open: that costs no request, and nothing buffered is lost. How far
+        the partition is delivered by that; None, and nothing has changed, if the record is not there."""
+        for opened in () if tp in view.withheld else self._opened.values():
+            if opened.fetch.topic_partition == tp and self._is_current(opened.fetch, view):
+                position = opened.seek(wanted)
+                return None if position is None else (tp, opened.fetch.epoch, position)
+        return None
+
+    def note_damage(self, corrupt: CorruptPartitionError) -> None:
+        """The position goes back in front of this damage, if it is what the last `collect` met: what was fetched in its
+        epoch is not delivered any more."""
+        tp, met = corrupt.topic_partition, self._open
+        if met is not None and (met.fetch.topic_partition, met.fetch.epoch) == (tp, corrupt.epoch):
+            self._damaged[tp] = corrupt.epoch
+
+    def _next_entry(self, current: OpenFetch, max_records: int, *, keep_failures: bool) -> Collected[K, V]:
+        rows, behind = current.next_rows(max_records)
+        raw: PartitionRecords[bytes, bytes] = PartitionRecords(
+            topic_partition=current.fetch.topic_partition,
+            columns=rows,
+            next=behind,
+            cursor=current.fetch.cursor,
+            epoch=current.fetch.epoch,
+        )
+        chunk, error = deserialize_chunk(raw, self._deserializers, keep_failures=keep_failures)
+        if error is not None and not len(chunk):
+            raise error
+        return Collected(chunk, current, current.behind(len(chunk), chunk.next))
+
+    def _current(self, view: AssignmentView) -> OpenFetch | None:
+        """The fetch to go on with, after a look at what the view says of it."""
+        current = self._open
+        if current is None or len(self._buffer.taken) > 1 or not self._may_go_on(current, view):
+            current = self._open = self._choose(view)
+        return current
+
+    def _may_go_on(self, opened: OpenFetch, view: AssignmentView) -> bool:
+        fetch = opened.fetch
+        return self._is_current(fetch, view) and fetch.topic_partition not in view.withheld and not opened.is_finished
+
+    def _choose(self, view: AssignmentView) -> OpenFetch | None:
+        """The oldest fetch that may be collected: of those that are taken, then of the others."""
+        for released in self._opened.keys() - self._buffer.taken:
+            del self._opened[released]
+        for fetch in self._buffer.retake():
+            opened = self._opened.get(fetch)
+            if not self._is_current(fetch, view) or (opened is not None and opened.is_finished):
+                self._release(fetch)
+            elif fetch.topic_partition not in view.withheld:
+                return opened or self._opened_now(fetch)
+        while (taken := self._buffer.take(view.withheld)) is not None:
+            if self._is_current(taken, view):
+                return self._opened_now(taken)
+            self._release(taken)
+        return None
+
+    def _opened_now(self, fetch: CompletedFetch) -> OpenFetch:
+        load_decoding()
+        from kwire.fetching.open_fetch import OpenFetch
+
+        opened = self._opened[fetch] = OpenFetch(
+            fetch, read_committed=self._read_committed, check_crcs=self._check_crcs
+        )
+        return opened
+
+    def _close(self, opened: OpenFetch) -> None:
+        self._release(opened.fetch)
+        self._open = None
+
+    def _release(self, fetch: CompletedFetch) -> None:
+        self._buffer.release(fetch)  # first: what is taken and finished is released again
+        self._opened.pop(fetch, None)
+
+    def _is_current(self, fetch: CompletedFetch, view: AssignmentView) -> bool:
+        """Whether its records may be delivered. After damage the epoch is over, though the view may not show it yet:
+        the seek back to the damage is on its way to the network thread."""
+        tp = fetch.topic_partition
+        return view.epochs.get(tp) == fetch.epoch != self._damaged.get(tp)
+
+
+_loaded = Event()
+
+
+def load_decoding() -> None:
+    """Load what decoding needs, above all numpy. Nothing happens the second time."""
+    if not _loaded.is_set():
+        loading = Thread(target=_load, name="kwire-load", daemon=True)
+        loading.start()
+        loading.join()
+
+
+def _load() -> None:
+    """In a thread of its own, where no signal handler runs: an exception in the middle would leave half a numpy, which
+    cannot be imported again in this process."""
+    import fastcrc  # noqa: F401
+
+    import kwire.fetching.open_fetch  # noqa: F401
+
+    _loaded.set()
