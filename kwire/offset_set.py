@@ -5,6 +5,7 @@ A set of a million offsets is a few numbers, and a hole in it two more.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 
 
@@ -33,7 +34,8 @@ class OffsetSet(tuple[range, ...]):
 
     def covers(self, offset: int) -> bool:
         """Whether the offset is in it."""
-        return any(offset in each for each in self)
+        at = bisect_right(self, offset, key=lambda each: each.start) - 1
+        return at >= 0 and offset in self[at]
 
     def __or__(self, more: Iterable[range]) -> OffsetSet:
         """The offsets of both."""

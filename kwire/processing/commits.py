@@ -13,7 +13,8 @@ from kwire.consumer.listener import RebalanceConsumer
 from kwire.errors import KafkaError, RebalanceInProgressError, WakeupError
 from kwire.events import CommitCallback, Processed
 from kwire.model import OffsetAndMetadata, TopicPartition
-from kwire.processing.completion_tracker import CompletionTracker, Offers, PartitionProgress
+from kwire.processing.completion_tracker import CompletionTracker, Offers
+from kwire.processing.partition_progress import PartitionProgress
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class Commits:
     Args:
         look: Tells the completion tracker of what is done by now; called in front of each commit.
         interval_ms: Between two commits.
-        both_cursors: Where commits go that are of both cursors of a consumer (`RangeCompletionTracker`).
+        both_cursors: Where commits go that are of several cursors of a consumer.
     """
 
     def __init__(

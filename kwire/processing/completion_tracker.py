@@ -1,4 +1,7 @@
-"""What each partition has in work and may commit: a tracker each, and the way to and from a commit's metadata.
+"""What each partition has in work and may commit, and the way to and from a commit's metadata.
+
+Records of a partition finish out of order, and with parallel rebalance those of several cursors side by side. A commit
+says all of it in one piece, so no crash between two commits leaves half of it.
 
 Contract: pure, and of one thread: the processor's. What others wrote into the metadata of commits is left as it is;
 then nothing is said of what is finished behind them.
@@ -6,19 +9,21 @@ then nothing is said of what is finished behind them.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
-from kwire.events import Processed
+from kwire.events import Processed, Unfinished
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
-from kwire.offset_set import NO_OFFSETS, OffsetSet
-from kwire.processing.offset_map import OffsetMap, decode, encode, is_offset_map
+from kwire.offset_set import OffsetSet
+from kwire.processing.offset_map import LIMIT_CHARS, OffsetMap, encode
+from kwire.processing.partition_progress import CursorProgress, PartitionProgress
 from kwire.processing.partition_queues import EVERYTHING
-from kwire.processing.sources import Source, partition_of
+from kwire.processing.sources import LagOf, Source, partition_of
 from kwire.processing.tracker import Offer, Tracker
+
+# The consumer's own account of ranges goes in front of the map.
+_ROOM_CHARS = 1024
 
 
 class Offered(NamedTuple):
@@ -26,8 +31,8 @@ class Offered(NamedTuple):
 
     Attributes:
         parts: Whose it is.
-        position: The commit; None, if there are two cursors.
-        processed: And theirs.
+        position: The commit, if there is one cursor.
+        processed: The commit, if there are several.
     """
 
     parts: tuple[tuple[Tracker, Offer], ...]
@@ -40,104 +45,58 @@ Void: TypeAlias = tuple[Source, range]
 """Offsets of a source: what was delivered with these counts no more."""
 
 
-@dataclass(slots=True, eq=False)
-class PartitionProgress:
-    """Of one partition, for one assignment; the object itself stands for it."""
-
-    tracker: Tracker | None
-    """None: nothing was committed, and nothing has been delivered."""
-    topic_id: UUID
-    foreign_metadata: str = ""
-    believed_epoch: int | None = None
-    """The leader epoch up to which the map of the earlier life speaks of these records; None: there was none."""
-    epochs: deque[tuple[int, int | None]] = field(default_factory=deque)
-    """Positions behind what was delivered, and the leader epoch there."""
-
-    def take_over(self, at: OffsetAndMetadata) -> OffsetSet:
-        """What an earlier life finished behind its commit; nothing, if that has no map, a damaged one, or one of a
-        topic that had the name before."""
-        if not is_offset_map(at.metadata):
-            self.foreign_metadata = at.metadata
-            return NO_OFFSETS
-        found = decode(at.offset, at.metadata)
-        if found is None or found.topic_id != self.topic_id:
-            return NO_OFFSETS
-        self.believed_epoch = found.leader_epoch
-        return OffsetSet(found.finished)
-
-    def note_epoch(self, behind: OffsetAndMetadata) -> None:
-        """Of positions that follow each other with the same epoch, the first and the last will do: while one record
-        takes its time there may be millions."""
-        if len(self.epochs) > 1 and self.epochs[-1][1] == self.epochs[-2][1] == behind.leader_epoch:
-            self.epochs.pop()
-        self.epochs.append((behind.offset, behind.leader_epoch))
-
-    def truncate(self, position: int) -> None:
-        """The log was cut there. Between two positions with the same epoch there is no other."""
-        if self.tracker is not None:
-            self.tracker.truncate(position)
-        cut: set[int | None] = set()
-        while self.epochs and self.epochs[-1][0] > position:
-            cut = {self.epochs.pop()[1]}
-        if self.epochs and self.epochs[-1][1] in cut:
-            self.epochs.append((position, self.epochs[-1][1]))
-
-    @property
-    def newest_epoch(self) -> int | None:
-        """Up to which epoch a map of this life may be believed: what it takes over from an earlier one may be of
-        records that have not come again, and are newer than all that have."""
-        seen = self.epochs[-1][1] if self.epochs else None
-        return max((epoch for epoch in (seen, self.believed_epoch) if epoch is not None), default=None)
-
-    def epoch_at(self, base: int) -> int | None:
-        """The epoch at the next position we know of: it is that of the record in front of the base, or a later one,
-        with which the broker cannot take a sound position for one that was cut off (KIP-320). Behind all of them there
-        is only what an earlier life had finished."""
-        while self.epochs and self.epochs[0][0] < base:
-            self.epochs.popleft()
-        return self.epochs[0][1] if self.epochs else self.believed_epoch
-
-
 class CompletionTracker:
     """Knows of each partition which records are done, and what may be committed.
 
     Args:
         with_map: Whether commits say what is finished behind them.
+        children: How many cursors catch up with lags beside the main one.
     """
 
-    def __init__(self, *, with_map: bool) -> None:
+    def __init__(self, *, with_map: bool, children: int = 0) -> None:
         self._with_map = with_map
-        self._completion: dict[TopicPartition, PartitionProgress] = {}
+        self._children = children
+        self._partitions: dict[TopicPartition, PartitionProgress] = {}
+        self._is_lost = False
+        self.to_redeliver: list[tuple[TopicPartition, OffsetAndMetadata, int]] = []
+        """What was delivered, and is void although nobody is known to deliver it once more; and where it ends."""
+
+    # --- partitions come and go -----------------------------------------------------------------------------
 
     def open(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None], topic_ids: Mapping[str, UUID]) -> None:
         """Partitions were assigned, with what their group has committed, and which topics they are of."""
         for tp, at in committed.items():
-            self._completion[tp] = _opened(at, topic_ids[tp.topic])
+            progress = self._partitions[tp] = PartitionProgress(topic_ids[tp.topic])
+            if at is not None:
+                progress.take_over(at)
+                if not self._children:  # else the cursors begin where the ranges in the commit say
+                    progress.cursor_for(tp, at.offset, None).note_position(at)
 
     def close(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions are not ours any more."""
         for tp in partitions:
-            self._completion.pop(tp, None)
+            self._partitions.pop(tp, None)
 
     def progress(self, source: Source) -> PartitionProgress | None:
         """What stands for the assignment that the partition is in."""
-        return self._completion.get(partition_of(source))
+        return self._partitions.get(partition_of(source))
 
-    def source_of(self, tp: TopicPartition, _cursor: Cursor, _epoch: int | None, /) -> Source:
-        """Where records that a cursor has read, in this assignment epoch, belong to."""
-        return tp
+    def progress_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionProgress]:
+        """Those that are open now."""
+        return {tp: self._partitions[tp] for tp in partitions if tp in self._partitions}
 
-    def overtaken(self, source: Source, first: int, _behind: int, _epoch: int | None, /) -> list[Void]:
+    # --- what is delivered, and done ------------------------------------------------------------------------
+
+    def source_of(self, tp: TopicPartition, cursor: Cursor, epoch: int | None, /) -> Source:
+        """Where records that a cursor has read, in this assignment epoch, belong to. One child keeps their order."""
+        if cursor is Cursor.MAIN:
+            return tp
+        return LagOf(tp) if self._children == 1 else LagOf(tp, epoch or 0)
+
+    def overtaken(self, source: Source, first: int, behind: int) -> list[Void]:
         """What counts no more when records from `first` on are delivered, which end in front of `behind`."""
-        progress = self._completion.get(partition_of(source))
-        has_moved_back = progress is not None and progress.tracker is not None and first < progress.tracker.position
-        return [(source, EVERYTHING[first:])] if has_moved_back else []
-
-    def finish(self, source: Source, offsets: Iterable[int]) -> None:
-        """Records are done with."""
-        progress = self._completion[partition_of(source)]
-        if progress.tracker is not None:
-            progress.tracker.finish_all(offsets)
+        overtaken = self._partitions[partition_of(source)].overtaken(source, first, behind)
+        return [(each.source, range(max(first, each.start), each.tracker.position)) for each in overtaken]
 
     def deliver(
         self,
@@ -145,72 +104,138 @@ class CompletionTracker:
         offsets: Sequence[int],
         epochs: Callable[[], Sequence[int]],
         behind: OffsetAndMetadata,
-        _epoch: int | None = None,
+        epoch: int | None = None,
         /,
     ) -> Collection[int]:
         """Records of a partition that is open have come; which of them are to be worked on. Their leader epochs are
         asked for when they matter.
 
-        A position that has moved back says that the log was cut, or somebody sought: what was delivered from there on
-        counts no more (`Tracker.truncate`).
+        A position that has moved back says that the log was cut, or that the cursor takes over what others have read:
+        what was delivered from there on counts no more (`Tracker.truncate`).
         """
-        progress = self._completion[partition_of(source)]
+        progress = self._partitions[partition_of(source)]
         first = offsets[0] if offsets else behind.offset
-        if progress.tracker is None:
-            progress.tracker = Tracker(first)
-        elif first < progress.tracker.position:
-            progress.truncate(first)
-        if progress.believed_epoch is not None:
-            newer = (offset for offset, epoch in zip(offsets, epochs(), strict=True) if epoch > progress.believed_epoch)
-            if (cut := next(newer, None)) is not None:  # written anew since the map was made
-                progress.tracker.disbelieve(cut)
-                progress.believed_epoch = None
-        progress.note_epoch(behind)
-        return progress.tracker.deliver(offsets, behind.offset)
+        self._truncate(progress, source, first, behind)
+        cursor = progress.cursor_for(source, first, epoch)
+        progress.disbelieve(offsets, epochs)
+        # Of what one cursor alone passes over nothing comes any more; with several, another may read it.
+        passed = range(first if self._children else cursor.tracker.position, behind.offset)
+        cursor.tracker.deliver(offsets, behind.offset)
+        cursor.note_position(behind)
+        known = progress.finished.within(passed)
+        if not known:
+            return offsets
+        progress.finished -= known
+        wanted = [offset for offset in offsets if not known.covers(offset)]
+        cursor.tracker.finish_all(set(offsets).difference(wanted))
+        return wanted
+
+    def _truncate(self, progress: PartitionProgress, source: Source, first: int, behind: OffsetAndMetadata) -> None:
+        for cursor in progress.overtaken(source, first, behind.offset):
+            end = cursor.tracker.position
+            if cursor is progress.main:
+                cursor.start = min(cursor.start, first)
+                if not self._children:  # the log was cut: nothing else takes the only cursor back
+                    progress.finished = progress.finished.below(first)
+            cursor.truncate(max(cursor.start, first))
+            if isinstance(source, LagOf) and end > behind.offset:
+                self.to_redeliver.append((partition_of(source), behind, end))
+
+    def finish(self, source: Source, offsets: Iterable[int]) -> None:
+        """Records are done with."""
+        done = set(offsets)
+        for cursor in self._partitions[partition_of(source)].cursors:
+            if cursor.source == source:
+                cursor.tracker.finish_all(done)
+
+    def lose_track(self) -> None:
+        """Somebody may have been given records that are not in here: of lags nothing more is known to be done."""
+        self._is_lost = True
+
+    # --- what is committed ----------------------------------------------------------------------------------
 
     def offers(self, partitions: Iterable[TopicPartition] | None = None) -> Offers:
         """What is to be committed: of these partitions, or of all."""
-        found: Offers = {}
-        for tp in list(self._completion) if partitions is None else sorted(partitions):
-            progress = self._completion.get(tp)
-            offer = None if progress is None or progress.tracker is None else progress.tracker.offer()
-            if progress is not None and offer is not None:
-                assert progress.tracker is not None
-                found[tp] = Offered(((progress.tracker, offer),), self._commit_of(progress, offer))
-        return found
+        offers: Offers = {}
+        for tp in sorted(self._partitions if partitions is None else partitions):
+            if (progress := self._partitions.get(tp)) is None:
+                continue
+            progress.lags = [lag for lag in progress.lags if lag.tracker.unfinished or not lag.tracker.is_clean]
+            trackers = [cursor.tracker for cursor in progress.cursors]
+            parts = tuple((tracker, offer) for tracker in trackers if (offer := tracker.offer()) is not None)
+            if parts and self._children:
+                offers[tp] = Offered(parts, processed=self._processed(progress))
+            elif parts:
+                offers[tp] = Offered(parts, position=self._position(progress))
+        return offers
 
-    def acknowledged(self, offers: Offers, completion: Mapping[TopicPartition, PartitionProgress]) -> None:
+    def acknowledged(self, offers: Offers, progress: Mapping[TopicPartition, PartitionProgress]) -> None:
         """The broker has these; of partitions that were given up since they were offered, nobody need know."""
         for tp, offered in offers.items():
-            progress = self.progress(tp)
-            if progress is not None and progress is completion.get(tp):
+            now = self.progress(tp)
+            if now is not None and now is progress.get(tp):
                 for tracker, offer in offered.parts:
                     tracker.acknowledged(offer)
 
-    def progress_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionProgress]:
-        """Those that are open now."""
-        return {tp: self._completion[tp] for tp in partitions if tp in self._completion}
-
     def begins_at(self, tp: TopicPartition) -> OffsetAndMetadata | None:
-        """Where the next reader of the partition begins; None where that is not ours to say. With its epoch, so that
-        a log that is cut meanwhile is noticed."""
-        progress = self._completion.get(tp)
-        if progress is None or progress.tracker is None:
+        """Where the main cursor's next reader begins; None where that is not ours to say. With its epoch, so that a
+        log that is cut meanwhile is noticed."""
+        progress = self._partitions.get(tp)
+        if progress is None or progress.main is None:
             return None
-        base = progress.tracker.next_to_do  # in front of that, a map has been merged into the commit
-        return OffsetAndMetadata(base, leader_epoch=progress.epoch_at(base))
+        # An only cursor begins where its commit says: behind what an earlier life had finished in front of it.
+        base = progress.main.tracker.base if self._children else _finished(progress, [progress.main])[0]
+        return OffsetAndMetadata(base, leader_epoch=progress.epoch_at(progress.main, base))
 
-    def _commit_of(self, progress: PartitionProgress, offer: Offer) -> OffsetAndMetadata:
-        epoch = progress.epoch_at(offer.base)
+    def left_of_lags(self, tp: TopicPartition) -> list[tuple[OffsetAndMetadata, int]]:
+        """What children have delivered of it and is not finished: from where to where."""
+        left = _unfinished(self._partitions[tp]) if tp in self._partitions else []
+        return [(OffsetAndMetadata(part.start, leader_epoch=epoch), part.stop) for part, epoch in left]
+
+    def _position(self, progress: PartitionProgress) -> OffsetAndMetadata:
+        """The commit of the only cursor."""
+        assert progress.main is not None
+        base, known = _finished(progress, [progress.main])
         metadata = progress.foreign_metadata
-        if self._with_map and not metadata and offer.finished:
-            metadata = encode(offer.base, OffsetMap(progress.topic_id, progress.newest_epoch, offer.finished))
-        return OffsetAndMetadata(offer.base, metadata, epoch)
+        if self._with_map and not metadata and known.finished:
+            metadata = encode(base, known)
+        return OffsetAndMetadata(base, metadata, progress.epoch_at(progress.main, base))
+
+    def _processed(self, progress: PartitionProgress) -> Processed:
+        """The commit of several: it names what is not finished of what children were given, and the main cursor's
+        position. Only the network thread knows of offsets without a record."""
+        head = None
+        if progress.main is not None:
+            base = progress.main.tracker.base
+            head = OffsetAndMetadata(base, leader_epoch=progress.epoch_at(progress.main, base))
+        unfinished = [Unfinished(EVERYTHING)] if self._is_lost else _unfinished(progress)
+        return Processed(head, tuple(unfinished), *self._metadata(progress))
+
+    def _metadata(self, progress: PartitionProgress) -> tuple[str, int | None]:
+        """And where it ends: of what an earlier life finished in front of its head nothing is delivered any more, so
+        only the network thread, which knows all that is left to catch up, can say when it is not needed any more."""
+        if not self._with_map or progress.foreign_metadata:
+            return progress.foreign_metadata, None
+        base, known = _finished(progress, list(progress.cursors))
+        if not known.finished:
+            return "", None
+        return encode(base, known, limit_chars=LIMIT_CHARS - _ROOM_CHARS), known.finished[-1].stop
 
 
-def _opened(at: OffsetAndMetadata | None, topic_id: UUID) -> PartitionProgress:
-    if at is None:
-        return PartitionProgress(None, topic_id)
-    progress = PartitionProgress(None, topic_id, epochs=deque([(at.offset, at.leader_epoch)]))
-    progress.tracker = Tracker(at.offset, progress.take_over(at))
-    return progress
+def _unfinished(progress: PartitionProgress) -> list[Unfinished]:
+    """What children have delivered, each from the first record on that is not finished."""
+    left = [(lag, lag.tracker.base) for lag in progress.lags if lag.tracker.unfinished]
+    return [Unfinished(range(base, lag.tracker.position), progress.epoch_at(lag, base)) for lag, base in left]
+
+
+def _finished(progress: PartitionProgress, cursors: Sequence[CursorProgress]) -> tuple[int, OffsetMap]:
+    """Where the lowest of these cursors is not finished, and what is behind that."""
+    latest = [(cursor, cursor.tracker.latest) for cursor in cursors]
+    epoch, left = progress.map_epoch()
+    done = [part for cursor, offer in latest for part in (range(cursor.start, offer.base), *offer.finished)]
+    # What an earlier life finished of a lag nobody has begun with is in front of everything that was delivered.
+    base = min([offer.base for _, offer in latest] + [max(0, part.start - 1) for part in left[:1]])
+    finished = OffsetSet((*done, *left)) - (range(base),)
+    if finished and finished[0].start == base:  # all of it is done up to there
+        base, finished = finished[0].stop, finished - finished[:1]
+    return base, OffsetMap(progress.topic_id, epoch, finished)

@@ -23,10 +23,11 @@ from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, Record, TopicPartition, V
 from kwire.offset_set import NO_OFFSETS, OffsetSet
 from kwire.processing.buffer_usage import BufferUsage
-from kwire.processing.completion_tracker import CompletionTracker, PartitionProgress
+from kwire.processing.completion_tracker import CompletionTracker
 from kwire.processing.lazy_records import LazyRecords, with_keys
 from kwire.processing.options import ProcessorOptions
 from kwire.processing.ordered_queues import OrderedQueues, Ordering, Work
+from kwire.processing.partition_progress import PartitionProgress
 from kwire.processing.partition_queues import Mixing
 from kwire.processing.policies import OnFailure
 from kwire.processing.run_sizer import RUN_MS, RunSizer
@@ -204,7 +205,7 @@ class Dispatcher(Generic[K, V]):
         source = self._completion.source_of(chunk.topic_partition, chunk.cursor, chunk.epoch)
         offsets = cast("list[int]", columns.offsets.tolist())
         first = offsets[0] if offsets else chunk.next.offset
-        for void in self._completion.overtaken(source, first, chunk.next.offset, chunk.epoch):
+        for void in self._completion.overtaken(source, first, chunk.next.offset):
             self._forget(*void)
         wanted = self._completion.deliver(source, offsets, columns.leader_epochs.tolist, chunk.next, chunk.epoch)
         makes_late = self.sizer.makes_late and not self._is_held_up

@@ -36,7 +36,6 @@ from kwire.processing.dispatcher import Dispatcher
 from kwire.processing.options import ProcessorOptions
 from kwire.processing.ordered_queues import Ordering
 from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
-from kwire.processing.range_completion_tracker import RangeCompletionTracker
 from kwire.processing.revocation_drain import RevocationDrain
 from kwire.processing.status import Status
 from kwire.processing.workers import BatchHandler, ExecutorWorkers, Handler, Run, ThreadWorkers, Workers
@@ -139,10 +138,10 @@ class Processor(Generic[K, V]):
         )
         self._options = options
         self._consumer = consumer
+        self._has_lags = has_lags
         self._workers = self._new_workers(options)
-        has_one_child = consumer.config.parallel_rebalance_children == 1
-        self._ranges = RangeCompletionTracker(with_map=offset_map, has_one_child=has_one_child) if has_lags else None
-        self._completion = self._ranges or CompletionTracker(with_map=offset_map)
+        children = consumer.config.parallel_rebalance_children if has_lags else 0
+        self._completion = CompletionTracker(with_map=offset_map, children=children)
         self._dispatcher: Dispatcher[K, V] = Dispatcher(options, self._workers.start, self._completion)
         self._loader = AssignmentLoader(self._completion, consumer, self._is_busy)
         self._backpressure = Backpressure(
@@ -317,7 +316,7 @@ class Processor(Generic[K, V]):
             try:
                 self._deliver(records)
             except BaseException:
-                self._lose_track()
+                self._completion.lose_track()
                 raise
             self._undelivered = Records()
             timeout_s, gathers = 0.0, self._dispatcher.wants_more and not records.is_empty()
@@ -332,15 +331,14 @@ class Processor(Generic[K, V]):
             else:
                 self._dispatcher.deliver(chunk)
         self._backpressure.put_off(too_soon)
-        if self._ranges is not None:
-            again, self._ranges.to_redeliver = self._ranges.to_redeliver, []
-            for tp, position, stop in again:
-                self._consumer._redeliver(tp, position, stop)
+        again, self._completion.to_redeliver = self._completion.to_redeliver, []
+        for tp, position, stop in again:
+            self._consumer._redeliver(tp, position, stop)
 
     def _is_busy(self, tp: TopicPartition) -> bool:
         """Whether it comes back while records are in work that it had before: other queues may have them this time."""
         is_ordered = self._options.ordering is not Ordering.NONE
-        return self._ranges is not None and is_ordered and self._dispatcher.busy_with((tp,)) > 0
+        return self._has_lags and is_ordered and self._dispatcher.busy_with((tp,)) > 0
 
     def _polled(self, timeout_s: float) -> Records[K, V]:
         try:
@@ -355,7 +353,7 @@ class Processor(Generic[K, V]):
         except KafkaError as error:
             self._end_with(error)
         except BaseException:  # a Ctrl-C, when it was about to return records
-            self._lose_track()
+            self._completion.lose_track()
             raise
         return Records()
 
@@ -365,10 +363,6 @@ class Processor(Generic[K, V]):
             self._poll_error = error
         elif self._is_draining:
             self._dispatcher.take_back(AFTER_ERROR_S)
-
-    def _lose_track(self) -> None:
-        if self._ranges is not None:
-            self._ranges.lose_track()
 
     def _has_news(self) -> bool:
         """Whether a poll that finds no records shall return."""
@@ -474,7 +468,7 @@ class Processor(Generic[K, V]):
         for tp in sorted(assigned):
             if (at := self._completion.begins_at(tp)) is not None:
                 consumer.seek(tp, at)  # the next one who uses the consumer begins with what is undone
-            for position, stop in self._ranges.left_of_lags(tp) if self._ranges is not None else ():
+            for position, stop in self._completion.left_of_lags(tp):
                 consumer._redeliver(tp, position, stop)
         self._backpressure.end()
 

@@ -5,8 +5,7 @@ has finished, commits what it offers, and tells it when the broker has acknowled
 to commit: every record in front of it is finished, or does not exist.
 
     tracker = Tracker(position)
-    for offset in tracker.deliver(offsets, behind):   # those that are still to be worked on
-        ...
+    tracker.deliver(offsets, behind)
     tracker.finish(offset)                            # in any order
     if (offer := tracker.offer()) is not None:
         ...                                           # commit offer.base, with a map of offer.finished (`encode`)
@@ -15,7 +14,7 @@ to commit: every record in front of it is finished, or does not exist.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, islice
@@ -39,12 +38,11 @@ class Tracker:
 
     Args:
         position: The offset of the next record to be delivered: what the group has committed, as a rule.
-        finished: Ranges behind it that were finished in an earlier life (see `OffsetMap`).
     """
 
     FEW_DELIVERIES = 64
 
-    def __init__(self, position: int, finished: Iterable[range] = ()) -> None:
+    def __init__(self, position: int) -> None:
         self._position = position
         self._unfinished: set[int] = set()
         # Everything delivered from the lowest unfinished on: whole deliveries, as they came; where they got too many,
@@ -52,8 +50,7 @@ class Tracker:
         # are few.
         self._deliveries: deque[list[int] | range] = deque()
         self._too_many = self.FEW_DELIVERIES
-        self._restored = tuple(finished)
-        self._acknowledged: Offer | None = Offer(position, self._restored)
+        self._acknowledged: Offer | None = Offer(position)
         self._offered: Offer | None = None
 
     @property
@@ -70,12 +67,6 @@ class Tracker:
         return self._offer()
 
     @property
-    def next_to_do(self) -> int:
-        """What a commit would say: the base, or, if an earlier life had finished what comes there, the offset behind
-        that."""
-        return self._offer().base
-
-    @property
     def position(self) -> int:
         """The offset behind what was delivered."""
         return self._position
@@ -90,15 +81,12 @@ class Tracker:
         """Whether the group knows all there is to know."""
         return self._offer() == self._acknowledged
 
-    def deliver(self, offsets: Sequence[int], behind: int) -> list[int]:
-        """Records have come.
+    def deliver(self, offsets: Sequence[int], behind: int) -> None:
+        """Records have come, and are in work.
 
         Args:
             offsets: Theirs, in order. What lies between them does not exist: compacted away, markers, aborted.
             behind: The position behind them (`PartitionRecords.next`).
-
-        Returns:
-            The offsets that are to be worked on: an earlier life has not finished them.
 
         Raises:
             InvalidArgumentError: They do not lie between the position and `behind`, in order.
@@ -107,15 +95,12 @@ class Tracker:
         if not in_order or (offsets and offsets[0] < self._position) or behind <= (offsets or [self._position - 1])[-1]:
             raise InvalidArgumentError(f"offsets {offsets} are not in order between {self._position} and {behind}")
         self._advance()
-        new = [offset for offset in offsets if not self._was_finished(offset)] if self._restored else list(offsets)
-        self._unfinished.update(new)
+        self._unfinished.update(offsets)
         if offsets:
             self._deliveries.append(list(offsets))
             if len(self._deliveries) > self._too_many:
                 self._sum_up()
         self._position = behind
-        self._restored = tuple(stretch for stretch in self._restored if stretch.stop > behind)
-        return new
 
     def finish(self, offset: int) -> bool:
         """A record is done with. Answers whether it was waited for: not if it was finished or given up before."""
@@ -127,10 +112,6 @@ class Tracker:
     def finish_all(self, offsets: Iterable[int]) -> None:
         """Records are done with; as `finish`, of many."""
         self._unfinished.difference_update(offsets)
-
-    def disbelieve(self, offset: int) -> None:
-        """From there on an earlier life has finished nothing: the log has been written anew."""
-        self._restored = tuple(_cut(self._restored, offset))
 
     def offer(self) -> Offer | None:
         """What to commit. None: the broker has acknowledged all that."""
@@ -154,7 +135,6 @@ class Tracker:
                 self._unfinished.difference_update(last[cut:])
             if cut:
                 self._deliveries.append(last[:cut])
-        self.disbelieve(offset)
         self._position = min(self._position, offset)
         self._acknowledged = None  # whatever the group knows, it may speak of what is void
 
@@ -162,12 +142,7 @@ class Tracker:
 
     def _offer(self) -> Offer:
         base = self.base
-        restored = (range(max(each.start, self._position), each.stop) for each in self._restored)
-        finished = _joined(chain(self._finished(), restored))
-        # In front of the base, in its delivery; or, when nothing is in work, an earlier life had gone on from there.
-        if finished and finished[0].start <= base:
-            base = finished.pop(0).stop
-        return Offer(base, tuple(finished))
+        return Offer(base, tuple(each for each in self._finished() if each.start > base))
 
     def _finished(self) -> Iterator[range]:
         """Of what was delivered. What lies between two finished records does not exist."""
@@ -210,25 +185,3 @@ class Tracker:
         for is_unfinished, offsets in groupby(delivery, self._unfinished.__contains__):
             found = list(offsets)
             yield found if is_unfinished else range(found[0], found[-1] + 1)
-
-    def _was_finished(self, offset: int) -> bool:
-        at = bisect_right(self._restored, offset, key=lambda stretch: stretch.start) - 1
-        return at >= 0 and offset in self._restored[at]
-
-
-def _joined(ranges: Iterable[range]) -> list[range]:
-    """The same, those that touch made one."""
-    joined: list[range] = []
-    for each in ranges:
-        if joined and each.start <= joined[-1].stop:
-            joined[-1] = range(joined[-1].start, max(joined[-1].stop, each.stop))
-        elif each:
-            joined.append(each)
-    return joined
-
-
-def _cut(ranges: Iterable[range], end: int) -> Iterator[range]:
-    """Their part in front of `end`."""
-    for stretch in ranges:
-        if stretch.start < end:
-            yield range(stretch.start, min(stretch.stop, end))

@@ -28,10 +28,7 @@ def deliver(
 
 
 def finish(completion: CompletionTracker, *offsets: int) -> None:
-    progress = completion.progress(TP)
-    assert progress is not None
-    assert progress.tracker is not None
-    progress.tracker.finish_all(offsets)
+    completion.finish(TP, offsets)
 
 
 def commit(completion: CompletionTracker) -> OffsetAndMetadata | None:
@@ -81,6 +78,23 @@ def test_somebody_elses_metadata_stays_in_the_commits() -> None:
     assert commit(completion) == OffsetAndMetadata(1, "by hand", 0)
 
 
+def test_what_lies_ahead_is_kept_in_the_commits_meanwhile() -> None:
+    completion = progress_of(with_map(0, range(3, 5), range(8, 9)))
+    deliver(completion, [0])
+    finish(completion, 0)
+    found = commit(completion)
+    assert found is not None
+    known = decode(found.offset, found.metadata)
+    assert (found.offset, known and known.finished) == (1, (range(3, 5), range(8, 9)))
+
+
+def test_a_base_that_comes_to_what_was_finished_steps_over_it() -> None:
+    completion = progress_of(with_map(0, range(3, 5)))
+    deliver(completion, [0, 1, 2])
+    finish(completion, 0, 1, 2)
+    assert commit(completion) == OffsetAndMetadata(5, leader_epoch=0)
+
+
 # --- epochs -----------------------------------------------------------------------------------------------------------
 
 
@@ -111,7 +125,8 @@ def test_positions_are_not_kept_for_ever_behind_a_record_that_takes_its_time() -
         finish(completion, *range(max(1, first), first + 10))
     progress = completion.progress(TP)
     assert progress is not None
-    assert len(progress.epochs) <= 4
+    assert progress.main is not None
+    assert len(progress.main.positions) <= 4
     finish(completion, *range(5_000))
     assert commit(completion) == OffsetAndMetadata(10_000, leader_epoch=4)
 

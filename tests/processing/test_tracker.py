@@ -7,7 +7,6 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kwire.errors import InvalidArgumentError
 from kwire.processing.tracker import Offer, Tracker
@@ -26,7 +25,7 @@ def is_clean(tracker: Tracker) -> bool:
 
 def test_finished_in_order_the_base_follows() -> None:
     tracker = Tracker(5)
-    assert tracker.deliver([5, 6, 7], 8) == [5, 6, 7]
+    tracker.deliver([5, 6, 7], 8)
     assert tracker.finish(5)
     assert tracker.offer() == Offer(6)
     assert tracker.finish(6)
@@ -58,7 +57,7 @@ def test_what_does_not_exist_is_nobody_s_work() -> None:
 
 def test_a_poll_without_records_moves_the_base() -> None:
     tracker = Tracker(0)
-    assert tracker.deliver([], 7) == []
+    tracker.deliver([], 7)
     assert tracker.offer() == Offer(7)
 
 
@@ -119,45 +118,18 @@ def test_what_finishes_while_a_commit_is_under_way_is_offered_next() -> None:
     assert tracker.offer() == Offer(2)
 
 
-# --- a second life ----------------------------------------------------------------------------------------------------
-
-
-def test_what_an_earlier_life_finished_does_not_run_again() -> None:
-    tracker = Tracker(0, [range(3, 5), range(8, 9)])
-    assert is_clean(tracker)
-    assert tracker.deliver(list(range(4)), 4) == [0, 1, 2]
-    assert tracker.deliver(list(range(4, 12)), 12) == [5, 6, 7, 9, 10, 11]
-    for offset in (0, 1, 2):
-        tracker.finish(offset)
-    assert tracker.offer() == Offer(5, (range(8, 9),))
-
-
-def test_what_lies_ahead_is_kept_in_the_commits_meanwhile() -> None:
-    tracker = Tracker(0, [range(3, 5), range(8, 9)])
-    tracker.deliver([0], 1)
-    tracker.finish(0)
-    assert tracker.offer() == Offer(1, (range(3, 5), range(8, 9)))
-
-
-def test_a_base_that_comes_to_what_was_finished_steps_over_it() -> None:
-    tracker = Tracker(0, [range(3, 5)])
-    tracker.deliver([0, 1, 2], 3)
-    for offset in (0, 1, 2):
-        tracker.finish(offset)
-    assert tracker.offer() == Offer(5)
-
-
 # --- logs that change -------------------------------------------------------------------------------------------------
 
 
 def test_truncation_voids_what_was_finished_behind_it() -> None:
-    tracker = Tracker(0, [range(8, 9)])
+    tracker = Tracker(0)
     tracker.deliver([0, 1, 2, 3], 4)
     tracker.finish(3)
     tracker.truncate(2)
     assert (tracker.position, tracker.unfinished) == (2, 2)
     assert tracker.offer() == Offer(0)
-    assert tracker.deliver([2, 3], 4) == [2, 3]
+    tracker.deliver([2, 3], 4)
+    assert tracker.unfinished == 4
 
 
 def test_what_the_group_knows_of_a_log_that_was_cut_is_corrected() -> None:
@@ -173,90 +145,10 @@ def test_what_the_group_knows_of_a_log_that_was_cut_is_corrected() -> None:
 # --- any order, any life ----------------------------------------------------------------------------------------------
 
 
-class Lives(RuleBasedStateMachine):
-    """A log with holes, worked on in any order, by one process after the other: each is killed, and the next goes on
-    from what the broker acknowledged. `done` and `log` are the truth."""
-
-    @initialize(holes=st.sets(st.integers(0, 60), max_size=20))
-    def begin(self, holes: set[int]) -> None:
-        self.log = [offset for offset in range(61) if offset not in holes]
-        self.done: set[int] = set()
-        self.committed = Offer(0)
-        self.told: set[int] = set()
-        self.live()
-
-    def live(self) -> None:
-        self.tracker = Tracker(self.committed.base, self.committed.finished)
-        self.in_work: list[int] = []
-        self.under_way: Offer | None = None
-
-    @rule(count=st.integers(0, 20))
-    def deliver(self, count: int) -> None:
-        position = self.tracker.position
-        behind = min(61, position + count)
-        if behind > position:
-            there = [offset for offset in self.log if position <= offset < behind]
-            wanted = self.tracker.deliver(there, behind)
-            assert set(wanted) == set(there) - self.told, "what was acknowledged as finished does not run again"
-            self.in_work += wanted
-
-    @precondition(lambda self: bool(self.in_work))
-    @rule(data=st.data())
-    def finish(self, data: st.DataObject) -> None:
-        offset = self.in_work.pop(data.draw(st.integers(0, len(self.in_work) - 1)))
-        self.done.add(offset)
-        assert self.tracker.finish(offset)
-
-    @rule()
-    def commit(self) -> None:
-        self.under_way = self.tracker.offer()
-
-    @precondition(lambda self: self.under_way is not None)
-    @rule(is_answer_lost=st.booleans())
-    def acknowledge(self, is_answer_lost: bool) -> None:
-        assert self.under_way is not None
-        self.committed = self.under_way
-        self.told = {
-            o for o in self.log if o < self.committed.base or any(o in each for each in self.committed.finished)
-        }
-        if not is_answer_lost:
-            self.tracker.acknowledged(self.under_way)
-        self.under_way = None
-
-    @rule()
-    def be_killed(self) -> None:
-        self.live()
-
-    @invariant()
-    def nothing_is_offered_that_is_not_done(self) -> None:
-        if hasattr(self, "tracker") and (offer := self.tracker.offer()) is not None and self.under_way is None:
-            claimed = [o for o in self.log if o < offer.base or any(o in each for each in offer.finished)]
-            assert set(claimed) <= self.done
-            assert all(each.start > offer.base for each in offer.finished)
-
-    def teardown(self) -> None:
-        if hasattr(self, "tracker"):
-            assert self.tracker.unfinished == len(self.in_work)
-
-
-TestLives = Lives.TestCase
-
-
 class SummingUp(Tracker):
     """Does soon what others do when there are many deliveries."""
 
     FEW_DELIVERIES = 0
-
-
-class LivesOfTrackersThatSumUp(Lives):
-    """What they say is the same."""
-
-    def live(self) -> None:
-        super().live()
-        self.tracker = SummingUp(self.committed.base, self.committed.finished)
-
-
-TestLivesOfTrackersThatSumUp = LivesOfTrackersThatSumUp.TestCase
 
 
 @pytest.mark.slow

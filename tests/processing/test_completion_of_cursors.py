@@ -6,8 +6,8 @@ from uuid import UUID
 
 from kwire.events import Processed, Unfinished
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
+from kwire.processing.completion_tracker import CompletionTracker
 from kwire.processing.offset_map import OffsetMap, decode, encode
-from kwire.processing.range_completion_tracker import RangeCompletionTracker
 from kwire.processing.sources import LagOf, Source
 
 TP = TopicPartition("orders", 0)
@@ -20,20 +20,18 @@ def at(offset: int, leader_epoch: int | None = 0) -> OffsetAndMetadata:
     return OffsetAndMetadata(offset, leader_epoch=leader_epoch)
 
 
-def progress_of(committed: OffsetAndMetadata | None = None, *, has_one_child: bool = True) -> RangeCompletionTracker:
-    completion = RangeCompletionTracker(with_map=True, has_one_child=has_one_child)
+def progress_of(committed: OffsetAndMetadata | None = None, *, children: int = 1) -> CompletionTracker:
+    completion = CompletionTracker(with_map=True, children=children)
     completion.open({TP: committed}, {TP.topic: TOPIC_ID})
     return completion
 
 
-def deliver(
-    completion: RangeCompletionTracker, source: Source, part: range, epoch: int, leader_epoch: int = 0
-) -> list[int]:
+def deliver(completion: CompletionTracker, source: Source, part: range, epoch: int, leader_epoch: int = 0) -> list[int]:
     wanted = completion.deliver(source, part, lambda: [leader_epoch] * len(part), at(part.stop, leader_epoch), epoch)
     return list(wanted)
 
 
-def committed(completion: RangeCompletionTracker) -> Processed:
+def committed(completion: CompletionTracker) -> Processed:
     """Offered, and acknowledged."""
     offers = completion.offers()
     completion.acknowledged(offers, completion.progress_of(offers))
@@ -83,7 +81,7 @@ def test_a_child_that_is_through_hands_over_to_the_main_cursor() -> None:
 
 
 def test_children_with_a_part_each_are_told_apart() -> None:
-    completion = progress_of(at(70), has_one_child=False)
+    completion = progress_of(at(70), children=2)
     first, second = (completion.source_of(TP, Cursor.CHILD, epoch) for epoch in (4, 5))
     assert first != second
     deliver(completion, first, range(70, 80), 4)
@@ -133,7 +131,7 @@ def test_a_main_cursor_that_goes_back_takes_over_what_children_have_from_there_o
     completion = progress_of(at(70))
     deliver(completion, LAG, range(70, 100), CHILD_EPOCH)
     deliver(completion, TP, range(120, 140), MAIN_EPOCH)
-    assert completion.overtaken(TP, 80, 150, MAIN_EPOCH + 5) == [(LAG, range(80, 100)), (TP, range(120, 140))]
+    assert completion.overtaken(TP, 80, 150) == [(LAG, range(80, 100)), (TP, range(120, 140))]
     deliver(completion, TP, range(80, 150), MAIN_EPOCH + 5)
     completion.finish(LAG, range(70, 80))
     processed = committed(completion)
@@ -146,7 +144,7 @@ def test_a_main_cursor_that_goes_back_takes_over_what_children_have_from_there_o
 def test_what_a_child_delivers_once_more_counts_no_more_with_who_had_it_and_the_rest_is_asked_for() -> None:
     completion = progress_of(at(70))
     deliver(completion, LAG, range(70, 100), CHILD_EPOCH)
-    assert completion.overtaken(LAG, 80, 90, CHILD_EPOCH + 1) == [(LAG, range(80, 100))]
+    assert completion.overtaken(LAG, 80, 90) == [(LAG, range(80, 100))]
     deliver(completion, LAG, range(80, 90), CHILD_EPOCH + 1)
     assert completion.to_redeliver == [(TP, at(90), 100)]
     completion.finish(LAG, range(70, 80))
