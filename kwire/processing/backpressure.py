@@ -1,5 +1,6 @@
 """Backpressure: partitions of which enough is buffered are not fetched, each for itself, so that a slow one does not
-stop the others.
+stop the others. With parallel rebalance each cursor is held back by itself: with one hold for both, the backlog of a
+lag would hold up what is new.
 
 Contract: used by the processor's thread alone. What the user has paused is none of its business.
 """

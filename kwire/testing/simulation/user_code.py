@@ -1,7 +1,9 @@
 """The code that a member's user has written, where it fails: deserializers, listeners, callbacks, signal handlers.
 
 Each is called by kwire, or by the member in the place of such code, and raises as `UserFaults` says. Once a world is to
-be drained nothing fails any more but what no deserializer can read.
+be drained nothing fails any more but what no deserializer can read. Payloads are marked, so that what was not
+deserialized cannot pass for what was. A record that is given up, by a policy or by a seek, is written down in front of
+it (`GivenUp`), and the rules except that record and no other.
 """
 
 from __future__ import annotations
