@@ -12,6 +12,7 @@ from enum import Enum, auto
 from re import Pattern
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
+from kwire.epochs import AssignmentEpoch
 from kwire.errors import KafkaError
 from kwire.holds import Hold
 from kwire.model import (
@@ -133,7 +134,7 @@ class Seek:
     partition: TopicPartition
     position: OffsetAndMetadata
     reply: Reply[None]
-    epoch: int | None = None
+    epoch: AssignmentEpoch | None = None
 
 
 class ResetTo(Enum):
@@ -417,14 +418,14 @@ class AssignmentView:
     subscribed: bool = False
     is_group: bool = False
     topics: frozenset[str] = frozenset()
-    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    epochs: Mapping[TopicPartition, AssignmentEpoch] = field(default_factory=dict)
     paused: frozenset[TopicPartition] = frozenset()
     withheld: frozenset[TopicPartition] = frozenset()
     backpressured: frozenset[TopicPartition] = frozenset()
     group: ConsumerGroupMetadata | None = None
     children: tuple[AssignmentView, ...] = ()
 
-    def is_current(self, tp: TopicPartition, epoch: int | None) -> bool:
+    def is_current(self, tp: TopicPartition, epoch: AssignmentEpoch | None) -> bool:
         """Whether one of the cursors reads the partition in this assignment epoch."""
         return self.epochs.get(tp) == epoch or any(child.is_current(tp, epoch) for child in self.children)
 
@@ -434,7 +435,7 @@ class AssignmentView:
         gone = self.epochs.keys() - main.epochs.keys()
         return replace(self, withheld=self.withheld | (main.withheld - main.backpressured) | gone)
 
-    def withholds(self, tp: TopicPartition, epoch: int) -> bool:
+    def withholds(self, tp: TopicPartition, epoch: AssignmentEpoch) -> bool:
         """Whether the records that one of the cursors has read in this assignment epoch must wait."""
         if self.epochs.get(tp) == epoch or not self.children:
             return tp in self.withheld

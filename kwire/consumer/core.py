@@ -18,6 +18,7 @@ from kwire.config import ConsumerConfig, Deserialize, GroupProtocol
 from kwire.consumer.delivery import Delivery
 from kwire.consumer.host import current_host
 from kwire.consumer.revocation import Revocation
+from kwire.epochs import AssignmentEpoch
 from kwire.errors import (
     ForkedConsumerError,
     IllegalStateError,
@@ -168,7 +169,7 @@ class ConsumerCore(Generic[K, V]):
         """Whether polls return records that cannot be deserialized (`PartitionRecords.failures`), or raise."""
         self._collector.keeps_failures = keeps
 
-    def kept_failures(self) -> Iterator[tuple[TopicPartition, OffsetAndMetadata, int]]:
+    def kept_failures(self) -> Iterator[tuple[TopicPartition, OffsetAndMetadata, AssignmentEpoch]]:
         """Where records are pending of which some cannot be deserialized: partition, first position, epoch."""
         firsts: dict[int, PartitionRecords[K, V]] = {}
         for chunk, *_ in self.delivery.pending:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, NamedTuple
 
+from kwire.epochs import AssignmentEpoch
 from kwire.events import AssignmentView, Delivered
 from kwire.fetching.columns import Records
 from kwire.fetching.cursor_collector import Collected, Pending, settle_last
@@ -203,7 +204,7 @@ class Delivery(Generic[K, V]):
         if loop is not None:
             loop.is_over = True
 
-    def position(self, tp: TopicPartition, epoch: int) -> int | None:
+    def position(self, tp: TopicPartition, epoch: AssignmentEpoch) -> int | None:
         """The offset behind what was handed out of this partition last, if it was in this assignment."""
         found = [position.offset for key, at, position in self.so_far() if key == tp and at == epoch]
         return found[-1] if found else None

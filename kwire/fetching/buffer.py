@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from kwire.epochs import AssignmentEpoch
 from kwire.model import Cursor
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class CompletedFetch:
     """
 
     topic_partition: TopicPartition
-    epoch: int
+    epoch: AssignmentEpoch
     fetch_offset: int
     records: Buffer
     aborted: tuple[tuple[int, int], ...] = ()

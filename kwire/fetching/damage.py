@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kwire.epochs import AssignmentEpoch
+
 if TYPE_CHECKING:
     from kwire.errors import CorruptRecordError
     from kwire.model import OffsetAndMetadata, TopicPartition
@@ -18,7 +20,7 @@ class CorruptPartitionError(Exception):
         tp: TopicPartition,
         error: CorruptRecordError,
         position: OffsetAndMetadata,
-        epoch: int,
+        epoch: AssignmentEpoch,
         next_offset: int | None = None,
     ) -> None:
         super().__init__(str(error))

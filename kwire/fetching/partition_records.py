@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
+from kwire.epochs import AssignmentEpoch
 from kwire.model import (
     Cursor,
     K,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from kwire.protocol.record_columns import RecordColumns
 
 T = TypeVar("T")
-NO_EPOCH = -1
+NO_EPOCH = AssignmentEpoch(-1)
 
 
 # Not slotted: a frozen slotted generic cannot be made as X[bytes, bytes](...) before Python 3.12 (its __setattr__ looks
@@ -56,7 +57,7 @@ class PartitionRecords(Generic[K, V]):
     deserialized_keys: Sequence[K | None] | None = None
     deserialized_values: Sequence[V | None] | None = None
     cursor: Cursor = Cursor.MAIN
-    epoch: int = NO_EPOCH
+    epoch: AssignmentEpoch = NO_EPOCH
     failures: Mapping[int, RecordDeserializationError] | None = None
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kwire.epochs import AssignmentEpoch
 from kwire.model import ZERO_UUID
 from kwire.protocol.error_codes import ErrorCode
 
@@ -31,7 +32,7 @@ class FetchSpec(NamedTuple):
     topic_id: UUID
     offset: int
     leader_epoch: int
-    epoch: int
+    epoch: AssignmentEpoch
     max_bytes: int
     turn: int = 0
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig, ResetKind
+from kwire.epochs import AssignmentEpoch
 from kwire.errors import KafkaError, LogTruncationError, TopicAuthorizationError, UnsupportedVersionError
 from kwire.events import ErrorRaised
 from kwire.holds import Hold
@@ -50,7 +51,7 @@ class _Question:
     """One position under validation. `since_version` is the version of the metadata it was asked by."""
 
     topic_partition: TopicPartition
-    assignment_epoch: int
+    assignment_epoch: AssignmentEpoch
     position_epoch: int
     leader: LeaderAndEpoch
     since_version: int
@@ -61,7 +62,7 @@ class _Question:
 class _Parting(NamedTuple):
     """A log found to differ from this offset on, or altogether (None), by the leader that was asked."""
 
-    assignment_epoch: int
+    assignment_epoch: AssignmentEpoch
     leader: LeaderAndEpoch | None
     divergent: OffsetAndMetadata | None
 
@@ -69,7 +70,7 @@ class _Parting(NamedTuple):
 class _Truncation(NamedTuple):
     """What the user has to decide about."""
 
-    assignment_epoch: int
+    assignment_epoch: AssignmentEpoch
     offset: int
     divergent: OffsetAndMetadata | None
 
@@ -200,7 +201,7 @@ class OffsetValidationManager:
         for tp in [tp for tp, t in self._undecided.items() if self._standing(tp, t.assignment_epoch) is None]:
             del self._undecided[tp]
 
-    def _standing(self, tp: TopicPartition, assignment_epoch: int) -> AssignedPartition | None:
+    def _standing(self, tp: TopicPartition, assignment_epoch: AssignmentEpoch) -> AssignedPartition | None:
         """The partition, if it is still the one that was asked about, and still waits."""
         if tp not in self._subscription.awaiting_validation:
             return None

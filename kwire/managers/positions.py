@@ -13,6 +13,7 @@ from typing import Protocol
 
 from kwire.clock import NEVER_MS
 from kwire.config import ConsumerConfig, OffsetReset, ResetKind
+from kwire.epochs import AssignmentEpoch
 from kwire.errors import IllegalStateError, KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from kwire.events import (
     EARLIEST_TIMESTAMP,
@@ -85,7 +86,7 @@ class PositionsManager:
         # Partitions that auto_offset_reset="none" leaves without a position, with the offset that was out of range.
         self._stranded: dict[TopicPartition, int | None] = {}
         # Partitions that are out of range ahead of what the application was given, with their assignment epoch.
-        self._ahead: dict[TopicPartition, int] = {}
+        self._ahead: dict[TopicPartition, AssignmentEpoch] = {}
         # Partitions whose question was refused for good: asked again by the next poll, so that it raises again.
         self._refused: dict[TopicPartition, KafkaError] = {}
 
@@ -223,7 +224,7 @@ class PositionsManager:
 
             self._offset_fetch.look_up(frozenset(epochs), on_found, on_failed, wanted)
 
-    def _apply_committed(self, epochs: dict[TopicPartition, int], committed: Committed) -> None:
+    def _apply_committed(self, epochs: dict[TopicPartition, AssignmentEpoch], committed: Committed) -> None:
         for tp, position in committed.items():
             partition = self._current(tp, epochs[tp])
             if partition is None or tp not in self._subscription.initializing:
@@ -245,7 +246,7 @@ class PositionsManager:
             if reset is not None and reset.kind is not ResetKind.NONE:
                 self._ask(partition.topic_partition, partition.epoch, self._timestamp(reset))
 
-    def _ask(self, tp: TopicPartition, epoch: int, timestamp: int) -> None:
+    def _ask(self, tp: TopicPartition, epoch: AssignmentEpoch, timestamp: int) -> None:
         question = self._asked[tp]
 
         def on_offset(found: OffsetAndTimestamp | None, now_ms: float) -> None:
@@ -282,16 +283,16 @@ class PositionsManager:
 
     # --- what others hear -----------------------------------------------------------------------------------
 
-    def _current(self, tp: TopicPartition, epoch: int) -> AssignedPartition | None:
+    def _current(self, tp: TopicPartition, epoch: AssignmentEpoch) -> AssignedPartition | None:
         partition = self._subscription.partitions.get(tp)
         return partition if partition is not None and partition.epoch == epoch else None
 
-    def _waits(self, tp: TopicPartition, epoch: int) -> bool:
+    def _waits(self, tp: TopicPartition, epoch: AssignmentEpoch) -> bool:
         """Whether the partition is still the one that was asked for, and still without a position."""
         waiting = tp in self._subscription.initializing or tp in self._subscription.awaiting_reset
         return waiting and self._current(tp, epoch) is not None
 
-    def _on_failed(self, epochs: dict[TopicPartition, int], error: KafkaError) -> None:
+    def _on_failed(self, epochs: dict[TopicPartition, AssignmentEpoch], error: KafkaError) -> None:
         """Refused for good: the user hears of it, and the next poll asks again."""
         concerned = {tp for tp, epoch in epochs.items() if self._waits(tp, epoch)}
         self._refused.update(dict.fromkeys(concerned, error))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from kwire.epochs import AssignmentEpoch
 from kwire.errors import KafkaError
 from kwire.events import LATEST_TIMESTAMP
 from kwire.holds import Hold
@@ -48,7 +49,9 @@ class LagLookUp:
         epoch = self._subscription.partitions[tp].epoch
         self._ask(tp, epoch, LATEST_TIMESTAMP, partial(self._on_end, tp, epoch))
 
-    def _on_end(self, tp: TopicPartition, epoch: int, found: OffsetAndTimestamp | None, now_ms: float) -> None:
+    def _on_end(
+        self, tp: TopicPartition, epoch: AssignmentEpoch, found: OffsetAndTimestamp | None, now_ms: float
+    ) -> None:
         if found is None or not self._is_wanted(tp, epoch):
             return
         records = found.offset - self._subscription.partitions[tp].fetch_offset
@@ -59,7 +62,12 @@ class LagLookUp:
         self._ask(tp, epoch, before_ms, partial(self._on_young, tp, epoch, found))
 
     def _on_young(
-        self, tp: TopicPartition, epoch: int, end: OffsetAndTimestamp, young: OffsetAndTimestamp | None, now_ms: float
+        self,
+        tp: TopicPartition,
+        epoch: AssignmentEpoch,
+        end: OffsetAndTimestamp,
+        young: OffsetAndTimestamp | None,
+        now_ms: float,
     ) -> None:
         """`young` is the first record that is not old: is there one in front of it that has not been read?"""
         if self._is_wanted(tp, epoch):
@@ -69,7 +77,7 @@ class LagLookUp:
     def _ask(
         self,
         tp: TopicPartition,
-        epoch: int,
+        epoch: AssignmentEpoch,
         timestamp: int,
         on_offset: Callable[[OffsetAndTimestamp | None, float], None],
     ) -> None:
@@ -82,7 +90,7 @@ class LagLookUp:
             waits_for=_nobody_hears,
         )
 
-    def _is_wanted(self, tp: TopicPartition, epoch: int) -> bool:
+    def _is_wanted(self, tp: TopicPartition, epoch: AssignmentEpoch) -> bool:
         partition = self._subscription.partitions.get(tp)
         return partition is not None and partition.epoch == epoch and Hold.LAG_UNKNOWN in partition.holds
 

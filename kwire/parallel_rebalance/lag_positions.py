@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from kwire.clock import NEVER_MS
 from kwire.config import OffsetReset, ResetKind
+from kwire.epochs import AssignmentEpoch
 from kwire.errors import KafkaError
 from kwire.events import EARLIEST_TIMESTAMP, AssignmentView, ErrorRaised
 from kwire.fetching.buffer import FetchBuffer
@@ -60,7 +61,7 @@ class LagPositions:
         # Those whose rest another cursor reads, and whether the application has come back since.
         self._ending: dict[TopicPartition, bool] = {}
         # Out of range, in this assignment epoch; and whether it was asked where the log starts.
-        self._out_of_range: dict[TopicPartition, tuple[int, bool]] = {}
+        self._out_of_range: dict[TopicPartition, tuple[AssignmentEpoch, bool]] = {}
 
     # --- what it reads --------------------------------------------------------------------------------------
 
@@ -110,7 +111,7 @@ class LagPositions:
         self._set_position(tp, position)
         self.subscription.publish()
 
-    def seek_in_epoch(self, tp: TopicPartition, position: OffsetAndMetadata, epoch: int) -> None:
+    def seek_in_epoch(self, tp: TopicPartition, position: OffsetAndMetadata, epoch: AssignmentEpoch) -> None:
         """The same, if it is still the epoch that records at this position were fetched in."""
         partition = self.subscription.partitions.get(tp)
         if partition is not None and partition.epoch == epoch:
@@ -154,7 +155,7 @@ class LagPositions:
                     waits_for=_nobody_hears,
                 )
 
-    def _is_out_of_range(self, partition: AssignedPartition, epoch: int) -> bool:
+    def _is_out_of_range(self, partition: AssignedPartition, epoch: AssignmentEpoch) -> bool:
         return self._out_of_range.get(partition.topic_partition, (None, False))[0] == epoch == partition.epoch
 
     def _on_log_start(self, partition: AssignedPartition, found: OffsetAndTimestamp | None, now_ms: float) -> None:

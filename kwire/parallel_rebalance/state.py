@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from kwire.epochs import AssignmentEpoch
 from kwire.events import Processed
 from kwire.model import CatchUpProgress, OffsetAndMetadata, TopicPartition
 from kwire.offset_set import NO_OFFSETS, OffsetSet
@@ -88,7 +89,7 @@ class CatchUpState:
         self.undone -= (gone,)
         self._tidy()
 
-    def main_moved(self, position: OffsetAndMetadata, epoch: int, life: str) -> None:
+    def main_moved(self, position: OffsetAndMetadata, epoch: AssignmentEpoch, life: str) -> None:
         """The main cursor was set to this position, and reads everything from there on. When it went back, that is
         another life: what the head's log has is too much."""
         self.main_epoch = epoch

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
+from kwire.epochs import AssignmentEpoch
 from kwire.events import Processed, Unfinished
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.offset_set import OffsetSet
@@ -87,7 +88,7 @@ class CompletionTracker:
 
     # --- what is delivered, and done ------------------------------------------------------------------------
 
-    def source_of(self, tp: TopicPartition, cursor: Cursor, epoch: int | None, /) -> Source:
+    def source_of(self, tp: TopicPartition, cursor: Cursor, epoch: AssignmentEpoch | None, /) -> Source:
         """Where records that a cursor has read, in this assignment epoch, belong to. One child keeps their order."""
         if cursor is Cursor.MAIN:
             return tp
@@ -104,7 +105,7 @@ class CompletionTracker:
         offsets: Sequence[int],
         epochs: Callable[[], Sequence[int]],
         behind: OffsetAndMetadata,
-        epoch: int | None = None,
+        epoch: AssignmentEpoch | None = None,
         /,
     ) -> Collection[int]:
         """Records of a partition that is open have come; which of them are to be worked on. Their leader epochs are

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from kwire.epochs import AssignmentEpoch
 from kwire.model import OffsetAndMetadata
 from kwire.offset_set import NO_OFFSETS, OffsetSet
 from kwire.processing.offset_map import decode, is_offset_map
@@ -22,7 +23,7 @@ class CursorProgress:
     """What one cursor has delivered of a partition without a gap: the main cursor all it reads, a child one range."""
 
     source: Source
-    epoch: int | None
+    epoch: AssignmentEpoch | None
     """The assignment epoch of what a child reads."""
     start: int
     tracker: Tracker
@@ -88,7 +89,7 @@ class PartitionProgress:
         if self.main is not None:
             yield self.main
 
-    def cursor_for(self, source: Source, first: int, epoch: int | None) -> CursorProgress:
+    def cursor_for(self, source: Source, first: int, epoch: AssignmentEpoch | None) -> CursorProgress:
         """Where records from `first` on belong to: the main cursor's, whatever it passes over; of a child those of its
         assignment epoch."""
         is_main = not isinstance(source, LagOf)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kwire.config import OffsetReset
+from kwire.epochs import AssignmentEpoch
 from kwire.holds import BLOCKS_DELIVERY, BLOCKS_FETCH, Hold, reasons
 from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
 from kwire.states.machine import Machine
@@ -57,7 +58,7 @@ class AssignedPartition:
         "turn",
     )
 
-    def __init__(self, topic_partition: TopicPartition, epoch: int) -> None:
+    def __init__(self, topic_partition: TopicPartition, epoch: AssignmentEpoch) -> None:
         self.topic_partition = topic_partition
         self.epoch = epoch
         self.machine: Machine[PartitionState, PartitionEvent, PartitionEffect] = Machine(PARTITION)

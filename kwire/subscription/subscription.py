@@ -13,6 +13,7 @@ from itertools import count
 from re import Pattern
 
 from kwire.config import OffsetReset
+from kwire.epochs import AssignmentEpoch
 from kwire.events import AssignmentView, Delivered
 from kwire.holds import ENDS_WITH_EPOCH, SHOWN_AS_PAUSED, Hold
 from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
@@ -49,11 +50,11 @@ class Subscription:
         self,
         publish: Callable[[AssignmentView], None],
         drop_buffered: Callable[[Collection[TopicPartition]], None],
-        epochs: Iterator[int] | None = None,
+        epochs: Iterator[AssignmentEpoch] | None = None,
     ) -> None:
         self._publish = publish
         self._drop_buffered = drop_buffered
-        self.epochs = epochs or count(1)
+        self.epochs = epochs or map(AssignmentEpoch, count(1))
         self.children: list[Subscription] = []
         self.on_moved: list[Callable[[TopicPartition], None]] = []
         self.on_removed: list[Callable[[Collection[TopicPartition]], None]] = []

@@ -9,13 +9,14 @@ import pytest
 
 from kwire import OffsetAndMetadata, Records, TopicPartition
 from kwire.consumer.delivery import Delivery
+from kwire.epochs import AssignmentEpoch
 from kwire.events import AssignmentView
 from kwire.fetching.cursor_collector import Collected
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.protocol.record_columns import RecordColumns, empty_columns
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
-EPOCHS = {A: 1, B: 2}
+EPOCHS = {A: AssignmentEpoch(1), B: AssignmentEpoch(2)}
 VIEW = AssignmentView(epochs=EPOCHS)
 
 
@@ -84,13 +85,13 @@ def test_the_position_in_a_loop_is_behind_its_record_with_that_records_epoch() -
     delivery = polled(chunk(A, range(3), behind=9), to_loop=True)
     loop = delivery.iterate()
     next(loop)
-    assert delivery.position(A, 1) == 1
-    assert delivery.position(A, 99) is None, "of another assignment"
-    assert delivery.position(B, 2) is None
+    assert delivery.position(A, EPOCHS[A]) == 1
+    assert delivery.position(A, AssignmentEpoch(99)) is None, "of another assignment"
+    assert delivery.position(B, EPOCHS[B]) is None
     assert delivery.so_far()[0][2] == OffsetAndMetadata(1, leader_epoch=5)
     next(loop)
     next(loop)
-    assert delivery.position(A, 1) == 9, "behind the last record lies what nobody may see"
+    assert delivery.position(A, EPOCHS[A]) == 9, "behind the last record lies what nobody may see"
 
 
 def test_what_advances_without_records_is_delivered_at_once() -> None:
@@ -119,7 +120,7 @@ def test_what_a_loop_has_not_seen_is_dropped_when_it_is_stale() -> None:
     delivery = polled(chunk(A, range(4)), chunk(B, range(10, 12)), to_loop=True)
     next(delivery.iterate())
     delivery.interrupt()
-    moved = AssignmentView(epochs={A: EPOCHS[A] + 10, B: EPOCHS[B]})
+    moved = AssignmentView(epochs={A: AssignmentEpoch(EPOCHS[A] + 10), B: EPOCHS[B]})
     assert handed_out(delivery, moved) == [(B, 10), (B, 11)]
     assert handed_out(delivery) == []
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection
 from itertools import count
 
+from kwire.epochs import AssignmentEpoch
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
 from kwire.model import TopicPartition
 
@@ -15,7 +16,7 @@ C = TopicPartition("c", 0)
 
 
 def fetch(tp: TopicPartition = A, size_bytes: int = 100) -> CompletedFetch:
-    return CompletedFetch(topic_partition=tp, epoch=1, fetch_offset=0, records=b"x" * size_bytes)
+    return CompletedFetch(topic_partition=tp, epoch=AssignmentEpoch(1), fetch_offset=0, records=b"x" * size_bytes)
 
 
 def answered(*answers: list[CompletedFetch]) -> FetchBuffer:

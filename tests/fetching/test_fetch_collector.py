@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.epochs import AssignmentEpoch
 from kwire.errors import CorruptRecordError, RecordDeserializationError
 from kwire.events import AssignmentView, Delivered
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
@@ -39,7 +40,7 @@ class Harness:
     ) -> None:
         self.buffer = FetchBuffer()
         self.pending: list[Collected[bytes, bytes]] = []
-        self.epochs: dict[TopicPartition, int] = {A: 1, B: 1}
+        self.epochs: dict[TopicPartition, AssignmentEpoch] = dict.fromkeys((A, B), AssignmentEpoch(1))
         self.paused: set[TopicPartition] = set()
         self.collector: FetchCollector[bytes, bytes] = FetchCollector(
             self.buffer,
@@ -60,7 +61,7 @@ class Harness:
     ) -> None:
         fetch = CompletedFetch(
             topic_partition=tp,
-            epoch=epoch,
+            epoch=AssignmentEpoch(epoch),
             fetch_offset=offset,
             records=b"".join(data),
             aborted=tuple((aborted or {}).items()),
@@ -207,7 +208,7 @@ def test_a_fetch_of_nothing_but_aborted_records_moves_the_position() -> None:
 def test_records_of_an_older_assignment_are_dropped(harness: Harness) -> None:
     harness.put(A, 0, batch(0, 1), epoch=1)
     harness.put(A, 50, batch(50), epoch=2)
-    harness.epochs[A] = 2
+    harness.epochs[A] = AssignmentEpoch(2)
     assert harness.collect() == ([("a-0", [b"50"])], {A: 51})
 
 
@@ -221,7 +222,7 @@ def test_a_fetch_that_is_being_collected_is_dropped_when_its_assignment_ends() -
     harness = Harness(max_poll_records=1)
     harness.put(A, 0, batch(0, 1))
     harness.collect()
-    harness.epochs[A] = 2
+    harness.epochs[A] = AssignmentEpoch(2)
     assert harness.collect() == ([], {})
     assert harness.buffer.size_bytes == 0
 
@@ -260,7 +261,7 @@ def test_a_fetch_put_aside_is_let_go_when_its_assignment_ends_though_the_partiti
     harness.collect()
     harness.paused = {A}
     harness.collect()
-    harness.epochs[A] = 2
+    harness.epochs[A] = AssignmentEpoch(2)
     assert harness.collect() == ([], {})
     assert harness.buffer.size_bytes == 0
 
@@ -300,7 +301,7 @@ def test_nothing_behind_damage_is_delivered_before_the_position_was_set_back(har
     with pytest.raises(CorruptPartitionError):
         harness.collect()
     assert harness.collect() == ([("b-0", [b"0"])], {B: 1})
-    harness.epochs[A] = 2
+    harness.epochs[A] = AssignmentEpoch(2)
     harness.put(A, 5, batch(5), epoch=2)
     assert harness.collect() == ([("a-0", [b"5"])], {A: 6})
 
@@ -337,7 +338,7 @@ def test_rows_in_front_of_a_bad_record_come_first_then_the_same_error_each_time_
         with pytest.raises(RecordDeserializationError, match="two is not allowed") as caught:
             harness.collect()
         assert (caught.value.partition, caught.value.offset, caught.value.value_data) == (A, 2, b"2")
-    harness.epochs[A] = 2
+    harness.epochs[A] = AssignmentEpoch(2)
     harness.put(A, 3, batch(0, 1, 2, 3), epoch=2)
     assert harness.collect() == ([("a-0", [b"3"])], {A: 4})
     assert harness.buffer.size_bytes == 0
@@ -360,6 +361,6 @@ def test_positions_that_moved_without_records_are_told_after_an_error_in_between
     for _ in range(2):
         with pytest.raises(RecordDeserializationError):
             harness.collect()
-    harness.epochs[A] = 2
+    harness.epochs[A] = AssignmentEpoch(2)
     assert harness.collect() == ([], {B: 9})
     assert harness.collect() == ([], {})

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire.epochs import AssignmentEpoch
 from kwire.fetching.session import FetchSession, FetchSpec
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -17,7 +18,7 @@ ID, OTHER_ID = UUID(int=1), UUID(int=2)
 
 
 def spec(offset: int = 0, topic_id: UUID = ID) -> FetchSpec:
-    return FetchSpec(topic_id, offset, 5, 1, 1_000)
+    return FetchSpec(topic_id, offset, 5, AssignmentEpoch(1), 1_000)
 
 
 def started(*partitions: TopicPartition, session_id: int = 9) -> FetchSession:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.epochs import AssignmentEpoch
 from kwire.errors import RecordDeserializationError
 from kwire.events import AssignmentView
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
@@ -22,7 +23,7 @@ else:
     from record_batches import batch, damaged
 
 TP = TopicPartition("orders", 0)
-MAIN_EPOCH, CHILD_EPOCH = 2, 3
+MAIN_EPOCH, CHILD_EPOCH = AssignmentEpoch(2), AssignmentEpoch(3)
 VIEW = AssignmentView(epochs={TP: MAIN_EPOCH}, children=(AssignmentView(epochs={TP: CHILD_EPOCH}),))
 MOST = 8
 UNREADABLE = b"no number"
@@ -174,7 +175,7 @@ def test_damage_of_an_epoch_that_is_over_is_not_raised(cursors: Cursors) -> None
     cursors.fetch(Cursor.MAIN, batch(100), at=100)
     cursors.fetch(Cursor.CHILD, damaged(batch(0, 1)), at=0)
     assert cursors.collect() == main(100)
-    later = AssignmentView(epochs={TP: MAIN_EPOCH}, children=(AssignmentView(epochs={TP: CHILD_EPOCH + 1}),))
+    later = AssignmentView(epochs={TP: MAIN_EPOCH}, children=(AssignmentView(epochs={TP: AssignmentEpoch(4)}),))
     assert cursors.collect(later) == []
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from kwire.commit_metadata import users_metadata
+from kwire.epochs import AssignmentEpoch
 from kwire.events import Processed, Unfinished
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.offset_set import NO_OFFSETS
@@ -120,7 +121,7 @@ def test_with_nothing_left_the_group_has_the_heads_offset_and_no_token(state: Ca
 
 def test_a_main_cursor_that_goes_back_reads_everything_from_there_on(state: CatchUpState) -> None:
     state.note_delivered(LAG, at(80))
-    state.main_moved(at(100), epoch=2, life="another life")
+    state.main_moved(at(100), epoch=AssignmentEpoch(2), life="another life")
     assert (state.undone, state.unread(), state.head.offset) == ((range(70, 100),), (range(80, 100),), 100)
 
 
@@ -136,12 +137,12 @@ def test_a_head_that_went_back_is_claimed_anew(state: CatchUpState) -> None:
     """What the head's log has is too much: it must not be believed any more."""
     state.commit_head(at(150))
     state.claimed = True
-    state.main_moved(at(140), epoch=2, life="another life")
+    state.main_moved(at(140), epoch=AssignmentEpoch(2), life="another life")
     assert (state.claimed, state.life) == (False, "another life")
 
 
 def test_a_main_cursor_that_goes_on_leaves_the_lag(state: CatchUpState) -> None:
-    state.main_moved(at(500), epoch=2, life="another life")
+    state.main_moved(at(500), epoch=AssignmentEpoch(2), life="another life")
     assert (state.undone, state.head.offset) == ((LAG,), 120)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from kwire.epochs import AssignmentEpoch
 from kwire.events import Processed, Unfinished
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.processing.completion_tracker import CompletionTracker
@@ -27,8 +28,9 @@ def progress_of(committed: OffsetAndMetadata | None = None, *, children: int = 1
 
 
 def deliver(completion: CompletionTracker, source: Source, part: range, epoch: int, leader_epoch: int = 0) -> list[int]:
-    wanted = completion.deliver(source, part, lambda: [leader_epoch] * len(part), at(part.stop, leader_epoch), epoch)
-    return list(wanted)
+    behind = at(part.stop, leader_epoch)
+    leader_epochs = [leader_epoch] * len(part)
+    return list(completion.deliver(source, part, lambda: leader_epochs, behind, AssignmentEpoch(epoch)))
 
 
 def committed(completion: CompletionTracker) -> Processed:
@@ -82,7 +84,7 @@ def test_a_child_that_is_through_hands_over_to_the_main_cursor() -> None:
 
 def test_children_with_a_part_each_are_told_apart() -> None:
     completion = progress_of(at(70), children=2)
-    first, second = (completion.source_of(TP, Cursor.CHILD, epoch) for epoch in (4, 5))
+    first, second = (completion.source_of(TP, Cursor.CHILD, AssignmentEpoch(epoch)) for epoch in (4, 5))
     assert first != second
     deliver(completion, first, range(70, 80), 4)
     deliver(completion, second, range(95, 120), 5)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 import pytest
 
 from kwire.config import OffsetReset, ResetKind
+from kwire.epochs import AssignmentEpoch
 from kwire.errors import IllegalTransitionError
 from kwire.events import AssignmentView
 from kwire.holds import HOLD_FACTS, Hold
@@ -241,7 +242,7 @@ def test_an_impossible_event_changes_nothing(watched: Watched) -> None:
 
 
 def test_a_blocked_partition_is_fetched_again_later_and_after_a_seek() -> None:
-    partition = AssignedPartition(A, 1)
+    partition = AssignedPartition(A, AssignmentEpoch(1))
     partition.machine.fire(PartitionEvent.SEEK)
     partition.blocked_until_ms = 100.0
     assert not partition.fetchable(99.0)
@@ -252,7 +253,7 @@ def test_a_blocked_partition_is_fetched_again_later_and_after_a_seek() -> None:
 
 
 def test_a_partition_says_how_it_is() -> None:
-    partition = AssignedPartition(A, 1)
+    partition = AssignedPartition(A, AssignmentEpoch(1))
     expected = "<orders-0 INITIALIZING epoch 1 fetch -1 consumed None: its committed offset is looked up>"
     assert repr(partition) == expected
     assert (leader_epoch_or_none(-1), leader_epoch_or_none(0)) == (None, 0)

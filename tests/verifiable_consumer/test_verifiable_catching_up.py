@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.consumer.listener import RebalanceListener
+from kwire.epochs import AssignmentEpoch
 from kwire.errors import CommitFailedError, KafkaTimeoutError, WakeupError
 from kwire.events import AssignmentView
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
@@ -29,6 +30,7 @@ else:
     from record_batches import batch
     from verifiable_lines import Event, LinesInMemory
 
+EPOCH = AssignmentEpoch(1)
 T0 = TopicPartition("t", 0)
 MAIN, CHILD = Cursor.MAIN, Cursor.CHILD
 
@@ -38,12 +40,12 @@ def polled(**fetched: bytes) -> Records[bytes, bytes]:
     chunks = []
     for name, data in fetched.items():
         buffer = FetchBuffer()
-        buffer.put([CompletedFetch(topic_partition=T0, epoch=1, fetch_offset=0, records=data, aborted=())])
+        buffer.put([CompletedFetch(topic_partition=T0, epoch=EPOCH, fetch_offset=0, records=data, aborted=())])
         collector: FetchCollector[bytes, bytes] = FetchCollector(
             buffer, Deserializers(key=None, value=None), max_poll_records=500, read_committed=False, check_crcs=True
         )
         found: list[Collected[bytes, bytes]] = []
-        collector.collect(AssignmentView(epochs={T0: 1}), found)
+        collector.collect(AssignmentView(epochs={T0: EPOCH}), found)
         chunks += [replace(entry.chunk, cursor=Cursor(name)) for entry in found]
     return Records(chunks)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.consumer.listener import CallbackView, RebalanceConsumer, RebalanceListener
+from kwire.epochs import AssignmentEpoch
 from kwire.errors import (
     CommitFailedError,
     CorruptRecordError,
@@ -40,6 +41,7 @@ else:
     from record_batches import batch
     from verifiable_lines import Event, LinesInMemory
 
+EPOCH = AssignmentEpoch(1)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
@@ -47,12 +49,12 @@ def polled(*fetched: tuple[TopicPartition, bytes]) -> Records[bytes, bytes]:
     """What the engine makes of these batches."""
     buffer = FetchBuffer()
     for tp, data in fetched:
-        buffer.put([CompletedFetch(topic_partition=tp, epoch=1, fetch_offset=0, records=data, aborted=())])
+        buffer.put([CompletedFetch(topic_partition=tp, epoch=EPOCH, fetch_offset=0, records=data, aborted=())])
     collector: FetchCollector[bytes, bytes] = FetchCollector(
         buffer, Deserializers(key=None, value=None), max_poll_records=500, read_committed=False, check_crcs=True
     )
     pending: list[Collected[bytes, bytes]] = []
-    collector.collect(AssignmentView(epochs={T0: 1, T1: 1}), pending)
+    collector.collect(AssignmentView(epochs=dict.fromkeys((T0, T1), EPOCH)), pending)
     return Records(entry.chunk for entry in pending)
 
 
