@@ -1,7 +1,7 @@
 """Time and chance: the only module that reads either. Everybody below the facades gets them as arguments.
 
 Times are milliseconds on a monotonic clock, as floats; wall-clock time appears only in record timestamps. A simulation
-puts a `Source` of its own in the place of the machine's (`install`), for the whole process.
+puts a `TimeSource` of its own in the place of the machine's (`install`), for the whole process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NEVER_MS = float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class TimeSource:
     """Where time and chance come from, each in the unit its reader below asks for."""
 
     monotonic_seconds: Callable[[], float] = time.monotonic
@@ -25,12 +25,12 @@ class Source:
     new_uuid: Callable[[], UUID] = uuid4
 
 
-_installed = Source()
+_installed = TimeSource()
 # Polls read the clock, so what they call is one look-up away, not two.
 _monotonic_seconds = _installed.monotonic_seconds
 
 
-def install(source: Source) -> Source:
+def install(source: TimeSource) -> TimeSource:
     """Take time and chance from there, from now on; answers where they came from, to be put back."""
     global _installed, _monotonic_seconds  # noqa: PLW0603  the process has one clock
     before, _installed = _installed, source

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.clock import Backoff, Deadline, Source, chance, install, monotonic_ms, new_uuid, wall_clock_ms
+from kwire.clock import Backoff, Deadline, TimeSource, chance, install, monotonic_ms, new_uuid, wall_clock_ms
 
 
 def no_jitter() -> float:
@@ -59,7 +59,7 @@ def test_chance_lies_between_zero_and_one_and_varies() -> None:
 
 def test_time_and_chance_can_be_anothers_and_are_given_back() -> None:
     fixed = UUID(int=7)
-    source = Source(
+    source = TimeSource(
         monotonic_seconds=lambda: 2.5, wall_clock_ns=lambda: 3_000_000, chance=lambda: 0.25, new_uuid=lambda: fixed
     )
     before = install(source)

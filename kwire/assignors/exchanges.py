@@ -39,7 +39,7 @@ def improve(shares: Shares, patience_slots: int) -> bool:
     return False
 
 
-class _Step(NamedTuple):
+class _Swap(NamedTuple):
     """A member takes one more in a slot, and somebody takes one less in another slot of the same pool."""
 
     taker: int
@@ -50,7 +50,7 @@ class _Step(NamedTuple):
 class _Cycle:
     """Steps that together are worth doing. `heavier` ends up with a smaller load, `lighter` with a larger one."""
 
-    steps: list[_Step]
+    steps: list[_Swap]
     heavier: int = NOWHERE
     lighter: int = NOWHERE
 
@@ -160,7 +160,7 @@ class _Search:
             if taker == HUB:
                 heavier, lighter = member, came_from[member]
             else:
-                steps.append(_Step(taker, int(self._via_pool[self._shares.pool[taker]])))
+                steps.append(_Swap(taker, int(self._via_pool[self._shares.pool[taker]])))
             member = came_from[member]
             if member == start:
                 return _Cycle(steps, heavier, lighter)

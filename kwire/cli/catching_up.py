@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 EVERY_MS = 2_000.0
 
 
-class CatchingUpConsumer(Protocol):
+class ConsumerWithProgress(Protocol):
     """The part of `kwire.Consumer` that is needed here."""
 
     def catch_up_progress(self) -> Mapping[TopicPartition, CatchUpProgress]: ...
@@ -28,7 +28,7 @@ class CatchingUp:
         say: Takes a line.
     """
 
-    def __init__(self, consumer: CatchingUpConsumer, say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, consumer: ConsumerWithProgress, say: Callable[[str], None] | None = None) -> None:
         self._consumer = consumer
         self._say = say or _to_stderr
         self._due_ms = monotonic_ms() + EVERY_MS

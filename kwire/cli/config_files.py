@@ -16,7 +16,7 @@ _ESCAPE = re.compile(r"\\(?:u(?P<unit>[0-9a-fA-F]{4})|(?P<char>.))", re.DOTALL)
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-class Entry(NamedTuple):
+class SettingLine(NamedTuple):
     """A setting, and where in the file it stands."""
 
     source: str
@@ -24,7 +24,7 @@ class Entry(NamedTuple):
     value: object
 
 
-def read_config_file(path: Path) -> list[Entry]:
+def read_config_file(path: Path) -> list[SettingLine]:
     """All settings of a file; TOML if its name ends so, else properties.
 
     Raises:
@@ -37,9 +37,9 @@ def read_config_file(path: Path) -> list[Entry]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"cannot read {path}: not UTF-8 at byte {error.start}") from error
     if path.suffix != ".toml":
-        return [Entry(f"{path}:{line}", name, value) for line, name, value in parse_properties(text)]
+        return [SettingLine(f"{path}:{line}", name, value) for line, name, value in parse_properties(text)]
     try:
-        return [Entry(str(path), name, value) for name, value in _flatten(tomllib.loads(text))]
+        return [SettingLine(str(path), name, value) for name, value in _flatten(tomllib.loads(text))]
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
 

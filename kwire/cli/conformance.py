@@ -54,7 +54,7 @@ def judge_broker(
 def _run(bootstrap: str, *, timeout: float, jobs: int, only: list[str]) -> Report:
     from kwire.conformance.runner import Options, run
 
-    progress = Progress() if sys.stderr.isatty() else None
+    progress = CheckCounter() if sys.stderr.isatty() else None
     options = Options(timeout_s=timeout, jobs=jobs, only=tuple(only))
     report = run(bootstrap, options, on_result=progress)
     if progress is not None:
@@ -64,7 +64,7 @@ def _run(bootstrap: str, *, timeout: float, jobs: int, only: list[str]) -> Repor
     return report
 
 
-class Progress:
+class CheckCounter:
     """A counter on the terminal while the checks run."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from kwire.cli import formats, starts
 from kwire.cli.catching_up import CatchingUp
-from kwire.cli.config_files import Entry
+from kwire.cli.config_files import SettingLine
 from kwire.cli.exits import StopSignals, clean_exits
 from kwire.cli.formats import Encode, Format
 from kwire.cli.output import Output
@@ -69,7 +69,7 @@ ConfigFile = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ReadingPlan:
     """What to read, and how far."""
 
     topic: str
@@ -110,7 +110,7 @@ def consume_topic(
             file=config,
             defaults=DEFAULTS,
         )
-        plan = Plan(
+        plan = ReadingPlan(
             topic=topic,
             partitions=tuple(sorted(set(partition or ()))),
             in_group=settings.get("group_id") is not None,
@@ -138,7 +138,7 @@ def encoder(format_name: Format, key_separator: str | None, delimiter: str | Non
             return formats.json_lines
 
 
-def group_settings(plan: Plan) -> dict[str, object]:
+def group_settings(plan: ReadingPlan) -> dict[str, object]:
     """What `--from` means in a group: it goes on from its commits, and begins there only where it has none.
 
     Raises:
@@ -155,7 +155,7 @@ def group_settings(plan: Plan) -> dict[str, object]:
     return {"auto_offset_reset": RESET_POLICIES[plan.start.kind]}
 
 
-def run(plan: Plan, settings: Mapping[str, object], encode: Encode) -> None:
+def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> None:
     """Read as planned."""
     output = Output.standard()
     with closing(open_consumer(settings)) as consumer:
@@ -189,7 +189,7 @@ def open_consumer(settings: Mapping[str, object]) -> ReadingConsumer:
     return Consumer(config=settings)
 
 
-def choose_partitions(consumer: ReadingConsumer, plan: Plan) -> list[TopicPartition]:
+def choose_partitions(consumer: ReadingConsumer, plan: ReadingPlan) -> list[TopicPartition]:
     """All partitions of the topic, or the wanted ones. Raises: InvalidArgumentError, if there are none such."""
     existing = {info.partition for info in consumer.partitions_for(plan.topic)}
     if not existing:
@@ -202,5 +202,5 @@ def choose_partitions(consumer: ReadingConsumer, plan: Plan) -> list[TopicPartit
     return [TopicPartition(plan.topic, number) for number in plan.partitions or sorted(existing)]
 
 
-def _flag(option: str, name: str, value: str | None) -> Sequence[Entry]:
-    return [] if value is None else [Entry(option, name, value)]
+def _flag(option: str, name: str, value: str | None) -> Sequence[SettingLine]:
+    return [] if value is None else [SettingLine(option, name, value)]

@@ -21,7 +21,7 @@ from kwire.cli.exits import WRONG_USAGE, StopSignals, clean_exits
 from kwire.cli.pipeline_settings import merged, pairs, read_file, schema_text, start_text
 
 if TYPE_CHECKING:
-    from kwire.spark.pipeline.plan import Plan
+    from kwire.spark.pipeline.plan import PipelinePlan
 
 # What `kwire[spark]` brings: without one of them the command says so.
 _OF_THE_EXTRA = ("pyspark", "py4j", "pyarrow", "fastavro", "pandas")
@@ -130,7 +130,7 @@ def run_pipeline(
         _run(_plan(config, flags))
 
 
-def _plan(config: Path | None, flags: dict[str, object]) -> Plan:
+def _plan(config: Path | None, flags: dict[str, object]) -> PipelinePlan:
     _check_extra()
     from kwire.spark.pipeline.plan import plan_from
 
@@ -141,7 +141,7 @@ def _plan(config: Path | None, flags: dict[str, object]) -> Plan:
     return plan_from(settings)
 
 
-def _run(plan: Plan) -> None:
+def _run(plan: PipelinePlan) -> None:
     from kwire.cli.pipeline_output import watcher
     from kwire.spark.pipeline.run import run
 

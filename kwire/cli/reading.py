@@ -13,15 +13,14 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Protocol, cast
 
-from kwire.cli.catching_up import CatchingUp, CatchingUpConsumer
+from kwire.cli.catching_up import CatchingUp, ConsumerWithProgress
 from kwire.cli.formats import BytesRecord, Encode
 from kwire.cli.output import Output
-from kwire.cli.starts import SeekingConsumer
+from kwire.cli.starts import StartingConsumer
 from kwire.errors import CorruptRecordError, IllegalStateError, KafkaTimeoutError, OffsetOutOfRangeError
 from kwire.fetching.columns import Records
 from kwire.model import Cursor, OffsetAndMetadata, PartitionInfo, TopicPartition
-from kwire.processing.data_loss import LossSkipper
-from kwire.processing.data_loss import SeekingConsumer as SeekingElsewhere
+from kwire.processing.data_loss import LossSkipper, SeekingConsumer
 
 # How soon a signal, or a reader that left, is noticed when nothing arrives.
 POLL_SECONDS = 0.2
@@ -41,7 +40,7 @@ class Polled(Protocol):
     def next_offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]: ...
 
 
-class ReadingConsumer(SeekingConsumer, CatchingUpConsumer, Protocol):
+class ReadingConsumer(StartingConsumer, ConsumerWithProgress, Protocol):
     """The part of `kwire.Consumer` that reading a topic needs."""
 
     def partitions_for(self, topic: str, /) -> Sequence[PartitionInfo]: ...
@@ -85,7 +84,7 @@ class Reader:
         catching_up: CatchingUp | None = None,
         skips_losses: bool = False,
     ) -> None:
-        self._skipper = LossSkipper(cast("SeekingElsewhere", consumer)) if skips_losses else None
+        self._skipper = LossSkipper(cast("SeekingConsumer", consumer)) if skips_losses else None
         self._catching_up = catching_up
         self._consumer = consumer
         self._encode = encode

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from kwire.cli.config_files import Entry, read_config_file
+from kwire.cli.config_files import SettingLine, read_config_file
 from kwire.config import SETTINGS, parse_setting
 from kwire.config.deserializers import decode_text
 from kwire.config.names import is_left_out
@@ -26,7 +26,7 @@ _DESERIALIZERS = frozenset({"key_deserializer", "value_deserializer"})
 
 def collect_settings(
     *,
-    flags: Iterable[Entry],
+    flags: Iterable[SettingLine],
     properties: Sequence[str],
     environ: Mapping[str, str],
     file: Path | None,
@@ -54,21 +54,21 @@ def collect_settings(
     return settings
 
 
-def from_property(given: str) -> Entry:
+def from_property(given: str) -> SettingLine:
     """An entry of `-X name=value`."""
     name, equals, value = given.partition("=")
     if not equals:
         raise ConfigError(f"-X {given}: write name=value")
-    return Entry(f"-X {name.strip()}", name.strip(), value)
+    return SettingLine(f"-X {name.strip()}", name.strip(), value)
 
 
-def from_environment(environ: Mapping[str, str]) -> list[Entry]:
+def from_environment(environ: Mapping[str, str]) -> list[SettingLine]:
     """Variables that name a setting; empty ones count as not set, as shells have it."""
     entries = []
     for variable, value in environ.items():
         name = variable.removeprefix(PREFIX).lower()
         if variable.startswith(PREFIX) and value and _is_setting(variable, name):
-            entries.append(Entry(variable, name, value))
+            entries.append(SettingLine(variable, name, value))
     return entries
 
 
@@ -82,7 +82,7 @@ def _is_setting(variable: str, name: str) -> bool:
     return False
 
 
-def _check(layer: Iterable[Entry]) -> dict[str, object]:
+def _check(layer: Iterable[SettingLine]) -> dict[str, object]:
     checked: dict[str, object] = {}
     sources: dict[str, str] = {}
     entries = list(layer)

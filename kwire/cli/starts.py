@@ -35,7 +35,7 @@ class Start:
     number: int = 0
 
 
-class SeekingConsumer(Protocol):
+class StartingConsumer(Protocol):
     """The part of `kwire.Consumer` that is needed here."""
 
     def seek(self, partition: TopicPartition, offset: int, /) -> None: ...
@@ -80,7 +80,7 @@ def _parse_time_ms(text: str) -> int:
     return timestamp_ms
 
 
-def seek_to_start(consumer: SeekingConsumer, start: Start, partitions: Collection[TopicPartition]) -> None:
+def seek_to_start(consumer: StartingConsumer, start: Start, partitions: Collection[TopicPartition]) -> None:
     """Move every partition to its start. The consumer has them assigned."""
     match start.kind:
         case StartKind.EARLIEST:
@@ -96,14 +96,14 @@ def seek_to_start(consumer: SeekingConsumer, start: Start, partitions: Collectio
             _seek_to_times(consumer, dict.fromkeys(partitions, start.number))
 
 
-def _seek_within_log(consumer: SeekingConsumer, offsets: Mapping[TopicPartition, int]) -> None:
+def _seek_within_log(consumer: StartingConsumer, offsets: Mapping[TopicPartition, int]) -> None:
     """Outside the log, the reset policy would decide: an offset past the end could begin anew at the beginning."""
     begins, ends = consumer.beginning_offsets(offsets.keys()), consumer.end_offsets(offsets.keys())
     for partition, offset in offsets.items():
         consumer.seek(partition, min(max(offset, begins[partition]), ends[partition]))
 
 
-def _seek_to_times(consumer: SeekingConsumer, timestamps: Mapping[TopicPartition, int]) -> None:
+def _seek_to_times(consumer: StartingConsumer, timestamps: Mapping[TopicPartition, int]) -> None:
     found = consumer.offsets_for_times(timestamps)
     too_late = [partition for partition, at in found.items() if at is None]
     if too_late:

@@ -7,7 +7,7 @@ the two ways to call it.
 
 from __future__ import annotations
 
-from kwire.conformance.report import Report, Result, Status
+from kwire.conformance.report import CaseStatus, Report, Result
 from kwire.conformance.runner import run
 
-__all__ = ["Report", "Result", "Status", "run"]
+__all__ = ["Report", "Result", "CaseStatus", "run"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.conformance.cleanup import clean_up
-from kwire.conformance.report import Status
+from kwire.conformance.report import CaseStatus
 from kwire.conformance.runner import DEFAULT_TIMEOUT_S, connect, run_case, select
 from kwire.errors import KafkaError
 
@@ -100,9 +100,9 @@ class CaseItem(pytest.Item):
     def runtest(self) -> None:
         """Skipped where the broker does not offer it."""
         result: Result = run_case(self.broker, self.case)
-        if result.status is Status.NOT_OFFERED:
+        if result.status is CaseStatus.NOT_OFFERED:
             pytest.skip(result.reason)
-        if result.status is Status.FAILED:
+        if result.status is CaseStatus.FAILED:
             raise BrokenRuleError(result.reason)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_style: object) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-class Status(StrEnum):
+class CaseStatus(StrEnum):
     """How a case ended."""
 
     PASSED = "passed"
@@ -33,7 +33,7 @@ class Result:
     version: int
     area: str
     check: str
-    status: Status
+    status: CaseStatus
     reason: str = ""
     seconds: float = 0.0
 
@@ -57,20 +57,20 @@ class Report:
     @property
     def ok(self) -> bool:
         """Whether nothing failed."""
-        return not self.count(Status.FAILED)
+        return not self.count(CaseStatus.FAILED)
 
-    def count(self, status: Status) -> int:
+    def count(self, status: CaseStatus) -> int:
         """How many cases ended like that."""
         return sum(result.status is status for result in self.results)
 
-    def of(self, status: Status) -> list[Result]:
+    def of(self, status: CaseStatus) -> list[Result]:
         """The cases that ended like that."""
         return [result for result in self.results if result.status is status]
 
     def api_versions(self) -> dict[str, list[int]]:
         """The versions of each API that were really spoken: some case in it passed."""
         spoken: dict[str, set[int]] = {}
-        for result in self.of(Status.PASSED):
+        for result in self.of(CaseStatus.PASSED):
             spoken.setdefault(result.api, set()).add(result.version)
         return {api: sorted(versions) for api, versions in spoken.items()}
 
@@ -80,9 +80,9 @@ class Report:
             "bootstrap": self.bootstrap,
             "prefix": self.prefix,
             "seconds": round(self.seconds, 3),
-            "passed": self.count(Status.PASSED),
-            "failed": self.count(Status.FAILED),
-            "not_offered": self.count(Status.NOT_OFFERED),
+            "passed": self.count(CaseStatus.PASSED),
+            "failed": self.count(CaseStatus.FAILED),
+            "not_offered": self.count(CaseStatus.NOT_OFFERED),
             "api_versions": self.api_versions(),
             "leftovers": list(self.leftovers),
             "results": [asdict(result) for result in self.results],
@@ -106,8 +106,8 @@ class Report:
         spoken = self.api_versions()
         versions = sum(map(len, spoken.values()))
         return (
-            f"{self.bootstrap}: {self.count(Status.PASSED)} passed, {self.count(Status.FAILED)} failed, "
-            f"{self.count(Status.NOT_OFFERED)} not offered; {versions} versions of {len(spoken)} APIs spoken, "
+            f"{self.bootstrap}: {self.count(CaseStatus.PASSED)} passed, {self.count(CaseStatus.FAILED)} failed, "
+            f"{self.count(CaseStatus.NOT_OFFERED)} not offered; {versions} versions of {len(spoken)} APIs spoken, "
             f"in {self.seconds:.1f} s"
         )
 
@@ -115,14 +115,14 @@ class Report:
         yield f"{'key':>3}  {'API':<28}{'versions':<10}{'passed':>7}{'failed':>7}  not offered"
         for (key, api), group in groupby(self.results, lambda result: (result.api_key, result.api)):
             results = list(group)
-            shown = spans([result.version for result in results if result.status is not Status.NOT_OFFERED]) or "-"
-            passed, failed, absent = (sum(result.status is status for result in results) for status in Status)
+            shown = spans([result.version for result in results if result.status is not CaseStatus.NOT_OFFERED]) or "-"
+            passed, failed, absent = (sum(result.status is status for result in results) for status in CaseStatus)
             yield f"{key:>3}  {api:<28}{shown:<10}{passed:>7}{failed or '':>7}  {absent or '':>11}"
 
     def _failures(self) -> Iterator[str]:
         """One entry for each check and reason: what is wrong in ten versions alike is told once."""
         alike: dict[tuple[str, str, str, str], list[int]] = {}
-        for result in self.of(Status.FAILED):
+        for result in self.of(CaseStatus.FAILED):
             alike.setdefault((result.api, result.area, result.check, result.reason), []).append(result.version)
         for (api, area, check, reason), versions in alike.items():
             yield ""
@@ -131,7 +131,7 @@ class Report:
 
     def _not_offered(self) -> Iterator[str]:
         alike: dict[tuple[str, str], list[int]] = {}
-        for result in self.of(Status.NOT_OFFERED):
+        for result in self.of(CaseStatus.NOT_OFFERED):
             alike.setdefault((result.api, result.reason), []).append(result.version)
         if alike:
             yield ""

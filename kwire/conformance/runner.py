@@ -17,7 +17,7 @@ from kwire.conformance.cleanup import clean_up
 from kwire.conformance.client import Address
 from kwire.conformance.expectations import NonconformanceError
 from kwire.conformance.registry import all_checks
-from kwire.conformance.report import Report, Result, Status
+from kwire.conformance.report import CaseStatus, Report, Result
 from kwire.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -106,16 +106,16 @@ def _matches(case: Case, pattern: str) -> bool:
 def run_case(broker: Broker, case: Case) -> Result:
     """Run one case and say how it ended."""
     started_s = time.monotonic()
-    status, reason = Status.PASSED, ""
+    status, reason = CaseStatus.PASSED, ""
     if case.reason:
-        status, reason = Status.NOT_OFFERED, case.reason
+        status, reason = CaseStatus.NOT_OFFERED, case.reason
     else:
         try:
             case.check.run(broker, case.version)
         except NonconformanceError as problem:
-            status, reason = Status.FAILED, str(problem)
+            status, reason = CaseStatus.FAILED, str(problem)
         except KafkaError as error:
-            status, reason = Status.FAILED, f"{type(error).__name__}: {error}"
+            status, reason = CaseStatus.FAILED, f"{type(error).__name__}: {error}"
     return Result(
         api=case.check.api,
         api_key=case.check.request.api_key,

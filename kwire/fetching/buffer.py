@@ -47,7 +47,7 @@ class CompletedFetch:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Answer:
+class _HeldAnswer:
     """What was put together: who has not been released yet, and how much of the rest they keep in memory."""
 
     size_bytes: int
@@ -78,8 +78,8 @@ class FetchBuffer:
         self.limit_bytes = 0
         self._lock = Lock()
         self._fetches: deque[CompletedFetch] = deque()
-        self._answers: dict[CompletedFetch, _Answer] = {}
-        self._begun: set[_Answer] = set()  # some of it has been released, and some has not
+        self._answers: dict[CompletedFetch, _HeldAnswer] = {}
+        self._begun: set[_HeldAnswer] = set()  # some of it has been released, and some has not
         self._bytes: dict[TopicPartition, int] = {}
         self._size_bytes = 0
         self._taken: dict[CompletedFetch, None] = {}
@@ -139,7 +139,7 @@ class FetchBuffer:
 
     def put(self, fetches: Collection[CompletedFetch]) -> None:
         """What came in one answer."""
-        answer = _Answer(size_bytes=sum(len(fetch.records) for fetch in fetches), left=set(fetches))
+        answer = _HeldAnswer(size_bytes=sum(len(fetch.records) for fetch in fetches), left=set(fetches))
         with self._lock:
             for fetch in fetches:
                 self._fetches.append(fetch)
@@ -197,7 +197,7 @@ class FetchBuffer:
             self._discount(fetch, answer)
         self._is_counting = False
 
-    def _discount(self, fetch: CompletedFetch, answer: _Answer) -> None:
+    def _discount(self, fetch: CompletedFetch, answer: _HeldAnswer) -> None:
         tp, size_bytes = fetch.topic_partition, len(fetch.records)
         self._bytes[tp] -= size_bytes
         if not self._bytes[tp]:
@@ -215,7 +215,7 @@ class FetchBuffer:
         if not self._is_counting:
             return
         self._bytes = {}
-        left: dict[_Answer, set[CompletedFetch]] = {}
+        left: dict[_HeldAnswer, set[CompletedFetch]] = {}
         for fetch, answer in self._answers.items():
             tp = fetch.topic_partition
             self._bytes[tp] = self._bytes.get(tp, 0) + len(fetch.records)

@@ -51,8 +51,8 @@ class FetchCollector(Generic[K, V]):
         self.keeps_failures = False
         self._buffers = (buffer, *buffer.children)
         child_share = (1.0 - head_share) / max(1, len(buffer.children))
-        self._sources: list[_Source[K, V]] = [
-            _Source(
+        self._sources: list[_CursorShare[K, V]] = [
+            _CursorShare(
                 CursorCollector(each, deserializers, read_committed=read_committed, check_crcs=check_crcs),
                 head_share if each is buffer else child_share,
             )
@@ -62,9 +62,9 @@ class FetchCollector(Generic[K, V]):
         self._max_poll_records = max_poll_records
         self._portion = -(-max_poll_records // PORTIONS)
         # It met an error behind records of others: those come first, the next call raises it.
-        self._first: _Source[K, V] | None = None
+        self._first: _CursorShare[K, V] | None = None
         # It raised an error and may do so again: the others come first, or nobody would ever get behind it.
-        self._last: _Source[K, V] | None = None
+        self._last: _CursorShare[K, V] | None = None
 
     def get_ready(self) -> None:
         """Load what decoding needs: that takes about as long as the first answer, so a poll does it while it waits for
@@ -93,7 +93,7 @@ class FetchCollector(Generic[K, V]):
         views = [view, *(child.beside(view) for child in view.children)]
         self._share(dict(zip(self._sources, views, strict=False)), into)
 
-    def _share(self, views: dict[_Source[K, V], AssignmentView], into: Pending[K, V]) -> None:
+    def _share(self, views: dict[_CursorShare[K, V], AssignmentView], into: Pending[K, V]) -> None:
         begin = len(into)
         left, hungry = self._max_poll_records, list(views)
         last, self._last = self._last, None
@@ -117,7 +117,7 @@ class FetchCollector(Generic[K, V]):
                 hungry.remove(source)
         self._level(hungry)
 
-    def _next(self, hungry: list[_Source[K, V]], last: _Source[K, V] | None) -> _Source[K, V]:
+    def _next(self, hungry: list[_CursorShare[K, V]], last: _CursorShare[K, V] | None) -> _CursorShare[K, V]:
         """The source that met an error, so that it is told; else the one furthest behind its share, but for `last`."""
         first, self._first = self._first, None
         if first in hungry:
@@ -125,14 +125,14 @@ class FetchCollector(Generic[K, V]):
         others = [source for source in hungry if source is not last]
         return min(others or hungry, key=lambda source: source.used)
 
-    def _level(self, hungry: list[_Source[K, V]]) -> None:
+    def _level(self, hungry: list[_CursorShare[K, V]]) -> None:
         """A source that ran out of records starts again beside the others, however little it has had."""
         least = min((source.used for source in hungry), default=0.0)
         for source in self._sources:
             source.used = max(0.0, source.used - least) if source in hungry else 0.0
 
 
-class _Source(Generic[K, V]):
+class _CursorShare(Generic[K, V]):
     """A cursor's collector, and how many bytes it has had, by its share."""
 
     def __init__(self, collector: CursorCollector[K, V], share: float) -> None:

@@ -23,7 +23,7 @@ from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 if TYPE_CHECKING:
     from kwire.events import AssignmentView, Delivered
     from kwire.fetching.buffer import CompletedFetch, FetchBuffer
-    from kwire.fetching.open_fetch import OpenFetch, Progress
+    from kwire.fetching.open_fetch import CollectProgress, OpenFetch
 
 
 class Collected(NamedTuple, Generic[K, V]):
@@ -31,7 +31,7 @@ class Collected(NamedTuple, Generic[K, V]):
 
     chunk: PartitionRecords[K, V]
     fetch: OpenFetch | None = None
-    progress: Progress | None = None
+    progress: CollectProgress | None = None
 
     def settle(self) -> None:
         """Have the fetch go on behind these records."""

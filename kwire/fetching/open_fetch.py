@@ -29,7 +29,7 @@ PORTION_BYTES = 4 * 1024 * 1024
 _NOTHING_DECODED = empty_columns()
 
 
-class Progress(NamedTuple):
+class CollectProgress(NamedTuple):
     """How far a fetch is collected.
 
     Attributes:
@@ -68,7 +68,7 @@ class OpenFetch:
         except CorruptRecordError as error:
             damage = error
         position = OffsetAndMetadata(fetch.fetch_offset, leader_epoch=fetch.fetch_epoch)
-        self.progress = Progress(position, batches, damage)
+        self.progress = CollectProgress(position, batches, damage)
 
     def _scan(self) -> Iterator[Batch]:
         """All whole, sound batches that reach beyond the fetch offset. The first of a fetch may begin before it."""
@@ -113,10 +113,10 @@ class OpenFetch:
         behind = next_sound_offset(self.fetch.records, position.offset)
         return CorruptPartitionError(self.fetch.topic_partition, error, position, self.fetch.epoch, behind)
 
-    def behind(self, rows: int, position: OffsetAndMetadata) -> Progress:
+    def behind(self, rows: int, position: OffsetAndMetadata) -> CollectProgress:
         """How far it is collected once so many of the next rows are; `position` is behind them."""
         _, batches, error, columns, row = self.progress
-        return Progress(position, batches, error, columns, row + rows)
+        return CollectProgress(position, batches, error, columns, row + rows)
 
     def seek(self, wanted: OffsetAndMetadata) -> OffsetAndMetadata | None:
         """Go on at another record that is decoded, be it one that was collected; the position there. None, and nothing
@@ -130,10 +130,10 @@ class OpenFetch:
         if wanted.leader_epoch not in {None, epoch}:
             return None
         position = OffsetAndMetadata(wanted.offset, leader_epoch=epoch)
-        self.progress = Progress(position, batches, error, columns, row)
+        self.progress = CollectProgress(position, batches, error, columns, row)
         return position
 
-    def _decoded(self, at: Progress) -> Progress:
+    def _decoded(self, at: CollectProgress) -> CollectProgress:
         decoded = decode_available(at.batches, check_crcs=self._check_crcs, budget_bytes=PORTION_BYTES)
         stop = self.fetch.stop_offset
         columns = decoded.columns if stop is None else _in_front_of(decoded.columns, stop)
@@ -142,10 +142,10 @@ class OpenFetch:
         offsets, position = columns.offsets, at.position.offset
         row = int(offsets.searchsorted(position)) if len(offsets) and offsets[0] < position else 0
         if decoded.error is not None:
-            return Progress(at.position, (), decoded.error, columns, row)
-        return Progress(at.position, at.batches[decoded.taken :], at.error, columns, row)
+            return CollectProgress(at.position, (), decoded.error, columns, row)
+        return CollectProgress(at.position, at.batches[decoded.taken :], at.error, columns, row)
 
-    def _behind(self, at: Progress, rows: RecordColumns, count: int) -> OffsetAndMetadata:
+    def _behind(self, at: CollectProgress, rows: RecordColumns, count: int) -> OffsetAndMetadata:
         if at.is_end(at.row + count):
             return self._end
         epoch = leader_epoch_or_none(int(rows.leader_epochs[-1]))

@@ -25,8 +25,8 @@ from kwire.model import CatchUpProgress, OffsetAndMetadata, TopicPartition
 from kwire.subscription.subscription import Subscription
 
 
-class Commits(RequestManager, Protocol):
-    """Commits to one log or to several."""
+class GroupCommits(RequestManager, Protocol):
+    """Commits to one log of the group or to several."""
 
     def commit(self, event: Commit) -> None:
         """Until it succeeds, is refused for good, or the caller gives up."""
@@ -75,7 +75,7 @@ class LagPolicy:
 
     def __init__(self, setting: LagSetting) -> None:
         config, _, deliver, _, backoff = setting.cursors
-        self.commits: Commits = OffsetCommitManager(
+        self.commits: GroupCommits = OffsetCommitManager(
             config, setting.main, setting.coordinator, setting.member, deliver, backoff
         )
         self.committed: CommittedLookUp = setting.offset_fetch

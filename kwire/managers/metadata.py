@@ -71,7 +71,7 @@ class MetadataManager:
         self._watched: frozenset[str] = frozenset()
         self._interest: Topics = frozenset()
         self._interest_is_of = -1
-        self._lookups: list[_Lookup] = []
+        self._lookups: list[_TopicLookup] = []
         self._warned_of: set[str] = set()
 
     # --- what others ask for --------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class MetadataManager:
         return _covers(self._answered_for, topics)
 
     def look_up(self, event: LookUpTopics) -> None:
-        self._lookups.append(_Lookup(event, RequestState(self._backoff)))
+        self._lookups.append(_TopicLookup(event, RequestState(self._backoff)))
 
     def of_interest(self) -> Topics:
         """The topics the snapshot has to cover. Worked out when the subscription changes, not in every turn."""
@@ -269,7 +269,7 @@ class MetadataManager:
 
     # --- look-ups -------------------------------------------------------------------------------------------
 
-    def _send_lookup(self, lookup: _Lookup) -> UnsentRequest[MetadataResponse]:
+    def _send_lookup(self, lookup: _TopicLookup) -> UnsentRequest[MetadataResponse]:
         lookup.state.sent()
         lookup.event.reply.waiting_for = "the answer of a broker to Metadata"
 
@@ -284,7 +284,7 @@ class MetadataManager:
         return self._request(lookup.event.topics, on_answer, lookup.failed)
 
 
-class _Lookup:
+class _TopicLookup:
     """One call of `partitions_for` or `list_topics`, retried until it is answered or given up."""
 
     def __init__(self, event: LookUpTopics, state: RequestState) -> None:

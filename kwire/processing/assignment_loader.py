@@ -31,7 +31,7 @@ class Asks(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class _Question:
+class _Loading:
     wanted: set[TopicPartition]
     """Without those that were taken away since: should they come back, that is another question."""
     committed: Reply[dict[TopicPartition, OffsetAndMetadata | None]]
@@ -61,7 +61,7 @@ class AssignmentLoader:
         self._completion = completion
         self._consumer = consumer
         self._is_busy = is_busy
-        self._questions: list[_Question] = []
+        self._questions: list[_Loading] = []
         self._answers: dict[TopicPartition, tuple[OffsetAndMetadata | None, UUID]] = {}
         """Of those that are busy."""
         self._unknown: set[TopicPartition] = set()
@@ -88,7 +88,7 @@ class AssignmentLoader:
         if partitions:
             topics = {tp.topic for tp in partitions}
             asks = self._consumer
-            question = _Question(set(partitions), asks._ask_committed(partitions), asks._ask_partitions(topics))
+            question = _Loading(set(partitions), asks._ask_committed(partitions), asks._ask_partitions(topics))
             self._questions.append(question)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
@@ -120,7 +120,7 @@ class AssignmentLoader:
             again, self._unknown, self._again_ms = self._unknown, set(), NEVER_MS
             self.begin(again)
 
-    def _hear(self, question: _Question, now_ms: float) -> None:
+    def _hear(self, question: _Loading, now_ms: float) -> None:
         committed, topics = question.committed.result(), question.topics.result()
         topic_ids = {topic: infos[0].topic_id for topic, infos in topics.items() if infos}
         known = [tp for tp in sorted(question.wanted) if tp.topic in topic_ids]

@@ -54,7 +54,7 @@ class Work(Generic[K, V]):
 
 
 @dataclass(slots=True, eq=False)
-class _Source(Generic[K, V]):
+class _SourceQueues(Generic[K, V]):
     queues: NoQueues[K, V]
     in_work: int = 0
     is_lined_up: bool = False
@@ -69,7 +69,7 @@ class OrderedQueues(Generic[K, V]):
 
     def __init__(self, ordering: Ordering) -> None:
         self._ordering = ordering
-        self._sources: dict[Source, _Source[K, V]] = {}
+        self._sources: dict[Source, _SourceQueues[K, V]] = {}
         self._lags: dict[TopicPartition, set[LagOf]] = {}
         # Those that may have something to take, the one that has waited longest first.
         self._turns: deque[Source] = deque()
@@ -172,13 +172,13 @@ class OrderedQueues(Generic[K, V]):
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _begin(self, source: Source) -> _Source[K, V]:
-        found = self._sources[source] = _Source(_new_queues(self._ordering))
+    def _begin(self, source: Source) -> _SourceQueues[K, V]:
+        found = self._sources[source] = _SourceQueues(_new_queues(self._ordering))
         if isinstance(source, LagOf):
             self._lags.setdefault(source.topic_partition, set()).add(source)
         return found
 
-    def _end_if_through(self, source: Source, found: _Source[K, V]) -> None:
+    def _end_if_through(self, source: Source, found: _SourceQueues[K, V]) -> None:
         """A partition comes back; a part of a lag does not."""
         if isinstance(source, LagOf) and not found.in_work and not found.queues.waiting:
             del self._sources[source]
@@ -187,17 +187,17 @@ class OrderedQueues(Generic[K, V]):
             if not lags:
                 del self._lags[source.topic_partition]
 
-    def _source_of(self, work: Work[K, V]) -> _Source[K, V]:
+    def _source_of(self, work: Work[K, V]) -> _SourceQueues[K, V]:
         if self._works.get(id(work)) is not work:
             raise IllegalStateError(f"this work of {work.partition} is not under way; it can be done only once")
         return self._sources[work.source]
 
-    def _count(self, found: _Source[K, V], in_work: int, *, waiting: int = 0) -> None:
+    def _count(self, found: _SourceQueues[K, V], in_work: int, *, waiting: int = 0) -> None:
         found.in_work += in_work
         self.in_work += in_work
         self.waiting += waiting
 
-    def _line_up(self, source: Source, found: _Source[K, V]) -> None:
+    def _line_up(self, source: Source, found: _SourceQueues[K, V]) -> None:
         if found.queues.waiting and not found.is_lined_up:
             found.is_lined_up = True
             self._turns.append(source)

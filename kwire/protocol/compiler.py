@@ -18,7 +18,7 @@ from kwire.protocol.schema import Message
 if TYPE_CHECKING:
     from kwire.protocol.decoder import Decoder
     from kwire.protocol.encoder import Encoder
-    from kwire.protocol.source import Source
+    from kwire.protocol.source import FunctionBody
 
 M = TypeVar("M", bound=Message)
 
@@ -64,12 +64,12 @@ def encode_message(message: Message, version: int) -> bytes:
     return encode(message)
 
 
-def decoder_source(message: type[Message], version: int) -> Source:
+def decoder_source(message: type[Message], version: int) -> FunctionBody:
     """The code that decodes one version of a message, to read or to run."""
     return write_decoder(layout_of(message, version), f"{message.__name__} v{version}", version)
 
 
-def encoder_source(message: type[Message], version: int) -> Source:
+def encoder_source(message: type[Message], version: int) -> FunctionBody:
     """The code that encodes one version of a message, to read or to run."""
     return write_encoder(layout_of(message, version), f"{message.__name__} v{version}")
 

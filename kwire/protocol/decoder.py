@@ -34,7 +34,7 @@ from kwire.protocol.primitives import (
     Unique,
 )
 from kwire.protocol.schema import Message, Structure, fresh_default
-from kwire.protocol.source import Place, Source
+from kwire.protocol.source import FunctionBody, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -91,7 +91,7 @@ def reads_view(layout: Fields) -> bool:
 class DecoderWriter:
     """Walks over a layout and writes code. `_run` collects what the next `unpack_from` will read."""
 
-    def __init__(self, source: Source, *, from_view: bool) -> None:
+    def __init__(self, source: FunctionBody, *, from_view: bool) -> None:
         self._source = source
         self._from_view = from_view
         self._run: list[tuple[str, str, Place]] = []
@@ -297,9 +297,9 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def write_decoder(layout: Fields, title: str, version: int) -> Source:
+def write_decoder(layout: Fields, title: str, version: int) -> FunctionBody:
     """The source of `decode(data) -> (message, bytes read)` for one layout."""
-    source = Source(f"decode {title}")
+    source = FunctionBody(f"decode {title}")
     source.names.update(DECODER_RUNTIME)
     writer = DecoderWriter(source, from_view=reads_view(layout))
     with source.block("def decode(data):"):
@@ -316,7 +316,7 @@ def write_decoder(layout: Fields, title: str, version: int) -> Source:
     return source
 
 
-def _locator(source: Source, title: str) -> Callable[[Exception, int, int], ProtocolError]:
+def _locator(source: FunctionBody, title: str) -> Callable[[Exception, int, int], ProtocolError]:
     """Makes the function that turns what went wrong in the code of `source` into a located ProtocolError."""
 
     def located(error: Exception, pos: int, end: int) -> ProtocolError:

@@ -35,7 +35,7 @@ from kwire.protocol.primitives import (
     Unique,
 )
 from kwire.protocol.schema import Field, Message, Structure
-from kwire.protocol.source import Place, Source
+from kwire.protocol.source import FunctionBody, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -122,7 +122,7 @@ RUNTIME: dict[str, object] = {
 class EncoderWriter:
     """Walks over a layout and writes code. `_run` collects what the next `pack` will write, to the list `_put`."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: FunctionBody) -> None:
         self._source = source
         self._put = "put"
         self._run: list[tuple[str, str, Place]] = []
@@ -297,9 +297,9 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def write_encoder(layout: Fields, title: str) -> Source:
+def write_encoder(layout: Fields, title: str) -> FunctionBody:
     """The source of `encode(message) -> bytes` for one layout."""
-    source = Source(f"encode {title}")
+    source = FunctionBody(f"encode {title}")
     source.names.update(RUNTIME)
     writer = EncoderWriter(source)
     with source.block("def encode(o):"):
@@ -322,7 +322,7 @@ def _refusal(title: str) -> Callable[[str], UnsupportedVersionError]:
     return lacking
 
 
-def _locator(source: Source, title: str) -> Callable[[Exception, dict[str, object]], ProtocolError]:
+def _locator(source: FunctionBody, title: str) -> Callable[[Exception, dict[str, object]], ProtocolError]:
     """Makes the function that turns what went wrong in the code of `source` into a located ProtocolError."""
 
     def located(error: Exception, variables: dict[str, object]) -> ProtocolError:

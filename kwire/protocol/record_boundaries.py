@@ -49,7 +49,7 @@ class DamagedBatchError(Exception):
         super().__init__(index, problem)
 
 
-class _Unfinished(NamedTuple):
+class _OpenBatches(NamedTuple):
     """Batches with records still to find: which batch, next place, end of payload, records left, next output row."""
 
     batch: Ints
@@ -58,8 +58,8 @@ class _Unfinished(NamedTuple):
     left: Ints
     row: Ints
 
-    def keep(self, which: NDArray[np.bool_]) -> _Unfinished:
-        return _Unfinished(*(column[which] for column in self))
+    def keep(self, which: NDArray[np.bool_]) -> _OpenBatches:
+        return _OpenBatches(*(column[which] for column in self))
 
 
 def find_records(buffer: Buffer, data: Octets, starts: Ints, ends: Ints, counts: Ints) -> tuple[Ints, Ints]:
@@ -78,7 +78,7 @@ def find_records(buffer: Buffer, data: Octets, starts: Ints, ends: Ints, counts:
     _check_counts(starts, ends, counts)
     bodies = np.empty(int(counts.sum()), dtype=np.int64)
     record_ends = np.empty_like(bodies)
-    todo = _Unfinished(np.arange(len(counts)), starts, ends, counts, np.cumsum(counts) - counts).keep(counts > 0)
+    todo = _OpenBatches(np.arange(len(counts)), starts, ends, counts, np.cumsum(counts) - counts).keep(counts > 0)
     left = len(bodies)
     loss = 0
     longest = _FIRST_GUESS_RECORDS
@@ -105,7 +105,7 @@ def _check_counts(starts: Ints, ends: Ints, counts: Ints) -> None:
         )
 
 
-def _sizes_vary(buffer: Buffer, todo: _Unfinished) -> bool:
+def _sizes_vary(buffer: Buffer, todo: _OpenBatches) -> bool:
     """Whether the first batches have records of any size, so that even one round of guesses is in vain: that is a third
     of what a thousand such records take here. Tells from the second and the third record, since the first one's
     timestamp delta is 0, and often shorter than all others."""
@@ -123,8 +123,8 @@ def _sizes_vary(buffer: Buffer, todo: _Unfinished) -> bool:
 
 
 def _guess_round(
-    data: Octets, todo: _Unfinished, longest: int, bodies: Ints, record_ends: Ints
-) -> tuple[_Unfinished, int]:
+    data: Octets, todo: _OpenBatches, longest: int, bodies: Ints, record_ends: Ints
+) -> tuple[_OpenBatches, int]:
     """Find at least one record of each batch by guessing up to `longest`; answers the batches that have more."""
     length_bytes, stride = _first_lengths(data, todo)
     guesses = np.minimum(np.minimum(todo.left, longest), (todo.end - todo.place) // stride)
@@ -141,12 +141,12 @@ def _guess_round(
         places, rows = places[good], rows[good]
     bodies[rows] = places + np.repeat(length_bytes, found)
     record_ends[rows] = places + np.repeat(stride, found)
-    after = _Unfinished(todo.batch, todo.place + found * stride, todo.end, todo.left - found, todo.row + found)
+    after = _OpenBatches(todo.batch, todo.place + found * stride, todo.end, todo.left - found, todo.row + found)
     _check_finished(after)
     return after.keep(after.left > 0), len(nth)
 
 
-def _first_lengths(data: Octets, todo: _Unfinished) -> tuple[Ints, Ints]:
+def _first_lengths(data: Octets, todo: _OpenBatches) -> tuple[Ints, Ints]:
     """The size of each batch's next length field, and of the whole next record."""
     try:
         lengths, bodies = read_varints(data, todo.place, todo.end)
@@ -174,14 +174,14 @@ def _differing(data: Octets, places: Ints, firsts: Ints, length_bytes: Ints, gue
     return differs
 
 
-def _check_finished(todo: _Unfinished) -> None:
+def _check_finished(todo: _OpenBatches) -> None:
     surplus = (todo.left == 0) & (todo.place != todo.end)
     if surplus.any():
         where = int(surplus.argmax())
         raise DamagedBatchError(int(todo.batch[where]), _surplus(int(todo.end[where] - todo.place[where])))
 
 
-def _loop(buffer: Buffer, data: Octets, todo: _Unfinished, bodies: Ints, record_ends: Ints) -> None:
+def _loop(buffer: Buffer, data: Octets, todo: _OpenBatches, bodies: Ints, record_ends: Ints) -> None:
     """The plain way, batch after batch; only the places are gathered here, the rest is one pass at the end."""
     found: list[int] = []
     for index, start, end, left in zip(*(column.tolist() for column in todo[:4]), strict=True):

@@ -19,7 +19,7 @@ from kwire.protocol.record_batch import LOG_APPEND_TIME_BIT, Batch, Buffer
 from kwire.protocol.record_boundaries import DamagedBatchError, find_records
 from kwire.protocol.record_columns import RecordColumns, empty_columns, join_columns
 from kwire.protocol.record_few import MOST_RECORDS, few_columns
-from kwire.protocol.record_fields import Fields, read_fields
+from kwire.protocol.record_fields import RecordFields, read_fields
 from kwire.protocol.record_varints import DamagedRecordError, Ints
 from kwire.protocol.records_legacy import decode_message
 
@@ -189,7 +189,7 @@ def inflate_payload(batch: Batch, limit_bytes: int) -> Buffer:
     return decompress(batch.codec, packed, limit_bytes=limit_bytes)
 
 
-def _columns(batches: Sequence[Batch], buffer: Buffer, counts: Ints, fields: Fields) -> RecordColumns:
+def _columns(batches: Sequence[Batch], buffer: Buffer, counts: Ints, fields: RecordFields) -> RecordColumns:
     """Turn deltas into offsets and timestamps, and repeat what a batch says once for each of its records."""
     attributes = _column([batch.attributes for batch in batches])
     base_timestamps = _column([batch.base_timestamp for batch in batches])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kwire.protocol.record_batch import Buffer
 
 
-class Fields(NamedTuple):
+class RecordFields(NamedTuple):
     """One row per record; starts and lengths point into the buffer, length -1 is null."""
 
     timestamp_deltas: Ints
@@ -30,7 +30,7 @@ class Fields(NamedTuple):
     headers: HeaderColumns | None
 
 
-def read_fields(buffer: Buffer, data: Octets, bodies: Ints, ends: Ints) -> Fields:
+def read_fields(buffer: Buffer, data: Octets, bodies: Ints, ends: Ints) -> RecordFields:
     """Decode the records whose bodies lie between `bodies` and `ends`."""
     # The attributes byte has no meaning in any version so far; Java ignores it as well.
     timestamp_deltas, at = read_varints(data, bodies + 1, ends, max_bytes=VARLONG_BYTES)
@@ -40,7 +40,7 @@ def read_fields(buffer: Buffer, data: Octets, bodies: Ints, ends: Ints) -> Field
     value_lengths, value_starts = read_varints(data, at, ends)
     at = _behind(value_starts, value_lengths, ends, "a value longer than what is left")
     headers = read_headers(buffer, data, at, ends)
-    return Fields(
+    return RecordFields(
         timestamp_deltas,
         offset_deltas,
         key_starts,

@@ -32,7 +32,7 @@ _MAX_OFFSET = 2**63 - 1
 _KEY_AT = (18, 26)
 
 
-class _Row(NamedTuple):
+class _LegacyMessage(NamedTuple):
     """One message; key and value as (start, length) in the joined buffer."""
 
     offset: int
@@ -94,7 +94,7 @@ def _inner_messages(inner: bytes) -> list[Batch]:
     return messages
 
 
-def _inner_row(wrapper: Batch, message: Batch, base_offset: int, *, check_crcs: bool) -> _Row:
+def _inner_row(wrapper: Batch, message: Batch, base_offset: int, *, check_crcs: bool) -> _LegacyMessage:
     if message.codec != Codec.NONE:
         raise CorruptRecordError("a compressed message inside a compressed message set")
     if check_crcs and message_crc(message) != message.crc:
@@ -109,10 +109,10 @@ def _inner_row(wrapper: Batch, message: Batch, base_offset: int, *, check_crcs: 
     return row._replace(offset=offset, timestamp=timestamp, timestamp_type=wrapper.timestamp_type.value)
 
 
-def _read_row(message: Batch) -> _Row:
+def _read_row(message: Batch) -> _LegacyMessage:
     key_start, key_length = _read_span(message, message.position + _KEY_AT[message.magic])
     value_start, value_length = _read_span(message, key_start + max(key_length, 0))
-    return _Row(
+    return _LegacyMessage(
         message.base_offset,
         message.max_timestamp,
         message.timestamp_type.value,
@@ -134,7 +134,7 @@ def _read_span(message: Batch, at: int) -> tuple[int, int]:
     return start, max(size, -1)
 
 
-def _columns(buffer: bytes, rows: list[_Row]) -> RecordColumns:
+def _columns(buffer: bytes, rows: list[_LegacyMessage]) -> RecordColumns:
     table = np.array(rows, dtype=np.int64).T
     offsets, timestamps, timestamp_types, key_starts, key_lengths, value_starts, value_lengths = table
     return RecordColumns(

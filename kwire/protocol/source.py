@@ -1,7 +1,7 @@
 """Python source under construction, with the place in the message that each line is about.
 
-The decoder and the encoder write their code into a `Source`. Speed forbids the code itself to keep track of which field
-it is at, so the line number of a failure tells: `place_at` maps it back. The two compile steps are the only users.
+The decoder and the encoder write their code into a `FunctionBody`. Speed forbids the code itself to keep track of which
+field it is at, so the line number of a failure tells: `place_at` maps it back. The two compile steps alone use it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Place:
     expression: str = ""
 
 
-class Source:
+class FunctionBody:
     """Lines of one function body; `names` are the constants it refers to."""
 
     def __init__(self, title: str) -> None:

@@ -56,7 +56,7 @@ class Options:
         return self.settings.get("enable_parallel_rebalance") is True
 
 
-class _Parser(ArgumentParser):
+class _ArgumentParser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         self.exit(WRONG_USAGE, f"{self.prog}: error: {message}\n")
@@ -123,7 +123,7 @@ def _processing(flags: _Flags) -> Processing | None:
 
 
 def argument_parser() -> ArgumentParser:
-    parser = _Parser(
+    parser = _ArgumentParser(
         prog="verifiable-consumer",
         description="Consume a topic and print what happens, a JSON object in each line.",
         allow_abbrev=False,

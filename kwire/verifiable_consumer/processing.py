@@ -42,7 +42,7 @@ WEIGHTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkHandler:
     """The handler. Travels to processes, and so reads its orders where it is."""
 
     orders: Path | None
@@ -163,7 +163,7 @@ class VerifiableProcessor:
         processing = self._processing
         self._processor = Processor(
             self._consumer,
-            Work(self._orders),
+            WorkHandler(self._orders),
             ordering=processing.order,
             workers=processing.workers,
             executor=pool,

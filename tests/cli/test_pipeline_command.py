@@ -15,7 +15,7 @@ from kwire.cli.commands import app
 from kwire.cli.pipeline_output import Bars, BatchLines, described, left, watcher
 from kwire.errors import ConfigError
 from kwire.spark.pipeline import run as running
-from kwire.spark.pipeline.plan import Plan, Target, ValueFormat
+from kwire.spark.pipeline.plan import PipelinePlan, Target, ValueFormat
 from kwire.spark.pipeline.progress import Figures
 from kwire.spark.pipeline.run import PipelineError, Watch, said_by
 
@@ -28,10 +28,10 @@ class FakeRun:
     """Takes the place of Spark: notes plans, tells of two batches, and fails if it is to."""
 
     def __init__(self) -> None:
-        self.plans: list[Plan] = []
+        self.plans: list[PipelinePlan] = []
         self.failure: Exception | None = None
 
-    def __call__(self, plan: Plan, watch: Watch, _is_stopped: Callable[[], bool]) -> Figures:
+    def __call__(self, plan: PipelinePlan, watch: Watch, _is_stopped: Callable[[], bool]) -> Figures:
         self.plans.append(plan)
         watch(HALFWAY)
         if self.failure is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cli.config_files import Entry, parse_properties, read_config_file
+from kwire.cli.config_files import SettingLine, parse_properties, read_config_file
 from kwire.cli.settings import collect_settings
 from kwire.config import SETTINGS, ConsumerConfig, Endpoint
 from kwire.errors import ConfigError
@@ -22,7 +22,7 @@ def collect(
     defaults: dict[str, object] | None = None,
 ) -> dict[str, object]:
     return collect_settings(
-        flags=[Entry(f"--{name}", name, value) for name, value in (flags or {}).items()],
+        flags=[SettingLine(f"--{name}", name, value) for name, value in (flags or {}).items()],
         properties=properties,
         environ=environ,
         file=file,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from kwire.conformance.report import Report, Result, Status, spans
+from kwire.conformance.report import CaseStatus, Report, Result, spans
 
 
-def result(api: str, version: int, status: Status, *, check: str = "does it", reason: str = "") -> Result:
+def result(api: str, version: int, status: CaseStatus, *, check: str = "does it", reason: str = "") -> Result:
     keys = {"Produce": 0, "Fetch": 1, "Heartbeat": 12}
     return Result(
         api=api, api_key=keys[api], version=version, area="area", check=check, status=status, reason=reason, seconds=0.5
@@ -19,14 +19,14 @@ REPORT = Report(
     prefix="kwire-conformance-1",
     seconds=1.5,
     results=(
-        result("Produce", 12, Status.NOT_OFFERED, reason="the broker offers versions 0 to 11"),
-        result("Produce", 13, Status.NOT_OFFERED, reason="the broker offers versions 0 to 11"),
-        result("Fetch", 4, Status.PASSED),
-        result("Fetch", 4, Status.PASSED, check="does more"),
-        result("Fetch", 5, Status.FAILED, reason="it was late"),
-        result("Fetch", 6, Status.FAILED, reason="it was late"),
-        result("Fetch", 8, Status.FAILED, reason="it was late"),
-        result("Heartbeat", 0, Status.PASSED),
+        result("Produce", 12, CaseStatus.NOT_OFFERED, reason="the broker offers versions 0 to 11"),
+        result("Produce", 13, CaseStatus.NOT_OFFERED, reason="the broker offers versions 0 to 11"),
+        result("Fetch", 4, CaseStatus.PASSED),
+        result("Fetch", 4, CaseStatus.PASSED, check="does more"),
+        result("Fetch", 5, CaseStatus.FAILED, reason="it was late"),
+        result("Fetch", 6, CaseStatus.FAILED, reason="it was late"),
+        result("Fetch", 8, CaseStatus.FAILED, reason="it was late"),
+        result("Heartbeat", 0, CaseStatus.PASSED),
     ),
     leftovers=("topic t: NOT_CONTROLLER",),
 )

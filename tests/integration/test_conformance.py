@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.conformance.report import Status
+from kwire.conformance.report import CaseStatus
 from kwire.conformance.runner import run
 from kwire.protocol.registry import request_classes
 
@@ -33,11 +33,11 @@ def report(kafka: SharedKafka) -> Report:
 
 
 def test_real_kafka_conforms(report: Report) -> None:
-    assert [f"{result}: {result.reason}" for result in report.of(Status.FAILED)] == []
+    assert [f"{result}: {result.reason}" for result in report.of(CaseStatus.FAILED)] == []
 
 
 def test_every_version_that_both_have_was_spoken(report: Report) -> None:
-    not_offered = {(result.api, result.version) for result in report.of(Status.NOT_OFFERED)}
+    not_offered = {(result.api, result.version) for result in report.of(CaseStatus.NOT_OFFERED)}
     declared = {
         (request.__name__.removesuffix("Request"), version)
         for request in request_classes().values()

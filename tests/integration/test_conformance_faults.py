@@ -17,7 +17,7 @@ import google_crc32c
 import pytest
 
 from kwire.conformance.client import Address
-from kwire.conformance.report import Status
+from kwire.conformance.report import CaseStatus
 from kwire.conformance.runner import Options, run
 from kwire.protocol.compiler import decode_message, decode_prefix, encode_message
 from kwire.protocol.error_codes import ErrorCode
@@ -347,7 +347,7 @@ FAULTS = {
 }
 
 
-def judge(kafka: SharedKafka, fault: Fault, *only: str) -> list[tuple[str, int, str, Status, str]]:
+def judge(kafka: SharedKafka, fault: Fault, *only: str) -> list[tuple[str, int, str, CaseStatus, str]]:
     with proxy(Address.parse(kafka.bootstrap_servers), fault) as address:
         report = run(str(address), Options(timeout_s=TIMEOUT_S, only=only))
     return [(result.api, result.version, result.check, result.status, result.reason) for result in report.results]
@@ -357,17 +357,17 @@ def judge(kafka: SharedKafka, fault: Fault, *only: str) -> list[tuple[str, int, 
 def test_a_planted_fault_is_found_where_it_is(kafka: SharedKafka, name: str) -> None:
     fault, only, red, reason = FAULTS[name]
     results = judge(kafka, fault, only)
-    failed = {(api, version, check) for api, version, check, status, _ in results if status is Status.FAILED}
+    failed = {(api, version, check) for api, version, check, status, _ in results if status is CaseStatus.FAILED}
     is_promise = fault.request is ApiVersionsRequest
     api = only if is_promise else fault.request.__name__.removesuffix("Request")
     version = InitProducerIdRequest.max_version if is_promise else fault.version
     assert failed == {(api, version, check) for check in red}
-    reasons = {why for _, _, _, status, why in results if status is Status.FAILED}
+    reasons = {why for _, _, _, status, why in results if status is CaseStatus.FAILED}
     assert all(reason in why for why in reasons), reasons
-    assert any(status is Status.PASSED for _, _, _, status, _ in results)
+    assert any(status is CaseStatus.PASSED for _, _, _, status, _ in results)
 
 
 def test_without_a_fault_the_proxy_changes_nothing(kafka: SharedKafka) -> None:
     results = judge(kafka, Fault(HeartbeatRequest, -1))
-    assert [result for result in results if result[3] is Status.FAILED] == []
+    assert [result for result in results if result[3] is CaseStatus.FAILED] == []
     assert len(results) > 100

@@ -15,7 +15,7 @@ from kwire.protocol.record_boundaries import DamagedBatchError, find_records
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kwire.protocol.record_boundaries import _Unfinished
+    from kwire.protocol.record_boundaries import _OpenBatches
     from kwire.protocol.record_varints import Ints, Octets
 
 # Around the sizes at which the length needs another byte (64, 8192) and the smallest record.
@@ -87,7 +87,7 @@ def test_sizes_that_vary_are_not_guessed(pattern: list[int], is_guessed: bool, m
     rounds: list[int] = []
     guess_round = record_boundaries._guess_round
 
-    def counted(data: Octets, todo: _Unfinished, longest: int, *found: Ints) -> tuple[_Unfinished, int]:
+    def counted(data: Octets, todo: _OpenBatches, longest: int, *found: Ints) -> tuple[_OpenBatches, int]:
         rounds.append(longest)
         return guess_round(data, todo, longest, *found)
 

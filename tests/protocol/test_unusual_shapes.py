@@ -32,7 +32,7 @@ from kwire.protocol.schema import (
     Uuid,
     field,
 )
-from kwire.protocol.source import Source
+from kwire.protocol.source import FunctionBody
 
 
 class Inner(Structure):
@@ -140,7 +140,7 @@ def test_the_construct_types_refuse_what_does_not_fit(wire: Construct, value: ob
 
 
 def test_a_type_that_the_compiler_does_not_know_is_a_bug() -> None:
-    source = Source("test")
+    source = FunctionBody("test")
     for write in (
         lambda: least_bytes(VARINT),
         lambda: DecoderWriter(source, from_view=False).value(VARINT, "target", "path"),

@@ -6,7 +6,7 @@ what lies between two ends; the source brings log ends and reads.
 
 from __future__ import annotations
 
-from kwire.spark.fresh_first.advance import Limits, Lost, advance, lost
+from kwire.spark.fresh_first.advance import BatchLimits, LostOffsets, advance, lost
 from kwire.spark.fresh_first.coverage import Coverage, Coverages, left
 from kwire.spark.fresh_first.offset_form import from_form, has_gaps, to_form
 from kwire.spark.fresh_first.tasks import Task, tasks
@@ -14,8 +14,8 @@ from kwire.spark.fresh_first.tasks import Task, tasks
 __all__ = [
     "Coverage",
     "Coverages",
-    "Limits",
-    "Lost",
+    "BatchLimits",
+    "LostOffsets",
     "Task",
     "advance",
     "from_form",

@@ -19,21 +19,23 @@ MAX_GAPS = 64
 this many it goes on where its head is, in order, until a gap is closed."""
 
 
-class Limits(NamedTuple):
+class BatchLimits(NamedTuple):
     """How many offsets a batch takes at most, over all partitions."""
 
     fresh: int
     backfill: int
 
 
-class Lost(NamedTuple):
+class LostOffsets(NamedTuple):
     """Offsets that were never read and are no longer in the log."""
 
     partition: TopicPartition
     offsets: range
 
 
-def advance(start: Coverages, logs: Mapping[TopicPartition, range], limits: Limits) -> dict[TopicPartition, Coverage]:
+def advance(
+    start: Coverages, logs: Mapping[TopicPartition, range], limits: BatchLimits
+) -> dict[TopicPartition, Coverage]:
     """Where the next batch ends.
 
     Args:
@@ -65,18 +67,18 @@ def share(limit: int, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartiti
     return shares
 
 
-def lost(start: Coverages, logs: Mapping[TopicPartition, range]) -> list[Lost]:
+def lost(start: Coverages, logs: Mapping[TopicPartition, range]) -> list[LostOffsets]:
     """What has been lost since `start`: taken by retention before it was read, or with the end of a log.
 
     The latter is said as the offsets from the log's end up to where reading had already been.
     """
-    found: list[Lost] = []
+    found: list[LostOffsets] = []
     for tp in sorted(start.keys() & logs.keys()):
         covered, log = start[tp], logs[tp]
         unread = covered.gaps | (range(covered.head, max(covered.head, log.start)),)
-        found += [Lost(tp, each) for each in unread - (log,) if each.start < log.start]
+        found += [LostOffsets(tp, each) for each in unread - (log,) if each.start < log.start]
         if log.stop < covered.head:
-            found.append(Lost(tp, range(log.stop, covered.head)))
+            found.append(LostOffsets(tp, range(log.stop, covered.head)))
     return found
 
 

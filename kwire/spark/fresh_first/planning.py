@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kwire.spark import errors
-from kwire.spark.fresh_first.advance import Limits, Lost, advance, lost
+from kwire.spark.fresh_first.advance import BatchLimits, LostOffsets, advance, lost
 from kwire.spark.fresh_first.coverage import Coverage
 from kwire.spark.fresh_first.offset_form import OffsetForm, from_form, to_form
 from kwire.spark.fresh_first.settings import FreshFirst, refuse_state
@@ -17,7 +17,7 @@ from kwire.spark.ranges import OffsetRange
 
 
 def next_offset(
-    limits: Limits, start: Mapping[str, object], begins: Offsets, ends: Offsets, on_loss: OnLoss
+    limits: BatchLimits, start: Mapping[str, object], begins: Offsets, ends: Offsets, on_loss: OnLoss
 ) -> OffsetForm:
     """Where the next batch ends; `start` itself, as it is written, if there is nothing to do.
 
@@ -68,7 +68,7 @@ def _low_water(covered: Coverage) -> int:
     return covered.gaps[0].start if covered.gaps else covered.head
 
 
-def _loss(what: Lost, log: range) -> errors.DataLossError:
+def _loss(what: LostOffsets, log: range) -> errors.DataLossError:
     tp = what.partition
     if what.offsets.start >= log.stop:
         return errors.partition_offset_changed(tp, what.offsets.stop, log.stop)

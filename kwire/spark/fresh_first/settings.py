@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kwire.spark.errors import OptionError
-from kwire.spark.fresh_first.advance import Limits
+from kwire.spark.fresh_first.advance import BatchLimits
 from kwire.spark.initial_offsets import file_system
 from kwire.spark.option_values import GivenOptions
 
@@ -40,7 +40,7 @@ class State(Enum):
 class FreshFirst:
     """How a query is read fresh-first."""
 
-    limits: Limits
+    limits: BatchLimits
     state: State
 
 
@@ -71,7 +71,7 @@ def fresh_first_options(given: GivenOptions) -> FreshFirst | None:
             "checkpoint: set kwire.checkpointLocation to it as well. Or say stateless instead of true, if the query "
             "keeps none"
         )
-    limits = Limits(
+    limits = BatchLimits(
         fresh=_limit(given, "kwire.freshOffsetsPerTrigger", DEFAULT_FRESH),
         backfill=_limit(given, "kwire.backfillOffsetsPerTrigger", DEFAULT_BACKFILL),
     )

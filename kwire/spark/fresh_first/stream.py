@@ -9,7 +9,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from kwire.spark.admission import check_still_there, check_target
 from kwire.spark.batch import TaskPartition
-from kwire.spark.fresh_first.advance import Limits
+from kwire.spark.fresh_first.advance import BatchLimits
 from kwire.spark.fresh_first.offset_form import from_form
 from kwire.spark.fresh_first.planning import low_water, next_offset, ranges
 from kwire.spark.fresh_first.settings import FreshFirst
@@ -18,7 +18,7 @@ from kwire.spark.options import SourceOptions
 from kwire.spark.planning import loss_handler, tasks
 from kwire.spark.stream import KwireStreamReader
 
-_NO_LIMITS = Limits(sys.maxsize, sys.maxsize)
+_NO_LIMITS = BatchLimits(sys.maxsize, sys.maxsize)
 
 
 class FreshFirstStreamReader(KwireStreamReader):

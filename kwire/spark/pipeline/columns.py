@@ -12,14 +12,14 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from kwire.errors import ConfigError
 from kwire.spark.pipeline.avro_types import struct_of
-from kwire.spark.pipeline.plan import TIME_PARTITIONS, OnBad, Plan, ValueFormat
+from kwire.spark.pipeline.plan import TIME_PARTITIONS, OnBad, PipelinePlan, ValueFormat
 
 KAFKA_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 BAD_COLUMN = "kafka_bad_value"
 _PARSED = "kafka_parsed_value"
 
 
-def with_columns(rows: DataFrame, plan: Plan) -> DataFrame:
+def with_columns(rows: DataFrame, plan: PipelinePlan) -> DataFrame:
     """The rows as they go to the target.
 
     Without a schema these are the source's columns, with the value as bytes or as text. With one its fields come first,
@@ -37,7 +37,7 @@ def with_columns(rows: DataFrame, plan: Plan) -> DataFrame:
     return with_time_partitions(found, plan)
 
 
-def with_time_partitions(rows: DataFrame, plan: Plan) -> DataFrame:
+def with_time_partitions(rows: DataFrame, plan: PipelinePlan) -> DataFrame:
     """With `date` and `hour` of the record's timestamp, where the table is partitioned by them."""
     timestamp = functions.col("timestamp" if "timestamp" in rows.columns else "kafka_timestamp")
     made = {"date": functions.to_date(timestamp), "hour": functions.hour(timestamp)}
@@ -48,7 +48,7 @@ def with_time_partitions(rows: DataFrame, plan: Plan) -> DataFrame:
     return found
 
 
-def _with_fields(rows: DataFrame, plan: Plan) -> DataFrame:
+def _with_fields(rows: DataFrame, plan: PipelinePlan) -> DataFrame:
     parsed, fields = _parsed(plan)
     kafka = {name: f"kafka_{name}" for name in (*KAFKA_COLUMNS, *({"headers"} & set(rows.columns)))}
     if taken := {*kafka.values(), BAD_COLUMN} & set(fields):
@@ -63,7 +63,7 @@ def _with_fields(rows: DataFrame, plan: Plan) -> DataFrame:
     return found.select(*columns)
 
 
-def _is_bad(plan: Plan) -> Column:
+def _is_bad(plan: PipelinePlan) -> Column:
     """Whether there is a value and nothing could be made of it."""
     nothing = functions.col(_PARSED).isNull()
     if plan.value_format is ValueFormat.JSON:
@@ -76,7 +76,7 @@ def _complaint() -> Column:
     return functions.raise_error(functions.format_string(said, "topic", "partition", "offset"))
 
 
-def _parsed(plan: Plan) -> tuple[Column, list[str]]:
+def _parsed(plan: PipelinePlan) -> tuple[Column, list[str]]:
     """The value as a struct, and the names of the schema's fields."""
     assert plan.value_schema is not None
     if plan.value_format is ValueFormat.JSON:
@@ -109,7 +109,7 @@ def _from_json(schema: types.StructType) -> Column:
     return functions.from_json(functions.col("value").cast("string"), asked, options)
 
 
-def _from_avro(schema: types.StructType, plan: Plan) -> Column:
+def _from_avro(schema: types.StructType, plan: PipelinePlan) -> Column:
     try:
         from kwire.spark.pipeline.avro_values import decoder
     except ModuleNotFoundError as error:

@@ -46,7 +46,7 @@ class OnBad(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class PipelinePlan:
     """All that a pipeline needs to know.
 
     Attributes:
@@ -84,7 +84,7 @@ class Plan:
     spark: Mapping[str, str] = field(default_factory=dict)
 
 
-def plan_from(settings: Mapping[str, object]) -> Plan:
+def plan_from(settings: Mapping[str, object]) -> PipelinePlan:
     """The plan that the settings say.
 
     Args:
@@ -98,7 +98,7 @@ def plan_from(settings: Mapping[str, object]) -> Plan:
         if name not in NAMES:
             raise ConfigError(f"{name} is no setting of a pipeline{_nearest(name)}")
     kafka = {f"kafka.{name}": value for name, value in _table(settings, "kafka").items()}
-    plan = Plan(
+    plan = PipelinePlan(
         topics=_words(settings, "topic"),
         bootstrap=_text(settings, "bootstrap") or "",
         to=_member(settings, "to", Target, Target.PARQUET),
@@ -143,7 +143,7 @@ def _own_checkpoint(settings: Mapping[str, object]) -> str | None:
     return None if path is None else f"{path.rstrip('/')}/{CHECKPOINT_IN_TABLE}"
 
 
-def _problems(plan: Plan) -> list[str]:
+def _problems(plan: PipelinePlan) -> list[str]:
     """What does not go together."""
     wants_schema = plan.value_format not in (ValueFormat.BYTES, ValueFormat.TEXT)
     rules = {

@@ -16,7 +16,7 @@ from kwire.spark.fresh_first import Coverages, from_form
 WINDOW = 12
 
 
-class Batch(NamedTuple):
+class StreamBatch(NamedTuple):
     """What Spark says of one batch.
 
     Attributes:
@@ -50,7 +50,7 @@ class Batch(NamedTuple):
         return {tp: each.left(self.log_ends.get(tp, each.head)) for tp, each in self.covered.items()}
 
 
-def batch_from(progress: Mapping[str, object]) -> Batch:
+def batch_from(progress: Mapping[str, object]) -> StreamBatch:
     """What Spark says in `json.loads(query.lastProgress.json)`, of a query with one source."""
     (source,) = _list(progress["sources"])
     assert isinstance(source, Mapping)
@@ -58,7 +58,7 @@ def batch_from(progress: Mapping[str, object]) -> Batch:
     took_ms = int(durations.get("triggerExecution", 0)) if isinstance(durations, Mapping) else 0
     began = datetime.fromisoformat(str(progress["timestamp"]).replace("Z", "+00:00"))
     ends = from_form(_offset(source.get("latestOffset")))
-    return Batch(
+    return StreamBatch(
         number=int(str(progress["batchId"])),
         ended_ms=int(began.timestamp() * 1000) + took_ms,
         took_ms=took_ms,
@@ -88,14 +88,14 @@ class Figures:
     left_s: float | None
 
 
-class Progress:
+class StreamProgress:
     """Adds up batches. Feed each of them once, in order."""
 
     def __init__(self, *, window: int = WINDOW) -> None:
-        self._recent: deque[Batch] = deque(maxlen=window)
+        self._recent: deque[StreamBatch] = deque(maxlen=window)
         self._rows = 0
 
-    def add(self, batch: Batch) -> Figures:
+    def add(self, batch: StreamBatch) -> Figures:
         """How far it is after this batch."""
         self._recent.append(batch)
         self._rows += batch.rows
@@ -120,7 +120,7 @@ class Progress:
         return last.lag * took_ms / shrunk / 1000 if shrunk > 0 and took_ms > 0 else None
 
 
-def metrics_line(batch: Batch, figures: Figures) -> str:
+def metrics_line(batch: StreamBatch, figures: Figures) -> str:
     """One batch as a line of JSON, with the lag of each partition."""
     lags = {str(tp): lag for tp, lag in sorted(batch.lags().items())}
     told = {

@@ -18,8 +18,8 @@ from kwire.errors import ConfigError, KafkaError
 from kwire.spark.pipeline import session as sessions
 from kwire.spark.pipeline import targets
 from kwire.spark.pipeline.columns import with_columns
-from kwire.spark.pipeline.plan import Plan
-from kwire.spark.pipeline.progress import Batch, Figures, Progress, batch_from, metrics_line
+from kwire.spark.pipeline.plan import PipelinePlan
+from kwire.spark.pipeline.progress import Figures, StreamBatch, StreamProgress, batch_from, metrics_line
 
 # How soon a batch that is done is told, and a signal is noticed.
 LOOK_SECONDS = 1
@@ -40,7 +40,7 @@ class Watch(Protocol):
     def __call__(self, figures: Figures, /) -> None: ...
 
 
-def run(plan: Plan, watch: Watch, is_stopped: Callable[[], bool]) -> Figures | None:
+def run(plan: PipelinePlan, watch: Watch, is_stopped: Callable[[], bool]) -> Figures | None:
     """Run until the end, if the plan has one, or until told to stop; the last figures, if there was any batch.
 
     A session that is there already is used, and stays.
@@ -60,7 +60,7 @@ def run(plan: Plan, watch: Watch, is_stopped: Callable[[], bool]) -> Figures | N
                 session.stop()
 
 
-def _start(session: SparkSession, plan: Plan) -> StreamingQuery:
+def _start(session: SparkSession, plan: PipelinePlan) -> StreamingQuery:
     try:
         return targets.start(with_columns(sessions.read_topics(session, plan), plan), plan, QUERY_NAME)
     except AnalysisException as error:
@@ -70,7 +70,7 @@ def _start(session: SparkSession, plan: Plan) -> StreamingQuery:
 def _follow(
     query: StreamingQuery, watch: Watch, metrics: TextIO | None, is_stopped: Callable[[], bool]
 ) -> Figures | None:
-    progress, told, figures = Progress(), -1, None
+    progress, told, figures = StreamProgress(), -1, None
     try:
         while not is_stopped():
             is_over = query.awaitTermination(LOOK_SECONDS)
@@ -88,7 +88,7 @@ def _follow(
     return figures
 
 
-def batches_after(query: StreamingQuery, told: int) -> Iterator[Batch]:
+def batches_after(query: StreamingQuery, told: int) -> Iterator[StreamBatch]:
     """Batches that are done and were not told yet. Spark keeps the last hundred, and repeats the last while idle."""
     last = query.lastProgress
     if last is None or last.batchId <= told:
@@ -111,7 +111,7 @@ def told_of_lost_jvm() -> Iterator[None]:
 
 
 @contextmanager
-def _metrics(plan: Plan) -> Iterator[TextIO | None]:
+def _metrics(plan: PipelinePlan) -> Iterator[TextIO | None]:
     if plan.metrics is None:
         yield None
         return

@@ -13,12 +13,12 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
 from kwire.errors import ConfigError
-from kwire.spark.pipeline.plan import MIB, Plan
+from kwire.spark.pipeline.plan import MIB, PipelinePlan
 
 APPLICATION = "kwire pipeline"
 
 
-def open_session(plan: Plan) -> SparkSession:
+def open_session(plan: PipelinePlan) -> SparkSession:
     """A session on the plan's master.
 
     Raises:
@@ -53,7 +53,7 @@ def own_ctrl_c() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def settings_of(plan: Plan) -> dict[str, str]:
+def settings_of(plan: PipelinePlan) -> dict[str, str]:
     """Settings of the session: those that make files of the wanted size, and whatever the user says on top."""
     own = {
         "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(plan.file_mib * MIB),
@@ -65,12 +65,12 @@ def settings_of(plan: Plan) -> dict[str, str]:
     return own | dict(plan.spark)
 
 
-def read_topics(session: SparkSession, plan: Plan) -> DataFrame:
+def read_topics(session: SparkSession, plan: PipelinePlan) -> DataFrame:
     """The source's rows. Spark finds the source by itself."""
     return session.readStream.format("kwire").options(**source_options(plan)).load()
 
 
-def source_options(plan: Plan) -> dict[str, str]:
+def source_options(plan: PipelinePlan) -> dict[str, str]:
     """What the source is told: what the plan says, and whatever the user says on top."""
     options = {"kafka.bootstrap.servers": plan.bootstrap, "subscribe": ",".join(plan.topics)}
     if plan.from_.startswith("@"):

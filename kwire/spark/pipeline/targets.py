@@ -14,12 +14,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kwire.errors import ConfigError
 from kwire.spark.callbacks import answering_the_jvm
-from kwire.spark.pipeline.plan import Plan, Target
+from kwire.spark.pipeline.plan import PipelinePlan, Target
 
 BatchFunction: TypeAlias = Callable[[DataFrame, int], None]
 
 
-def start(rows: DataFrame, plan: Plan, name: str) -> StreamingQuery:
+def start(rows: DataFrame, plan: PipelinePlan, name: str) -> StreamingQuery:
     """The running query.
 
     Raises:
@@ -35,7 +35,7 @@ def start(rows: DataFrame, plan: Plan, name: str) -> StreamingQuery:
     return writer.queryName(name).start()
 
 
-def _writer(rows: DataFrame, plan: Plan) -> DataStreamWriter:
+def _writer(rows: DataFrame, plan: PipelinePlan) -> DataStreamWriter:
     match plan.to:
         case Target.PARQUET:
             return _table(rows, plan)
@@ -46,7 +46,7 @@ def _writer(rows: DataFrame, plan: Plan) -> DataStreamWriter:
             return rows.writeStream.foreachBatch(function_of(plan.function))
 
 
-def _table(rows: DataFrame, plan: Plan) -> DataStreamWriter:
+def _table(rows: DataFrame, plan: PipelinePlan) -> DataStreamWriter:
     """Spark's file sink: its log in the table says which files of a batch count, so each row is there once.
 
     Tasks of the source would each write a file into each folder. Rebalanced, a folder gets one file from each batch, or

@@ -39,7 +39,7 @@ class StandstillError(Exception):
 
 
 class VirtualTime:
-    """The clock of a trio run, which jumps when all tasks are waiting, and the `clock.Source` of a world."""
+    """The clock of a trio run, which jumps when all tasks are waiting, and the `clock.TimeSource` of a world."""
 
     def __init__(self, rng: random.Random) -> None:
         self.trio_clock = VirtualClock(BOOTED_SECONDS_AGO)
@@ -53,8 +53,8 @@ class VirtualTime:
         """Since the world began."""
         return (self.trio_clock.now - BOOTED_SECONDS_AGO) * 1000.0
 
-    def source(self) -> clock.Source:
-        return clock.Source(
+    def source(self) -> clock.TimeSource:
+        return clock.TimeSource(
             monotonic_seconds=self._monotonic_seconds,
             wall_clock_ns=self._wall_clock_ns,
             chance=self._rng.random,

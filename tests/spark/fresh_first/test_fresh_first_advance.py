@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from kwire.errors import InvalidArgumentError
 from kwire.model import TopicPartition
 from kwire.offset_set import OffsetSet
-from kwire.spark.fresh_first.advance import MAX_GAPS, Limits, Lost, advance, lost, share
+from kwire.spark.fresh_first.advance import MAX_GAPS, BatchLimits, LostOffsets, advance, lost, share
 from kwire.spark.fresh_first.coverage import Coverage
 from kwire.spark.fresh_first.tasks import tasks
 
 P0, P1, P2 = (TopicPartition("orders", number) for number in range(3))
-LIMITS = Limits(fresh=100, backfill=300)
+LIMITS = BatchLimits(fresh=100, backfill=300)
 
 
 def read(start: Mapping[TopicPartition, Coverage], end: Mapping[TopicPartition, Coverage]) -> Counter[tuple[int, int]]:
@@ -98,22 +98,22 @@ def test_a_partition_that_nothing_is_known_of_stays_as_it_is() -> None:
 def test_what_retention_took_is_no_part_of_the_limits_and_is_told() -> None:
     start = {P0: Coverage(6_000, gaps=OffsetSet((range(1_300, 5_900),)))}
     logs = {P0: range(2_000, 6_000)}
-    assert lost(start, logs) == [Lost(P0, range(1_300, 2_000))]
+    assert lost(start, logs) == [LostOffsets(P0, range(1_300, 2_000))]
     assert advance(start, logs, LIMITS) == {P0: Coverage(6_000, gaps=OffsetSet((range(2_300, 5_900),)))}
 
 
 def test_a_log_that_was_emptied_past_the_head_is_lost_up_to_its_begin() -> None:
     start = {P0: Coverage(100)}
     logs = {P0: range(900, 900)}
-    assert lost(start, logs) == [Lost(P0, range(100, 900))]
+    assert lost(start, logs) == [LostOffsets(P0, range(100, 900))]
     assert advance(start, logs, LIMITS) == {P0: Coverage(900)}
 
 
 def test_a_log_that_was_cut_off_is_told_and_reading_goes_on_at_its_end() -> None:
     start = {P0: Coverage(500, gaps=OffsetSet((range(100, 450),)))}
     logs = {P0: range(300)}
-    assert lost(start, logs) == [Lost(P0, range(300, 500))]
-    end = advance(start, logs, Limits(fresh=10, backfill=20))
+    assert lost(start, logs) == [LostOffsets(P0, range(300, 500))]
+    end = advance(start, logs, BatchLimits(fresh=10, backfill=20))
     assert end == {P0: Coverage(300, gaps=OffsetSet((range(120, 300),)))}
     assert read(start, end) == Counter((0, offset) for offset in range(100, 120))
 
@@ -122,8 +122,8 @@ def test_nothing_is_lost_of_a_log_that_holds_all_that_is_left() -> None:
     assert lost({P0: Coverage(500, gaps=OffsetSet((range(300, 400),)))}, {P0: range(300, 800)}) == []
 
 
-@pytest.mark.parametrize("limits", [Limits(0, 5), Limits(5, 0)])
-def test_limits_that_would_stand_still_are_refused(limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [BatchLimits(0, 5), BatchLimits(5, 0)])
+def test_limits_that_would_stand_still_are_refused(limits: BatchLimits) -> None:
     with pytest.raises(InvalidArgumentError, match="at least one"):
         advance({}, {}, limits)
 
@@ -131,12 +131,12 @@ def test_limits_that_would_stand_still_are_refused(limits: Limits) -> None:
 # --- properties ---------------------------------------------------------------------------------------------------
 
 GROWTH = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=12)
-SMALL_LIMITS = st.builds(Limits, fresh=st.integers(1, 20), backfill=st.integers(1, 20))
+SMALL_LIMITS = st.builds(BatchLimits, fresh=st.integers(1, 20), backfill=st.integers(1, 20))
 
 
 @given(GROWTH, SMALL_LIMITS, st.integers(0, 40))
 def test_every_record_is_read_once_however_logs_grow(
-    growth: list[tuple[int, int]], limits: Limits, initial: int
+    growth: list[tuple[int, int]], limits: BatchLimits, initial: int
 ) -> None:
     covered = {P0: Coverage(initial), P1: Coverage(0)}
     ends = {P0: initial, P1: 0}
@@ -157,7 +157,7 @@ def test_every_record_is_read_once_however_logs_grow(
 
 @given(GROWTH, SMALL_LIMITS)
 def test_each_batch_is_bounded_and_has_the_newest_record_of_every_partition(
-    growth: list[tuple[int, int]], limits: Limits
+    growth: list[tuple[int, int]], limits: BatchLimits
 ) -> None:
     covered = {P0: Coverage(0), P1: Coverage(0)}
     ends = {P0: 0, P1: 0}

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from kwire.model import TopicPartition
 from kwire.spark.errors import DataLossError
-from kwire.spark.fresh_first.advance import Limits
+from kwire.spark.fresh_first.advance import BatchLimits
 from kwire.spark.fresh_first.planning import low_water, next_offset, ranges
 from kwire.spark.fresh_first.settings import FreshFirst, State
 from kwire.spark.options import stream_options
 from kwire.spark.ranges import OffsetRange
 
 P0, P1 = (TopicPartition("orders", number) for number in range(2))
-FRESH = FreshFirst(Limits(fresh=100, backfill=300), State.KNOWN_ABSENT)
+FRESH = FreshFirst(BatchLimits(fresh=100, backfill=300), State.KNOWN_ABSENT)
 LEAST = {"kafka.bootstrap.servers": "b:9092", "subscribe": "orders"}
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kwire.spark.errors import OptionError
-from kwire.spark.fresh_first.advance import Limits
+from kwire.spark.fresh_first.advance import BatchLimits
 from kwire.spark.fresh_first.settings import FreshFirst, State, fresh_first_options, refuse_state
 from kwire.spark.option_values import GivenOptions
 
-LIMITS = Limits(1, 1)
+LIMITS = BatchLimits(1, 1)
 
 
 def options(**given: str) -> FreshFirst | None:
@@ -25,7 +25,7 @@ def test_it_is_off_unless_wanted(given: dict[str, str]) -> None:
 
 def test_the_limits_are_the_users() -> None:
     given = {"freshFirst": "stateless", "freshOffsetsPerTrigger": "500", "backfillOffsetsPerTrigger": "9"}
-    assert options(**given) == FreshFirst(Limits(fresh=500, backfill=9), State.KNOWN_ABSENT)
+    assert options(**given) == FreshFirst(BatchLimits(fresh=500, backfill=9), State.KNOWN_ABSENT)
 
 
 def test_true_looks_into_the_checkpoint() -> None:

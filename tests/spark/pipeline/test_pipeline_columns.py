@@ -13,7 +13,7 @@ import fastavro
 import pytest
 
 from kwire.errors import ConfigError
-from kwire.spark.pipeline.plan import Plan, plan_from
+from kwire.spark.pipeline.plan import PipelinePlan, plan_from
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +25,7 @@ SOURCE = "key binary, value binary, topic string, partition int, offset bigint, 
 AVRO = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
 
 
-def plan(**settings: object) -> Plan:
+def plan(**settings: object) -> PipelinePlan:
     return plan_from({"topic": "orders", "bootstrap": "b:9092", "path": "/x", **settings})
 
 

@@ -9,13 +9,15 @@ import pytest
 from kwire.model import TopicPartition
 from kwire.offset_set import OffsetSet
 from kwire.spark.fresh_first import Coverage
-from kwire.spark.pipeline.progress import Batch, Progress, batch_from, metrics_line
+from kwire.spark.pipeline.progress import StreamBatch, StreamProgress, batch_from, metrics_line
 
 P0, P1 = (TopicPartition("orders", number) for number in range(2))
 
 
-def batch(number: int, rows: int, covered: int, log_end: int, *, took_ms: int = 1_000, ended_ms: int = 0) -> Batch:
-    return Batch(number, ended_ms, took_ms, rows, {P0: Coverage(covered)}, {P0: log_end})
+def batch(
+    number: int, rows: int, covered: int, log_end: int, *, took_ms: int = 1_000, ended_ms: int = 0
+) -> StreamBatch:
+    return StreamBatch(number, ended_ms, took_ms, rows, {P0: Coverage(covered)}, {P0: log_end})
 
 
 def test_spark_s_report_of_a_batch_is_read() -> None:
@@ -46,29 +48,29 @@ def test_offsets_may_be_text_and_missing() -> None:
 
 
 def test_the_first_batch_goes_by_its_own_rate() -> None:
-    figures = Progress().add(batch(0, rows=100, covered=100, log_end=600))
+    figures = StreamProgress().add(batch(0, rows=100, covered=100, log_end=600))
     assert (figures.rows, figures.rate, figures.lag, figures.left_s) == (100, 100.0, 500, 5.0)
 
 
 def test_time_left_counts_in_what_comes_meanwhile() -> None:
-    progress = Progress()
+    progress = StreamProgress()
     progress.add(batch(0, rows=100, covered=100, log_end=600, ended_ms=1_000))
     figures = progress.add(batch(1, rows=100, covered=200, log_end=650, ended_ms=2_000))
     assert (figures.lag, figures.left_s) == (450, 9.0)  # 100 a second, of which 50 come in again
 
 
 def test_a_query_that_does_not_catch_up_has_no_time_left() -> None:
-    progress = Progress()
+    progress = StreamProgress()
     progress.add(batch(0, rows=100, covered=100, log_end=600, ended_ms=1_000))
     assert progress.add(batch(1, rows=100, covered=200, log_end=900, ended_ms=2_000)).left_s is None
 
 
 def test_a_query_that_is_up_to_date_has_nothing_left() -> None:
-    assert Progress().add(batch(0, rows=0, covered=100, log_end=100)).left_s == 0.0
+    assert StreamProgress().add(batch(0, rows=0, covered=100, log_end=100)).left_s == 0.0
 
 
 def test_rates_are_those_of_late() -> None:
-    progress = Progress(window=2)
+    progress = StreamProgress(window=2)
     progress.add(batch(0, rows=1_000_000, covered=0, log_end=0))
     progress.add(batch(1, rows=10, covered=0, log_end=0))
     figures = progress.add(batch(2, rows=30, covered=0, log_end=0))
@@ -76,10 +78,10 @@ def test_rates_are_those_of_late() -> None:
 
 
 def test_a_batch_as_a_line_for_machines() -> None:
-    one = Batch(
+    one = StreamBatch(
         3, 5_000, 2_000, 100, {P0: Coverage(900, gaps=OffsetSet((range(400),))), P1: Coverage(5)}, {P0: 950, P1: 5}
     )
-    assert json.loads(metrics_line(one, Progress().add(one))) == {
+    assert json.loads(metrics_line(one, StreamProgress().add(one))) == {
         "batch": 3,
         "ended_ms": 5_000,
         "took_ms": 2_000,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.conformance.report import Status
+from kwire.conformance.report import CaseStatus
 from kwire.conformance.runner import run
 from kwire.testing import Cluster
 
@@ -16,6 +16,6 @@ MIN_PASSED = 900
 def test_the_cluster_speaks_as_kafka_does(brokers: int) -> None:
     with Cluster(brokers) as cluster:
         report = run(cluster.bootstrap_servers)
-    assert [str(result) for result in report.results if result.status is Status.FAILED] == []
-    assert sum(result.status is Status.PASSED for result in report.results) >= MIN_PASSED
+    assert [str(result) for result in report.results if result.status is CaseStatus.FAILED] == []
+    assert sum(result.status is CaseStatus.PASSED for result in report.results) >= MIN_PASSED
     assert report.leftovers == ()

@@ -78,7 +78,7 @@ def test_a_world_that_fails_leaves_no_trace() -> None:
         raise ValueError("as it should")
 
     deterministic = trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING  # hypothesis may have set it
-    source = clock.install(clock.Source())
+    source = clock.install(clock.TimeSource())
     clock.install(source)
     with pytest.raises(ValueError, match="as it should"):
         run_deterministically(1, main)
