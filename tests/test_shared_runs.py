@@ -22,7 +22,7 @@ INTEGRATION = "tests/integration/consumer/test_groups.py"
         f"{INTEGRATION}::test_members_share[fakery-kafka]",
         f"{INTEGRATION}::test_whatever_has_one_side_only",
         "tests/testing/kafka/test_kafka_cluster_real.py::test_a_broker_dies_comes_back_and_pauses",
-        "tests/scripts/test_bench_latency.py::test_records_of_a_real_broker_are_timed",
+        "tests/benchmarks/test_bench_latency.py::test_records_of_a_real_broker_are_timed",
     ],
 )
 def test_whatever_needs_a_real_kafka_stays_together(node_id: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from spark_history import Story, ledger
 from typer.testing import CliRunner
 
 from kwire.cli.commands import app
+from proofs.spark.history import Story, ledger
 
 
 def write(path: Path, story: Story) -> str:

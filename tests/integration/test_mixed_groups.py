@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
-from group_changes import Action, Change
-from group_members import Group, Kind
-from group_rules import Cause
-from group_trial import run_scenario
+
+from proofs.mixed_groups.changes import Action, Change
+from proofs.mixed_groups.members import Group, Kind
+from proofs.mixed_groups.rules import Cause
+from proofs.mixed_groups.trial import run_scenario
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import fuzz_cli
 import pytest
-from fuzz_mutations import MUTATIONS
-from fuzz_targets import LIMIT_BYTES, Seed, seeds
 
 from kwire.errors import ProtocolError
+from tools.fuzz import cli as fuzz_cli
+from tools.fuzz.mutations import MUTATIONS
+from tools.fuzz.targets import LIMIT_BYTES, Seed, seeds
 
 if TYPE_CHECKING:
-    from fuzz_targets import Decode
+    from tools.fuzz.targets import Decode
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ def spark() -> Iterator[SparkSession]:
     """On two cores of this machine."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PySpark's own, about the version of pandas
-        from spark_sessions import spark_session
+        from tools.spark_sessions import spark_session
 
         # A process has one session: who comes first makes it for all, and some tests need tasks to be tried again.
         with spark_session("tests", attempts=2, memory="1g") as session:

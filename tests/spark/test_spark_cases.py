@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import spark_answers_changes
-import spark_answers_queries
-from prove_spark_answers import PARTS, streams
-from spark_answers_cases import Set, batch_cases, wrong_cases, wrong_streams
-from spark_topics import CODECS, Written
+
+from proofs.spark.topics import CODECS, Written
+from proofs.spark_answers import changes, queries
+from proofs.spark_answers.cases import Set, batch_cases, wrong_cases, wrong_streams
+from proofs.spark_answers.prove import PARTS, streams
 
 if TYPE_CHECKING:
     from tests.spark.test_spark_ranges import CASES
@@ -42,8 +42,8 @@ def names() -> dict[str, list[str]]:
         "wrong": [case.name for case in wrong_cases(found)],
         "wrong streams": [case.name for case in wrong_streams(found)],
         "streams": [stream.name for stream in streams(found)],
-        "changes": list(spark_answers_changes.stories()),
-        "queries": list(spark_answers_queries.stories()),
+        "changes": list(changes.stories()),
+        "queries": list(queries.stories()),
         "ranges": list(CASES),
     }
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from random import Random
 
 import pytest
-from assignor_oracle import AssignorOracle, OracleAnswer, OracleMember
 
 from kwire.assignors import (
     Assignor,
@@ -27,6 +26,7 @@ from kwire.assignors.user_data import decode_last_assignment, encode_last_assign
 from kwire.model import TopicPartition
 from kwire.protocol.consumer_protocol import encode_subscription
 from kwire.protocol.messages import consumer_protocol as wire
+from tools.assignor_oracle import AssignorOracle, OracleAnswer, OracleMember
 
 pytestmark = pytest.mark.only("kafka", reason="Kafka's assignors run in Java")
 

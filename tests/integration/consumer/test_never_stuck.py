@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from prove_group import TIMEOUT_S, Group
-from prove_rebalances import prove_rebalances
+
+from proofs.group import TIMEOUT_S, Group
+from proofs.rebalances import prove_rebalances
 
 if TYPE_CHECKING:
     from tests.integration.kafkas import SharedKafka

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from losses_judge import Judge
-from prove_losses import SETTINGS, SMALL_FAULTS, SMALL_WAYS, fill
 
 from kwire.testing.kafka import KafkaCluster
+from proofs.losses.judge import Judge
+from proofs.losses.prove import SETTINGS, SMALL_FAULTS, SMALL_WAYS, fill
 
 if TYPE_CHECKING:
     from pathlib import Path

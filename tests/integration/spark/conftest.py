@@ -24,7 +24,7 @@ def spark() -> Iterator[SparkSession]:
     """The session."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Spark's own, about the version of pandas
-        from spark_sessions import spark_session
+        from tools.spark_sessions import spark_session
 
         with spark_session("tests of the data source", attempts=2, memory="1g") as session:
             session.sparkContext.setLogLevel("OFF")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from spark_history import PLANTS, Story, ledger, lines
 
 from kwire.errors import InvalidArgumentError
 from kwire.model import TopicPartition
@@ -32,6 +31,7 @@ from kwire.testing.invariants.ledger import (
     Vanished,
 )
 from kwire.testing.simulation.run import simulate
+from proofs.spark.history import PLANTS, Story, ledger, lines
 
 if TYPE_CHECKING:
     from pathlib import Path

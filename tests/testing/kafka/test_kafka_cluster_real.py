@@ -17,7 +17,6 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from prove_proxy import HeartbeatProxy
 
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
@@ -27,6 +26,7 @@ from kwire.testing.kafka import ClusterError, KafkaCluster, cluster
 from kwire.testing.kafka.addresses import HOST, Address, choose_addresses, free_ports
 from kwire.testing.kafka.node import is_stopped, running_processes
 from kwire.testing.kafka.probe import known_brokers
+from proofs.proxy import HeartbeatProxy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

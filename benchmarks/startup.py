@@ -1,0 +1,114 @@
+"""`scripts/bench startup`: how long `import` takes, and how long it is from there to the first record.
+
+Measured from the outside, in a fresh process each time: what the interpreter alone takes is measured too, and taken
+off. Each contestant reads the one record of a topic that is there before it starts.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from benchmarks.opponents import TOP
+from benchmarks.places import place
+from benchmarks.throughput.turn import WrongAnswerError
+from benchmarks.turns import OWN, Figures, Target, Turn, take_turns
+
+TOPIC = "startup"
+VALUE_BYTES = 100
+IMPORT, FIRST_RECORD = "import", "import to first record"
+INTERPRETER = "nothing but Python"
+OPPONENT = "confluent-kafka"
+TIMEOUT_S = 60.0
+TARGETS = (
+    Target(case=IMPORT, figure="wall_ms", limit=150),
+    Target(case=FIRST_RECORD, figure="wall_ms", limit=1.5, to=OPPONENT),
+)
+
+IMPORTS: Mapping[str, str] = {
+    OWN: "import kwire",
+    OPPONENT: "import confluent_kafka",
+    "kafka-python": "import kafka",
+    "numpy": "import numpy",
+    "trio": "import trio",
+}
+READERS: Mapping[str, str] = {
+    OWN: """
+from kwire import Consumer, TopicPartition
+consumer = Consumer(bootstrap_servers={servers!r}, auto_offset_reset="earliest")
+consumer.assign([TopicPartition({topic!r}, 0)])
+(record,) = consumer.poll(30)
+print(len(record.value), flush=True)
+""",
+    OPPONENT: """
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+consumer = Consumer({{"bootstrap.servers": {servers!r}, "group.id": "unused"}})
+consumer.assign([TopicPartition({topic!r}, 0, OFFSET_BEGINNING)])
+print(len(consumer.poll(30).value()), flush=True)
+""",
+    "kafka-python": """
+from kafka import KafkaConsumer, TopicPartition
+consumer = KafkaConsumer(bootstrap_servers={servers!r}, auto_offset_reset="earliest")
+consumer.assign([TopicPartition({topic!r}, 0)])
+print(len(next(consumer).value), flush=True)
+""",
+}
+
+
+def run(*, rounds: int) -> list[Figures]:
+    """Measure everything.
+
+    Raises:
+        ClusterError: There is no broker to be had.
+        WrongAnswerError: A program failed, or read something else.
+    """
+    imports = {name: partial(timed, name, code, "") for name, code in {INTERPRETER: "", **IMPORTS}.items()}
+    found = less_interpreter(take_turns(IMPORT, rounds, imports))
+    with place() as at:
+        at.make(TOPIC, 1)
+        at.fill(TOPIC, partitions=1, records=1, value_bytes=VALUE_BYTES)
+        readers: dict[str, Turn] = {
+            name: partial(timed, name, code.format(servers=at.servers, topic=TOPIC), f"{VALUE_BYTES}\n")
+            for name, code in {INTERPRETER: f"print({VALUE_BYTES})", **READERS}.items()
+        }
+        return found + less_interpreter(take_turns(FIRST_RECORD, rounds, readers))
+
+
+def timed(contestant: str, code: str, expected: str) -> dict[str, float]:
+    """Until the program has printed its line, or has ended where it prints none, and the CPU time of all of it."""
+    before_s, begin_s = _children_cpu_s(), time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=TOP, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        printed = process.stdout.readline()
+        took_s = time.monotonic() - begin_s
+        _, errors = process.communicate(timeout=TIMEOUT_S)
+    if printed != expected:
+        raise WrongAnswerError(f"{contestant}: printed {printed!r} instead of {expected!r}; {errors.strip()}")
+    return {"wall_ms": 1e3 * took_s, "cpu_ms": 1e3 * (_children_cpu_s() - before_s)}
+
+
+def _children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def less_interpreter(results: Sequence[Figures]) -> list[Figures]:
+    """What each took beyond an interpreter with nothing to do, round by round."""
+    bare = {each.name: each.rounds for each in results if each.contestant == INTERPRETER}
+    return [
+        Figures(
+            case=each.case,
+            name=each.name,
+            contestant=each.contestant,
+            rounds=tuple(mine - nothing for mine, nothing in zip(each.rounds, bare[each.name], strict=True)),
+        )
+        for each in results
+        if each.contestant != INTERPRETER
+    ]

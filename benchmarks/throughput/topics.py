@@ -1,0 +1,180 @@
+"""The topics of `scripts/bench throughput`: what is in them, and the process that writes one.
+
+`measure.py` starts this file as a process of its own: the peak memory of a process is passed on to those it
+starts, and Java's is measured from outside. Written by librdkafka: what is read was made by somebody else. The last
+line out is what readers have to find, as JSON.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PARTITIONS = 4
+TIMEOUT_S = 120.0
+FIRST_TIMESTAMP_MS = 1_767_225_600_000
+RECORDS_PER_MS = 100
+POLL_EVERY = 1_000
+# A batch of each partition fits into one answer with the rest of the answer's share left for more of them.
+PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
+    "acks": 1,
+    "linger.ms": 100,
+    "batch.size": 131_072,
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 262_144,
+}
+WORDS = (
+    "order",
+    "customer",
+    "amount",
+    "status",
+    "paid",
+    "open",
+    "shipped",
+    "warehouse",
+    "street",
+    "city",
+    "false",
+    "null",
+)
+POOL_BYTES = 1 << 20
+STRIDE = 7_919  # from where one value begins in the pool to where the next one does
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One topic. Sizes of values are even between `least_bytes` and `most_bytes`."""
+
+    name: str
+    title: str
+    records: int
+    least_bytes: int
+    most_bytes: int
+    compression: str = "none"
+    dressed: bool = False
+    """With a key, and one header."""
+
+    def scaled(self, scale: float) -> int:
+        """How many records to write; the same number to each partition."""
+        return max(1, round(self.records * scale / PARTITIONS)) * PARTITIONS
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case(name="plain", title="100 B", records=5_000_000, least_bytes=100, most_bytes=100),
+        Case(name="lz4", title="1,000 B, lz4", records=1_000_000, least_bytes=1000, most_bytes=1000, compression="lz4"),
+        Case(
+            name="zstd",
+            title="100 B, key, header, zstd",
+            records=2_000_000,
+            least_bytes=100,
+            most_bytes=100,
+            compression="zstd",
+            dressed=True,
+        ),
+        Case(name="random", title="50 to 2,000 B", records=1_000_000, least_bytes=50, most_bytes=2_000),
+        Case(name="tiny", title="10 B", records=2_000_000, least_bytes=10, most_bytes=10),
+        Case(name="huge", title="100 KB", records=10_000, least_bytes=100_000, most_bytes=100_000),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What a reader of a whole topic finds: how many, the bytes of keys and values, the sum of all offsets."""
+
+    records: int
+    size_bytes: int
+    offsets: int
+
+
+@functools.cache
+def pool() -> bytes:
+    """Text that compresses about as well as business data does; the same each time."""
+    chance = random.Random("kwire")
+    parts: list[str] = []
+    length = 0
+    while length < POOL_BYTES:
+        parts.append(f'"{chance.choice(WORDS)}":{chance.randrange(100_000)},')
+        length += len(parts[-1])
+    return "".join(parts)[:POOL_BYTES].encode()
+
+
+def values(case: Case, records: int) -> Iterator[bytes]:
+    """Pieces of the pool, each from another place."""
+    text = pool()
+    chance = random.Random(case.name)
+    last = len(text) - case.most_bytes
+    for number in range(records):
+        size = case.least_bytes
+        if size != case.most_bytes:
+            size = chance.randint(case.least_bytes, case.most_bytes)
+        start = number * STRIDE % last
+        yield text[start : start + size]
+
+
+def write(bootstrap_servers: str, topic: str, case: Case, records: int) -> Content:
+    """Make the topic and write it.
+
+    Raises:
+        KafkaException: The broker does not take it.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})  # bound, or it is gone before the answer comes
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(TIMEOUT_S)
+    producer = Producer(
+        {**PRODUCER_SETTINGS, "bootstrap.servers": bootstrap_servers, "compression.type": case.compression}
+    )
+    size_bytes = 0
+    for number, value in enumerate(values(case, records)):
+        key = b"customer-%07d" % (number * 31 % 100_000) if case.dressed else None
+        size_bytes += len(value) + len(key or b"")
+        send(producer, topic, number, key, value)
+    if left := producer.flush(TIMEOUT_S):
+        raise KafkaException(f"{left} records of {topic} were not acknowledged")
+    return Content(records=records, size_bytes=size_bytes, offsets=sum_of_offsets(records))
+
+
+def send(producer: Producer, topic: str, number: int, key: bytes | None, value: bytes) -> None:
+    headers: list[tuple[str, str | bytes | None]] | None = None if key is None else [("source", b"shop-7")]
+    timestamp_ms = FIRST_TIMESTAMP_MS + number // RECORDS_PER_MS
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            producer.produce(topic, value, key, partition=number % PARTITIONS, timestamp=timestamp_ms, headers=headers)
+            break
+        except BufferError:  # the queue is full: others would call it back-pressure
+            if time.monotonic() > deadline_s:
+                raise
+            producer.poll(0.1)
+    if number % POLL_EVERY == 0:
+        producer.poll(0)
+
+
+def sum_of_offsets(records: int) -> int:
+    """Each partition begins at 0 and has the same number of records."""
+    each = records // PARTITIONS
+    return PARTITIONS * (each * (each - 1) // 2)
+
+
+def main() -> None:
+    bootstrap_servers, topic, name, records = sys.argv[1:]
+    content = write(bootstrap_servers, topic, CASES[name], int(records))
+    found = {"records": content.records, "size_bytes": content.size_bytes, "offsets": content.offsets}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

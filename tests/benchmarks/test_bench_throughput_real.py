@@ -1,0 +1,29 @@
+"""`scripts/bench throughput` with real processes: from a real broker everybody reads exactly what was written."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.throughput.measure import measure_case
+from benchmarks.throughput.report import misses, panels
+from benchmarks.throughput.topics import CASES
+from benchmarks.throughput.turn import CONTENDERS
+from kwire.testing.kafka import KafkaCluster
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+SCALE = 0.0002
+
+
+def test_every_contender_finds_keys_values_and_offsets_of_a_compressed_topic() -> None:
+    with KafkaCluster() as kafka:
+        results = measure_case(CASES["zstd"], kafka.bootstrap_servers, rounds=1, scale=SCALE, contenders=CONTENDERS)
+    assert [(result.contender, result.failures) for result in results] == [(one.name, ()) for one in CONTENDERS]
+    for result in results:
+        assert result.content.records == 400
+        assert result.content.size_bytes == 400 * (100 + len(b"customer-0000000"))
+        assert result.rate > 0
+        assert result.cpu_s_per_million > 0
+        assert result.peak_mb > 10
+    assert len(panels(results)[0].bars) == len(CONTENDERS)
+    assert all("instead of" in missed for missed in misses(results))  # of so few records the times say nothing

@@ -1,0 +1,71 @@
+"""`.venv` is made once, anew when its inputs change, and never taken for ready half-made."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tools import environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A directory with all that decides what `.venv` holds."""
+    for name in environment.INPUTS:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("one")
+    return tmp_path
+
+
+def finish(clone: Path) -> None:
+    """What `make` leaves when it succeeds."""
+    (clone / ".venv/bin").mkdir(parents=True)
+    (clone / ".venv/bin/python").touch()
+    (clone / ".venv/stamp").write_text(environment.digest(clone))
+
+
+def test_nothing_is_run_when_the_stamp_fits(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish(clone)
+    made: list[Path] = []
+    monkeypatch.setattr(environment, "make", made.append)
+    environment.prepare(clone)
+    assert made == []
+
+
+@pytest.mark.parametrize("changed", environment.INPUTS)
+def test_a_changed_input_makes_it_anew(clone: Path, changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish(clone)
+    (clone / changed).write_text("two")
+    made: list[Path] = []
+    monkeypatch.setattr(environment, "make", made.append)
+    environment.prepare(clone)
+    assert made == [clone]
+
+
+def test_one_without_a_stamp_is_not_ready(clone: Path) -> None:
+    finish(clone)
+    (clone / ".venv/stamp").unlink()
+    assert not environment.is_ready(clone)
+
+
+def test_a_failing_step_says_which_and_what_to_do() -> None:
+    command = [sys.executable, "-S", "-c", "raise SystemExit(3)"]
+    with pytest.raises(environment.SetupError, match=r"raise SystemExit\(3\)` failed \(do this\)"):
+        environment.run(command, hint="do this")
+
+
+def test_a_failure_leaves_no_stamp(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(command: list[str], *, hint: str, cwd: Path | None = None) -> None:
+        raise environment.SetupError(hint)
+
+    finish(clone)
+    (clone / "pyproject.toml").write_text("two")
+    monkeypatch.setattr(environment, "run", fail)
+    with pytest.raises(environment.SetupError):
+        environment.prepare(clone)
+    assert not (clone / ".venv").exists()
