@@ -70,6 +70,7 @@ def test_a_listener_that_cannot_be_called_is_refused_at_once(
         assert consumer.subscription() == frozenset()
 
 
+@pytest.mark.slow
 def test_an_object_with_the_three_methods_will_do(consumer: Consumer[bytes, bytes]) -> None:
     listener = Whole()
     with consumer:
@@ -86,6 +87,7 @@ def test_a_commit_callback_that_cannot_be_called_is_refused_at_once(
         consumer.commit_async(callback=callback)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), SystemExit(3)], ids=repr)
 def test_a_listener_that_fails_does_not_keep_close_from_leaving(
     kafka_cluster: Cluster, consumer: Consumer[bytes, bytes], error: BaseException

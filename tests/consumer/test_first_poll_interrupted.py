@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from kwire.testing import Cluster
 
 PROGRAM = """
@@ -47,6 +49,7 @@ consumer.close()
 """
 
 
+@pytest.mark.slow
 def test_loading_goes_on_though_the_poll_is_interrupted(kafka_cluster: Cluster) -> None:
     """What was imported half could not be imported again: each later poll raised."""
     kafka_cluster.create_topic("t", partitions=1)

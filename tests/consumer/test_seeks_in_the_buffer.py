@@ -97,6 +97,7 @@ def test_a_seek_back_or_on_goes_on_there(cluster: Cluster, fetches: list[int], t
     assert fetches == [0]
 
 
+@pytest.mark.slow
 def test_a_seek_in_a_loop_goes_on_there(cluster: Cluster) -> None:
     fill(cluster)
     found: list[int] = []
@@ -127,6 +128,7 @@ def test_other_seeks_are_for_the_brokers(cluster: Cluster, position: OffsetAndMe
         assert polled(consumer)[0] == first
 
 
+@pytest.mark.slow
 def test_a_seek_of_a_paused_partition_is_kept_until_it_goes_on(cluster: Cluster) -> None:
     fill(cluster)
     with open_consumer(cluster) as consumer:

@@ -123,6 +123,7 @@ def test_a_pool_of_processes_is_not_asked_about_a_record_that_cannot_be_read(
     assert committed(cluster) == GOOD + 2
 
 
+@pytest.mark.slow
 def test_stopping_finishes_and_commits_what_is_in_front_and_the_next_processor_may_skip(
     cluster: Cluster, consumer_of: NewOfValue
 ) -> None:
@@ -169,6 +170,7 @@ def test_a_key_that_cannot_be_read_is_a_lane_of_its_raw_bytes(cluster: Cluster, 
     assert (set(handler.seen), committed(cluster)) == ({*range(10)} - {5}, 10)
 
 
+@pytest.mark.slow
 def test_a_plain_consumer_that_goes_on_behind_a_processor_is_told_again(
     cluster: Cluster, consumer_of: NewOfValue
 ) -> None:
@@ -186,6 +188,7 @@ def test_a_plain_consumer_that_goes_on_behind_a_processor_is_told_again(
 # --- what cannot be had at all --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_a_processor_has_not_seen_is_fetched_again_though_markers_are_in_front_of_it(
     cluster: Cluster, consumer_of: NewOfValue
 ) -> None:
@@ -232,6 +235,7 @@ def test_a_damaged_batch_ends_the_processor_once_what_is_in_front_is_finished(
     assert (set(handler.seen), committed(cluster)) == (set(range(10)), 10)
 
 
+@pytest.mark.slow
 def test_a_damaged_batch_is_passed_if_the_user_says_so(cluster: Cluster, consumer_of: NewOfValue) -> None:
     fill_with_damage(cluster)
     handler = Strings(enough=20)
@@ -241,6 +245,7 @@ def test_a_damaged_batch_is_passed_if_the_user_says_so(cluster: Cluster, consume
     assert (set(handler.seen), committed(cluster)) == ({*range(10), *range(20, 30)}, 30)
 
 
+@pytest.mark.slow
 def test_damage_that_has_happened_on_the_way_is_not_passed(
     cluster: Cluster, consumer_of: NewOfValue, wait_until: WaitUntil
 ) -> None:
@@ -254,6 +259,7 @@ def test_damage_that_has_happened_on_the_way_is_not_passed(
     assert (set(handler.seen), committed(cluster)) == (set(range(30)), 30)
 
 
+@pytest.mark.slow
 def test_damage_at_the_end_of_the_log_is_passed_offset_by_offset(
     cluster: Cluster, consumer_of: NewOfValue, wait_until: WaitUntil, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -106,6 +106,7 @@ def structures(layout: Fields) -> st.SearchStrategy[object]:
     return st.fixed_dictionaries(required, optional={"_unknown_tagged_fields": entries})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "version"), EVERY_VERSION)
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.data())

@@ -9,6 +9,7 @@ from kwire.testing.invariants.lines import event_of, events_of
 from kwire.testing.simulation.run import simulate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processing", [False, True])
 def test_lines_become_the_same_events(processing: bool) -> None:
     ledger = simulate(2, processing=processing).ledger
