@@ -11,7 +11,6 @@ from collections import defaultdict
 from pathlib import Path
 
 from kwire.states.classic_group import CLASSIC_GROUP
-from kwire.states.connection import CONNECTION
 from kwire.states.consumer_group import CONSUMER_GROUP
 from kwire.states.coordinator import COORDINATOR
 from kwire.states.machine import E, F, S, Table
@@ -63,7 +62,6 @@ def main() -> int:
             section(CONSUMER_GROUP),
             section(COORDINATOR),
             section(PARTITION),
-            section(CONNECTION),
         )
     )
     text = DESIGN.read_text(encoding="utf-8")

@@ -1,8 +1,10 @@
-"""One connection to one broker: dials, negotiates versions, then sends requests and collects answers.
+"""One connection to one broker, from dialling to the end: one task, which is read from top to bottom in `run`.
 
-Runs as one task with a reader and a writer. Everything it learns goes to `completed`, which the loop's turns empty, so
-handlers never run in the middle of I/O. The reader asks for such a turn when it has read; the writer only sends what
-did not go out at once.
+It dials, takes the steps of the handshake (`network/handshake.py`), and is ready: from then on a reader and a writer
+run until the connection ends. A closed connection is never used again; the client makes a new one.
+
+Everything it learns goes to `completed`, which the loop's turns empty, so handlers never run in the middle of I/O. The
+reader asks for such a turn when it has read; the writer only sends what did not go out at once.
 """
 
 from __future__ import annotations
@@ -17,27 +19,28 @@ from kwire.clock import NEVER_MS
 from kwire.errors import DisconnectError, KafkaError, ProtocolError, UnsupportedVersionError
 from kwire.managers.unsent import AnyUnsentRequest
 from kwire.model import Node
+from kwire.network.handshake import Handshake
 from kwire.network.transport import ByteStream, Transport
-from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.framing import Framing
-from kwire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.protocol.registry import BrokerVersions
-from kwire.states.connection import CONNECTION, ConnectionEffect, ConnectionEvent, ConnectionState
-from kwire.states.machine import Machine
-from kwire.version import __version__
 
-CLIENT_SOFTWARE_NAME = "kwire"
 Completed = Callable[[float], None]
 """A handler with its argument, waiting for the loop to call it with the time."""
 
 
 class Connection:
-    """One connection to a broker: dials, agrees on versions, writes requests, reads answers.
+    """One connection to a broker: dials, shakes hands, writes requests, reads answers.
 
     Args:
         completed: where handlers go when their answer, or failure, is here.
         wake: tells the loop that something happened; may be called inside a turn.
         on_answers: the same, of answers that have been read, from the reader's task: a turn may be run inside.
+
+    Attributes:
+        is_ready: the handshake is over, and requests are taken.
+        is_closed: all is over, and everything that was in flight has failed.
+        error: why it broke, if it did.
+        expires_at_ms: when the first of the unanswered requests has waited too long.
     """
 
     def __init__(
@@ -52,33 +55,26 @@ class Connection:
         now_ms: float,
     ) -> None:
         self.node = node
+        self.is_ready = False
+        self.is_closed = False
         self.error: KafkaError | None = None
         self.used_at_ms = now_ms
         self.expires_at_ms = NEVER_MS
-        """When the first of the unanswered requests has waited too long."""
         self.throttled_until_ms = now_ms
         self._transport = transport
         self._framing = Framing(client_id)
         self._completed = completed
         self._wake = wake
         self._on_answers = on_answers
-        self._machine: Machine[ConnectionState, ConnectionEvent, ConnectionEffect] = Machine(CONNECTION)
-        self._versions: BrokerVersions | None = None
-        self._in_flight: deque[tuple[AnyUnsentRequest, float]] = deque()
+        self._handshake: Handshake | None = None
         self._stream: ByteStream | None = None
+        self._versions = BrokerVersions({})
+        self._in_flight: deque[tuple[AnyUnsentRequest, float]] = deque()
         self._outgoing: deque[bytes] = deque()
         self._has_outgoing = trio.Event()
         self._scope = trio.CancelScope()
 
     # --- what the client sees -------------------------------------------------------------------------------
-
-    @property
-    def is_ready(self) -> bool:
-        return self._machine.state is ConnectionState.READY
-
-    @property
-    def is_closed(self) -> bool:
-        return self._machine.state is ConnectionState.CLOSED
 
     @property
     def in_flight(self) -> int:
@@ -90,7 +86,6 @@ class Connection:
 
     def send(self, unsent: AnyUnsentRequest, expires_at_ms: float, now_ms: float) -> None:
         """Write the request in the version this broker speaks. A request that has none fails at once."""
-        assert self._versions is not None
         self.used_at_ms = now_ms
         try:
             version = self._versions.pick(
@@ -117,7 +112,7 @@ class Connection:
 
     def close(self, error: KafkaError | None = None) -> None:
         """Give up: what is in flight fails with `error`. Without one nothing was wrong: the connection idled."""
-        self._end(ConnectionEvent.CLOSE_WANTED, error)
+        self._end(error)
         self._scope.cancel()
 
     # --- the task -------------------------------------------------------------------------------------------
@@ -126,49 +121,30 @@ class Connection:
         """Live until closed or broken. Ends normally: why it broke is in `error`."""
         with self._scope:
             try:
-                await self._live(setup_timeout_ms, request_timeout_ms)
+                with trio.fail_after(setup_timeout_ms / 1000.0):
+                    stream = await self._transport.connect(self.node.host, self.node.port)
+                self._handshake = Handshake(self.node, stream, self._framing)
+                try:
+                    await self._shake_hands(self._handshake, request_timeout_ms)
+                    await self._read_and_write(self._handshake.stream)
+                finally:
+                    with trio.CancelScope(shield=True):
+                        await self._handshake.stream.aclose()
             except* (OSError, trio.TooSlowError, ProtocolError, UnsupportedVersionError, DisconnectError) as group:
-                self._end(ConnectionEvent.BROKEN, _as_kafka_error(_first(group), self.node, self._machine.state))
+                self._end(self._as_kafka_error(_first(group)))
 
-    async def _live(self, setup_timeout_ms: float, request_timeout_ms: float) -> None:
-        with trio.fail_after(setup_timeout_ms / 1000.0):
-            stream = await self._transport.connect(self.node.host, self.node.port)
-        try:
-            self._machine.fire(ConnectionEvent.CONNECTED)
-            with trio.fail_after(request_timeout_ms / 1000.0):
-                self._versions = await self._negotiate(stream)
-            self._stream = stream
-            self._machine.fire(ConnectionEvent.NEGOTIATED)
-            self._wake()
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._write, stream)
-                nursery.start_soon(self._read, stream)
-        finally:
-            with trio.CancelScope(shield=True):
-                await stream.aclose()
+    async def _shake_hands(self, handshake: Handshake, timeout_ms: float) -> None:
+        with trio.fail_after(timeout_ms / 1000.0):
+            await handshake.run()
+        await trio.lowlevel.checkpoint_if_cancelled()  # closed while the last answer was on its way up
+        self._stream, self._versions = handshake.stream, handshake.versions
+        self.is_ready = True
+        self._wake()
 
-    async def _negotiate(self, stream: ByteStream) -> BrokerVersions:
-        """KIP-511: ask in our newest version; a broker that does not know it answers in v0 which ones it does."""
-        request = ApiVersionsRequest(client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__)
-        version = ApiVersionsRequest.max_version
-        while True:
-            await stream.send_all(self._framing.send(request, version))
-            answer = await self._one_answer(stream)
-            code = ErrorCode.of(answer.error_code)
-            if code is ErrorCode.NONE:
-                return BrokerVersions.from_response(answer)
-            if code is not ErrorCode.UNSUPPORTED_VERSION or version == 0:
-                raise ProtocolError(f"broker {self.node} refuses ApiVersions v{version}: {code.name}")
-            version = 0
-
-    async def _one_answer(self, stream: ByteStream) -> ApiVersionsResponse:
-        while True:
-            received = await stream.receive_into(self._framing.writable_buffer(), self._framing.missing_bytes)
-            if received == 0:
-                raise DisconnectError("it hung up during the version handshake")
-            for answer in self._framing.received(received):
-                assert isinstance(answer.response, ApiVersionsResponse)
-                return answer.response
+    async def _read_and_write(self, stream: ByteStream) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._write, stream)
+            nursery.start_soon(self._read, stream)
 
     async def _write(self, stream: ByteStream) -> None:
         while True:
@@ -200,14 +176,12 @@ class Connection:
         2.0 have waited themselves before they answered; we wait once more."""
         self.throttled_until_ms = max(self.throttled_until_ms, now_ms + throttle_time_ms)
 
-    def _end(self, event: ConnectionEvent, error: KafkaError | None) -> None:
-        for effect in self._machine.fire(event):
-            match effect:
-                case ConnectionEffect.FAIL_IN_FLIGHT:
-                    self.error = error
-                    self._fail_in_flight(error or DisconnectError(f"broker {self.node}: the connection was closed"))
-                case ConnectionEffect.SEND_API_VERSIONS:
-                    pass  # `_negotiate` is the next line of the task that fired CONNECTED
+    def _end(self, error: KafkaError | None) -> None:
+        """Once. What comes later is of no interest: closing a socket wakes its reader with an error."""
+        if self.is_closed:
+            return
+        self.is_ready, self.is_closed, self.error = False, True, error
+        self._fail_in_flight(error or DisconnectError(f"broker {self.node}: the connection was closed"))
         self._wake()
 
     def _fail_in_flight(self, error: KafkaError) -> None:
@@ -216,8 +190,26 @@ class Connection:
         self._in_flight.clear()
         self.expires_at_ms = NEVER_MS
 
+    def _as_kafka_error(self, error: Exception) -> KafkaError:
+        """The edge: what the operating system, trio or the framing raised, in kwire's words, with the broker named."""
+        if isinstance(error, ProtocolError | UnsupportedVersionError):
+            return error if str(self.node) in str(error) else _named(error, self.node)
+        reason = str(error) or type(error).__name__
+        if isinstance(error, trio.TooSlowError):
+            reason = f"no {self._waits_for} in time"
+        if self._handshake is not None and not self.is_ready:
+            reason += "; is this a Kafka listener, and does it expect plain text (not TLS)?"
+        kafka_error = DisconnectError(f"broker {self.node}: {reason}")
+        kafka_error.__cause__ = error
+        return kafka_error
+
+    @property
+    def _waits_for(self) -> str:
+        return "connection" if self._handshake is None else f"answer to {self._handshake.asked}"
+
     def __repr__(self) -> str:
-        return f"<connection to {self.node} {self._machine.state.name} in_flight={len(self._in_flight)}>"
+        state = "closed" if self.is_closed else "ready" if self.is_ready else f"waits for {self._waits_for}"
+        return f"<connection to {self.node}: {state}, in_flight={len(self._in_flight)}>"
 
 
 def _first(group: BaseExceptionGroup[Exception]) -> Exception:
@@ -227,21 +219,6 @@ def _first(group: BaseExceptionGroup[Exception]) -> Exception:
         error = error.exceptions[0]
     assert isinstance(error, Exception)
     return error
-
-
-def _as_kafka_error(error: Exception, node: Node, state: ConnectionState) -> KafkaError:
-    """The edge: what the operating system, trio or the framing raised, in kwire's words, with the broker named."""
-    if isinstance(error, trio.TooSlowError):
-        reason = "no connection in time" if state is ConnectionState.CONNECTING else "no answer to ApiVersions in time"
-    elif isinstance(error, ProtocolError | UnsupportedVersionError):
-        return error if str(node) in str(error) else _named(error, node)
-    else:
-        reason = str(error) or type(error).__name__
-    if state is ConnectionState.NEGOTIATING:
-        reason += "; is this a Kafka listener, and does it expect plain text (not TLS)?"
-    kafka_error = DisconnectError(f"broker {node}: {reason}")
-    kafka_error.__cause__ = error
-    return kafka_error
 
 
 def _named(error: ProtocolError | UnsupportedVersionError, node: Node) -> KafkaError:
