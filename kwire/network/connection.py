@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import trio
 
@@ -26,6 +27,13 @@ from kwire.protocol.registry import BrokerVersions
 
 Completed = Callable[[float], None]
 """A handler with its argument, waiting for the loop to call it with the time."""
+
+
+class _Sent(NamedTuple):
+    """A request that waits for its answer, in the framing's queue."""
+
+    unsent: AnyUnsentRequest
+    expires_at_ms: float
 
 
 class Connection:
@@ -69,7 +77,6 @@ class Connection:
         self._handshake: Handshake | None = None
         self._stream: ByteStream | None = None
         self._versions = BrokerVersions({})
-        self._in_flight: deque[tuple[AnyUnsentRequest, float]] = deque()
         self._outgoing: deque[bytes] = deque()
         self._has_outgoing = trio.Event()
         self._scope = trio.CancelScope()
@@ -78,7 +85,7 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        return len(self._in_flight)
+        return self._framing.in_flight
 
     def may_send(self, now_ms: float) -> bool:
         """Whether a request may go out now: not before the handshake is over, nor while the broker throttles us."""
@@ -92,12 +99,11 @@ class Connection:
                 type(unsent.request), min_version=unsent.min_version, max_version=unsent.max_version
             )
             message = unsent.for_version(version) if unsent.for_version is not None else unsent.request
-            frame = self._framing.send(message, version)
+            frame = self._framing.send(message, version, _Sent(unsent, expires_at_ms))
         except (UnsupportedVersionError, ProtocolError) as error:
             self._completed.append(partial(unsent.on_failure, error))
             self._wake()
             return
-        self._in_flight.append((unsent, expires_at_ms))
         self.expires_at_ms = min(self.expires_at_ms, expires_at_ms)
         self._put_out(frame)
 
@@ -163,11 +169,11 @@ class Connection:
                 raise DisconnectError("it closed the connection")
             if answers := self._framing.received(received):
                 for answer in answers:
-                    unsent, _ = self._in_flight.popleft()
+                    assert isinstance(answer.sender, _Sent)
                     if throttle_time_ms := getattr(answer.response, "throttle_time_ms", 0):
                         self._completed.append(partial(self._throttle, throttle_time_ms))
-                    self._completed.append(partial(unsent.on_answer, answer.response))
-                self.expires_at_ms = min((expires_at_ms for _, expires_at_ms in self._in_flight), default=NEVER_MS)
+                    self._completed.append(partial(answer.sender.unsent.on_answer, answer.response))
+                self.expires_at_ms = min((sent.expires_at_ms for sent in self._sent), default=NEVER_MS)
                 self._on_answers()
 
     def _throttle(self, throttle_time_ms: int, now_ms: float) -> None:
@@ -184,10 +190,15 @@ class Connection:
         self._fail_in_flight(error or DisconnectError(f"broker {self.node}: the connection was closed"))
         self._wake()
 
+    @property
+    def _sent(self) -> list[_Sent]:
+        """What waits for its answer, but for what the handshake asks: that waits itself."""
+        return [sender for sender in self._framing.senders if isinstance(sender, _Sent)]
+
     def _fail_in_flight(self, error: KafkaError) -> None:
-        for unsent, _ in self._in_flight:
-            self._completed.append(partial(unsent.on_failure, error))
-        self._in_flight.clear()
+        for sent in self._sent:
+            self._completed.append(partial(sent.unsent.on_failure, error))
+        self._framing.give_up()
         self.expires_at_ms = NEVER_MS
 
     def _as_kafka_error(self, error: Exception) -> KafkaError:
@@ -209,7 +220,7 @@ class Connection:
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else "ready" if self.is_ready else f"waits for {self._waits_for}"
-        return f"<connection to {self.node}: {state}, in_flight={len(self._in_flight)}>"
+        return f"<connection to {self.node}: {state}, in_flight={self.in_flight}>"
 
 
 def _first(group: BaseExceptionGroup[Exception]) -> Exception:

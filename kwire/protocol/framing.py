@@ -47,11 +47,12 @@ TLS_HANDSHAKE, TLS_ALERT = 0x16, 0x15
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response, the request it answers, and the version it was written in."""
+    """A response, the request it answers, the version it was written in, and who sent that."""
 
     request: Request[Message]
     version: int
     response: Message
+    sender: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class _InFlight:
     correlation_id: int
     request: Request[Message]
     version: int
+    sender: object
 
 
 class Framing:
@@ -94,8 +96,20 @@ class Framing:
         """How many requests wait for their answer."""
         return len(self._in_flight)
 
-    def send(self, request: Request[Message], version: int) -> bytes:
+    @property
+    def senders(self) -> list[object]:
+        """Who waits for an answer, in the order of the requests."""
+        return [each.sender for each in self._in_flight]
+
+    def give_up(self) -> None:
+        """Nobody waits for the answers that have not come."""
+        self._in_flight.clear()
+
+    def send(self, request: Request[Message], version: int, sender: object = None) -> bytes:
         """The frame of a request, which from now on is in flight.
+
+        Args:
+            sender: Whatever the answer is to be handed to; it comes back with that.
 
         Raises:
             ProtocolError, UnsupportedVersionError: It cannot be encoded; nothing is in flight then.
@@ -107,7 +121,7 @@ class Framing:
         size_bytes = len(before_id) + CORRELATION_ID_BYTES + len(behind_id) + len(body)
         if size_bytes > MAX_INT32:
             raise ProtocolError(f"{type(request).__name__} v{version} takes {size_bytes} bytes, too many for a frame")
-        self._in_flight.append(_InFlight(self._next_correlation_id, request, version))
+        self._in_flight.append(_InFlight(self._next_correlation_id, request, version, sender))
         self._next_correlation_id = (self._next_correlation_id + 1) & MAX_INT32
         return b"".join((size_bytes.to_bytes(LENGTH_BYTES, "big"), before_id, correlation_id, behind_id, body))
 
@@ -212,7 +226,7 @@ class Framing:
             )
         body = frame[length:]
         version = _response_version(expected, waiting.version, body)
-        answer = Answer(waiting.request, version, decode_message(expected, version, body))
+        answer = Answer(waiting.request, version, decode_message(expected, version, body), waiting.sender)
         self._in_flight.popleft()
         return answer
 

@@ -88,6 +88,19 @@ def test_answers_come_in_order_however_the_bytes_are_cut(step_bytes: int) -> Non
     assert framing.in_flight == 0
 
 
+def test_an_answer_comes_with_who_sent_its_request() -> None:
+    framing = Framing("me")
+    senders = ["first", None, "third"]
+    for sender in senders:
+        framing.send(HeartbeatRequest(), 4, sender)
+    assert framing.senders == senders
+    answers = feed(framing, b"".join(answer_frame(number, HeartbeatResponse(), 4) for number in range(2)))
+    assert [answer.sender for answer in answers] == senders[:2]
+    assert framing.senders == senders[2:]
+    framing.give_up()
+    assert framing.senders == []
+
+
 @pytest.mark.parametrize("size_bytes", [SMALL_BUFFER_BYTES - 100, SMALL_BUFFER_BYTES, 5 * SMALL_BUFFER_BYTES])
 @pytest.mark.parametrize("step_bytes", [1000, SMALL_BUFFER_BYTES - 1, 1 << 30])
 def test_frames_of_every_size_pass_between_small_ones(size_bytes: int, step_bytes: int) -> None:

@@ -457,8 +457,8 @@ BUGS: tuple[Bug, ...] = (
         name="broken-connection-untold",
         story="whoever waits for an answer never hears that the connection is gone",
         file="network/connection.py",
-        old="for unsent, _ in self._in_flight:\n            self._completed.append(partial(unsent.on_failure, error)",
-        new="for unsent, _ in self._in_flight:\n            self._completed.append(partial(max, 0.0)",
+        old="for sent in self._sent:\n            self._completed.append(partial(sent.unsent.on_failure, error)",
+        new="for sent in self._sent:\n            self._completed.append(partial(max, 0.0)",
     ),
     Bug(
         name="half-a-frame-sent",
