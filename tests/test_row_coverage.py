@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.states.coordinator import COORDINATOR, CoordinatorEvent
 from kwire.states.machine import Machine
+from kwire.states.partition import PARTITION, PartitionEvent
 
 if TYPE_CHECKING:
     from tests.row_coverage import Cell, RowCoverage, all_rows, watch_machines
@@ -19,50 +19,52 @@ else:
     from row_coverage import Cell, RowCoverage, all_rows, watch_machines
 
 
-def rows_of_the_coordinator() -> dict[Cell, str]:
-    return {cell: text for cell, text in all_rows().items() if cell.table == COORDINATOR.name}
+def rows_of_a_partition() -> dict[Cell, str]:
+    return {cell: text for cell, text in all_rows().items() if cell.table == PARTITION.name}
 
 
 def test_every_row_of_every_table_is_wanted() -> None:
-    assert {cell.table for cell in all_rows()} >= {"classic group", "consumer group", "coordinator", "partition"}
-    assert len(rows_of_the_coordinator()) == len(COORDINATOR.rows)
+    assert {cell.table for cell in all_rows()} == {"classic group", "consumer group", "partition"}
+    assert len(rows_of_a_partition()) == len(PARTITION.rows)
 
 
 def test_what_was_not_fired_is_missing_and_a_dropped_event_is_no_row() -> None:
-    coverage = RowCoverage(rows_of_the_coordinator(), is_wanted=False)
+    coverage = RowCoverage(rows_of_a_partition(), is_wanted=False)
     stop = watch_machines(coverage.on_fired)
     try:
-        machine = Machine(COORDINATOR)
-        for event in (CoordinatorEvent.LOST, CoordinatorEvent.NEEDED, CoordinatorEvent.LOOKUP_SENT):
+        machine = Machine(PARTITION)
+        for event in (PartitionEvent.SEEK, PartitionEvent.COMMITTED_OFFSET_FOUND, PartitionEvent.VALIDATION_WANTED):
             machine.fire(event)
     finally:
         stop()
-    machine.fire(CoordinatorEvent.FOUND)
-    assert len(coverage.missing) == len(COORDINATOR.rows) - 2
-    assert "coordinator: DISCOVERING --FOUND--> STABLE" in coverage.missing
-    assert "coordinator: DOWN --NEEDED--> INITIALIZED" not in coverage.missing
+    machine.fire(PartitionEvent.VALIDATED)
+    assert len(coverage.missing) == len(PARTITION.rows) - 2
+    assert "partition: AWAIT_VALIDATION --VALIDATED--> FETCHING" in coverage.missing
+    assert "partition: INITIALIZING --SEEK--> FETCHING [SET_POSITION]" not in coverage.missing
 
 
 def test_what_another_process_has_fired_counts() -> None:
-    mine, theirs = (RowCoverage(rows_of_the_coordinator(), is_wanted=False) for _ in range(2))
-    first, *others = rows_of_the_coordinator()
+    mine, theirs = (RowCoverage(rows_of_a_partition(), is_wanted=False) for _ in range(2))
+    first, *others = rows_of_a_partition()
     mine.on_fired(first)
     for cell in others:
         theirs.on_fired(cell)
-    assert mine.missing == [rows_of_the_coordinator()[cell] for cell in others]
+    assert mine.missing == [rows_of_a_partition()[cell] for cell in others]
     mine.hear(theirs.told())
     assert mine.missing == []
 
 
 SUITE = """
-from kwire.states.coordinator import COORDINATOR, CoordinatorEvent
 from kwire.states.machine import Machine
+from kwire.states.partition import PARTITION, PartitionEvent
 
 def test_one_row():
-    Machine(COORDINATOR).fire(CoordinatorEvent.NEEDED)
+    Machine(PARTITION).fire(PartitionEvent.SEEK)
 
-def test_no_row():
-    Machine(COORDINATOR).fire(CoordinatorEvent.LOST)
+def test_a_dropped_event():
+    machine = Machine(PARTITION)
+    machine.fire(PartitionEvent.RESET_WANTED)
+    machine.fire(PartitionEvent.COMMITTED_OFFSET_FOUND)
 """
 PLUGIN = """
 import pathlib
@@ -79,7 +81,8 @@ def pytest_configure(config):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("wanted", "code"), [([("DOWN", "NEEDED")], 0), ([("DOWN", "NEEDED"), ("DISCOVERING", "FOUND")], 1)]
+    ("wanted", "code"),
+    [([("INITIALIZING", "SEEK")], 0), ([("INITIALIZING", "SEEK"), ("AWAIT_VALIDATION", "VALIDATED")], 1)],
 )
 def test_a_run_of_two_processes_fails_over_what_neither_has_fired(
     wanted: list[tuple[str, str]], code: int, tmp_path: Path
@@ -91,4 +94,4 @@ def test_a_run_of_two_processes_fails_over_what_neither_has_fired(
     environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": path}
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == code, ran.stdout + ran.stderr
-    assert ("NEVER FIRED coordinator: DISCOVERING --FOUND--> STABLE" in ran.stdout) == bool(code)
+    assert ("NEVER FIRED partition: AWAIT_VALIDATION --VALIDATED--> FETCHING" in ran.stdout) == bool(code)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from kwire.states.classic_group import CLASSIC_GROUP
 from kwire.states.consumer_group import CONSUMER_GROUP
-from kwire.states.coordinator import COORDINATOR
 from kwire.states.machine import E, F, S, Table
 from kwire.states.partition import PARTITION
 
@@ -60,7 +59,6 @@ def main() -> int:
         (
             section(CLASSIC_GROUP),
             section(CONSUMER_GROUP),
-            section(COORDINATOR),
             section(PARTITION),
         )
     )

@@ -12,8 +12,6 @@ from kwire.managers.unsent import ANY_NODE, NOTHING_TO_SEND, Channel, Destinatio
 from kwire.model import Node
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kwire.states.coordinator import COORDINATOR, CoordinatorEffect, CoordinatorEvent, CoordinatorState
-from kwire.states.machine import Machine
 
 GROUP_KEY_TYPE = 0  # FindCoordinator v1: 0 group, 1 transaction, 2 share
 BATCHED_VERSION = 4  # KIP-699: from here on a list of keys is asked for
@@ -23,7 +21,9 @@ SERVED_MS = 5_000.0  # a coordinator that was of use for this long is looked for
 
 
 class FindCoordinatorManager:
-    """Starts DOWN; the first `need()` begins the search, and a lost coordinator is searched again by itself.
+    """The link to the coordinator: nobody looks for it before the first `need()`; lost, it is searched again by itself.
+
+    Membership does not live here: losing the link never means losing the group, only looking the broker up again.
 
     At once, the first time. But the others may go on naming a broker that is dead, or that says it is not the
     coordinator, until they hear of it themselves: while the same one is found again and lost again, look-ups back off.
@@ -32,7 +32,7 @@ class FindCoordinatorManager:
     def __init__(self, group_id: str | None, backoff: Backoff, deliver: Deliver) -> None:
         self.group_id = group_id
         self._deliver = deliver
-        self._machine: Machine[CoordinatorState, CoordinatorEvent, CoordinatorEffect] = Machine(COORDINATOR)
+        self._is_needed = False
         self._request = RequestState(backoff)
         self._node: Node | None = None
         self._found: Node | None = None
@@ -42,23 +42,18 @@ class FindCoordinatorManager:
         """Why the newest look-up was refused for good: waiting for the coordinator is of no use."""
 
     @property
-    def state(self) -> CoordinatorState:
-        return self._machine.state
-
-    @property
     def destination(self) -> Destination | None:
         """Where to send coordinator requests; None while the coordinator is not known."""
         return Destination(self._node, Channel.COORDINATOR) if self._node is not None else None
 
     def need(self) -> None:
         """Somebody has a request for the coordinator."""
-        if self.group_id is not None and self.state is CoordinatorState.DOWN:
-            self._fire(CoordinatorEvent.NEEDED)
+        self._is_needed = self.group_id is not None
 
     def lost(self, error: KafkaError) -> None:
         """A request showed that the coordinator moved, is gone, or does not answer."""
         self.last_error.error = error
-        self._fire(CoordinatorEvent.LOST)
+        self._node = None
 
     def unanswered(self, asked: Destination, error: KafkaError) -> None:
         """A request got no answer. Says nothing of a coordinator that was found since."""
@@ -66,17 +61,18 @@ class FindCoordinatorManager:
             self.lost(error)
 
     def close(self) -> None:
-        self._fire(CoordinatorEvent.CLOSED)
+        """Nobody needs it any more."""
+        self._is_needed = False
+        self._node = None
 
     def poll(self, now_ms: float) -> PollResult:
-        if self.state is not CoordinatorState.INITIALIZED:
+        if not self._is_needed or self._node is not None or self._request.in_flight:
             return NOTHING_TO_SEND
         if now_ms - self._found_at_ms >= SERVED_MS:
             self._found, self._found_at_ms = None, NEVER_MS
             self._request.reset()
         if not self._request.ready(now_ms):
             return PollResult([], self._request.wake_at_ms)
-        self._fire(CoordinatorEvent.LOOKUP_SENT)
         self._request.sent()
         return PollResult([self._lookup()], NEVER_MS)
 
@@ -105,26 +101,17 @@ class FindCoordinatorManager:
             self._request.failed(now_ms)
         else:
             self._request.succeeded()
-        self._node = self._found = node
-        self._found_at_ms = now_ms
+        self._found, self._found_at_ms = node, now_ms
         self.refusal = None
-        self._fire(CoordinatorEvent.FOUND)
+        if self._is_needed:
+            self._node = node
 
     def _on_failure(self, error: KafkaError, now_ms: float) -> None:
         self.last_error.error = error
         self._request.failed(now_ms)
-        self._fire(CoordinatorEvent.LOOKUP_FAILED)
         self.refusal = None if error.retriable else error
         if self.refusal is not None:
             self._deliver(ErrorRaised(error))
-
-    def _fire(self, event: CoordinatorEvent) -> None:
-        for effect in self._machine.fire(event):
-            match effect:
-                case CoordinatorEffect.BACK_OFF:
-                    pass  # counted by RequestState.failed, which has the time
-                case CoordinatorEffect.FORGET_NODE:
-                    self._node = None
 
 
 def _request(group_id: str, version: int) -> FindCoordinatorRequest:

@@ -18,7 +18,6 @@ from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
 from kwire.states.consumer_group import MemberState as S
-from kwire.states.coordinator import CoordinatorState
 
 if TYPE_CHECKING:
     from tests.managers.consumer_scenario import HEARTBEAT, ConsumerScenario, assignment
@@ -97,7 +96,7 @@ def refuse(scenario: ConsumerScenario, trouble: Trouble) -> None:
 @each_trouble
 def test_what_comes_of_it(member: ConsumerScenario, trouble: Trouble) -> None:
     refuse(member, trouble)
-    looks_up = member.managers.coordinator.state is not CoordinatorState.STABLE
+    looks_up = member.managers.coordinator.destination is None
     assert Outcome(member.member_state(), looks_up, bool(member.errors)) == TABLE[trouble]
 
 

@@ -26,7 +26,6 @@ from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup
 from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kwire.states.classic_group import ClassicState
-from kwire.states.coordinator import CoordinatorState
 
 if TYPE_CHECKING:
     from tests.managers.scenario import GROUP, MEMBER, Scenario, assignment
@@ -303,7 +302,7 @@ def _fails(reply: AnyReply) -> bool:
 def test_what_comes_of_it(scenario: Scenario, api: Api, trouble: Trouble) -> None:
     reply = api.ask(scenario)
     refuse(scenario, api.kind, trouble)
-    looks_up = scenario.managers.coordinator.state is not CoordinatorState.STABLE
+    looks_up = scenario.managers.coordinator.destination is None
     if api.kind is FindCoordinatorRequest and not scenario.errors:
         scenario.advance(100)
         fate = Fate.AGAIN if scenario.pending(api.kind) else Fate.STAYS

@@ -11,7 +11,6 @@ import pytest
 from kwire.errors import IllegalTransitionError
 from kwire.states.classic_group import CLASSIC_GROUP, FACTS, ClassicEffect, ClassicEvent, ClassicState
 from kwire.states.consumer_group import CONSUMER_GROUP, MemberEffect, MemberEvent, MemberState
-from kwire.states.coordinator import COORDINATOR, CoordinatorEffect, CoordinatorEvent, CoordinatorState
 from kwire.states.machine import Machine, Row, Table
 from kwire.states.partition import PARTITION, PartitionEffect, PartitionEvent, PartitionState
 
@@ -21,8 +20,7 @@ Enums: TypeAlias = tuple[type[Enum], type[Enum], type[Enum]]
 TABLES: dict[str, tuple[AnyTable, Enums]] = {
     "classic group": (CLASSIC_GROUP, (ClassicState, ClassicEvent, ClassicEffect)),  # type: ignore[dict-item]  # a
     "consumer group": (CONSUMER_GROUP, (MemberState, MemberEvent, MemberEffect)),  # type: ignore[dict-item]  # table
-    "coordinator": (COORDINATOR, (CoordinatorState, CoordinatorEvent, CoordinatorEffect)),  # type: ignore[dict-item]  # is
-    "partition": (PARTITION, (PartitionState, PartitionEvent, PartitionEffect)),  # type: ignore[dict-item]  # invariant
+    "partition": (PARTITION, (PartitionState, PartitionEvent, PartitionEffect)),  # type: ignore[dict-item]  # is invariant
 }
 every_table = pytest.mark.parametrize(("table", "enums"), TABLES.values(), ids=list(TABLES))
 S, E, F = ClassicState, ClassicEvent, ClassicEffect
