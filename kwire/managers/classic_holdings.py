@@ -1,6 +1,6 @@
 """What a classic member owns, gives up and takes: all at once (eager), or only what moves (cooperative, KIP-429).
 
-`classic_group.py` asks before it fires an event, and performs effects of its table through this.
+`classic_group.py` asks before it fires an event, and `classic_member.py` performs effects of its table through this.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ClassicHoldings:
     def __init__(self, subscription: Subscription, protocol: RebalanceProtocol) -> None:
         self._subscription = subscription
         self._cooperative = protocol is RebalanceProtocol.COOPERATIVE
-        self._assigned: Partitions = NONE
+        self._plan: Partitions | None = None
         self.last: Assigned | None = None
         self.giving_up: Partitions = NONE
         """What the running callback takes leave of."""
@@ -63,9 +63,18 @@ class ClassicHoldings:
 
     def take_plan(self, assigned: Partitions, generation_id: int) -> None:
         """What the leader gave this member."""
-        self._assigned = assigned
+        self._plan = assigned
         self.last = Assigned(assigned, generation_id)
         self.giving_up = self.owned - assigned
+
+    @property
+    def plan_follows(self) -> bool:
+        """Whether there is a plan that was not adopted: what it takes has to be given up before."""
+        return self._plan is not None
+
+    def forget_plan(self) -> None:
+        """The membership that it was for is over."""
+        self._plan = None
 
     # --- effects --------------------------------------------------------------------------------------------
 
@@ -77,7 +86,8 @@ class ClassicHoldings:
 
     def adopt(self) -> None:
         """Add what is new, withheld until the callback has run; what was kept goes on."""
-        self.added = self._assigned - self.owned
+        assert self._plan is not None
+        self.added, self._plan = self._plan - self.owned, None
         self._subscription.add(self.added)
 
     def start_fetching(self) -> None:

@@ -1,10 +1,9 @@
 """Membership in a group of the classic protocol, as the application thread and the network thread share it.
 
 The two threads meet in REVOKING_PARTITIONS and ASSIGNING_PARTITIONS: there the network thread goes on heartbeating
-and waits, without blocking, for the application thread to run the user's callback inside `poll()`. A flag beside the
-machine, `rejoin_wanted` (held by the manager), remembers a REJOIN_NEEDED that came while one was under way; it is
-fired again as soon as a row takes it. A membership lost during ASSIGNING_PARTITIONS is remembered the same way, so
-that every partition given out with `on_partitions_assigned` is also taken back.
+and waits, without blocking, for the application thread to run the user's callback inside `poll()`. What must not be
+forgotten meanwhile stands beside the state, in `Flags`. A membership that is lost during ASSIGNING_PARTITIONS is fired
+again when the callback has run, so that every partition given out with `on_partitions_assigned` is also taken back.
 
 Under the eager protocol a member owns nothing from REVOKING_PARTITIONS to ASSIGNING_PARTITIONS. Under the cooperative
 one (KIP-429) it keeps what it has, and reads on, all the way: it joins with REJOIN_KEEPING, and gives up, after
@@ -14,6 +13,7 @@ can have what it gave up. Which of two events it is, the manager decides before 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -73,8 +73,6 @@ class ClassicEffect(Enum):
     CALL_REVOKED = auto()
     CALL_LOST = auto()
     DROP_PARTITIONS = auto()
-    COMPUTE_ASSIGNMENT = auto()
-    SEND_SYNC = auto()
     ADOPT_ASSIGNMENT = auto()
     CALL_ASSIGNED = auto()
     START_FETCHING = auto()
@@ -86,24 +84,44 @@ class Facts(NamedTuple):
     """What the managers ask of a state."""
 
     waits_for: str
-    heartbeats: bool
+    heartbeats: bool = True
     """Whether a member sends Heartbeat requests here."""
-    poll_timer: bool
+    poll_timer: bool = True
     """Whether running past `max_poll_interval_ms` counts here."""
+    is_idle: bool = False
+    """Whether nothing is under way, neither a request nor a callback."""
+    calls_back: bool = False
+    """Whether a callback is running."""
+    has_plan: bool = False
+    """Whether the member has the plan of its generation: a rebalance that it hears of is the next one."""
+    may_rejoin: bool = False
+    """Whether it can join again now; elsewhere `Flags.rejoin_wanted` remembers it."""
+
+
+@dataclass(slots=True)
+class Flags:
+    """What stands beside the state, and makes more precise events of what happens."""
+
+    polled: bool = False
+    """The application has polled since it left, stopped polling, or was told of an error: JOIN_WANTED may be fired."""
+    rejoin_wanted: bool = False
+    """A REJOIN_NEEDED came where no row takes it; it is fired again as soon as one does."""
+    leaves_for_good: bool = False
+    """The consumer is closed, and a static member gives its place up, too (KIP-1092)."""
 
 
 S, E, F = ClassicState, ClassicEvent, ClassicEffect
 
 FACTS: dict[ClassicState, Facts] = {
-    S.UNJOINED: Facts("a subscription and a poll", heartbeats=False, poll_timer=False),
-    S.REVOKING_PARTITIONS: Facts("the application thread to commit and run its callback", True, True),
-    S.PARTITIONS_REVOKED: Facts("the coordinator and the back-off, to send JoinGroup", True, True),
+    S.UNJOINED: Facts("a subscription and a poll", heartbeats=False, poll_timer=False, is_idle=True),
+    S.REVOKING_PARTITIONS: Facts("the application thread to commit and run its callback", calls_back=True),
+    S.PARTITIONS_REVOKED: Facts("the coordinator and the back-off, to send JoinGroup", is_idle=True),
     # The broker holds the join until all members are in; the open request is the sign of life.
     S.PREPARE_REBALANCE: Facts("the JoinGroup answer", heartbeats=False, poll_timer=False),
-    S.COMPLETING_REBALANCE: Facts("the SyncGroup answer", True, True),
-    S.ASSIGNING_PARTITIONS: Facts("the application thread to run its callback", True, True),
-    S.PARTITIONS_ASSIGNED: Facts("positions of the new partitions", True, True),
-    S.STABLE: Facts("a timer, or the broker to ask for a rejoin", True, True),
+    S.COMPLETING_REBALANCE: Facts("metadata, if it is the leader, and the SyncGroup answer"),
+    S.ASSIGNING_PARTITIONS: Facts("the application thread to run its callback", calls_back=True, has_plan=True),
+    S.PARTITIONS_ASSIGNED: Facts("positions of the new partitions", has_plan=True, may_rejoin=True),
+    S.STABLE: Facts("a timer, or the broker to ask for a rejoin", has_plan=True, may_rejoin=True),
 }
 
 _TAKE = (F.ADOPT_ASSIGNMENT, F.CALL_ASSIGNED)
@@ -117,8 +135,8 @@ _ROWS = [
     Row(S.REVOKING_PARTITIONS, E.RELEASED, S.PARTITIONS_REVOKED, (F.DROP_PARTITIONS,)),
     Row(S.REVOKING_PARTITIONS, E.RELEASED_TO_ASSIGN, S.ASSIGNING_PARTITIONS, (F.DROP_PARTITIONS, *_TAKE)),
     Row(S.PARTITIONS_REVOKED, E.JOIN_SENT, S.PREPARE_REBALANCE),
-    Row(S.PREPARE_REBALANCE, E.JOINED_AS_LEADER, S.COMPLETING_REBALANCE, (F.COMPUTE_ASSIGNMENT,)),
-    Row(S.PREPARE_REBALANCE, E.JOINED_AS_FOLLOWER, S.COMPLETING_REBALANCE, (F.SEND_SYNC,)),
+    Row(S.PREPARE_REBALANCE, E.JOINED_AS_LEADER, S.COMPLETING_REBALANCE, (), "assigns, then syncs with the plan"),
+    Row(S.PREPARE_REBALANCE, E.JOINED_AS_FOLLOWER, S.COMPLETING_REBALANCE, (), "syncs at once, without a plan"),
     Row(S.PREPARE_REBALANCE, E.JOIN_FAILED, S.PARTITIONS_REVOKED),
     Row(S.PREPARE_REBALANCE, E.REFUSED, S.UNJOINED, (F.FORGET_MEMBER,)),
     Row(S.COMPLETING_REBALANCE, E.SYNCED, S.ASSIGNING_PARTITIONS, _TAKE),

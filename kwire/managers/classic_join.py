@@ -1,0 +1,234 @@
+"""How a member of a classic group gets the plan of a new generation: JoinGroup, the leader's plan, SyncGroup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from kwire.config import ConsumerConfig
+from kwire.errors import AssignorError, InconsistentGroupProtocolError, KafkaError, ProtocolError
+from kwire.managers.classic_holdings import ClassicHoldings
+from kwire.managers.classic_leader import ClassicLeader, Plan, topics_of
+from kwire.managers.classic_member import MEMBERSHIP_LOST, ClassicMember
+from kwire.managers.classic_requests import join_request, read_assignment, read_subscriptions, sync_request
+from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
+from kwire.managers.membership import NO_MEMBER_ID, is_predecessor
+from kwire.managers.unsent import AnyUnsentRequest, Destination, UnsentRequest
+from kwire.protocol.error_codes import ErrorCode, error_for
+from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.protocol.messages.sync_group import SyncGroupResponse
+from kwire.states.classic_group import ClassicEvent
+from kwire.subscription.subscription import Subscription
+
+# Java: the broker answers a join when the rebalance timeout ends; this leaves the answer time to travel.
+JOIN_GRACE_MS = 5_000.0
+
+
+class ClassicJoin:
+    """Joins, has this member assign if it leads, and syncs; what comes of it is fired as an event of the member.
+
+    When to join, `classic_group.py` decides.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        member: ClassicMember,
+        holdings: ClassicHoldings,
+        leader: ClassicLeader,
+        subscription: Subscription,
+        coordinator: FindCoordinatorManager,
+    ) -> None:
+        self._config = config
+        self._member = member
+        self._holdings = holdings
+        self._leader = leader
+        self._subscription = subscription
+        self._coordinator = coordinator
+        self._protocol_name = ""
+        self._outgoing: list[AnyUnsentRequest] = []
+
+    def take_requests(self) -> Sequence[AnyUnsentRequest]:
+        """What is to be sent now."""
+        requests, self._outgoing = self._outgoing, []
+        return requests
+
+    # --- JoinGroup ------------------------------------------------------------------------------------------
+
+    def join(self, destination: Destination) -> None:
+        member = self._member
+        try:
+            request = self._join_request()
+        except AssignorError as error:
+            member.refuse(error)
+            return
+        attempt = member.start_attempt()
+        member.leaving.take_back()
+        member.flags.rejoin_wanted = False
+        member.request.sent()
+        member.fire(ClassicEvent.JOIN_SENT)
+        self._outgoing.append(
+            UnsentRequest(
+                request=request,
+                destination=destination,
+                on_answer=partial(self._on_join_answer, attempt),
+                on_failure=partial(self._on_unanswered, attempt, destination, ClassicEvent.JOIN_FAILED),
+                timeout_ms=self._timeout_ms,
+            )
+        )
+
+    @property
+    def _timeout_ms(self) -> float:
+        return max(self._config.request_timeout_ms, self._config.max_poll_interval_ms + JOIN_GRACE_MS)
+
+    def _join_request(self) -> JoinGroupRequest:
+        return join_request(
+            self._config,
+            self._member.identity,
+            self._leader.assignors,
+            self._subscription.topics,
+            owned=self._holdings.owned,
+            last=self._holdings.last,
+            reason=self._member.reason,
+        )
+
+    def _on_join_answer(self, attempt: int, answer: JoinGroupResponse, now_ms: float) -> None:
+        member, code = self._member, ErrorCode.of(answer.error_code)
+        if attempt != member.attempt:
+            self._leave_behind(code, answer.member_id)
+        elif code is ErrorCode.NONE:
+            self._joined(answer)
+        elif code is ErrorCode.MEMBER_ID_REQUIRED:
+            # KIP-394: the first join only hands out the id; the second one counts.
+            member.identity = member.identity._replace(member_id=answer.member_id)
+            member.request.again(now_ms)
+            member.fire(ClassicEvent.JOIN_FAILED)
+        else:
+            self._on_group_error(code, "joining", ClassicEvent.JOIN_FAILED, now_ms)
+
+    def _leave_behind(self, code: ErrorCode, member_id: str) -> None:
+        """A join that nobody waits for any more has made a member: without a leave it would hold up the group until its
+        session times out."""
+        member = self._member
+        is_new = member_id not in (NO_MEMBER_ID, member.identity.member_id)
+        if is_new and code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+            member.reason = "the join was given up"
+            member.say_farewell(member.identity._replace(member_id=member_id))
+
+    def _joined(self, answer: JoinGroupResponse) -> None:
+        try:
+            members = read_subscriptions(answer.members)
+        except ProtocolError as error:
+            self._refuse(error)
+            return
+        member = self._member
+        member.request.cancelled()  # what failed before counts until SyncGroup has succeeded, too
+        identity = member.identity._replace(generation_id=answer.generation_id, member_id=answer.member_id)
+        member.set_identity(identity)
+        self._protocol_name = answer.protocol_name or ""
+        if answer.leader == answer.member_id and not answer.skip_assignment:
+            self._leader.lead(self._protocol_name, members)
+            member.fire(ClassicEvent.JOINED_AS_LEADER)  # `maybe_assign` comes next
+            return
+        if answer.leader == answer.member_id or is_predecessor(answer.leader, identity):
+            self._leader.lead_on(topics_of(members) | self._subscription.topics)  # it has handed in its plan before
+        else:
+            self._leader.follow()
+        member.fire(ClassicEvent.JOINED_AS_FOLLOWER)
+        self._sync({})
+
+    def maybe_assign(self) -> None:
+        """The leader's part, as soon as the metadata covers all that the members want."""
+        try:
+            plan = self._leader.assign()
+        except (InconsistentGroupProtocolError, AssignorError) as error:
+            self._refuse(error)
+            return
+        if plan is not None:
+            self._sync(plan)
+
+    # --- SyncGroup ------------------------------------------------------------------------------------------
+
+    def _sync(self, plan: Plan) -> None:
+        destination, attempt = self._coordinator.destination, self._member.attempt
+        if destination is None:
+            self._member.fire(ClassicEvent.SYNC_FAILED)
+            return
+        self._member.request.sent()
+        self._outgoing.append(
+            UnsentRequest(
+                request=sync_request(self._member.identity, self._protocol_name, plan),
+                destination=destination,
+                on_answer=partial(self._on_sync_answer, attempt),
+                on_failure=partial(self._on_unanswered, attempt, destination, ClassicEvent.SYNC_FAILED),
+                timeout_ms=self._timeout_ms,
+            )
+        )
+
+    def _on_sync_answer(self, attempt: int, answer: SyncGroupResponse, now_ms: float) -> None:
+        if attempt != self._member.attempt:
+            return
+        code = ErrorCode.of(answer.error_code)
+        if code is ErrorCode.NONE:
+            self._synced(answer)
+        else:
+            self._on_group_error(code, "synchronizing with", ClassicEvent.SYNC_FAILED, now_ms)
+
+    def _synced(self, answer: SyncGroupResponse) -> None:
+        try:
+            assigned = read_assignment(answer.assignment)
+        except ProtocolError as error:
+            self._refuse(error)
+            return
+        member = self._member
+        member.request.succeeded()
+        self._holdings.take_plan(assigned, member.identity.generation_id)
+        if not self._holdings.giving_up:
+            member.fire(ClassicEvent.SYNCED)
+            if self._leader.topics_changed:
+                member.want_rejoin("the partitions of a topic changed")
+            return
+        # KIP-429: once this is revoked, another rebalance gives it to its new owner.
+        member.want_rejoin(f"gave up {len(self._holdings.giving_up)} partitions as planned")
+        member.fire(ClassicEvent.SYNCED_GIVING_UP)
+
+    # --- errors ---------------------------------------------------------------------------------------------
+
+    def _on_group_error(self, code: ErrorCode, doing: str, failed: ClassicEvent, now_ms: float) -> None:
+        member = self._member
+        error = error_for(code, f"{doing} group {member.identity.group_id}")
+        if code is ErrorCode.FENCED_INSTANCE_ID:
+            member.refusal = error
+            self._refuse(error)
+        elif code in MEMBERSHIP_LOST:
+            member.request.again(now_ms)
+            member.lose(code)
+        elif code is ErrorCode.REBALANCE_IN_PROGRESS:
+            member.request.again(now_ms)
+            member.fire(failed)
+        elif code.retriable:
+            if code in COORDINATOR_MOVED:
+                self._coordinator.lost(error)
+            member.request.failed(now_ms)
+            member.fire(failed)
+        else:
+            self._refuse(error)
+
+    def _on_unanswered(
+        self, attempt: int, asked: Destination, failed: ClassicEvent, error: KafkaError, now_ms: float
+    ) -> None:
+        self._coordinator.unanswered(asked, error)
+        if attempt != self._member.attempt:
+            return
+        self._member.request.failed(now_ms)
+        if error.retriable:
+            self._member.fire(failed)
+        else:
+            self._refuse(error)
+
+    def _refuse(self, error: KafkaError) -> None:
+        """Raise the error in `poll()`; the poll after it may try again."""
+        self._member.request.reset()
+        self._member.flags.polled = False
+        self._member.tell(error)
+        self._member.fire(ClassicEvent.REFUSED)
