@@ -53,7 +53,7 @@ def turn(servers: str, contestant: str) -> dict[str, float]:
 
 
 def commit_beginning(servers: str, group: str) -> None:
-    """As whoever crashed left it."""
+    """As a crashed consumer left it."""
     with Consumer[bytes, bytes](bootstrap_servers=servers, group_id=group, enable_auto_commit=False) as consumer:
         tps = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
         consumer.assign(tps)

@@ -3,7 +3,7 @@
     python bench_feed.py SERVERS TOPIC PARTITIONS RECORDS_PER_SECOND BYTES COMPRESSION
 
 The first 8 bytes of each record are the moment it was produced, on the clock that all processes of a machine share
-(`time.monotonic_ns`). Ends when it is killed, or when whoever started it closes its standard input.
+(`time.monotonic_ns`). Ends when it is killed, or when its parent closes its standard input.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def feed(
 
 
 def values(value_bytes: int) -> Iterator[bytes]:
-    """All but the same: compressed, a batch is a small part of its size, which is hardest on whoever bounds memory."""
+    """All but the same: compressed, a batch is a small part of its size, which is hard on clients that bound memory."""
     filler = os.urandom(value_bytes // 2) + bytes(value_bytes)
     while True:
         yield time.monotonic_ns().to_bytes(8, "big") + filler[: value_bytes - 8]

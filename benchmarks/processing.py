@@ -115,7 +115,7 @@ def by_keys(at: Place, rounds: int, scale: float) -> list[Figures]:
         records = round(KEYS_RECORDS * scale)
         topic = filled(at, f"keys-{keys}", partitions=1, records=records, keys=keys)
         work: Work = {"records": records, "ordering": "key", "workers": KEYS_WORKERS, "most_ms": 5.0}
-        # One key is one after the other, whoever does it: half a minute of sleep.
+        # One key is one after the other, in any client: half a minute of sleep.
         modes, often = (MODES[:1], 1) if keys == 1 else (MODES, rounds)
         turns: dict[str, Turn] = {mode: turn("drain", mode, at, topic, **work) for mode in modes}
         results += take_turns(keys_case(keys), often, turns)

@@ -3,7 +3,7 @@
     python bench_processing_worker.py TASK CONTESTANT OPTIONS_AS_JSON
 
 Tasks: `drain`, a whole topic; `steady`, as much as is done in some seconds. Contestants: `plain` (polls, iterated
-over), `threads`, `asyncio`, `trio`. Started by `turns.run_worker`. Whoever is not done with each record
+over), `threads`, `asyncio`, `trio`. Started by `turns.run_worker`. A client that is not done with each record
 once has failed.
 """
 

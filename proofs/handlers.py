@@ -6,7 +6,7 @@ the interpreter (the GIL). Meanwhile the other polls on. Both report what their 
 are in; a proxy in front of the broker notes when heartbeats really pass.
 
 Python code is made to let others run every 5 ms, so the network thread heartbeats on time. During a C call that holds
-the interpreter no thread of the process can run, whoever wrote it. So this is what is promised: a call shorter than the
+the interpreter no thread of the process can run, in any client. So this is what is promised: a call shorter than the
 session timeout less the heartbeat interval goes unnoticed; a longer one costs a rebalance, after which the member is
 back by itself, and nothing is lost.
 """
@@ -123,7 +123,7 @@ def poll_until_stopped(
         while not stop.is_set():
             for record in consumer.poll(0.1):
                 if record.value == NUDGE and is_fresh:
-                    is_fresh = False  # whoever loses the membership meanwhile gets the record again
+                    is_fresh = False  # a member that is expelled meanwhile gets the record again
                     reporter.tell("began")
                     handler.run()
                     reporter.tell("ended")

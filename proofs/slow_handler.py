@@ -1,7 +1,7 @@
 """`scripts/prove slow-handler`: a record whose handler takes ten minutes holds up nobody but the records of its key.
 
-A member with a `Processor`, in a process of its own, has two partitions with a thousand records a second; whoever does
-not poll for `MAX_POLL_INTERVAL_MS` is given up. The first record of one partition takes all the time there is.
+A member with a `Processor`, in a process of its own, has two partitions with a thousand records a second. A client that
+does not poll for `MAX_POLL_INTERVAL_MS` is given up. The first record of one partition takes all the time there is.
 Meanwhile the group must not rebalance, the member's memory must not grow, the other partition's commits must advance,
 and so must what the slow one's commits say of other keys. In the end each record has been handled, those of the slow
 key in order.

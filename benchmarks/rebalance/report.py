@@ -56,7 +56,7 @@ def ratio(results: Sequence[Result], own: Result) -> float:
 
 
 def paired(own: Result, other: Result) -> float:
-    """The median over the rounds that both have. None at all counts against whoever has none."""
+    """The median over the rounds that both have. A client without any has lost."""
     pairs = zip(own.rounds_ms, other.rounds_ms, strict=True)
     quotients = [mine / theirs for mine, theirs in pairs if mine is not None and theirs is not None]
     if quotients:

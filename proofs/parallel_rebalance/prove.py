@@ -204,7 +204,7 @@ def parallel_rebalance(
     kills: Annotated[int, typer.Option(min=1, help="Members that are killed, of each protocol.")] = 25,
     seed: Annotated[int, typer.Option(help="Of the moments of chance.")] = 1,
 ) -> Sequence[str]:
-    """Whoever is killed while catching up skips nothing, and repeats only what was not committed."""
+    """A member that is killed while catching up skips nothing, and repeats only what was not committed."""
     broken: list[str] = []
     with KafkaCluster(settings=BROKER_SETTINGS) as cluster, tempfile.TemporaryDirectory(prefix="kwire-prove-") as name:
         errors = Path(name, "errors.txt")

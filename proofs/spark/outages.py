@@ -240,7 +240,7 @@ class InThread(Thread):
     def run(self) -> None:
         try:
             self._task()
-        except Exception as error:  # noqa: BLE001  whatever it is, it is told by whoever waits for it
+        except Exception as error:  # noqa: BLE001  whatever it is, the thread that waits for it tells it
             self.error = error
         self.ended_s = time.monotonic()
 

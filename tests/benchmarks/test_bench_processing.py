@@ -1,4 +1,4 @@
-"""`scripts/bench processing`: what it counts, what it wants, and that whoever loses a record has no figure."""
+"""`scripts/bench processing`: what it counts, what it wants, and that a client that loses a record has no figure."""
 
 from __future__ import annotations
 

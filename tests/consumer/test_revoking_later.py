@@ -281,7 +281,7 @@ def test_a_loss_without_a_request_ends_the_poll_too(scene: Scene) -> None:
 
 
 def test_a_wake_up_costs_no_delay(scene: Scene) -> None:
-    """Whoever delays again only after polls that return keeps what is in work."""
+    """A listener that delays again only after polls that return keeps what is in work."""
     scene.revoke(A)
     scene.consumer.poll(0)
     assert scene.consumer.delay_revoke([A])

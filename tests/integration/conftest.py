@@ -44,8 +44,8 @@ class MakeTopic(Protocol):
 class GrowTopic(Protocol):
     """Gives a topic more partitions, and returns once every one of them has a leader.
 
-    A broker hears of what the controller has done a little later than whoever asked for it. In between a producer of
-    librdkafka refuses records for a new partition.
+    A broker hears of what the controller has done a little later than the client that asked for it. Until then a
+    producer of librdkafka refuses records for a new partition.
     """
 
     def __call__(self, name: str, partitions: int) -> None: ...

@@ -126,7 +126,7 @@ def finish(process: subprocess.Popen[bytes], before: Sequence[bytes] = ()) -> Ra
 
 @contextmanager
 def started(program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The program, killed at the end of the block or when its time is up, which then fails whoever reads of it.
+    """The program, killed at the end of the block or when its time is up, which then fails the test that reads of it.
 
     Its pipes have no buffer: `communicate` would not see what a `readline` before it had left in one.
     """

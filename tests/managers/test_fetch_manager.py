@@ -120,7 +120,7 @@ def sizes(scenario: Scenario) -> list[int]:
 
 
 def test_a_range_begins_with_a_small_fetch_and_soon_has_full_ones(make_scenario: MakeScenario) -> None:
-    """Whoever waits for the range has its first records sooner, and of a small one little is fetched in vain."""
+    """The caller has the range's first records sooner, and of a small one little is fetched in vain."""
     full = 4 * MIB
     scenario = make_scenario(max_partition_fetch_bytes=full)
     scenario.post(AssignRanges({O0: (0, 100)}, Reply()))

@@ -220,7 +220,7 @@ def test_a_broker_that_leaves_a_partition_out_is_an_error_or_asked_again(scenari
 
 @pytest.mark.parametrize(("timestamp", "offset"), [(LATEST, -1), (EARLIEST, -1), (EARLIEST, -5), (9_999, -5)])
 def test_an_offset_that_cannot_be_is_asked_for_again(scenario: Scenario, timestamp: int, offset: int) -> None:
-    """A log has both ends, always. Whoever was reset to one of them waited for ever, or went to the other."""
+    """A log has both ends, always. A partition that was reset to one of them waited for ever, or went to the other."""
     reply = ask(scenario, O0, timestamp=timestamp)
     scenario.serve()
     scenario.answer_offsets({O0: offset})

@@ -499,7 +499,7 @@ def test_a_leader_that_knows_nothing_so_old_is_raised_without_a_policy(make_scen
 
 
 def test_a_position_under_validation_is_still_committed(scenario: Scenario) -> None:
-    """With its epoch, so that whoever takes the partition over asks the same question."""
+    """With its epoch, so that the next owner asks the same question."""
     read_to_twenty(scenario)
     assert scenario.subscription.consumed() == {O0: OffsetAndMetadata(20, leader_epoch=5)}
 

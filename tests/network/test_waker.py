@@ -35,7 +35,7 @@ def test_a_sleep_can_be_cut_short_but_not_made_longer(in_virtual_time: InVirtual
 
 
 def test_who_is_awake_is_not_asleep(in_virtual_time: InVirtualTime) -> None:
-    """Whoever has news takes no turn of its own then: the loop's is due."""
+    """A task with news takes no turn of its own then: the loop's is due."""
 
     async def scenario() -> None:
         waker = Waker()

@@ -130,7 +130,7 @@ def test_what_came_too_soon_is_left_to_whoever_goes_on_with_the_consumer() -> No
         with Processor(consumer, print) as processor:
             script.until(lambda: processor.status().paused == {T0}, within_ms=10_000.0)
             took_ms = script.took_ms(processor.close)
-        assert took_ms < 1_000.0, "whoever ends it does not wait for the outage to be over"
+        assert took_ms < 1_000.0, "ending it does not wait for the outage to be over"
         rule.remove()
         assert [record.value for record in script.read(consumer, sent)] == sent
 

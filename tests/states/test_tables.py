@@ -130,8 +130,8 @@ CALLS_BACK = {F.CALL_REVOKED, F.CALL_LOST}
 
 
 def test_partitions_are_only_given_up_after_a_callback() -> None:
-    """Whoever drops partitions comes from REVOKING_PARTITIONS, or leaves, for which the application has run the
-    callback before; and whoever enters REVOKING_PARTITIONS asks for the callback."""
+    """A row that drops partitions comes from REVOKING_PARTITIONS, or leaves, for which the application has run the
+    callback before; and a row that enters REVOKING_PARTITIONS asks for the callback."""
     for row in CLASSIC_GROUP.rows:
         if F.DROP_PARTITIONS in row.effects:
             assert row.source is S.REVOKING_PARTITIONS or row.event is E.LEAVE_WANTED

@@ -179,7 +179,7 @@ def test_verbose_tells_each_record_before_the_poll() -> None:
 
 
 def test_the_limit_cuts_what_is_told_and_committed_but_not_the_count_of_the_poll() -> None:
-    """As Java's: whoever adds up `count` sees what came, whoever adds up the partitions sees what was wanted."""
+    """As Java's: `count` adds up to what came, the partitions add up to what was wanted."""
     consumer = FakeConsumer([polled((T0, batch(0, 1, 2)), (T1, batch(0, 1, 2))), polled((T0, batch(3)))])
     events = run(consumer, max_messages=4, verbose=True)
     assert names(events).count("record_data") == 4

@@ -40,7 +40,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         name="failed-commits-told-as-done",
-        story="whoever waits for a commit never hears that it failed",
+        story="the waiter for a commit never hears that it failed",
         file="managers/offset_commit.py",
         old="        commit.settled, commit.error = True, error\n",
         new="        commit.settled, commit.error = True, None\n",
@@ -276,7 +276,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         name="isolation-level-unsent",
-        story="brokers are asked for uncommitted records by whoever wants committed ones",
+        story="brokers are asked for uncommitted records though the user wants committed ones",
         file="managers/fetch_request.py",
         old="isolation_level=config.isolation_level.value,",
         new="isolation_level=0,",
@@ -455,7 +455,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         name="broken-connection-untold",
-        story="whoever waits for an answer never hears that the connection is gone",
+        story="the waiter for an answer never hears that the connection is gone",
         file="network/connection.py",
         old="for sent in self._sent:\n            self._completed.append(partial(sent.unsent.on_failure, error)",
         new="for sent in self._sent:\n            self._completed.append(partial(max, 0.0)",

@@ -150,7 +150,7 @@ def attempt(target: str, good: Seed, mutation: str, data: bytes) -> Call:
 
 
 def limit_memory() -> None:
-    """Make allocations beyond `PROCESS_BYTES` fail, whoever makes them."""
+    """Make allocations beyond `PROCESS_BYTES` fail, in any code."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (PROCESS_BYTES, hard))
 

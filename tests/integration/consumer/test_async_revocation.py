@@ -143,7 +143,7 @@ def ends(*handed_out: list[BytesRecord]) -> dict[TopicPartition, int]:
 
 
 def read_in_turn(count: int, *consumers: BytesConsumer) -> list[BytesRecord]:
-    """So many records more, whoever gets them."""
+    """So many records more, by any member."""
     records: list[BytesRecord] = []
     until_s = time.monotonic() + TIMEOUT_S
     while len(records) < count:

@@ -1,4 +1,4 @@
-"""What may happen to a lag while it is being caught up with: whoever comes next, no record is skipped."""
+"""What may happen to a lag while it is being caught up with: no next owner skips a record."""
 
 from __future__ import annotations
 

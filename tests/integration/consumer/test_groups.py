@@ -175,7 +175,7 @@ class PythonMember(threading.Thread):
 def test_a_group_of_three_clients(
     kafka: SharedKafka, topic: MakeTopic, produce: Produce, group_id: str, open_consumer: OpenConsumer
 ) -> None:
-    """kwire, librdkafka and kafka-python understand each other's subscriptions and assignments, whoever leads."""
+    """kwire, librdkafka and kafka-python understand each other's subscriptions and assignments, with each as leader."""
     import kafka as kafka_python
     from kafka.coordinator.assignors.range import RangePartitionAssignor
 

@@ -76,7 +76,7 @@ def lone_broker() -> Iterator[RealKafka]:
 @pytest.mark.only("kafka", reason="brokers of the other keep their port")
 def test_a_cluster_that_comes_back_elsewhere_is_found_through_the_bootstrap_servers(lone_broker: RealKafka) -> None:
     """The second bootstrap address is dead at first, and the only one that is right afterwards. The members are still
-    members, with the generation they had; whoever was told never to rebootstrap waits for the old address."""
+    members, with the generation they had; a client that was told never to rebootstrap waits for the old address."""
     port = free_ports(1)[0]
     servers = f"{lone_broker.bootstrap_servers},{HOST}:{port}"
     tp = make_topic(lone_broker, 0)

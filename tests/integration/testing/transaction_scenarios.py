@@ -112,7 +112,7 @@ def beginning(changes: Mapping[str, str | int | None], broker: Broker) -> object
 
 
 def beginning_in_the_middle(broker: Broker) -> object:
-    """Whoever asks for a new epoch ends what was open, and the one before is fenced."""
+    """A producer that asks for a new epoch ends what was open, and the one before is fenced."""
     topic, producer = broker.topic(), TransactionalProducer.start(broker)
     write_in_transaction(producer, topic)
     transaction, before = producer.transaction, producer.producer

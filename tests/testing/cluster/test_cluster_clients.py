@@ -94,7 +94,7 @@ def test_librdkafka_s_group_reads_everything_once_and_commits(
         assert [message.error() for message in messages if message.error()] == []
         return [message.value() or b"" for message in messages]
 
-    # Both have their share first: whoever reads and closes in the middle of a rebalance commits nothing.
+    # Both have their share first: a client that reads and closes in the middle of a rebalance commits nothing.
     gather(lambda: [*read(), b""] if sorted(len(member.assignment()) for member in members) == [1, 2] else read(), 1)
     fill(cluster)
     found = gather(read)

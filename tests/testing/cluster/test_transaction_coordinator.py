@@ -1,4 +1,4 @@
-"""The coordinator: markers in every partition, in spite of absent leaders, timeouts, and whoever it has to fence."""
+"""The coordinator: markers in every partition, in spite of absent leaders, timeouts, and producers to be fenced."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ No luck and no clock decides whether the fault happens, so it does in each run, 
 * It is about offsets: from `STRIKES_FROM` on, records of partition 0 are held back until so many wait that there is
   something to drop, to repeat or to exchange. They do wait sooner or later: the traffic goes on for seconds, and what
   it has sent has to come out of a consumer that is sound below the fault.
-* Whoever holds records back goes on polling, so it heartbeats and stays in the group as long as that takes.
+* A member that holds records back goes on polling, so it heartbeats and stays in the group as long as that takes.
 * What it does then is a function of the records alone, and so is what comes out of it and its commits.
 
 It does not strike at once, because the harness first waits for a group that reads: it would wait in vain for a while.

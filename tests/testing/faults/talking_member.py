@@ -1,4 +1,4 @@
-"""A program that talks like a verifiable consumer and knows no Kafka: started by tests of whoever listens to members.
+"""A program that talks like a verifiable consumer and knows no Kafka: started by tests of what listens to members.
 
     talking_member.py MANNER ...    with Kafka's flags behind the manner, of which it looks at none
 

@@ -30,7 +30,7 @@ def test_the_same_seed_makes_the_same_schedule_and_another_one_another() -> None
 
 
 def test_a_seed_means_the_same_tomorrow() -> None:
-    """Reports name seeds: whoever changes how they are drawn should mean it."""
+    """Reports name seeds: a change of how they are drawn has to be meant."""
     assert render(draw(1, seconds=40, kinds=("latency", "consumer-kill", "leader-move"))).splitlines()[-3:] == [
         "at 20.3s  consumer-kill member 1 for 15s",
         "at 27.8s  leader-move topic topic0",

@@ -1,4 +1,4 @@
-"""The lines of verifiable consumers, whoever prints them, are read; what is no line is quoted."""
+"""The lines of all verifiable consumers are read; what is no line is quoted."""
 
 from __future__ import annotations
 

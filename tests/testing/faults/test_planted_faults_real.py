@@ -1,4 +1,4 @@
-"""Whoever drops, repeats, reorders, commits ahead or sticks is found out by the harness, and by the rules made for it.
+"""A member that drops, repeats, reorders, commits ahead or sticks is found out, by the rules made for it.
 
 One run on a real Kafka for all of them: nothing is struck, and each member has a topic of its own (`planted_member.py`
 says how, and why its fault is certain to happen), so every violation names the fault that it is about.

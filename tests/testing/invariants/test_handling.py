@@ -176,7 +176,7 @@ def test_what_was_known_to_be_done_and_runs_again() -> None:
 
 
 def test_a_member_that_is_cut_off_may_do_again_what_its_successor_has_done() -> None:
-    """It cannot know that it was expelled; whoever has the partition now is judged as ever."""
+    """It cannot know that it was expelled; the member that has the partition now is judged as ever."""
     events = [*started("a"), *started("b"), *sent(0, 1), assigned("a"), assigned("b", at=15.0), *handled(0, member="b")]
     asked: list[Event] = [
         StoredMap(at_ms=45.0, partition=T0, offset=1, finished=()),

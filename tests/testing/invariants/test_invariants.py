@@ -225,7 +225,7 @@ def test_what_was_committed_and_comes_again() -> None:
 
 
 def test_a_commit_of_what_a_log_had_in_front_of_a_cut_binds_nobody() -> None:
-    """The member does not know of the cut yet; whoever comes next is told by the leader, and begins where it was."""
+    """The member does not know of the cut yet; the next owner is told by the leader, and begins where it was."""
     cut = Truncated(at_ms=140.0, partition=T0, to=1)
     told = Committed(at_ms=150.0, member="a", partition=T0, offset=2)
     before = (*BEGIN, polled(0, 1), cut, sent(1, "new", at=145.0), told, revoked(), assigned("b", at=600.0))

@@ -1,4 +1,4 @@
-"""Clusters of real brokers: side by side, through a broker's death and return, and gone with whoever started them."""
+"""Clusters of real brokers: side by side, through a broker's death and return, and gone with their parent process."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_clients_stay_behind_the_proxies_and_brokers_go_past_them() -> None:
             for port, (_, client_port) in zip(ports, kafka.client_addresses, strict=True):
                 proxies.enter_context(HeartbeatProxy(port, client_port))
             assert told_by(kafka.bootstrap_servers) == set(ports)
-        # The proxies are gone. Replication goes on, and so does whoever was let past them.
+        # The proxies are gone. Replication goes on, and so do the clients that were let past them.
         assert told_by(kafka.direct_servers) == {port for _, port in kafka.addresses}
         admin = AdminClient({"bootstrap.servers": kafka.direct_servers})
         admin.create_topics([NewTopic("copied", 1, 2)])["copied"].result(30)

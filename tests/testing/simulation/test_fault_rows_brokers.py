@@ -275,7 +275,7 @@ def test_row_43_brokers_are_rolled_back_to_an_older_release(script: Script, rele
 
 @scripted(release="3.9")
 def test_row_43_brokers_do_not_know_the_consumer_protocol(script: Script) -> None:
-    """No falling back: that is for whoever chose the protocol. Each poll says so, without a loop."""
+    """No falling back: the user has to choose the protocol. Each poll says so, without a loop."""
     script.cluster.create_topic(TOPIC, 1, 3)
     consumer = script.consumer(TOPIC, group_protocol="consumer")
     values, errors = gather(script, consumer, 3_000)

@@ -203,7 +203,7 @@ def test_row_42_fetches_are_throttled(script: Script, protocol: str) -> None:
 @both_protocols
 @scripted()
 def test_row_50_brokers_stand_still_one_by_one_and_go_on_in_another_order(script: Script, protocol: str) -> None:
-    """For less than a session, whoever coordinates."""
+    """For less than a session, with any coordinator."""
     consumer, heard = reading(script, 3, group_protocol=protocol)
     for _ in range(5):
         nodes = script.rng.sample(list(script.cluster.brokers), script.rng.randint(1, 3))

@@ -214,7 +214,7 @@ def test_row_38_twenty_members_come_leave_and_are_killed(script: Script, protoco
 @both_protocols
 @scripted()
 def test_row_46_a_process_is_killed_wherever_it_is(script: Script, protocol: str) -> None:
-    """From its first bytes to its last: whoever comes next goes on where the commits ended. A member that died in the
+    """From its first bytes to its last: the next owner goes on where the commits ended. A member that died in the
     middle of a join is waited for until the rebalance times out, and then until its session does."""
     script.cluster.create_topic(TOPIC, 2, 3)
     readers, sent = list[Reader](), list[bytes]()

@@ -9,7 +9,7 @@ from kwire.testing.faults.proxies.orders import Door
 
 
 def test_a_client_that_took_the_only_place_first_keeps_nobody_waiting() -> None:
-    """Whoever knocks between listening and filling the queue makes it full, and our own SYN is dropped, too."""
+    """A client that knocks between listening and filling the queue makes it full, and our own SYN is dropped, too."""
 
     async def fill_what_is_full() -> None:
         entrance = Entrance(bind("127.0.0.1", 0))
