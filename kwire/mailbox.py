@@ -45,7 +45,6 @@ class Mailbox:
         self._to_application: deque[BackgroundEvent] = deque()
         self._wake_network: Callable[[], None] | None = None
         self._wakeup_pending = False
-        self._has_records = False
         # Single values, replaced as a whole by their one writer, so reading them needs no lock.
         self.view = AssignmentView()
         self.polled_at_ms = monotonic_ms()
@@ -152,17 +151,6 @@ class Mailbox:
         """Make a waiting application thread look again: records arrived, a reply is there."""
         with self._lock:
             self._notify_locked()
-
-    def note_records(self) -> None:
-        """Records are in the buffer: a waiting poll is woken by `announce_records`, later in this turn."""
-        self._has_records = True
-
-    def announce_records(self) -> None:
-        """The time has come: what the network thread has to do first is done. Woken before, the application would wait
-        again, for the interpreter, and be woken a second time."""
-        if self._has_records:
-            self._has_records = False
-            self.notify()
 
     def await_poll(self, awaits: bool) -> None:
         """Say whether the network thread has to hear of polls. An application that is polling already looks again: it

@@ -28,7 +28,6 @@ from kwire.managers.fetch_connection import FetchConnection, FetchConnectionId
 from kwire.managers.fetch_request import fetch_request
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import (
-    NOTHING_TO_SEND,
     AnyUnsentRequest,
     Channel,
     Destination,
@@ -72,6 +71,9 @@ class FetchManager:
         positions: told of positions that are out of range.
         on_data: called when records have been put into the buffer.
         cursor: whose fetches these are. A child's go over a connection of their own.
+
+    Attributes:
+        may_poll_early: the newest answer brought records and nothing else, so what to ask next depends on nobody.
     """
 
     def __init__(
@@ -100,19 +102,14 @@ class FetchManager:
         self._connection_of: dict[TopicPartition, FetchConnectionId] = {}
         self._liveliness = IdlePartitions()
         self._blocked: dict[TopicPartition, float] = {}
-        self._may_ask_early = False
+        self.may_poll_early = False
         self._turn = 0
         metadata.on_update.append(self._on_metadata)
 
     # --- the loop -------------------------------------------------------------------------------------------
 
-    def poll_early(self, now_ms: float) -> PollResult:
-        """The next requests, if the newest answer brought records and nothing else: what to ask next does not depend on
-        anybody then, and while it is on its way everybody has time."""
-        return self.poll(now_ms) if self._may_ask_early else NOTHING_TO_SEND
-
     def poll(self, now_ms: float) -> PollResult:
-        self._may_ask_early = False
+        self.may_poll_early = False
         self._unblock(now_ms)
         self._subscription.touched.update(self._liveliness.cool(now_ms))
         self._take_changes(now_ms)
@@ -283,7 +280,7 @@ class FetchManager:
             self._subscription.touched.add(tp)
 
     def _on_answer(self, connection: FetchConnection, answer: FetchResponse, now_ms: float) -> None:
-        self._may_ask_early = False
+        self.may_poll_early = False
         code = ErrorCode.of(answer.error_code)
         connection.session.answered(code, answer.session_id)
         if code is not ErrorCode.NONE:
@@ -296,8 +293,8 @@ class FetchManager:
         fetches = [
             fetch for tp, data in partitions if (fetch := self._on_partition(connection, tp, data, now_ms)) is not None
         ]
-        self._may_ask_early = bool(fetches) and not any(data.error_code for _, data in partitions)
-        if not self._may_ask_early:
+        self.may_poll_early = bool(fetches) and not any(data.error_code for _, data in partitions)
+        if not self.may_poll_early:
             self._follow_leaders(connection, answer, now_ms)
         if fetches:
             self._buffer.put(fetches)

@@ -145,12 +145,6 @@ class RequestManagers:
         """Whether anybody has to hear of the application's next poll. Mostly nobody: records flow, and that is all."""
         return self.membership.awaits_poll or any(cursor.awaits_poll for cursor in self.cursors)
 
-    @property
-    def others_can_wait(self) -> bool:
-        """Whether nothing but fetching depends on new records, and on how far the application got. Where a lag is
-        caught up with, it does."""
-        return len(self.cursors) == 1
-
     def on_poll(self) -> None:
         """The application polls."""
         self.membership.on_poll()

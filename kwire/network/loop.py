@@ -2,9 +2,8 @@
 
 One turn: application events to the managers, handlers of answers, every manager polled, their requests to the client,
 and sleep until the earliest moment anybody named, or until something happens. A turn never awaits, so it does not
-matter whose task it runs in: when an answer has been read, the reader's, which saves a step of the scheduler; else the
-loop's own. Where that answer brought records and nothing else, the reader's turn is a short one: only fetches are
-polled, and all others when the loop wakes.
+matter whose task it runs in: when an answer has been read, the reader's; else the loop's own. The reader's may be short
+(`network/short_turns.py` says why).
 """
 
 from __future__ import annotations
@@ -21,13 +20,12 @@ from kwire.managers.registry import RequestManagers
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.network.client import NetworkClient
 from kwire.network.inbox import Inbox
+from kwire.network.short_turns import ShortTurns
 
 T = TypeVar("T")
 
 # The longest sleep, as in Java's network thread: nobody should need it, and it bounds the harm of a missed wake-up.
 MAX_SLEEP_MS = 5_000.0
-# After a short turn. What it changes concerns few of the others, and none of them in a hurry.
-OTHERS_WAIT_MS = 50.0
 
 
 class Waker:
@@ -71,6 +69,7 @@ class NetworkLoop:
         mailbox: Mailbox,
         managers: RequestManagers,
         client: NetworkClient,
+        short_turns: ShortTurns,
         waker: Waker,
         now_ms: Callable[[], float],
         *,
@@ -79,6 +78,7 @@ class NetworkLoop:
         self._mailbox = mailbox
         self._managers = managers
         self._client = client
+        self._short_turns = short_turns
         self._waker = waker
         self._now_ms = now_ms
         self._inbox = Inbox(managers, self._on_close, read_committed=read_committed)
@@ -116,42 +116,21 @@ class NetworkLoop:
             self._waker.wake()
             return
         try:
-            wake_at_ms = self.short_turn(self._now_ms())
+            wake_at_ms = self.turn(self._now_ms(), may_be_short=True)
         except Exception as error:  # noqa: BLE001  not the connection's: the loop dies of it
             self._error = error
             self._waker.wake()
         else:
             self._waker.sleep_at_most(wake_at_ms - self._now_ms())
 
-    def turn(self, now_ms: float) -> float:
+    def turn(self, now_ms: float, *, may_be_short: bool = False) -> float:
         """One turn; when the next one is due."""
-        self._take_in(now_ms)
-        return self._poll_all(now_ms)
-
-    def short_turn(self, now_ms: float) -> float:
-        """A turn that ends early, if what was answered allows it; when the next one is due."""
-        client_at_ms = self._take_in(now_ms)
-        if client_at_ms is not None and self._managers.others_can_wait:
-            return min(client_at_ms, now_ms + OTHERS_WAIT_MS)
-        return self._poll_all(now_ms)
-
-    def _take_in(self, now_ms: float) -> float | None:
-        """What has been posted and answered. If an answer brought records, what can be asked for next goes out before
-        anything else is done: new records wait for it at the broker, and everybody else has time.
-
-        Returns:
-            When the client has to be polled again, if that answer was all there was.
-        """
         self.turns += 1
         for event in self._mailbox.drain():
             self._inbox.process(event, now_ms)
         answers = self._client.complete(now_ms)
-        client_at_ms = None
-        if early := self._managers.main.fetch.poll_early(now_ms).requests:
-            self._client.send(early, now_ms)
-            client_at_ms = self._client.poll(now_ms)
-        self._mailbox.announce_records()
-        return client_at_ms if answers == 1 else None
+        wake_at_ms = self._short_turns.begin(self._managers, self._client, answers, now_ms)
+        return wake_at_ms if may_be_short and wake_at_ms is not None else self._poll_all(now_ms)
 
     def _poll_all(self, now_ms: float) -> float:
         requests, managers_at_ms = self._managers.poll(now_ms)

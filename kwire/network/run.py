@@ -21,6 +21,7 @@ from kwire.managers.lag_policy import LagPolicy, MakeLagPolicy
 from kwire.managers.registry import Environment, RequestManagers
 from kwire.network.client import NetworkClient
 from kwire.network.loop import NetworkLoop, Waker
+from kwire.network.short_turns import ShortTurns
 from kwire.network.tcp import TcpTransport
 from kwire.network.transport import Transport
 from kwire.subscription.subscription import Subscription
@@ -66,9 +67,10 @@ def make_loop(
             mailbox.notify()  # a poll that waits, with revokes delayed: they are lost now, and no callback says so
 
     subscription = Subscription(publish, buffer.drop)
+    short_turns = ShortTurns(mailbox.notify)
     environment = Environment(
         deliver=mailbox.deliver,
-        on_data=mailbox.note_records,
+        on_data=short_turns.note_records,
         polled_at_ms=lambda: mailbox.polled_at_ms,
         wall_clock_ms=wall_clock_ms,
     )
@@ -84,7 +86,7 @@ def make_loop(
     )
     managers.metadata.on_rebootstrap.append(client.hang_up)
     read_committed = bool(config.isolation_level.value)
-    loop = NetworkLoop(mailbox, managers, client, waker, monotonic_ms, read_committed=read_committed)
+    loop = NetworkLoop(mailbox, managers, client, short_turns, waker, monotonic_ms, read_committed=read_committed)
     client.on_answers = loop.on_answers
     return loop
 

@@ -134,9 +134,10 @@ class Scenario:
 
     def turn(self) -> list[AnyUnsentRequest]:
         """One turn of the loop; the new requests."""
-        early = self.managers.main.fetch.poll_early(self.now_ms)
+        fetch = self.managers.main.fetch
+        early = fetch.poll(self.now_ms).requests if fetch.may_poll_early else []
         result = self.managers.poll(self.now_ms)
-        requests = early.requests + result.requests
+        requests = early + result.requests
         self.unanswered += requests
         self.wake_at_ms = result.wake_at_ms
         return requests

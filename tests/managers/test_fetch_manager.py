@@ -282,7 +282,8 @@ def test_after_records_the_next_fetch_waits_for_nobody(one_broker: Scenario) -> 
     (unsent,) = one_broker.pending(FetchRequest)
     topic = FetchableTopicResponse(topic="orders", partitions=[data(0, batch(0, 1)), data(1)])
     unsent.on_answer(FetchResponse(session_id=SESSION_ID, responses=[topic]), one_broker.now_ms)
-    (early,) = one_broker.managers.main.fetch.poll_early(one_broker.now_ms).requests
+    assert one_broker.managers.main.fetch.may_poll_early
+    (early,) = one_broker.managers.main.fetch.poll(one_broker.now_ms).requests
     assert isinstance(early.request, FetchRequest)
     assert [p.fetch_offset for topic in early.request.topics for p in topic.partitions] == [2]
     assert not one_broker.turn()
@@ -300,7 +301,7 @@ def test_after_anything_else_the_next_fetch_has_its_turn(
     (unsent,) = one_broker.pending(FetchRequest)
     topic = FetchableTopicResponse(topic="orders", partitions=list(partitions))
     unsent.on_answer(FetchResponse(session_id=SESSION_ID, responses=[topic]), one_broker.now_ms)
-    assert not one_broker.managers.main.fetch.poll_early(one_broker.now_ms).requests
+    assert not one_broker.managers.main.fetch.may_poll_early
     assert [type(unsent.request) for unsent in one_broker.turn()][:1] == [FetchRequest]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import trio
@@ -16,8 +16,9 @@ from kwire.fetching.buffer import FetchBuffer
 from kwire.mailbox import Mailbox
 from kwire.managers.registry import RequestManagers
 from kwire.model import OffsetAndMetadata, TopicPartition
-from kwire.network.loop import OTHERS_WAIT_MS, Waker
+from kwire.network.loop import Waker
 from kwire.network.run import make_loop
+from kwire.network.short_turns import OTHERS_WAIT_MS
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -33,7 +34,7 @@ from tests.network_clients import is_busy
 from tests.record_batches import batch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from kwire.managers.unsent import PollResult
     from kwire.protocol.schema import Message, Request, Response
@@ -97,34 +98,32 @@ def broker(network: MemoryNetwork, peer: type[Peer], monkeypatch: pytest.MonkeyP
     return steady
 
 
-class Spy(Mailbox):
-    """Notes what was on its way to a broker when the application heard of records."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.on_its_way: list[bool] = []
-        self.is_busy: Callable[[], bool] = lambda: False
-
-    def announce_records(self) -> None:
-        if self._has_records:
-            self.on_its_way.append(self.is_busy())
-        super().announce_records()
+class Reader(NamedTuple):
+    mailbox: Mailbox
+    on_its_way: list[bool]
+    """Whether something was on its way to a broker, each time the application heard of records."""
 
 
 @asynccontextmanager
-async def reading(network: MemoryNetwork) -> AsyncIterator[Spy]:
+async def reading(network: MemoryNetwork) -> AsyncIterator[Reader]:
     """A network thread without its thread, which fetches the partition."""
     config = ConsumerConfig.of({"bootstrap.servers": "broker:9092"})
-    mailbox = Spy()
+    mailbox = Mailbox()
     mailbox.post(Assign(frozenset({TP}), Reply()))
     mailbox.post(Seek(TP, OffsetAndMetadata(0), Reply()))
     assignors = resolve(config.partition_assignment_strategy)
     loop = make_loop(config, assignors, mailbox, FetchBuffer(), Waker(), client_id="me", transport=network)
-    mailbox.is_busy = lambda: is_busy(loop._client)
+    reader = Reader(mailbox, [])
+
+    def notify() -> None:
+        reader.on_its_way.append(is_busy(loop._client))
+        mailbox.notify()
+
+    loop._short_turns._notify = notify
     async with trio.open_nursery() as nursery:
         nursery.start_soon(loop.run)
         await trio.sleep(1)
-        yield mailbox
+        yield reader
         nursery.cancel_scope.cancel()
 
 
@@ -158,10 +157,10 @@ def test_the_application_hears_of_records_when_the_next_fetch_is_out(
     """Not before: woken at once, it waits for the interpreter, and the fetch for nothing."""
 
     async def scenario() -> None:
-        async with reading(network) as mailbox:
-            assert len(mailbox.on_its_way) == broker.next_offset > 0
-            assert all(mailbox.on_its_way)
-            assert mailbox.signal() >= broker.next_offset
+        async with reading(network) as reader:
+            assert len(reader.on_its_way) == broker.next_offset > 0
+            assert all(reader.on_its_way)
+            assert reader.mailbox.signal() >= broker.next_offset
 
     in_virtual_time(scenario)
 
