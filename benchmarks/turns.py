@@ -96,14 +96,13 @@ def run_worker(
     """One turn in a process of its own, which runs `worker`.
 
     Args:
-        tree: The top of another clone, whose kwire and worker it is; None: this one's.
+        tree: The top of another clone, whose kwire it measures, by this clone's worker; None: this one's.
 
     Raises:
         WrongAnswerError: It failed, or says that what it read is not what is there.
     """
     environment = dict(os.environ)
     if tree is not None:
-        worker = tree / "scripts" / worker.name
         environment["PYTHONPATH"] = str(tree)
     command = [sys.executable, str(worker), task, contestant, json.dumps(options)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TURN_TIMEOUT_S, check=False, env=environment)

@@ -144,10 +144,10 @@ class CompletionTracker:
 
     def finish(self, source: Source, offsets: Iterable[int]) -> None:
         """Records are done with."""
-        done = set(offsets)
-        for cursor in self._partitions[partition_of(source)].cursors:
-            if cursor.source == source:
-                cursor.tracker.finish_all(done)
+        cursors = [each for each in self._partitions[partition_of(source)].cursors if each.source == source]
+        done = offsets if len(cursors) == 1 else set(offsets)  # it may be an iterator
+        for cursor in cursors:
+            cursor.tracker.finish_all(done)
 
     def lose_track(self) -> None:
         """Somebody may have been given records that are not in here: of lags nothing more is known to be done."""

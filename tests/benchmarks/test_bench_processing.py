@@ -79,16 +79,16 @@ def test_a_topic_is_worked_on_to_its_end(servers: str, contestant: str) -> None:
 
 @pytest.mark.slow
 def test_a_turn_may_be_another_clones(servers: str, tmp_path: Path) -> None:
-    """Its kwire, and its worker."""
+    """Its kwire, measured by this one's worker."""
     (tmp_path / "kwire").mkdir()
     (tmp_path / "kwire" / "__init__.py").write_text("WHO = 'the other'\n")
-    (tmp_path / "scripts").mkdir()
-    (tmp_path / "scripts" / WORKER.name).write_text("import json, kwire\nprint(json.dumps({kwire.WHO: 1.0}))\n")
-    assert run_worker("drain", "threads", tmp_path, worker=WORKER, servers=servers) == {"the other": 1.0}
+    worker = tmp_path / "worker.py"
+    worker.write_text("import json, kwire\nprint(json.dumps({kwire.WHO: 1.0}))\n")
+    assert run_worker("drain", "threads", tmp_path, worker=worker, servers=servers) == {"the other": 1.0}
 
 
 @pytest.mark.slow
-def test_whoever_has_done_with_more_than_there_is_has_no_figure(servers: str) -> None:
+def test_a_turn_that_has_done_with_more_than_there_is_has_no_figure(servers: str) -> None:
     options: Work = {"topic": "some", "records": RECORDS - 500}
     with pytest.raises(WrongAnswerError, match=f"records were done with, of {RECORDS - 500}"):
         run_worker("drain", "plain", worker=WORKER, servers=servers, **options)
