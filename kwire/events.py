@@ -29,6 +29,7 @@ from kwire.model import (
 from kwire.offset_set import OffsetSet
 
 T = TypeVar("T")
+W = TypeVar("W")
 
 CommitCallback: TypeAlias = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None]
 
@@ -74,6 +75,43 @@ class Reply(Generic[T]):
         if self._error is not None:
             raise self._error
         return self._value  # type: ignore[return-value]  # a finished reply without error holds a T
+
+
+class ReplyPart(Reply[T]):
+    """What a whole reply needs from somebody else. What it waits for, the whole waits for; it is given up with that.
+
+    Args:
+        on_done: told when it is filled. What the whole is filled with is the caller's business.
+    """
+
+    __slots__ = ("_is_given_up", "_whole")
+
+    def __init__(self, whole: Reply[W], on_done: Callable[[], None]) -> None:
+        self._whole: Reply[W] = whole
+        self._is_given_up = False
+        super().__init__(whole.waiting_for, on_done)
+
+    @property
+    def waiting_for(self) -> str:
+        return self._whole.waiting_for
+
+    @waiting_for.setter
+    def waiting_for(self, what: str) -> None:
+        self._whole.waiting_for = what
+
+    @property
+    def abandoned(self) -> bool:
+        return self._is_given_up or self._whole.abandoned or self._whole.done
+
+    @abandoned.setter
+    def abandoned(self, is_given_up: bool) -> None:
+        self._is_given_up = is_given_up
+
+    def fails_whole(self) -> bool:
+        """Whether it has failed; the whole has then as well. Only after `done`."""
+        if self._error is not None:
+            self._whole.fail(self._error)
+        return self._error is not None
 
 
 # --- application thread -> network thread --------------------------------------------------------------------

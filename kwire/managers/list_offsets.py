@@ -1,4 +1,5 @@
-"""ListOffsets: the offset of a time, the beginning or the end, for users and for partitions that reset.
+"""ListOffsets: the offset of a time, the beginning or the end, for users (`offset_look_ups.py`) and for partitions that
+reset.
 
 A query is about one partition. Queries that are ready are grouped into requests, mostly one for each leader; what
 could not be answered goes back into the queue, so one leaderless partition holds up nobody else.
@@ -7,14 +8,14 @@ could not be answered goes back into the queue, so one leaderless partition hold
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
 from kwire.errors import KafkaError, TopicAuthorizationError
-from kwire.events import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, LookUpOffsets
+from kwire.events import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Reply
 from kwire.managers.base import RequestState
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
@@ -31,39 +32,28 @@ from kwire.subscription.partition import UNKNOWN_OFFSET
 CONSUMER_REPLICA_ID = -1
 READ_COMMITTED_MIN_VERSION = 2  # ListOffsets v2 adds the isolation level
 
-OnOffset = Callable[[OffsetAndTimestamp | None, float], None]
-OnError = Callable[[KafkaError], None]
+Found: TypeAlias = OffsetAndTimestamp | None
 
 
 class OffsetQuery:
     """One partition's question.
 
-    `wanted` turns false when nobody needs the answer any more; `waits_for` hears what the answer depends on.
     `since_version` is the version of the metadata when it was asked: older refusals are not held against it.
     """
 
-    __slots__ = (
-        *("on_error", "on_offset", "since_version", "state", "timestamp", "topic_partition", "waits_for", "wanted"),
-    )
+    __slots__ = ("reply", "since_version", "state", "timestamp", "topic_partition")
 
     def __init__(
         self,
         topic_partition: TopicPartition,
         timestamp: int,
-        *,
-        on_offset: OnOffset,
-        on_error: OnError,
-        wanted: Callable[[], bool],
-        waits_for: Callable[[str], None],
+        reply: Reply[Found],
         state: RequestState,
         since_version: int,
     ) -> None:
         self.topic_partition = topic_partition
         self.timestamp = timestamp
-        self.on_offset = on_offset
-        self.on_error = on_error
-        self.wanted = wanted
-        self.waits_for = waits_for
+        self.reply = reply
         self.state = state
         self.since_version = since_version
 
@@ -75,63 +65,18 @@ class OffsetQuery:
 
 
 class ListOffsetsManager:
-    """Looks up offsets by time, and the ends of logs.
+    """Looks up offsets by time, and the ends of logs."""
 
-    Args:
-        widened: what users are told for an offset found at a time (or at `EARLIEST_TIMESTAMP` or `LATEST_TIMESTAMP`).
-    """
-
-    def __init__(
-        self,
-        config: ConsumerConfig,
-        metadata: MetadataManager,
-        backoff: Backoff,
-        widened: Callable[[TopicPartition, int, int], int],
-    ) -> None:
-        self._widened = widened
+    def __init__(self, config: ConsumerConfig, metadata: MetadataManager, backoff: Backoff) -> None:
         self._config = config
         self._metadata = metadata
         self._backoff = backoff
         self._queries: list[OffsetQuery] = []
 
-    def look_up(self, event: LookUpOffsets) -> None:
-        """`offsets_for_times`, `beginning_offsets` and `end_offsets`: all partitions or an error."""
-        gathering = _Gathering(event, self._widened)
-        if not event.timestamps:
-            event.reply.succeed({})
-        for tp, timestamp in event.timestamps.items():
-            self.ask(
-                tp,
-                timestamp,
-                on_offset=partial(gathering.found, tp),
-                on_error=event.reply.fail,
-                wanted=gathering.wanted,
-                waits_for=gathering.waits_for,
-            )
-
-    def ask(
-        self,
-        tp: TopicPartition,
-        timestamp: int,
-        *,
-        on_offset: OnOffset,
-        on_error: OnError,
-        wanted: Callable[[], bool],
-        waits_for: Callable[[str], None],
-    ) -> None:
-        """Queue one query; asked again until it is answered, refused for good, or not wanted any more."""
-        self._queries.append(
-            OffsetQuery(
-                tp,
-                timestamp,
-                on_offset=on_offset,
-                on_error=on_error,
-                wanted=wanted,
-                waits_for=waits_for,
-                state=RequestState(self._backoff),
-                since_version=self._metadata.cluster.version,
-            )
-        )
+    def ask(self, tp: TopicPartition, timestamp: int, reply: Reply[Found]) -> None:
+        """Queue one query; asked again until it is answered, refused for good, or abandoned."""
+        state = RequestState(self._backoff)
+        self._queries.append(OffsetQuery(tp, timestamp, reply, state, self._metadata.cluster.version))
 
     def poll(self, now_ms: float) -> PollResult:
         if not self._queries:
@@ -141,7 +86,7 @@ class ListOffsetsManager:
         asked: Counter[TopicPartition] = Counter()
         waiting: list[OffsetQuery] = []
         for query in self._queries:
-            if not query.wanted():
+            if query.reply.abandoned:
                 continue
             leader_id = self._metadata.cluster.leader_id(query.topic_partition)
             if leader_id is None:
@@ -163,7 +108,7 @@ class ListOffsetsManager:
         error = self._metadata.refused.get(query.topic_partition.topic)
         if error is None or self._metadata.cluster.version <= query.since_version:
             return False
-        query.on_error(error)
+        query.reply.fail(error)
         return True
 
     def _await_leader(self, query: OffsetQuery, now_ms: float) -> None:
@@ -171,17 +116,17 @@ class ListOffsetsManager:
         self._metadata.borrow((tp.topic,), now_ms)
         if tp.topic in cluster.topics:
             unknown = cluster.partition(tp) is None
-            query.waits_for(f"partition {tp}, which does not exist" if unknown else f"a leader for {tp}")
+            query.reply.waiting_for = f"partition {tp}, which does not exist" if unknown else f"a leader for {tp}"
             self._metadata.request_update()
         else:
             missing = "which does not exist" if cluster.version else "not known yet"
-            query.waits_for(f"topic {tp.topic!r}, {missing}{self._metadata.last_error}")
+            query.reply.waiting_for = f"topic {tp.topic!r}, {missing}{self._metadata.last_error}"
 
     def _request(self, leader_id: int, queries: Sequence[OffsetQuery]) -> AnyUnsentRequest:
         node = self._metadata.cluster.nodes[leader_id]
         for query in queries:
             query.state.sent()
-            query.waits_for(f"the answer of broker {node} to ListOffsets for {query.topic_partition}")
+            query.reply.waiting_for = f"the answer of broker {node} to ListOffsets for {query.topic_partition}"
         return UnsentRequest(
             request=ListOffsetsRequest(
                 replica_id=CONSUMER_REPLICA_ID,
@@ -226,22 +171,22 @@ class ListOffsetsManager:
                 doing = f"ListOffsets answered {partition.offset} as the offset of {tp}"
                 self._retry(query, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, doing), now_ms)
             elif partition.offset < 0:
-                query.on_offset(None, now_ms)
+                query.reply.succeed(None)
             else:
                 epoch = leader_epoch_or_none(partition.leader_epoch)
-                query.on_offset(OffsetAndTimestamp(partition.offset, partition.timestamp, epoch), now_ms)
+                query.reply.succeed(OffsetAndTimestamp(partition.offset, partition.timestamp, epoch))
 
     def _on_error(self, query: OffsetQuery, code: ErrorCode, now_ms: float) -> None:
         error = error_for(code, f"listing offsets of {query.topic_partition}")
         if code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
-            query.on_offset(None, now_ms)  # a log so old that its records have no timestamps
+            query.reply.succeed(None)  # a log so old that its records have no timestamps
         elif code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            query.on_error(TopicAuthorizationError({query.topic_partition.topic}))
+            query.reply.fail(TopicAuthorizationError({query.topic_partition.topic}))
         elif code.retriable:
             self._metadata.request_update()
             self._retry(query, error, now_ms)
         else:
-            query.on_error(error)
+            query.reply.fail(error)
 
     def _on_failure(self, queries: Sequence[OffsetQuery], error: KafkaError, now_ms: float) -> None:
         self._metadata.request_update()
@@ -249,32 +194,9 @@ class ListOffsetsManager:
             if error.retriable:
                 self._retry(query, error, now_ms)
             else:
-                query.on_error(error)
+                query.reply.fail(error)
 
     def _retry(self, query: OffsetQuery, error: KafkaError, now_ms: float) -> None:
         query.state.failed(now_ms)
-        query.waits_for(f"a retry of ListOffsets (last error: {error})")
+        query.reply.waiting_for = f"a retry of ListOffsets (last error: {error})"
         self._queries.append(query)
-
-
-class _Gathering:
-    """The answers of one call, until all are there."""
-
-    def __init__(self, event: LookUpOffsets, widened: Callable[[TopicPartition, int, int], int]) -> None:
-        self._widened = widened
-        self._event = event
-        self._found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-
-    def wanted(self) -> bool:
-        return not self._event.reply.abandoned and not self._event.reply.done
-
-    def waits_for(self, what: str) -> None:
-        self._event.reply.waiting_for = what
-
-    def found(self, tp: TopicPartition, offset: OffsetAndTimestamp | None, now_ms: float) -> None:
-        timestamp = self._event.timestamps[tp]
-        if offset is not None and timestamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP):
-            offset = replace(offset, offset=self._widened(tp, timestamp, offset.offset))
-        self._found[tp] = offset
-        if len(self._found) == len(self._event.timestamps):
-            self._event.reply.succeed(self._found)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Protocol, TypeAlias
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.commit_metadata import users_metadata
 from kwire.errors import KafkaError, TopicAuthorizationError
-from kwire.events import GetCommitted, Reply
+from kwire.events import GetCommitted, Reply, ReplyPart
 from kwire.managers.base import RequestState
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.membership import Committer, GroupIdentity, around_open_join
@@ -26,8 +26,6 @@ from kwire.protocol.messages.offset_fetch import (
 )
 
 Committed: TypeAlias = dict[TopicPartition, OffsetAndMetadata | None]
-OnCommitted: TypeAlias = Callable[[Committed], None]
-OnFailed: TypeAlias = Callable[[KafkaError], None]
 
 GROUPS_VERSION = 8  # KIP-709: from here on the request names many groups
 REQUIRE_STABLE_VERSION = 7  # KIP-447
@@ -48,31 +46,15 @@ class _Answered(Protocol):
 class _Lookup:
     """One look-up until it is answered. Partitions found so far stay found when others must be asked for again."""
 
-    def __init__(
-        self,
-        partitions: frozenset[TopicPartition],
-        on_found: OnCommitted,
-        on_failed: OnFailed,
-        state: RequestState,
-        *,
-        wanted: Callable[[], bool],
-        reply: Reply[Committed] | None = None,
-    ) -> None:
+    def __init__(self, partitions: frozenset[TopicPartition], reply: Reply[Committed], state: RequestState) -> None:
         self.partitions = partitions
-        self.on_found = on_found
-        self.on_failed = on_failed
-        self.state = state
-        self.wanted = wanted
         self.reply = reply
+        self.state = state
         self.found: Committed = {}
 
     @property
     def missing(self) -> frozenset[TopicPartition]:
         return self.partitions - self.found.keys()
-
-    def waits_for(self, what: str) -> None:
-        if self.reply is not None:
-            self.reply.waiting_for = what
 
 
 class OffsetFetchManager:
@@ -89,28 +71,20 @@ class OffsetFetchManager:
 
     def committed(self, event: GetCommitted) -> None:
         """`Consumer.committed`."""
-        reply = event.reply
-        state = RequestState(self._backoff)
 
-        def on_found(found: Committed) -> None:
-            reply.succeed({tp: _as_user_wrote(position) for tp, position in found.items()})
+        def on_done() -> None:
+            if not part.fails_whole():
+                event.reply.succeed({tp: _as_user_wrote(position) for tp, position in part.result().items()})
 
-        self._pending.append(
-            _Lookup(event.partitions, on_found, reply.fail, state, wanted=lambda: not reply.abandoned, reply=reply)
-        )
+        part = ReplyPart[Committed](event.reply, on_done)
+        self.look_up(event.partitions, part)
 
-    def look_up(
-        self,
-        partitions: frozenset[TopicPartition],
-        on_found: OnCommitted,
-        on_failed: OnFailed,
-        wanted: Callable[[], bool],
-    ) -> None:
-        """For positions: nobody waits with a deadline, so it goes on until the group answers, or nobody wants it."""
-        self._pending.append(_Lookup(partitions, on_found, on_failed, RequestState(self._backoff), wanted=wanted))
+    def look_up(self, partitions: frozenset[TopicPartition], reply: Reply[Committed]) -> None:
+        """Where the group was, asked until there is an answer, or nobody waits for it."""
+        self._pending.append(_Lookup(partitions, reply, RequestState(self._backoff)))
 
     def poll(self, now_ms: float) -> PollResult:
-        self._pending = [lookup for lookup in self._pending if lookup.wanted()]
+        self._pending = [lookup for lookup in self._pending if not lookup.reply.abandoned]
         if not self._pending:
             return PollResult([], NEVER_MS)
         self._coordinator.need()
@@ -126,13 +100,13 @@ class OffsetFetchManager:
         if (refusal := self._coordinator.refusal) is not None:
             refused, self._pending = self._pending, []
             for lookup in refused:
-                lookup.on_failed(refusal)
+                lookup.reply.fail(refusal)
         for lookup in self._pending:
-            lookup.waits_for(f"the coordinator of group {self._group_id}{self._coordinator.last_error}")
+            lookup.reply.waiting_for = f"the coordinator of group {self._group_id}{self._coordinator.last_error}"
 
     def _send(self, lookup: _Lookup, destination: Destination) -> AnyUnsentRequest:
         lookup.state.sent()
-        lookup.waits_for(f"the answer of coordinator {destination.node} to OffsetFetch")
+        lookup.reply.waiting_for = f"the answer of coordinator {destination.node} to OffsetFetch"
         assert self._group_id is not None
         identity = self._member.identity() if self._member.fetches_as_member else GroupIdentity(self._group_id)
         request = partial(_request, identity, lookup.missing)
@@ -177,7 +151,7 @@ class OffsetFetchManager:
     def _take(self, lookup: _Lookup, answered: Mapping[TopicPartition, _Answered], now_ms: float) -> None:
         codes = {tp: ErrorCode.of(partition.error_code) for tp, partition in answered.items()}
         if refused := {tp.topic for tp, code in codes.items() if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED}:
-            lookup.on_failed(TopicAuthorizationError(refused))
+            lookup.reply.fail(TopicAuthorizationError(refused))
             return
         for tp, code in codes.items():
             if code is ErrorCode.NONE:
@@ -185,7 +159,7 @@ class OffsetFetchManager:
             elif code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 lookup.found[tp] = None
         if not lookup.missing:
-            lookup.on_found(lookup.found)
+            lookup.reply.succeed(lookup.found)
             return
         # A transaction is pending on the rest (UNSTABLE_OFFSET_COMMIT), or the broker left it out: never guess.
         left = min(lookup.missing, key=lambda tp: (tp not in codes or codes[tp].retriable, tp))
@@ -199,10 +173,10 @@ class OffsetFetchManager:
 
     def _retry(self, lookup: _Lookup, error: KafkaError, now_ms: float, *, again: bool = False) -> None:
         if not error.retriable and not again:
-            lookup.on_failed(error)
+            lookup.reply.fail(error)
             return
         lookup.state.failed(now_ms)
-        lookup.waits_for(f"a retry of OffsetFetch (last error: {error})")
+        lookup.reply.waiting_for = f"a retry of OffsetFetch (last error: {error})"
         self._pending.append(lookup)
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kwire.clock import NEVER_MS
 from kwire.config import ConsumerConfig, OffsetReset, ResetKind
@@ -20,17 +19,18 @@ from kwire.events import (
     LATEST_TIMESTAMP,
     ErrorRaised,
     GetPosition,
+    Reply,
     ResetPositions,
     ResetTo,
     Seek,
 )
 from kwire.holds import Hold
 from kwire.managers.base import Deliver
-from kwire.managers.list_offsets import ListOffsetsManager
-from kwire.managers.offset_fetch import Committed, OnCommitted, OnFailed
+from kwire.managers.list_offsets import Found, ListOffsetsManager
+from kwire.managers.offset_fetch import Committed
 from kwire.managers.offset_validation import OffsetValidationManager
 from kwire.managers.unsent import PollResult
-from kwire.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.states.partition import PartitionEvent
 from kwire.subscription.partition import AssignedPartition
 from kwire.subscription.subscription import Subscription
@@ -46,13 +46,14 @@ _RESETS = {
 class CommittedLookUp(Protocol):
     """Who finds out where the group was: `OffsetFetchManager`, or somebody who asks more than one log."""
 
-    def look_up(
-        self,
-        partitions: frozenset[TopicPartition],
-        on_found: OnCommitted,
-        on_failed: OnFailed,
-        wanted: Callable[[], bool],
-    ) -> None: ...
+    def look_up(self, partitions: frozenset[TopicPartition], reply: Reply[Committed]) -> None: ...
+
+
+class _Question(NamedTuple):
+    """Where a partition is to go on in this assignment epoch: at the committed offset, or where this reset says."""
+
+    epoch: AssignmentEpoch
+    reset: OffsetReset | None
 
 
 class PositionsManager:
@@ -80,8 +81,9 @@ class PositionsManager:
         self._validation = validation
         self._deliver = deliver
         self._wall_clock_ms = wall_clock_ms
-        self._asked: dict[TopicPartition, tuple[int, OffsetReset | None]] = {}
-        self._waits_for: dict[TopicPartition, str] = {}
+        self._asked: dict[TopicPartition, _Question] = {}
+        self._loads: list[tuple[dict[TopicPartition, AssignmentEpoch], Reply[Committed]]] = []
+        self._resets: dict[TopicPartition, tuple[_Question, Reply[Found]]] = {}
         self._waiters: list[GetPosition] = []
         # Partitions that auto_offset_reset="none" leaves without a position, with the offset that was out of range.
         self._stranded: dict[TopicPartition, int | None] = {}
@@ -185,11 +187,22 @@ class PositionsManager:
         waiting = self._subscription.initializing | self._subscription.awaiting_reset
         for tp in self._asked.keys() - waiting:
             del self._asked[tp]
-            self._waits_for.pop(tp, None)
         for tp in self._stranded.keys() - self._subscription.awaiting_reset:
             del self._stranded[tp]
         for tp in self._refused.keys() - waiting:
             del self._refused[tp]
+        self._give_up_questions()
+
+    def _give_up_questions(self) -> None:
+        """Those that a seek, another reset or a rebalance has overtaken."""
+        for epochs, load in self._loads:
+            if not any(self._waits(tp, epoch) for tp, epoch in epochs.items()):
+                load.abandon()
+        self._loads = [(epochs, load) for epochs, load in self._loads if not (load.done or load.abandoned)]
+        for tp, (question, reply) in list(self._resets.items()):
+            if not self._is_wanted(tp, question):
+                reply.abandon()
+                del self._resets[tp]
 
     def _not_asked(self, partitions: Iterable[TopicPartition]) -> list[AssignedPartition]:
         """Those that nothing is under way for, given their epoch and the reset they want; now it is.
@@ -200,7 +213,7 @@ class PositionsManager:
         waited_for = {waiter.partition for waiter in self._waiters}
         for tp in sorted(partitions):
             partition = self._subscription.partitions[tp]
-            question = (partition.epoch, partition.reset)
+            question = _Question(partition.epoch, partition.reset)
             if self._asked.get(tp) != question and (Hold.CALLBACK_PENDING not in partition.holds or tp in waited_for):
                 self._asked[tp] = question
                 due.append(partition)
@@ -216,13 +229,17 @@ class PositionsManager:
         if self._config.group_id is None:
             self._apply_committed(epochs, dict.fromkeys(epochs))
         else:
-            on_found = partial(self._apply_committed, epochs)
-            on_failed = partial(self._on_failed, epochs)
+            reply: Reply[Committed] = Reply(on_done=lambda: self._on_committed(epochs, reply))
+            self._loads.append((epochs, reply))
+            self._offset_fetch.look_up(frozenset(epochs), reply)
 
-            def wanted() -> bool:
-                return any(self._waits(tp, epoch) for tp, epoch in epochs.items())
-
-            self._offset_fetch.look_up(frozenset(epochs), on_found, on_failed, wanted)
+    def _on_committed(self, epochs: dict[TopicPartition, AssignmentEpoch], reply: Reply[Committed]) -> None:
+        try:
+            committed = reply.result()
+        except KafkaError as error:
+            self._on_failed(epochs, error)
+        else:
+            self._apply_committed(epochs, committed)
 
     def _apply_committed(self, epochs: dict[TopicPartition, AssignmentEpoch], committed: Committed) -> None:
         for tp, position in committed.items():
@@ -244,33 +261,36 @@ class PositionsManager:
         for partition in self._not_asked(self._subscription.awaiting_reset):
             reset = partition.reset
             if reset is not None and reset.kind is not ResetKind.NONE:
-                self._ask(partition.topic_partition, partition.epoch, self._timestamp(reset))
+                self._ask(partition.topic_partition, self._timestamp(reset))
 
-    def _ask(self, tp: TopicPartition, epoch: AssignmentEpoch, timestamp: int) -> None:
+    def _ask(self, tp: TopicPartition, timestamp: int) -> None:
+        """The answer is taken when it comes, not in a turn of our own: a position has to be validated before that."""
         question = self._asked[tp]
+        reply: Reply[Found] = Reply("", lambda: self._on_offset(tp, timestamp, question, reply))
+        if tp in self._resets:
+            self._resets[tp][1].abandon()
+        self._resets[tp] = question, reply
+        self._list_offsets.ask(tp, timestamp, reply)
 
-        def on_offset(found: OffsetAndTimestamp | None, now_ms: float) -> None:
-            if not wanted():
-                return
-            if found is None and timestamp != LATEST_TIMESTAMP:
-                self._ask(tp, epoch, LATEST_TIMESTAMP)  # every record is older than that: go to the end
-            elif found is not None:
-                log.info("%s begins at offset %d", tp, found.offset)
-                position = OffsetAndMetadata(found.offset, leader_epoch=found.leader_epoch)
-                self._subscription.fire(tp, PartitionEvent.RESET_DONE, position=position)
-                self._subscription.partitions[tp].fetch_epoch = None  # as Java: not to be validated, it is the leader's
+    def _is_wanted(self, tp: TopicPartition, question: _Question) -> bool:
+        waiting = tp in self._subscription.awaiting_reset
+        return waiting and self._asked.get(tp) == question and self._current(tp, question.epoch) is not None
 
-        def wanted() -> bool:
-            waiting = tp in self._subscription.awaiting_reset
-            return waiting and self._asked.get(tp) == question and self._current(tp, epoch) is not None
-
-        def waits_for(what: str) -> None:
-            self._waits_for[tp] = what
-
-        on_error = partial(self._on_failed, {tp: epoch})
-        self._list_offsets.ask(
-            tp, timestamp, on_offset=on_offset, on_error=on_error, wanted=wanted, waits_for=waits_for
-        )
+    def _on_offset(self, tp: TopicPartition, timestamp: int, question: _Question, reply: Reply[Found]) -> None:
+        try:
+            found = reply.result()
+        except KafkaError as error:
+            self._on_failed({tp: question.epoch}, error)
+            return
+        if not self._is_wanted(tp, question):
+            return
+        if found is None and timestamp != LATEST_TIMESTAMP:
+            self._ask(tp, LATEST_TIMESTAMP)  # every record is older than that: go to the end
+        elif found is not None:
+            log.info("%s begins at offset %d", tp, found.offset)
+            position = OffsetAndMetadata(found.offset, leader_epoch=found.leader_epoch)
+            self._subscription.fire(tp, PartitionEvent.RESET_DONE, position=position)
+            self._subscription.partitions[tp].fetch_epoch = None  # as Java: not to be validated, it is the leader's
 
     def _timestamp(self, reset: OffsetReset) -> int:
         match reset.kind:
@@ -320,8 +340,8 @@ class PositionsManager:
         elif tp in self._refused:
             reply.fail(self._refused[tp])
         else:
-            waits_for = self._validation.waits_for(tp) or self._waits_for.get(tp)
-            reply.waiting_for = waits_for or f"the committed offset of {tp}"
+            reset_waits_for = self._resets[tp][1].waiting_for if tp in self._resets else ""
+            reply.waiting_for = self._validation.waits_for(tp) or reset_waits_for or f"the committed offset of {tp}"
         return reply.done or reply.abandoned
 
 

@@ -24,9 +24,10 @@ from kwire.managers.list_offsets import ListOffsetsManager
 from kwire.managers.membership import Membership, PollTimer
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_fetch import OffsetFetchManager
+from kwire.managers.offset_look_ups import OffsetLookUps
 from kwire.managers.positions import PositionsManager
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
-from kwire.model import Cursor, TopicPartition
+from kwire.model import Cursor
 from kwire.subscription.subscription import Subscription
 
 FLOOR_MS = 10.0
@@ -72,10 +73,11 @@ class RequestManagers:
         self.metadata = _metadata(config, subscription, deliver, backoff)
         self.membership, keeping_membership = self._membership(assignors, environment, backoff)
         self.offset_fetch = OffsetFetchManager(config.group_id, self.coordinator, self.membership, backoff)
-        self.list_offsets = ListOffsetsManager(config, self.metadata, backoff, self._widened)
+        self.list_offsets = ListOffsetsManager(config, self.metadata, backoff)
         cursors = CursorSetting(config, self.metadata, deliver, environment.on_data, backoff)
         self.lags = lag_policy(self._lag_setting(cursors, buffer, environment))
         self.offset_commit = self.lags.commits
+        self.offset_look_ups = OffsetLookUps(self.list_offsets, self.lags)
         self.main = self._main(cursors, buffer, environment)
         self.cursors: Sequence[AnyCursor] = (self.main, *self.lags.cursors)
         self._in_order: tuple[RequestManager, ...] = (
@@ -181,9 +183,6 @@ class RequestManagers:
     def redeliver(self, event: Redeliver) -> None:
         self.lags.redeliver(event.partition, event.position, event.stop)
         event.reply.succeed(None)
-
-    def _widened(self, tp: TopicPartition, timestamp: int, offset: int) -> int:
-        return self.lags.widened(tp, timestamp, offset)
 
     # --- the loop -------------------------------------------------------------------------------------------
 

@@ -97,7 +97,7 @@ class Inbox:
             case GetCatchUp():
                 event.reply.succeed(self._managers.lags.progress())
             case LookUpOffsets():
-                self._managers.list_offsets.look_up(event)
+                self._managers.offset_look_ups.look_up(event)
             case LookUpTopics():
                 self._managers.metadata.look_up(event)
             case CallbackCompleted():

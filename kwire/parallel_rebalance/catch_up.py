@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable
 from uuid import UUID
 
 from kwire.config import ResetKind
-from kwire.errors import KafkaError, OffsetOutOfRangeError
+from kwire.errors import OffsetOutOfRangeError
 from kwire.events import EARLIEST_TIMESTAMP, Delivered, ErrorRaised, Seek
 from kwire.holds import Hold
 from kwire.managers.lag_policy import LagPolicy, LagSetting
@@ -53,7 +53,7 @@ class CatchUpManager(LagPolicy):
         self._holds: dict[TopicPartition, set[Hold]] = {}
         """What holds the children of a partition, as the application has said."""
         self._now_ms = 0.0
-        self._lag = LagLookUp(setting, self._on_lag, self._on_refused)
+        self._lag = LagLookUp(setting)
         losses = Losses(self._on_offsets_lost, self._on_log_diverged)
         self._cursors = [child_cursor(setting, buffer, losses) for buffer in setting.buffer.children]
         self._children = [cursor.positions for cursor in self._cursors]
@@ -89,7 +89,14 @@ class CatchUpManager(LagPolicy):
     def topic_id(self, tp: TopicPartition) -> UUID:
         return self._metadata.cluster.topic_id(tp.topic)
 
-    def _ask_for_lags(self) -> None:
+    def _look_up_lags(self) -> None:
+        for tp, answer in self._lag.answers():
+            if isinstance(answer, Lag):
+                self._on_lag(tp, answer)
+            else:
+                # Its fetches will be refused for the same reason, and the user hear of it then.
+                log.warning("the lag of %s cannot be known, so it is read in order: %s", tp, answer)
+                self._let_go(tp)
         for tp, epoch in self._asked.items():
             partition = self._main.partitions[tp]
             if partition.has_valid_position and partition.epoch != epoch:
@@ -110,11 +117,6 @@ class CatchUpManager(LagPolicy):
             self._main.fire(tp, PartitionEvent.SEEK, position=end)
             state.main_epoch = self._main.partitions[tp].epoch
             self._main.publish()
-        self._let_go(tp)
-
-    def _on_refused(self, tp: TopicPartition, error: KafkaError) -> None:
-        """Its fetches will be refused for the same reason, and the user hear of it then."""
-        log.warning("the lag of %s cannot be known, so it is read in order: %s", tp, error)
         self._let_go(tp)
 
     def _let_go(self, tp: TopicPartition) -> None:
@@ -317,8 +319,8 @@ class CatchUpManager(LagPolicy):
 
     def poll(self, now_ms: float) -> PollResult:
         self._now_ms = now_ms
+        self._look_up_lags()
         if self.states:
-            self._ask_for_lags()
             self.refresh()
         self._share_buffer()
         return NOTHING_TO_SEND

@@ -9,19 +9,17 @@ another life, and nobody believes it. Its claim holds back neither records nor t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from functools import partial
 
 from kwire.clock import NEVER_MS
 from kwire.commit_metadata import users_metadata
 from kwire.errors import KafkaError
-from kwire.events import BackgroundEvent, Commit, CommitAsync, CommitCompleted, Reply
+from kwire.events import BackgroundEvent, Commit, CommitAsync, CommitCompleted, Reply, ReplyPart
 from kwire.managers.base import RequestState
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.lag_policy import LagPolicy, LagSetting
 from kwire.managers.membership import Nobody
 from kwire.managers.offset_commit import OffsetCommitManager
-from kwire.managers.offset_fetch import Committed, OffsetFetchManager, OnCommitted, OnFailed
+from kwire.managers.offset_fetch import Committed, OffsetFetchManager
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.parallel_rebalance.catch_up import CatchUpManager
@@ -56,31 +54,32 @@ class TwoLogCommits:
         self._head_commit = OffsetCommitManager(
             config, main, self.head_coordinator, nobody, self._on_part_done, backoff, head_log
         )
-        self._joints: list[JointReply] = []
         self._claim: Reply[None] | None = None
         self._claiming = RequestState(backoff)
 
     # --- recovery -------------------------------------------------------------------------------------------
 
-    def look_up(
-        self,
-        partitions: frozenset[TopicPartition],
-        on_found: OnCommitted,
-        on_failed: OnFailed,
-        wanted: Callable[[], bool],
-    ) -> None:
+    def look_up(self, partitions: frozenset[TopicPartition], reply: Reply[Committed]) -> None:
         """Ask the group's log, then the head's for partitions that have a token; answer where the head goes on."""
 
-        def on_committed(committed: Committed) -> None:
-            tokens = frozenset(tp for tp, found in committed.items() if found is not None and decode(found.metadata))
+        def on_group() -> None:
+            if of_group.fails_whole():
+                return
+            found = of_group.result()
+            tokens = frozenset(tp for tp, each in found.items() if each is not None and decode(each.metadata))
             if tokens:
-                self._head_fetch.look_up(tokens, partial(self._recover, committed, on_found), on_failed, wanted)
+                self._head_fetch.look_up(tokens, of_head)
             else:
-                self._recover(committed, on_found, {})
+                reply.succeed(self._recover(found, {}))
 
-        self._offset_fetch.look_up(partitions, on_committed, on_failed, wanted)
+        def on_head() -> None:
+            if not of_head.fails_whole():
+                reply.succeed(self._recover(of_group.result(), of_head.result()))
 
-    def _recover(self, committed: Committed, on_found: OnCommitted, heads: Committed) -> None:
+        of_group, of_head = ReplyPart[Committed](reply, on_group), ReplyPart[Committed](reply, on_head)
+        self._offset_fetch.look_up(partitions, of_group)
+
+    def _recover(self, committed: Committed, heads: Committed) -> Committed:
         positions: Committed = {}
         for tp, found in committed.items():
             positions[tp] = found
@@ -88,7 +87,7 @@ class TwoLogCommits:
                 recovered = recover(found, heads.get(tp), self._catch_up.topic_id(tp))
                 positions[tp] = recovered.head
                 self._catch_up.recovered(tp, recovered)
-        on_found(positions)
+        return positions
 
     # --- commits --------------------------------------------------------------------------------------------
 
@@ -96,7 +95,6 @@ class TwoLogCommits:
         """As `OffsetCommitManager.commit`."""
         low, head = self._split(event)
         joint = JointReply(event.reply, 2)
-        self._joints.append(joint)
         self._low_commit.commit(Commit(low, joint.parts[0], event.is_last))
         self._head_commit.commit(Commit(head, joint.parts[1], event.is_last))
 
@@ -170,17 +168,12 @@ class TwoLogCommits:
 
     def poll(self, now_ms: float) -> PollResult:
         claim_at_ms = self._look_after_claim(now_ms)
-        for joint in self._joints:
-            joint.pass_on()
         requests: list[AnyUnsentRequest] = []
         wake_at_ms = claim_at_ms
         for manager in (self._low_commit, self._head_commit, self._head_fetch, self.head_coordinator):
             result = manager.poll(now_ms)
             requests += result.requests
             wake_at_ms = min(wake_at_ms, result.wake_at_ms)
-        for joint in self._joints:
-            joint.pass_on()
-        self._joints = [joint for joint in self._joints if not joint.is_over]
         return PollResult(requests, wake_at_ms)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kwire.errors import KafkaError
-from kwire.events import CommitCallback, CommitCompleted, Reply
+from kwire.events import CommitCallback, CommitCompleted, Reply, ReplyPart
 from kwire.managers.base import Deliver
 from kwire.model import OffsetAndMetadata, TopicPartition
 
@@ -15,19 +15,7 @@ class JointReply:
 
     def __init__(self, whole: Reply[None], count: int) -> None:
         self._whole = whole
-        self.parts = [Reply[None](on_done=self._look) for _ in range(count)]
-
-    @property
-    def is_over(self) -> bool:
-        return all(part.done or part.abandoned for part in self.parts)
-
-    def pass_on(self) -> None:
-        """Tell the parts that nobody waits for them any more, or what a waiting call waits for."""
-        for part in self.parts:
-            if self._whole.abandoned:
-                part.abandon()
-            elif not part.done:
-                self._whole.waiting_for = part.waiting_for
+        self.parts = [ReplyPart[None](whole, self._look) for _ in range(count)]
 
     def _look(self) -> None:
         if not all(part.done for part in self.parts):

@@ -12,13 +12,14 @@ from kwire.clock import NEVER_MS
 from kwire.config import OffsetReset, ResetKind
 from kwire.epochs import AssignmentEpoch
 from kwire.errors import KafkaError
-from kwire.events import EARLIEST_TIMESTAMP, AssignmentView, ErrorRaised
+from kwire.events import EARLIEST_TIMESTAMP, AssignmentView, ErrorRaised, Reply
 from kwire.fetching.buffer import FetchBuffer
 from kwire.holds import Hold
 from kwire.managers.cursor import CursorManagers
 from kwire.managers.lag_policy import LagSetting
+from kwire.managers.list_offsets import Found
 from kwire.managers.unsent import NOTHING_TO_SEND, PollResult
-from kwire.model import Cursor, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.states.partition import PartitionEvent
 from kwire.subscription.partition import AssignedPartition
 from kwire.subscription.subscription import Subscription
@@ -60,8 +61,8 @@ class LagPositions:
         self.parts: dict[TopicPartition, Part] = {}
         # Those whose rest another cursor reads, and whether the application has come back since.
         self._ending: dict[TopicPartition, bool] = {}
-        # Out of range, in this assignment epoch; and whether it was asked where the log starts.
-        self._out_of_range: dict[TopicPartition, tuple[AssignmentEpoch, bool]] = {}
+        # Out of range, in this assignment epoch; and where the log starts, once that is asked.
+        self._out_of_range: dict[TopicPartition, tuple[AssignmentEpoch, Reply[Found] | None]] = {}
 
     # --- what it reads --------------------------------------------------------------------------------------
 
@@ -78,7 +79,7 @@ class LagPositions:
         gone = self.parts.keys() & set(partitions)
         for tp in gone:
             del self.parts[tp]
-            self._out_of_range.pop(tp, None)
+            self._be_in_range(tp)
             self._ending.pop(tp, None)
         if gone:
             self.subscription.remove(gone)
@@ -107,7 +108,7 @@ class LagPositions:
 
     def seek(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
         """Go on at another place of the part."""
-        self._out_of_range.pop(tp, None)
+        self._be_in_range(tp)
         self._set_position(tp, position)
         self.subscription.publish()
 
@@ -136,31 +137,38 @@ class LagPositions:
 
     def out_of_range(self, partition: AssignedPartition) -> None:
         """What was fetched before is good, and returned first. Where the log starts is asked for then."""
-        self._out_of_range[partition.topic_partition] = partition.epoch, False
+        self._out_of_range[partition.topic_partition] = partition.epoch, None
         partition.blocked_until_ms = NEVER_MS
 
-    def _settle_out_of_range(self) -> None:
-        for tp, (epoch, was_asked) in list(self._out_of_range.items()):
+    def _be_in_range(self, tp: TopicPartition) -> None:
+        _, reply = self._out_of_range.pop(tp, (None, None))
+        if reply is not None:
+            reply.abandon()
+
+    def _settle_out_of_range(self, now_ms: float) -> None:
+        for tp, (epoch, reply) in list(self._out_of_range.items()):
             partition = self.subscription.partitions[tp]
             if partition.epoch != epoch or tp in self._ending:
-                del self._out_of_range[tp]
-            elif not was_asked and not partition.is_ahead and partition.has_valid_position:
-                self._out_of_range[tp] = epoch, True
-                self._list_offsets.ask(
-                    tp,
-                    EARLIEST_TIMESTAMP,
-                    on_offset=partial(self._on_log_start, partition),
-                    on_error=self._on_refused,
-                    wanted=partial(self._is_out_of_range, partition, epoch),
-                    waits_for=_nobody_hears,
-                )
+                self._be_in_range(tp)
+            elif reply is not None:
+                self._look_at_log_start(partition, reply, now_ms)
+            elif not partition.is_ahead and partition.has_valid_position:
+                asked: Reply[Found] = Reply()
+                self._out_of_range[tp] = epoch, asked
+                self._list_offsets.ask(tp, EARLIEST_TIMESTAMP, asked)
 
-    def _is_out_of_range(self, partition: AssignedPartition, epoch: AssignmentEpoch) -> bool:
-        return self._out_of_range.get(partition.topic_partition, (None, False))[0] == epoch == partition.epoch
-
-    def _on_log_start(self, partition: AssignedPartition, found: OffsetAndTimestamp | None, now_ms: float) -> None:
+    def _look_at_log_start(self, partition: AssignedPartition, reply: Reply[Found], now_ms: float) -> None:
         tp = partition.topic_partition
-        if found is None or not self._is_out_of_range(partition, partition.epoch):
+        if not reply.done:
+            return
+        try:
+            found = reply.result()
+        except KafkaError as error:
+            # As its fetches are, from now on: the user hears of it, once, and nobody asks again.
+            self._deliver(ErrorRaised(error, self._main.generation))
+            self._out_of_range[tp] = partition.epoch, Reply()
+            return
+        if found is None:
             return
         if found.offset > partition.fetch_offset:
             gone = range(partition.fetch_offset, min(found.offset, self.parts[tp].stop))
@@ -169,12 +177,8 @@ class LagPositions:
         else:
             # The log ends in front of the position: it was cut. The main cursor finds that out as well, and goes back;
             # then this part is its own.
-            del self._out_of_range[tp]
+            self._be_in_range(tp)
             self._child.fetch.block(partition, now_ms)
-
-    def _on_refused(self, error: KafkaError) -> None:
-        """As its fetches are, from now on: the user hears of it."""
-        self._deliver(ErrorRaised(error, self._main.generation))
 
     # --- the loop -------------------------------------------------------------------------------------------
 
@@ -188,7 +192,7 @@ class LagPositions:
 
     def poll(self, now_ms: float) -> PollResult:
         """Asks through another manager, so it has no requests of its own."""
-        self._settle_out_of_range()
+        self._settle_out_of_range(now_ms)
         for tp in list(self.subscription.awaiting_reset):
             self._losses.on_log_diverged(tp)
         return NOTHING_TO_SEND
@@ -212,7 +216,3 @@ def child_cursor(setting: LagSetting, buffer: FetchBuffer, losses: Losses) -> Ch
         buffer,
         partial(LagPositions, setting, losses),
     )
-
-
-def _nobody_hears(what: str) -> None:
-    """No call waits for it."""

@@ -99,15 +99,15 @@ BUGS: tuple[Bug, ...] = (
         name="resets-on-refusal",
         story="a look-up that was refused is taken for nothing committed",
         file="managers/offset_fetch.py",
-        old="if not error.retriable and not again:\n            lookup.on_failed(error)",
-        new="if not error.retriable and not again:\n            lookup.on_found(dict.fromkeys(lookup.missing))",
+        old="if not error.retriable and not again:\n            lookup.reply.fail(error)",
+        new="if not error.retriable and not again:\n            lookup.reply.succeed(dict.fromkeys(lookup.missing))",
     ),
     Bug(
         name="resets-on-stale-epoch",
         story="a member whose epoch moved on while it asked starts from the beginning",
         file="managers/offset_fetch.py",
         old="            self._retry(lookup, error, now_ms, again=identity.is_member and ",
-        new="            lookup.on_found(dict.fromkeys(lookup.missing)), (identity.is_member and ",
+        new="            lookup.reply.succeed(dict.fromkeys(lookup.missing)), (identity.is_member and ",
     ),
     Bug(
         name="resets-to-the-end",
