@@ -10,7 +10,6 @@ from uuid import UUID
 from kwire.assignors.base import Assignor
 from kwire.clock import NEVER_MS, Backoff, chance, new_uuid
 from kwire.config import ConsumerConfig, GroupProtocol, MetadataRecoveryStrategy
-from kwire.events import Delivered, Redeliver, ResetPositions, Seek, SetHold
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.base import Deliver, RequestManager
 from kwire.managers.classic_group import ClassicGroupManager
@@ -140,51 +139,12 @@ class RequestManagers:
 
         return CursorManagers(Cursor.MAIN, setting, self.subscription, buffer, positions_of)
 
-    # --- the application ------------------------------------------------------------------------------------
+    # --- the loop -------------------------------------------------------------------------------------------
 
     @property
     def awaits_poll(self) -> bool:
         """Whether anybody has to hear of the application's next poll. Mostly nobody: records flow, and that is all."""
         return self.membership.awaits_poll or any(cursor.awaits_poll for cursor in self.cursors)
-
-    def on_poll(self) -> None:
-        """The application polls."""
-        self.membership.on_poll()
-        for cursor in self.cursors:
-            cursor.on_poll()
-        self.lags.on_poll()
-
-    def note_delivered(self, delivered: Sequence[Delivered]) -> None:
-        """The application has been given records up to these offsets, and has come back for more."""
-        for cursor in self.cursors:
-            cursor.note_delivered(delivered)
-        self.lags.on_delivered(delivered)
-
-    def seek(self, event: Seek) -> None:
-        """To the cursor that is meant."""
-        if self.lags.seek(event):
-            event.reply.succeed(None)
-        else:
-            self.main.positions.seek(event)
-
-    def reset_to(self, event: ResetPositions) -> None:
-        self.lags.on_reset(event.partitions or frozenset(self.subscription.partitions))
-        self.main.positions.reset_to(event)
-
-    def set_hold(self, event: SetHold) -> None:
-        """Of one cursor, or of all."""
-        if event.cursor is not Cursor.CHILD:
-            change = self.subscription.hold if event.is_held else self.subscription.unhold
-            change(event.partitions, event.hold)
-        if event.cursor is not Cursor.MAIN:
-            self.lags.set_hold(event.partitions, event.hold, event.is_held)
-        event.reply.succeed(None)
-
-    def redeliver(self, event: Redeliver) -> None:
-        self.lags.redeliver(event.partition, event.position, event.stop)
-        event.reply.succeed(None)
-
-    # --- the loop -------------------------------------------------------------------------------------------
 
     def poll_on_close(self) -> list[AnyUnsentRequest]:
         """Requests that end the fetch sessions of all cursors."""

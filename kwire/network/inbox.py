@@ -1,9 +1,9 @@
-"""What each application event means to the managers: the one place where the two are connected."""
+"""What each application event means to the managers: a table, and the one place where the two are connected."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import TypeAlias, TypeVar, cast
 
 from kwire.events import (
     ApplicationEvent,
@@ -34,8 +34,11 @@ from kwire.events import (
     Unsubscribe,
 )
 from kwire.managers.registry import RequestManagers
-from kwire.model import Node, TopicPartition
+from kwire.model import Cursor, Node, TopicPartition
 from kwire.subscription.subscription import Subscription
+
+E = TypeVar("E")
+Handler: TypeAlias = Callable[[ApplicationEvent], None]
 
 
 class Inbox:
@@ -47,71 +50,52 @@ class Inbox:
 
     def __init__(self, managers: RequestManagers, on_close: Callable[[Close], None], *, read_committed: bool) -> None:
         self._managers = managers
-        self._on_close = on_close
         self._read_committed = read_committed
+        self._now_ms = 0.0
         self._at_end_of_turn: list[EndOfTurn] = []
+        self._handlers: dict[type[object], Handler] = {}
+        on, membership = self._on, managers.membership
+        on(RecordsDelivered, self._note_delivered)
+        on(PollStarted, self._poll_started)
+        on(BufferDrained, lambda _: None)  # the turn it causes polls the fetches
+        on(Subscribe, self._subscribe)
+        on(Assign, self._assign)
+        on(AssignRanges, self._assign_ranges)
+        on(Unsubscribe, self._unsubscribe)
+        on(Seek, self._seek)
+        on(ResetPositions, self._reset_positions)
+        on(SetHold, self._set_hold)
+        on(Redeliver, self._redeliver)
+        on(GetPosition, self._get_position)
+        on(GetLag, lambda event: event.reply.succeed(self._lag(event)))
+        on(GetLeaders, lambda event: event.reply.succeed(self._leaders(event)))
+        on(GetCatchUp, lambda event: event.reply.succeed(managers.lags.progress()))
+        on(GetCommitted, managers.offset_fetch.committed)
+        on(LookUpOffsets, managers.offset_look_ups.look_up)
+        on(LookUpTopics, managers.metadata.look_up)
+        on(Commit, managers.offset_commit.commit)
+        on(CommitAsync, lambda event: managers.offset_commit.commit_async(event, self._now_ms))
+        on(CallbackCompleted, lambda event: membership.on_callback_completed(event.attempt))
+        on(PartitionsReleased, lambda event: managers.subscription.set_released(event.partitions))
+        on(EnforceRebalance, lambda event: membership.rejoin_needed(event.reason))
+        on(EndOfTurn, self._at_end_of_turn.append)
+        on(Close, on_close)
+
+    def _on(self, kind: type[E], handle: Callable[[E], None]) -> None:
+        self._handlers[kind] = cast("Handler", handle)
+
+    @property
+    def handled(self) -> frozenset[type[object]]:
+        return frozenset(self._handlers)
 
     @property
     def _subscription(self) -> Subscription:
         return self._managers.subscription
 
-    def process(self, event: ApplicationEvent, now_ms: float) -> None:  # noqa: C901  one case an event, one line each
+    def process(self, event: ApplicationEvent, now_ms: float) -> None:
         """Carry out one event."""
-        match event:
-            case RecordsDelivered():
-                self._managers.note_delivered(event.delivered)
-            case PollStarted():
-                self._managers.on_poll()
-            case BufferDrained():
-                pass  # the turn it causes polls the fetches
-            case Subscribe():
-                self._subscribe(event)
-            case Assign():
-                self._assign(event, now_ms)
-            case AssignRanges():
-                self._subscription.assign_ranges(event.ranges)
-                event.reply.succeed(None)
-            case Unsubscribe():
-                self._unsubscribe(event)
-            case Seek():
-                self._managers.seek(event)
-            case ResetPositions():
-                self._managers.reset_to(event)
-            case SetHold():
-                self._managers.set_hold(event)
-            case Redeliver():
-                self._managers.redeliver(event)
-            case GetPosition():
-                self._managers.main.validation.settle()
-                self._managers.main.positions.position(event)
-            case GetLag():
-                event.reply.succeed(self._lag(event))
-            case GetLeaders():
-                event.reply.succeed(self._leaders(event))
-            case Commit():
-                self._managers.offset_commit.commit(event)
-            case CommitAsync():
-                self._managers.offset_commit.commit_async(event, now_ms)
-            case GetCommitted():
-                self._managers.offset_fetch.committed(event)
-            case GetCatchUp():
-                event.reply.succeed(self._managers.lags.progress())
-            case LookUpOffsets():
-                self._managers.offset_look_ups.look_up(event)
-            case LookUpTopics():
-                self._managers.metadata.look_up(event)
-            case CallbackCompleted():
-                self._managers.membership.on_callback_completed(event.attempt)
-            case PartitionsReleased():
-                self._subscription.set_released(event.partitions)
-            case EnforceRebalance():
-                self._managers.membership.rejoin_needed(event.reason)
-            case Close():
-                self._on_close(event)
-            case EndOfTurn():
-                self._at_end_of_turn.append(event)
-            case _:
-                assert_never(event)
+        self._now_ms = now_ms
+        self._handlers[type(event)](event)
 
     def end_turn(self) -> None:
         """What came before has been looked at by everybody."""
@@ -119,20 +103,69 @@ class Inbox:
             event.reply.succeed(None)
         self._at_end_of_turn.clear()
 
+    # --- what the application does --------------------------------------------------------------------------
+
+    def _poll_started(self, _: PollStarted) -> None:
+        self._managers.membership.on_poll()
+        for cursor in self._managers.cursors:
+            cursor.on_poll()
+        self._managers.lags.on_poll()
+
+    def _note_delivered(self, event: RecordsDelivered) -> None:
+        for cursor in self._managers.cursors:
+            cursor.note_delivered(event.delivered)
+        self._managers.lags.on_delivered(event.delivered)
+
     def _subscribe(self, event: Subscribe) -> None:
         self._subscription.subscribe(event.topics, event.pattern)
         self._managers.membership.on_subscription_changed()
         event.reply.succeed(None)
 
-    def _assign(self, event: Assign, now_ms: float) -> None:
+    def _assign(self, event: Assign) -> None:
         # What the old assignment has consumed is committed before its partitions are forgotten (Java's assign).
-        self._managers.offset_commit.auto_commit(now_ms)
+        self._managers.offset_commit.auto_commit(self._now_ms)
         self._subscription.assign_manually(event.partitions)
+        event.reply.succeed(None)
+
+    def _assign_ranges(self, event: AssignRanges) -> None:
+        self._subscription.assign_ranges(event.ranges)
         event.reply.succeed(None)
 
     def _unsubscribe(self, event: Unsubscribe) -> None:
         self._managers.membership.leave("the consumer unsubscribed", event.reply)
         self._subscription.unsubscribe()
+
+    # --- positions ------------------------------------------------------------------------------------------
+
+    def _seek(self, event: Seek) -> None:
+        """The cursor that is meant."""
+        if self._managers.lags.seek(event):
+            event.reply.succeed(None)
+        else:
+            self._managers.main.positions.seek(event)
+
+    def _reset_positions(self, event: ResetPositions) -> None:
+        self._managers.lags.on_reset(event.partitions or frozenset(self._subscription.partitions))
+        self._managers.main.positions.reset_to(event)
+
+    def _set_hold(self, event: SetHold) -> None:
+        """Of one cursor, or of all."""
+        if event.cursor is not Cursor.CHILD:
+            change = self._subscription.hold if event.is_held else self._subscription.unhold
+            change(event.partitions, event.hold)
+        if event.cursor is not Cursor.MAIN:
+            self._managers.lags.set_hold(event.partitions, event.hold, event.is_held)
+        event.reply.succeed(None)
+
+    def _redeliver(self, event: Redeliver) -> None:
+        self._managers.lags.redeliver(event.partition, event.position, event.stop)
+        event.reply.succeed(None)
+
+    def _get_position(self, event: GetPosition) -> None:
+        self._managers.main.validation.settle()
+        self._managers.main.positions.position(event)
+
+    # --- what is known --------------------------------------------------------------------------------------
 
     def _leaders(self, event: GetLeaders) -> dict[TopicPartition, Node | None]:
         cluster = self._managers.metadata.cluster
