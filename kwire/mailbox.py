@@ -132,6 +132,11 @@ class Mailbox:
         """Set how the network thread is woken; None when it is gone."""
         self._wake_network = wake_network
 
+    @property
+    def is_attached(self) -> bool:
+        """Whether there is a network thread that takes events."""
+        return self._wake_network is not None
+
     def drain(self) -> list[ApplicationEvent]:
         """Everything posted so far, oldest first."""
         events: list[ApplicationEvent] = []

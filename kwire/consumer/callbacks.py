@@ -15,9 +15,15 @@ from typing import Generic
 
 from kwire.clock import NEVER_MS, Deadline
 from kwire.consumer.access import AccessGuard
-from kwire.consumer.core import ConsumerCore
+from kwire.consumer.background_events import (
+    completed_commit,
+    discard_callbacks,
+    end_callback,
+    next_event,
+)
 from kwire.consumer.listener import CallbackView, Partitions, RebalanceConsumer, RebalanceListener
-from kwire.consumer.waiting import BlockingCalls
+from kwire.consumer.state import ConsumerState
+from kwire.consumer.steps import Steps
 from kwire.errors import KafkaError, RebalanceListenerError
 from kwire.events import (
     BackgroundEvent,
@@ -76,17 +82,15 @@ class CallbackRunner(Generic[K, V]):
         guard: Whom it lets use the consumer inside a callback: the thread that runs it, and who was given its key.
     """
 
-    def __init__(
-        self, core: ConsumerCore[K, V], calls: BlockingCalls, consumer: RebalanceConsumer, guard: AccessGuard
-    ) -> None:
+    def __init__(self, state: ConsumerState[K, V], consumer: RebalanceConsumer, guard: AccessGuard) -> None:
         self.listener = RebalanceListener()
-        self._core = core
-        self._calls = calls
+        self._state = state
+        self._mailbox = state.link.mailbox
         self._guard = guard
         # Its owner: held weakly, so that a consumer nobody holds is gone at once, and its membership with it.
         self._consumer: RebalanceConsumer = weakref.proxy(consumer)
-        self._is_async = core.config.enable_async_revocation
-        self._revocation = core.revocation
+        self._is_async = state.config.enable_async_revocation
+        self._revocation = state.revocation
         self._request: _Request | None = None
         self._releases: deque[_Release] = deque()
         self._told: RunCallback | None = None
@@ -104,9 +108,9 @@ class CallbackRunner(Generic[K, V]):
             self._release(due, self._request.over)
         self._revocation.begin_poll()
 
-    def run(self) -> None:
+    def run(self) -> Steps[None]:
         """Everything that is due, in order. Raises what a callback raises, or the error the thread has to tell."""
-        while not self.has_news and (event := self._next()) is not None:
+        while not self.has_news and (event := (yield from self._next())) is not None:
             match event:
                 case RunCallback(kind=CallbackKind.REVOKED):
                     self._request_revoke(event)
@@ -134,28 +138,28 @@ class CallbackRunner(Generic[K, V]):
     def delay(self, partitions: Partitions) -> bool:
         """Whether they could be delayed: those that are lost, or are being given up already, could not."""
         granted = self._revocation.delay(partitions) and partitions == self._not_leaving(partitions)
-        return granted and (self._core.is_member or self._request is None)
+        return granted and (self._state.is_member or self._request is None)
 
     def _not_leaving(self, partitions: Partitions) -> Partitions:
         """Those that are assigned, and not being given up already."""
         leaving = frozenset[TopicPartition]().union(*(release.partitions for release in self._releases))
-        return (partitions & self._core.assignment) - leaving
+        return (partitions & self._state.assignment) - leaving
 
-    def _next(self) -> BackgroundEvent | None:
+    def _next(self) -> Steps[BackgroundEvent | None]:
         """The next event whose turn it is. While partitions are being given up, no other callback of a rebalance is;
         and nothing at all, where that takes one commit and not the application's time."""
         if self._request is not None:
-            self._go_on(self._request)
+            yield from self._go_on(self._request)
         if self._request is None:
-            return self._core.next_event(but=self._running)
-        return self._core.next_event(but=self._running, but_callbacks=True) if self._is_async else None
+            return next_event(self._mailbox, but=self._running)
+        return next_event(self._mailbox, but=self._running, but_callbacks=True) if self._is_async else None
 
     # --- partitions are given up ----------------------------------------------------------------------------
 
     def _request_revoke(self, event: RunCallback) -> None:
         """With asynchronous revocation the application hears of it, and has until the next poll, or longer."""
         if self._is_async and event.partitions:
-            longest_ms = self._core.config.max_poll_interval_ms
+            longest_ms = self._state.config.max_poll_interval_ms
             over = Deadline.after(longest_ms)
             self._revocation.request(event.partitions)
             self._request = _Request(event, Deadline(over.at_ms - (1 - DELAY_SHARE) * longest_ms), over)
@@ -171,27 +175,27 @@ class CallbackRunner(Generic[K, V]):
         """
         commit: Reply[None] | None = None
         deadline = NO_DEADLINE
-        if self._core.must_commit and self._core.is_member:
-            deadline = over or Deadline.after(self._core.config.max_poll_interval_ms)
+        if self._state.must_commit and self._state.is_member:
+            deadline = over or Deadline.after(self._state.config.max_poll_interval_ms)
             commit = self._post_last_commit()
         self._releases.append(_Release(partitions, commit, deadline))
 
-    def _go_on(self, request: _Request) -> None:
+    def _go_on(self, request: _Request) -> Steps[None]:
         """Let go of what is due; of what is delayed, once it is lost."""
-        self._core.mailbox.remove(request.event)
-        is_over = request.lost.expired or not self._core.is_member
+        self._mailbox.remove(request.event)
+        is_over = request.lost.expired or not self._state.is_member
         if is_over and (pending := self._not_leaving(self._revocation.pending)):
             self._releases.appendleft(_Release(pending, None, NO_DEADLINE, is_lost=True))
         while self._releases and self._releases[0].is_due:
             release = self._releases[0]
             if release.commit is not None:
-                self._end_commit(release.commit, release.deadline)
+                yield from self._end_commit(release.commit, release.deadline)
             self._let_go(release)
         self._end_if_through()
 
     def _let_go(self, release: _Release) -> None:
         """What was to be revoked is lost, if the membership ended before the application came to poll."""
-        if not self._core.is_member and not release.is_told:
+        if not self._state.is_member and not release.is_told:
             release.is_lost = True
         if release.is_lost:
             self._revocation.lose(release.partitions)
@@ -200,9 +204,9 @@ class CallbackRunner(Generic[K, V]):
             kind = CallbackKind.LOST if release.is_lost else CallbackKind.REVOKED
             error = self._tell(kind, release.partitions)
             release.is_told = True
-        self._core.assignment -= release.partitions
+        self._state.assignment -= release.partitions
         if len(self._releases) > 1 or self._revocation.pending:
-            self._core.mailbox.post(PartitionsReleased(release.partitions))
+            self._mailbox.post(PartitionsReleased(release.partitions))
         self._releases.remove(release)
         self._end_if_through()
         if error is not None:
@@ -211,7 +215,7 @@ class CallbackRunner(Generic[K, V]):
     def _end_if_through(self) -> None:
         """The group hears of it when the last of what it asked back is gone."""
         if self._request is not None and not self._releases and not self._revocation.pending:
-            self._core.end_callback(self._request.event)
+            end_callback(self._mailbox, self._request.event)
             self._request = None
 
     # --- one callback ---------------------------------------------------------------------------------------
@@ -219,7 +223,7 @@ class CallbackRunner(Generic[K, V]):
     def _run(self, event: RunCallback) -> None:
         """One rebalance callback. Its end is reported though the listener fails: the group must not wait for ever."""
         if event.kind is CallbackKind.ASSIGNED:
-            self._core.assignment |= event.partitions  # a member that takes all anew has given up all it had
+            self._state.assignment |= event.partitions  # a member that takes all anew has given up all it had
         else:
             self._revocation.lose(event.partitions)
         error = None
@@ -227,8 +231,8 @@ class CallbackRunner(Generic[K, V]):
             error = self._tell(event.kind, event.partitions)
             self._told = event
         if event.kind is CallbackKind.LOST:
-            self._core.assignment -= event.partitions
-        self._core.end_callback(event)
+            self._state.assignment -= event.partitions
+        end_callback(self._mailbox, event)
         if error is not None:
             raise error
 
@@ -237,7 +241,7 @@ class CallbackRunner(Generic[K, V]):
         knows how far the listener got, and it has to be called again."""
         view = CallbackView(self._consumer)
         try:
-            self._core.in_callback = True
+            self._state.in_callback = True
             with self._guard.callback():
                 self._call_listener(kind, view.as_consumer(), partitions)
         except KafkaError as error:
@@ -251,7 +255,7 @@ class CallbackRunner(Generic[K, V]):
             failed.__cause__ = error
             return failed
         finally:
-            self._core.in_callback = False
+            self._state.in_callback = False
             view.expire()
         return None
 
@@ -268,7 +272,7 @@ class CallbackRunner(Generic[K, V]):
 
     def run_completed_commits(self) -> None:
         """Callbacks of commits that are done; everything else stays for the next poll."""
-        while (completed := self._core.completed_commit(but=self._running)) is not None:
+        while (completed := completed_commit(self._mailbox, but=self._running)) is not None:
             self._call_back(completed)
 
     def _call_back(self, completed: CommitCompleted) -> None:
@@ -278,31 +282,31 @@ class CallbackRunner(Generic[K, V]):
                 completed.callback(completed.offsets, completed.error)
         except Exception as error:
             if not is_of_signal_handler(error):
-                self._core.mailbox.remove(completed)
+                self._mailbox.remove(completed)
             raise
         finally:
             self._running = outer
-        self._core.mailbox.remove(completed)
+        self._mailbox.remove(completed)
 
     # --- inside unsubscribe and close -----------------------------------------------------------------------
 
-    def auto_commit(self, deadline: Deadline) -> None:
+    def auto_commit(self, deadline: Deadline) -> Steps[None]:
         """Commit what was returned, before everything is given up. A failure is logged: it is given up all the same."""
-        if self._core.must_commit:
-            self._end_commit(self._post_last_commit(), deadline)
+        if self._state.must_commit:
+            yield from self._end_commit(self._post_last_commit(), deadline)
 
     def give_up_partitions(self) -> BaseException | None:
         """Run the callback for what a group gave, because this consumer is leaving; the error it raised."""
         self.discard()
-        if self._core.assigned_by_hand or not self._core.assignment:
+        if self._state.assigned_by_hand or not self._state.assignment:
             return None
-        kind = CallbackKind.REVOKED if self._core.is_member else CallbackKind.LOST
+        kind = CallbackKind.REVOKED if self._state.is_member else CallbackKind.LOST
         try:
-            return self._tell(kind, self._core.assignment)
+            return self._tell(kind, self._state.assignment)
         except BaseException as error:  # noqa: BLE001  raised by the caller, once the leaving is done
             return error
         finally:
-            self._core.assignment = frozenset()
+            self._state.assignment = frozenset()
 
     def discard(self) -> None:
         """Forget callbacks of a rebalance that the leaving has overtaken."""
@@ -312,16 +316,16 @@ class CallbackRunner(Generic[K, V]):
         self._releases.clear()
         self._request = None
         self._revocation.clear()
-        self._core.discard_callbacks()
+        discard_callbacks(self._mailbox)
 
     # --- the commit in front of it --------------------------------------------------------------------------
 
     def _post_last_commit(self) -> Reply[None]:
-        self._core.note_delivered()
-        return self._calls.post(lambda reply: Commit(None, reply, is_last=True))
+        self._state.note_delivered()
+        return self._state.link.post(lambda reply: Commit(None, reply, is_last=True))
 
-    def _end_commit(self, commit: Reply[None], deadline: Deadline) -> None:
+    def _end_commit(self, commit: Reply[None], deadline: Deadline) -> Steps[None]:
         try:
-            self._calls.wait(commit, "auto-commit", deadline, wakeable=False)
+            yield from self._state.link.wait_for(commit, "auto-commit", deadline, wakeable=False)
         except KafkaError as error:
             log.warning("auto-commit before giving up partitions failed: %s", error)

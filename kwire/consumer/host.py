@@ -1,6 +1,6 @@
 """Where a consumer's two sides run, and a processor's workers: in threads, unless a simulation hosts them.
 
-`ConsumerCore` asks for the current host when it is made, and keeps to it; so do a processor's parts.
+A `NetworkLink` asks for the current host when it is made, and keeps to it; so do a processor's parts.
 """
 
 from __future__ import annotations

@@ -15,26 +15,23 @@ from typing import Self
 from kwire.clock import Deadline, monotonic_ms
 from kwire.config import ConsumerConfig
 from kwire.consumer.forks import disown_in_children
-from kwire.consumer.host import current_host
-from kwire.consumer.waiting import BlockingCalls
-from kwire.errors import InvalidArgumentError, KafkaError, KafkaTimeoutError
+from kwire.consumer.network_link import NetworkLink
+from kwire.errors import InvalidArgumentError, KafkaTimeoutError
 from kwire.events import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     AssignRanges,
     BufferDrained,
-    Close,
     ErrorRaised,
     GetLeaders,
     LookUpOffsets,
     PollStarted,
     RecordsDelivered,
 )
-from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.fetching.buffer import CompletedFetch
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.open_fetch import OpenFetch
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.mailbox import Mailbox
 from kwire.model import TopicPartition
 
 _numbers = itertools.count(1)
@@ -53,20 +50,11 @@ class RangeConsumer:
     def __init__(self, config: ConsumerConfig) -> None:
         if config.group_id is not None:
             raise InvalidArgumentError("ranges are read without a group: leave group_id out")
-        host = current_host()
         self._config = config
-        self._buffer = FetchBuffer()
-        self._mailbox = Mailbox(host.new_waiter)
-        self._calls = BlockingCalls(self._mailbox, config.default_api_timeout_ms)
-        client_id = config.client_id or f"ranges-{next(_numbers)}"
-        self._thread = host.new_network_side(config, (), self._mailbox, self._buffer, client_id=client_id)
-        self._thread.start()
-        disown_in_children(self)
-
-    def disown(self, error: KafkaError) -> None:
-        """In a process that was forked: each call raises `error`."""
-        self._buffer.forget_other_threads()
-        self._mailbox.forget_other_threads(error)
+        self._link = NetworkLink(config, client_id=config.client_id or f"ranges-{next(_numbers)}")
+        self._buffer, self._mailbox = self._link.buffer, self._link.mailbox
+        self._link.start()
+        disown_in_children(self._link)
 
     def offsets(self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: float) -> dict[TopicPartition, int]:
         """The offsets of these times: ms since the epoch, -1 for the end (under read_committed the last stable offset),
@@ -78,7 +66,9 @@ class RangeConsumer:
         if not timestamps:
             return {}
         try:
-            found = self._calls.ask("offsets", partial(LookUpOffsets, dict(timestamps)), timeout_ms / 1000.0)
+            found = self._link.run(
+                self._link.ask("offsets", partial(LookUpOffsets, dict(timestamps)), timeout_ms / 1000.0)
+            )
         except KafkaTimeoutError as late:
             whose = self._whose(timestamps)
             raise KafkaTimeoutError(f"no offsets of {whose} within {timeout_ms:.0f} ms: {late}") from late
@@ -104,12 +94,12 @@ class RangeConsumer:
         reading = {tp: span for tp, span in ranges.items() if span[0] < span[1]}
         if not reading:
             return
-        self._calls.command("read", partial(AssignRanges, reading))
+        self._link.run(self._link.command("read", partial(AssignRanges, reading)))
         try:
             yield from self._read({tp: end for tp, (_, end) in reading.items()}, timeout_ms)
         finally:
             # Not waited for: it may be an error of the network thread that ends this.
-            self._calls.post(partial(AssignRanges, {})).abandon()
+            self._link.post(partial(AssignRanges, {})).abandon()
 
     def _read(self, ends: dict[TopicPartition, int], timeout_ms: float) -> Iterator[PartitionRecords[bytes, bytes]]:
         deadline = Deadline.after(timeout_ms)
@@ -128,7 +118,7 @@ class RangeConsumer:
             self._mailbox.wait(seen, deadline)
 
     def _raise_errors(self) -> None:
-        self._calls.check_alive()
+        self._link.check_alive()
         event = self._mailbox.find(lambda _: True)
         if event is None:
             return
@@ -144,7 +134,7 @@ class RangeConsumer:
 
     def _whose(self, partitions: Iterable[TopicPartition]) -> str:
         """Partitions, each with the broker that should have answered."""
-        leaders = self._calls.command("leaders", partial(GetLeaders, frozenset(partitions)))
+        leaders = self._link.run(self._link.command("leaders", partial(GetLeaders, frozenset(partitions))))
         unknown = f"a leader that {', '.join(map(str, self._config.bootstrap_servers))} did not tell"
         return ", ".join(f"{tp} (from {leader or unknown})" for tp, leader in sorted(leaders.items()))
 
@@ -184,8 +174,8 @@ class RangeConsumer:
         What is waited for is that brokers take note."""
         most_ms = self._config.close_timeout_ms if timeout_ms is None else timeout_ms
         deadline = Deadline(monotonic_ms() + most_ms)
-        self._mailbox.post(Close(deadline.at_ms, leave_group=None))
-        self._thread.join(deadline)
+        self._link.post_close(deadline.at_ms)
+        self._link.run(self._link.wait_for_end(deadline))
 
     def __enter__(self) -> Self:
         return self

@@ -21,13 +21,18 @@ from kwire.processing.completion_tracker import CompletionTracker
 ASK_AGAIN_MS = 1_000.0
 
 
-class Asks(Protocol):
-    """What is asked of the consumer. Answers may take as long as they like; what can be tried again it tries again."""
+class AsksCommitted(Protocol):
+    """Who knows what was committed. Answers may take as long as they like; what can be tried again is tried again."""
 
-    def _ask_committed(
+    def ask_committed(
         self, partitions: Collection[TopicPartition]
     ) -> Reply[dict[TopicPartition, OffsetAndMetadata | None]]: ...
-    def _ask_partitions(self, topics: Collection[str]) -> Reply[dict[str, list[PartitionInfo]]]: ...
+
+
+class AsksPartitions(Protocol):
+    """Who knows of which topics they are."""
+
+    def ask_partitions(self, topics: Collection[str]) -> Reply[dict[str, list[PartitionInfo]]]: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -56,10 +61,15 @@ class AssignmentLoader:
     """
 
     def __init__(
-        self, completion: CompletionTracker, consumer: Asks, is_busy: Callable[[TopicPartition], bool] = lambda _: False
+        self,
+        completion: CompletionTracker,
+        commits: AsksCommitted,
+        look_ups: AsksPartitions,
+        is_busy: Callable[[TopicPartition], bool] = lambda _: False,
     ) -> None:
         self._completion = completion
-        self._consumer = consumer
+        self._commits = commits
+        self._look_ups = look_ups
         self._is_busy = is_busy
         self._questions: list[_Loading] = []
         self._answers: dict[TopicPartition, tuple[OffsetAndMetadata | None, UUID]] = {}
@@ -87,9 +97,8 @@ class AssignmentLoader:
         """They were assigned."""
         if partitions:
             topics = {tp.topic for tp in partitions}
-            asks = self._consumer
-            question = _Loading(set(partitions), asks._ask_committed(partitions), asks._ask_partitions(topics))
-            self._questions.append(question)
+            committed, known = self._commits.ask_committed(partitions), self._look_ups.ask_partitions(topics)
+            self._questions.append(_Loading(set(partitions), committed, known))
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """They are not ours any more."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Generic
 
+from kwire.consumer.position_calls import PositionCalls
 from kwire.consumer.sync import Consumer
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V, leader_epoch_or_none
@@ -34,11 +35,13 @@ class Backpressure(Generic[K, V]):
         self,
         options: ProcessorOptions[K, V],
         consumer: Consumer[K, V],
+        positions: PositionCalls[K, V],
         usage: BufferUsage,
         cursors: Collection[Cursor] = (Cursor.MAIN,),
     ) -> None:
         self._options = options
         self._consumer = consumer
+        self._positions = positions
         self._usage = usage
         self._held: dict[Cursor, frozenset[TopicPartition]] = dict.fromkeys(cursors, frozenset())
 
@@ -76,7 +79,7 @@ class Backpressure(Generic[K, V]):
             if cursor is Cursor.MAIN:
                 self._consumer.seek(tp, position)
             else:
-                self._consumer._redeliver(tp, position, run[-1].next.offset)
+                self._positions.redeliver(tp, position, run[-1].next.offset)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """They are not ours any more; should they come back, nothing holds them."""
@@ -97,9 +100,9 @@ class Backpressure(Generic[K, V]):
 
     def _hold(self, cursor: Cursor, wanted: frozenset[TopicPartition]) -> None:
         if begin := wanted - self._held[cursor]:
-            self._consumer._set_backpressure(begin, cursor, is_on=True)
+            self._positions.set_backpressure(begin, cursor, is_on=True)
         if end := self._held[cursor] - wanted:
-            self._consumer._set_backpressure(end, cursor, is_on=False)
+            self._positions.set_backpressure(end, cursor, is_on=False)
         self._held[cursor] = wanted
 
     def _plenty(self, cursor: Cursor, assigned: int) -> frozenset[TopicPartition]:

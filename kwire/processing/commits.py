@@ -10,6 +10,7 @@ from typing import Protocol
 from kwire.clock import NEVER_MS
 from kwire.consumer.arguments import Timeout
 from kwire.consumer.listener import RebalanceConsumer
+from kwire.consumer.steps import Steps
 from kwire.errors import KafkaError, RebalanceInProgressError, WakeupError
 from kwire.events import CommitCallback, Processed
 from kwire.model import OffsetAndMetadata, TopicPartition
@@ -23,12 +24,16 @@ _AFTER_REBALANCE_MS = 100.0
 
 
 class ProcessedCommits(Protocol):
-    """A consumer that two cursors read for. Its calls may be made inside callbacks as well."""
+    """Commits for a consumer that several cursors read for. May be called inside callbacks as well."""
 
-    def _commit_processed(self, processed: Mapping[TopicPartition, Processed], *, timeout: Timeout) -> None: ...
-    def _commit_processed_async(
-        self, processed: Mapping[TopicPartition, Processed], *, callback: CommitCallback
+    def commit_processed_sync(self, processed: Mapping[TopicPartition, Processed], timeout: Timeout) -> Steps[None]: ...
+    def commit_processed_async(
+        self, processed: Mapping[TopicPartition, Processed], callback: CommitCallback
     ) -> None: ...
+
+
+def _not_needed(_: Steps[None]) -> None:
+    """Nothing but the calls of a consumer is used."""
 
 
 class Commits:
@@ -38,6 +43,7 @@ class Commits:
         look: Tells the completion tracker of what is done by now; called in front of each commit.
         interval_ms: Between two commits.
         both_cursors: Where commits go that are of several cursors of a consumer.
+        run: Drives steps of that, blocking where they wait.
     """
 
     def __init__(
@@ -47,6 +53,7 @@ class Commits:
         *,
         interval_ms: float,
         both_cursors: ProcessedCommits | None = None,
+        run: Callable[[Steps[None]], None] = _not_needed,
     ) -> None:
         self.acknowledged = 0
         """How many the broker has taken."""
@@ -56,6 +63,7 @@ class Commits:
         self._look = look
         self._interval_ms = interval_ms
         self._both_cursors = both_cursors
+        self._run = run
         self._next_ms = 0.0
         self._asked_ms = 0.0
         self._is_under_way = False
@@ -82,7 +90,7 @@ class Commits:
             if self._both_cursors is None:
                 consumer.commit_async(_offsets(offers), callback=callback)
             else:
-                self._both_cursors._commit_processed_async(_processed(offers), callback=callback)
+                self._both_cursors.commit_processed_async(_processed(offers), callback)
 
     def _on_committed(
         self,
@@ -134,7 +142,7 @@ class Commits:
             if self._both_cursors is None:
                 consumer.commit_sync(_offsets(offers), timeout=timeout_ms / 1000.0)
             else:
-                self._both_cursors._commit_processed(_processed(offers), timeout=timeout_ms / 1000.0)
+                self._run(self._both_cursors.commit_processed_sync(_processed(offers), timeout_ms / 1000.0))
         except WakeupError:
             raise
         except KafkaError as error:

@@ -138,20 +138,26 @@ class Processor(Generic[K, V]):
         )
         self._options = options
         self._consumer = consumer
+        self._session = session = consumer._session  # for what only a processor asks of a consumer
         self._has_lags = has_lags
         self._workers = self._new_workers(options)
         children = consumer.config.parallel_rebalance_children if has_lags else 0
         self._completion = CompletionTracker(with_map=offset_map, children=children)
         self._dispatcher: Dispatcher[K, V] = Dispatcher(options, self._workers.start, self._completion)
-        self._loader = AssignmentLoader(self._completion, consumer, self._is_busy)
+        self._loader = AssignmentLoader(self._completion, session.commits, session.look_ups, self._is_busy)
         self._backpressure = Backpressure(
-            options, consumer, self._dispatcher.usage, tuple(Cursor) if has_lags else (Cursor.MAIN,)
+            options,
+            consumer,
+            session.positions,
+            self._dispatcher.usage,
+            tuple(Cursor) if has_lags else (Cursor.MAIN,),
         )
         self._commits = Commits(
             self._completion,
             self._dispatcher.look,
             interval_ms=commit_interval * 1000.0,
-            both_cursors=consumer if has_lags else None,
+            both_cursors=session.commits if has_lags else None,
+            run=session.link.run,
         )
         self._listener = _Listener(self, consumer.rebalance_listener)
         self._thread: Joinable | None = None
@@ -163,10 +169,10 @@ class Processor(Generic[K, V]):
         self._reached_by_ms = NEVER_MS
         self._drains = True
         self._deadline: Deadline | None = None
+        """When the drain is over; None until it is known."""
         self._skipper = LossSkipper(consumer)
         self._committed_by: Deadline | None = None
         """By when the last commit has ended, once nothing is in work any more."""
-        """When the drain is over; None until it is known."""
         self._poll_error: KafkaError | None = None
         self._undelivered: Records[K, V] = Records()
         """What a poll has returned and nobody has in hand: an exception of a signal handler came first."""
@@ -333,7 +339,7 @@ class Processor(Generic[K, V]):
         self._backpressure.put_off(too_soon)
         again, self._completion.to_redeliver = self._completion.to_redeliver, []
         for tp, position, stop in again:
-            self._consumer._redeliver(tp, position, stop)
+            self._session.positions.redeliver(tp, position, stop)
 
     def _is_busy(self, tp: TopicPartition) -> bool:
         """Whether it comes back while records are in work that it had before: other queues may have them this time."""
@@ -469,7 +475,7 @@ class Processor(Generic[K, V]):
             if (at := self._completion.begins_at(tp)) is not None:
                 consumer.seek(tp, at)  # the next one who uses the consumer begins with what is undone
             for position, stop in self._completion.left_of_lags(tp):
-                consumer._redeliver(tp, position, stop)
+                self._session.positions.redeliver(tp, position, stop)
         self._backpressure.end()
 
 

@@ -50,7 +50,7 @@ def silent_broker() -> Iterator[str]:
 def consumer(silent_broker: str) -> Iterator[Consumer[bytes, bytes]]:
     with Consumer[bytes, bytes](bootstrap_servers=silent_broker, group_id="g", enable_auto_commit=False) as made:
         group = ConsumerGroupMetadata(group_id="g", generation_id=1, member_id="m")
-        made._core.mailbox.view = AssignmentView(subscribed=True, is_group=True, group=group)
+        made._session.link.mailbox.view = AssignmentView(subscribed=True, is_group=True, group=group)
         yield made
 
 
@@ -62,8 +62,8 @@ def worker() -> Iterator[ThreadPoolExecutor]:
 
 def rebalance(consumer: Consumer[bytes, bytes], kind: CallbackKind, act: Callable[[RebalanceConsumer], None]) -> None:
     """Have the next poll run this in a callback."""
-    consumer._callbacks.listener = Calls(act)
-    consumer._core.mailbox.deliver(RunCallback(kind, frozenset((TP,)), attempt=1, generation=0))
+    consumer._session.callbacks.listener = Calls(act)
+    consumer._session.link.mailbox.deliver(RunCallback(kind, frozenset((TP,)), attempt=1, generation=0))
 
 
 def commit_done(consumer: Consumer[bytes, bytes], act: Callable[[], None]) -> None:
@@ -72,7 +72,7 @@ def commit_done(consumer: Consumer[bytes, bytes], act: Callable[[], None]) -> No
     def callback(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
         act()
 
-    consumer._core.mailbox.deliver(CommitCompleted(callback, {TP: OffsetAndMetadata(1)}, None))
+    consumer._session.link.mailbox.deliver(CommitCompleted(callback, {TP: OffsetAndMetadata(1)}, None))
 
 
 def use(consumer: RebalanceConsumer, key: ThreadAccessKey | None) -> Partitions:
@@ -95,7 +95,7 @@ def test_a_rebalance_callback_passes_its_key_on_with_what_it_is_given(
     consumer.poll(0)
     rebalance(consumer, kind, act)
     consumer.poll(0)
-    consumer._callbacks.listener = RebalanceListener()
+    consumer._session.callbacks.listener = RebalanceListener()
     assert seen == [{TP}]
 
 
@@ -190,7 +190,7 @@ class Straggler:
 
     def start(self, consumer: Consumer[bytes, bytes]) -> None:
         """To be called inside a callback."""
-        posted = consumer._core.mailbox.post
+        posted = consumer._session.link.mailbox.post
         key = consumer.get_thread_access_key()
 
         def ask() -> None:
@@ -201,10 +201,10 @@ class Straggler:
             posted(event)  # type: ignore[arg-type]  # what it was given
             self._asking.set()
 
-        consumer._core.mailbox.post = note  # type: ignore[method-assign]  # to see the call begin
+        consumer._session.link.mailbox.post = note  # type: ignore[method-assign]  # to see the call begin
         self.outcome = self._worker.submit(ask)
         assert self._asking.wait(TIMEOUT_S)
-        consumer._core.mailbox.post = posted  # type: ignore[method-assign]  # as it was
+        consumer._session.link.mailbox.post = posted  # type: ignore[method-assign]  # as it was
 
 
 def test_a_poll_whose_callback_does_not_wait_fails_before_it_does_anything_more(
@@ -225,9 +225,9 @@ def test_a_poll_whose_callback_does_not_wait_fails_before_it_does_anything_more(
         straggler.outcome.result(TIMEOUT_S)
     assert consumer.assignment() == {TP}, "the rebalance has gone on"
     ran: list[str] = []
-    consumer._core.mailbox.discard_background(lambda event: True)
+    consumer._session.link.mailbox.discard_background(lambda event: True)
     commit_done(consumer, lambda: ran.append("callback"))
-    consumer._callbacks.listener = RebalanceListener()
+    consumer._session.callbacks.listener = RebalanceListener()
     consumer.poll(0)
     assert ran == ["callback"]
 
@@ -236,8 +236,8 @@ def test_a_close_whose_callback_does_not_wait_closes_all_the_same(
     consumer: Consumer[bytes, bytes], worker: ThreadPoolExecutor
 ) -> None:
     straggler = Straggler(worker)
-    consumer._core.assignment = frozenset((TP,))
-    consumer._callbacks.listener = Calls(lambda given: straggler.start(consumer))
+    consumer._session.state.assignment = frozenset((TP,))
+    consumer._session.callbacks.listener = Calls(lambda given: straggler.start(consumer))
     with pytest.raises(ConcurrentModificationError, match="has returned while thread 'worker_0'"):
         consumer.close(timeout=TIMEOUT_S)
     assert straggler.outcome is not None

@@ -55,22 +55,22 @@ def consumer() -> Iterator[Consumer[bytes, bytes]]:
 
 def be_member(consumer: Consumer[bytes, bytes], generation: int) -> None:
     group = ConsumerGroupMetadata(group_id="g", generation_id=generation, member_id="m")
-    consumer._core.mailbox.view = AssignmentView(subscribed=True, is_group=True, group=group)
+    consumer._session.link.mailbox.view = AssignmentView(subscribed=True, is_group=True, group=group)
 
 
 def ask_for(consumer: Consumer[bytes, bytes], kind: CallbackKind, partitions: Partitions) -> None:
-    consumer._core.mailbox.deliver(RunCallback(kind, partitions, attempt=1, generation=0))
+    consumer._session.link.mailbox.deliver(RunCallback(kind, partitions, attempt=1, generation=0))
 
 
 def listen(consumer: Consumer[bytes, bytes], listener: RebalanceListener) -> None:
-    consumer._callbacks.listener = listener
+    consumer._session.callbacks.listener = listener
 
 
 def commit_done(
     consumer: Consumer[bytes, bytes],
     callback: Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None],
 ) -> None:
-    consumer._core.mailbox.deliver(CommitCompleted(callback, {TP: OffsetAndMetadata(1)}, None))
+    consumer._session.link.mailbox.deliver(CommitCompleted(callback, {TP: OffsetAndMetadata(1)}, None))
 
 
 def test_what_was_to_be_revoked_is_lost_if_the_membership_ended_before_the_poll(
@@ -156,7 +156,7 @@ def test_a_consumer_nobody_holds_is_gone_at_once_and_says_so() -> None:
     gc.disable()
     try:
         lost: Consumer[bytes, bytes] = Consumer(bootstrap_servers="127.0.0.1:1", group_id="g")
-        side = lost._core.thread
+        side = lost._session.link.thread
         assert isinstance(side, NetworkThread)
         thread = side._thread
         with pytest.warns(ResourceWarning, match=r"unclosed consumer consumer-g-\d+"):

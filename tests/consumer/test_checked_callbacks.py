@@ -101,7 +101,7 @@ def test_a_listener_that_fails_does_not_keep_close_from_leaving(
         consumer.poll(1.0)
     with pytest.raises((type(error), RebalanceListenerError)):
         consumer.close()
-    assert not consumer._core.thread._thread.is_alive()  # type: ignore[attr-defined]  # a thread's
+    assert not consumer._session.link.thread._thread.is_alive()  # type: ignore[attr-defined]  # a thread's
     consumer.close()
     with Consumer[bytes, bytes]("t", bootstrap_servers=kafka_cluster.bootstrap_servers, group_id="g") as second:
         second.poll(5.0)

@@ -141,7 +141,7 @@ def rows_of(records: Records[bytes, int]) -> Seen:
 def poll_all(consumer: Consumer[bytes, int], seen: Seen) -> None:
     while len(seen) < ALL.total():
         records = again(lambda: consumer.poll(10.0))
-        assert records, f"nothing came any more, after {len(seen)} records"
+        assert again(partial(bool, records)), f"nothing came any more, after {len(seen)} records"
         seen += again(partial(rows_of, records))
         if len(seen) % 3 == 0:
             again(consumer.commit_sync)

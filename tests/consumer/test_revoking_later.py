@@ -73,7 +73,7 @@ class Scene:
         self.posted: list[ApplicationEvent] = []
         self._attempts = 0
         self.be_member(1)
-        monkeypatch.setattr(consumer._core.mailbox, "post", self.posted.append)
+        monkeypatch.setattr(consumer._session.link.mailbox, "post", self.posted.append)
         self.ask(CallbackKind.ASSIGNED, *ALL)
         self.consumer.poll(0)
         self.listen(self.told)
@@ -81,16 +81,18 @@ class Scene:
 
     def listen(self, told: Told) -> None:
         self.told = told
-        self.consumer._callbacks.listener = told
+        self.consumer._session.callbacks.listener = told
 
     def be_member(self, generation: int) -> None:
         group = ConsumerGroupMetadata(group_id="g", generation_id=generation, member_id="m")
-        self.consumer._core.mailbox.view = AssignmentView(subscribed=True, is_group=True, group=group)
+        self.consumer._session.link.mailbox.view = AssignmentView(subscribed=True, is_group=True, group=group)
 
     def ask(self, kind: CallbackKind, *partitions: TopicPartition) -> None:
         """The group wants a callback."""
         self._attempts += 1
-        self.consumer._core.mailbox.deliver(RunCallback(kind, frozenset(partitions), self._attempts, generation=0))
+        self.consumer._session.link.mailbox.deliver(
+            RunCallback(kind, frozenset(partitions), self._attempts, generation=0)
+        )
 
     def revoke(self, *partitions: TopicPartition) -> None:
         self.ask(CallbackKind.REVOKED, *partitions)
@@ -117,9 +119,9 @@ def make_scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Scene]
     yield make
     monkeypatch.undo()
     for consumer in made:
-        consumer._callbacks.listener = RebalanceListener()
-        consumer._callbacks.discard()
-        consumer._core.assignment = frozenset()
+        consumer._session.callbacks.listener = RebalanceListener()
+        consumer._session.callbacks.discard()
+        consumer._session.state.assignment = frozenset()
         consumer.close()
 
 
@@ -187,7 +189,7 @@ def test_commit_callbacks_and_errors_come_through_while_a_revoke_is_delayed(scen
     done: list[str] = []
     scene.revoke(A)
     scene.consumer.poll(0)
-    mailbox = scene.consumer._core.mailbox
+    mailbox = scene.consumer._session.link.mailbox
     mailbox.deliver(CommitCompleted(lambda offsets, error: done.append("committed"), {}, None))
     mailbox.deliver(ErrorRaised(TopicAuthorizationError({"orders"})))
     assert scene.consumer.delay_revoke([A])

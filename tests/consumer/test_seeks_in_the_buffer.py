@@ -119,10 +119,10 @@ def test_other_seeks_are_for_the_brokers(cluster: Cluster, position: OffsetAndMe
     with open_consumer(cluster, auto_offset_reset="latest") as consumer:
         consumer.seek(TP, 0)
         assert polled(consumer) == list(range(10))
-        epoch = consumer._core.mailbox.view.epochs[TP]
+        epoch = consumer._session.link.mailbox.view.epochs[TP]
         consumer.seek(TP, position)
         is_in_buffer = position == RECORDS
-        assert (consumer._core.mailbox.view.epochs[TP] == epoch) is is_in_buffer
+        assert (consumer._session.link.mailbox.view.epochs[TP] == epoch) is is_in_buffer
         cluster.produce("orders", NewRecord(b"40"), NewRecord(b"41"), partition=0)
         first = position if isinstance(position, int) else position.offset
         assert polled(consumer)[0] == first

@@ -173,7 +173,7 @@ def test_a_dead_network_thread_is_heard_of(
     def bug(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(consumer._core.mailbox, "drain", bug)
+    monkeypatch.setattr(consumer._session.link.mailbox, "drain", bug)
     with pytest.raises(
         InternalError, match=r"died: ZeroDivisionError\('a bug'\); this is a bug, please report"
     ) as caught:

@@ -28,11 +28,11 @@ class Asked:
         self.commits: list[tuple[set[TopicPartition], Reply[Committed]]] = []
         self.topics: list[Reply[Topics]] = []
 
-    def _ask_committed(self, partitions: Collection[TopicPartition]) -> Reply[Committed]:
+    def ask_committed(self, partitions: Collection[TopicPartition]) -> Reply[Committed]:
         self.commits.append((set(partitions), Reply()))
         return self.commits[-1][1]
 
-    def _ask_partitions(self, topics: Collection[str]) -> Reply[Topics]:
+    def ask_partitions(self, topics: Collection[str]) -> Reply[Topics]:
         self.topics.append(Reply())
         return self.topics[-1]
 
@@ -56,7 +56,7 @@ def info(topic: str) -> PartitionInfo:
 
 def office() -> tuple[AssignmentLoader, Asked, CompletionTracker]:
     completion, asked = CompletionTracker(with_map=True), Asked()
-    return AssignmentLoader(completion, asked), asked, completion
+    return AssignmentLoader(completion, asked, asked), asked, completion
 
 
 def test_a_partition_opens_when_both_answers_are_there() -> None:
@@ -153,7 +153,7 @@ def test_a_refusal_is_raised_and_not_asked_about_again() -> None:
 def test_a_partition_that_comes_back_while_its_records_are_in_work_opens_when_they_are_done() -> None:
     """Other queues may have them this time, which know of nothing."""
     completion, asked, busy = CompletionTracker(with_map=True), Asked(), {A0}
-    loader = AssignmentLoader(completion, asked, busy.__contains__)
+    loader = AssignmentLoader(completion, asked, asked, busy.__contains__)
     loader.begin({A0, A1})
     asked.answer(at=OffsetAndMetadata(3))
     loader.settle(0.0)
@@ -166,7 +166,7 @@ def test_a_partition_that_comes_back_while_its_records_are_in_work_opens_when_th
 
 def test_who_is_taken_away_while_busy_is_not_opened() -> None:
     completion, asked, busy = CompletionTracker(with_map=True), Asked(), {A0}
-    loader = AssignmentLoader(completion, asked, busy.__contains__)
+    loader = AssignmentLoader(completion, asked, asked, busy.__contains__)
     loader.begin({A0})
     asked.answer(at=OffsetAndMetadata(3))
     loader.settle(0.0)

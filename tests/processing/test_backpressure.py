@@ -16,6 +16,7 @@ from kwire.protocol.record_columns import RecordColumns
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from kwire.consumer.position_calls import PositionCalls
     from kwire.processing.options import ProcessorOptions
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -30,7 +31,7 @@ class Source:
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset((T0, T1))
 
-    def _set_backpressure(self, partitions: Collection[TopicPartition], _cursor: Cursor, *, is_on: bool) -> None:
+    def set_backpressure(self, partitions: Collection[TopicPartition], _cursor: Cursor, *, is_on: bool) -> None:
         self.told.append(("hold" if is_on else "let go", *sorted(partitions)))
 
     def seek(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
@@ -57,7 +58,10 @@ def test_what_came_too_soon_comes_again_from_its_first_record_on() -> None:
     """Of a partition with several chunks all but the last were left out."""
     source = Source()
     backpressure = Backpressure(
-        cast("ProcessorOptions[bytes, bytes]", None), cast("Consumer[bytes, bytes]", source), BufferUsage()
+        cast("ProcessorOptions[bytes, bytes]", None),
+        cast("Consumer[bytes, bytes]", source),
+        cast("PositionCalls[bytes, bytes]", source),
+        BufferUsage(),
     )
     backpressure.put_off([chunk(T0, 5, 0), chunk(T0, 7, 2), chunk(T0, 9, 4), chunk(T1, 3, 1, epoch=-1)])
     assert source.told == [

@@ -146,7 +146,7 @@ def test_partitions_that_are_open_do_not_wait_for_one_that_cannot_be_opened() ->
             script.until(lambda: handled == sent)
             rule = nobody_tells_commits(script)
             script.cluster.create_topic("u", 1)
-            script.until(lambda: TopicPartition("u", 0) in consumer._core.assignment, within_ms=600_000.0)
+            script.until(lambda: TopicPartition("u", 0) in consumer._session.state.assignment, within_ms=600_000.0)
             late = script.send("u", 3)
             for count in range(11, 111, 10):
                 sent += script.send(TOPIC, 10)

@@ -108,7 +108,7 @@ class Handler:
 
 def asked(consumer: BytesConsumer) -> set[int]:
     """What a rebalance wants back and has not got yet, as the processor's thread, whose consumer it is, knows it."""
-    request = consumer._callbacks._request
+    request = consumer._session.callbacks._request
     return set() if request is None else {tp.partition for tp in request.event.partitions}
 
 
@@ -143,7 +143,7 @@ def test_what_stays_is_handled_while_what_goes_is_drained(
                 first.gates[partition].set()
                 cluster.produce("orders", *[b"quick"] * 50, partition=partition)
             wait_until(lambda: first.count(EVERY) + second.count(EVERY) >= 51 * PARTITIONS)
-            wait_until(lambda: bool(mine._core.assignment) and bool(other._core.assignment))
+            wait_until(lambda: bool(mine._session.state.assignment) and bool(other._session.state.assignment))
     handled = first.done + second.done
     assert len(handled) == 51 * PARTITIONS
     assert set(handled.values()) == {1}
@@ -171,7 +171,7 @@ def test_a_last_commit_that_fails_is_insisted_on(cluster: Cluster, new_consumer:
             rule = cluster.control.on(OffsetCommitRequest, times=1).answer(refused)
             for partition in range(PARTITIONS):
                 first.gates[partition].set()
-            wait_until(lambda: bool(other._core.assignment))
+            wait_until(lambda: bool(other._session.state.assignment))
             assert rule.fired == 1
     assert set((first.done + second.done).values()) == {1}
     assert set(cluster.committed("billing")) == {TopicPartition("orders", number) for number in range(PARTITIONS)}

@@ -195,11 +195,11 @@ def test_what_a_processor_has_not_seen_is_fetched_again_though_markers_are_in_fr
     """Markers and aborted records are collected without a record: there is no first offset among them."""
     cluster.produce("orders", NewRecord(value=b'{"n": 0}'), NewRecord(value=BAD))
     with consumer_of() as consumer:
-        consumer._core.keep_failures(True)
+        consumer._session.polling.keep_failures(True)
         (chunk,) = consumer.poll(10.0).chunks()
         markers = chunk.behind(len(chunk) - 1)
-        consumer._core.delivery.pending.extend([Collected(markers), Collected(chunk)])
-        consumer._fetch_failures_again()
+        consumer._session.state.delivery.pending.extend([Collected(markers), Collected(chunk)])
+        consumer._session.link.run(consumer._session._fetch_failures_again())
         assert [record.offset for record in consumer.poll(10.0)] == [0]
         with pytest.raises(RecordDeserializationError):
             consumer.poll(10.0)

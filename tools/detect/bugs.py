@@ -20,9 +20,9 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         name="commits-on-handing-out",
         story="auto-commit covers records that the application is still busy with",
-        file="consumer/core.py",
-        old="        if chunks and not records:\n            self.delivery.interrupt()\n",
-        new="        if chunks:\n            self.delivery.interrupt()\n",
+        file="consumer/polling.py",
+        old="        if chunks and not records:\n            self._state.interrupt_loop()",
+        new="        if chunks:\n            self._state.interrupt_loop()",
     ),
     Bug(
         name="commits-one-too-many",
@@ -63,22 +63,22 @@ BUGS: tuple[Bug, ...] = (
         name="revokes-without-commit",
         story="what was returned is not committed before partitions are given back",
         file="consumer/callbacks.py",
-        old="        if self._core.must_commit and self._core.is_member:\n",
-        new="        if self._core.must_commit and not self._core.is_member:\n",
+        old="        if self._state.must_commit and self._state.is_member:\n",
+        new="        if self._state.must_commit and not self._state.is_member:\n",
     ),
     Bug(
         name="closes-without-commit",
         story="what the last poll returned is read again after a clean close",
         file="consumer/callbacks.py",
-        old="        if self._core.must_commit:\n            self._end_commit(",
-        new="        if self._core.must_commit and self._core.assigned_by_hand:\n            self._end_commit(",
+        old="        if self._state.must_commit:\n            yield from",
+        new="        if self._state.must_commit and self._state.assigned_by_hand:\n            yield from",
     ),
     Bug(
         name="last-commit-forgets-the-last-poll",
         story="the commit in front of a callback covers the poll before the last one only",
         file="consumer/callbacks.py",
-        old="        self._core.note_delivered()\n        return self._calls.post",
-        new="        self._core.delivery.interrupt()\n        return self._calls.post",
+        old="        self._state.note_delivered()\n        return self._state.link.post",
+        new="        self._state.delivery.interrupt()\n        return self._state.link.post",
     ),
     Bug(
         name="events-taken-newest-first",
@@ -155,7 +155,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         name="crc-unchecked",
         story="damaged records are returned as if nothing were wrong",
-        file="consumer/core.py",
+        file="consumer/polling.py",
         old="check_crcs=config.check_crcs,",
         new="check_crcs=False,",
     ),
@@ -284,9 +284,9 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         name="position-stays-before-markers",
         story="a partition that ends with a marker always has a lag",
-        file="consumer/core.py",
-        old="            self.note_delivered()  # past records",
-        new="            self.delivery.clear()  # past records",
+        file="consumer/polling.py",
+        old="            self._state.interrupt_loop()  # past records",
+        new="            self._delivery.clear()  # past records",
     ),
     # --- the classic protocol ---------------------------------------------------------------------------------
     Bug(
@@ -421,8 +421,8 @@ BUGS: tuple[Bug, ...] = (
         name="revoked-twice",
         story="partitions that were revoked are revoked again at the end",
         file="consumer/callbacks.py",
-        old="        self._core.assignment -= release.partitions\n",
-        new="        self._core.assignment -= release.partitions if release.is_lost else set()\n",
+        old="        self._state.assignment -= release.partitions\n",
+        new="        self._state.assignment -= release.partitions if release.is_lost else set()\n",
     ),
     Bug(
         name="wake-up-missed",

@@ -88,8 +88,8 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
         name="paused-for-ever",
         story="what was paused is never resumed",
         file="processing/backpressure.py",
-        old="            self._consumer._set_backpressure(end, cursor, is_on=False)\n",
-        new="            self._consumer._set_backpressure(end, cursor, is_on=True)\n",
+        old="            self._positions.set_backpressure(end, cursor, is_on=False)\n",
+        new="            self._positions.set_backpressure(end, cursor, is_on=True)\n",
     ),
     Bug(
         name="counter-leak",

@@ -181,7 +181,7 @@ class Script:
     def _abandon(self, process: Process) -> None:
         for owner, consumer in self._consumers:
             if owner is process:
-                consumer._core._unclosed.detach()  # no finalizer of a dead process runs
+                consumer._session._unclosed.detach()  # no finalizer of a dead process runs
 
     # --- records --------------------------------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ class Script:
         if process.is_killed:
             return
         took_ms = self.took_ms(consumer.close)
-        if took_ms > consumer._core.config.close_timeout_ms + CLOSE_GRACE_MS:
+        if took_ms > consumer.config.close_timeout_ms + CLOSE_GRACE_MS:
             self._problems.append(f"{process.name} took {took_ms:.0f} ms to close")
 
     def _on_death(self, process: Process, error: BaseException) -> None:

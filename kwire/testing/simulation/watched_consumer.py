@@ -6,6 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from kwire.consumer.arguments import Timeout
+from kwire.consumer.commit_calls import CommitCalls
+from kwire.consumer.position_calls import PositionCalls
+from kwire.consumer.session import ConsumerSession
 from kwire.consumer.sync import Consumer
 from kwire.events import Reply
 from kwire.fetching.columns import Records
@@ -23,6 +26,31 @@ class Watcher(Protocol):
     def asks_for_commits(self, partitions: Collection[TopicPartition]) -> None: ...
 
 
+class _WatchedPositions(PositionCalls[bytes, bytes]):
+    def __init__(self, watcher: Watcher, session: ConsumerSession[bytes, bytes]) -> None:
+        super().__init__(session.state, session.polling)
+        self._watcher = watcher
+
+    def set_backpressure(self, partitions: Collection[TopicPartition], cursor: Cursor, *, is_on: bool) -> None:
+        if not is_on:
+            self._watcher.resumed(partitions)
+        super().set_backpressure(partitions, cursor, is_on=is_on)
+        if is_on:
+            self._watcher.paused(partitions)
+
+
+class _WatchedCommits(CommitCalls[bytes, bytes]):
+    def __init__(self, watcher: Watcher, session: ConsumerSession[bytes, bytes]) -> None:
+        super().__init__(session.state, session.callbacks)
+        self._watcher = watcher
+
+    def ask_committed(
+        self, partitions: Collection[TopicPartition]
+    ) -> Reply[dict[TopicPartition, OffsetAndMetadata | None]]:
+        self._watcher.asks_for_commits(partitions)
+        return super().ask_committed(partitions)
+
+
 class WatchedConsumer(Consumer[bytes, bytes]):
     """A consumer that tells a watcher what is done with it.
 
@@ -33,6 +61,8 @@ class WatchedConsumer(Consumer[bytes, bytes]):
     def __init__(self, watcher: Watcher, settings: Mapping[str, object]) -> None:
         super().__init__(config=settings)
         self._watcher = watcher
+        self._session.positions = _WatchedPositions(watcher, self._session)
+        self._session.commits = _WatchedCommits(watcher, self._session)
 
     def poll(self, timeout: Timeout = 1.0) -> Records[bytes, bytes]:
         records = super().poll(timeout)
@@ -44,16 +74,3 @@ class WatchedConsumer(Consumer[bytes, bytes]):
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         self._watcher.sought(partition, offset if isinstance(offset, int) else offset.offset)
         super().seek(partition, offset)
-
-    def _set_backpressure(self, partitions: Collection[TopicPartition], cursor: Cursor, *, is_on: bool) -> None:
-        if not is_on:
-            self._watcher.resumed(partitions)
-        super()._set_backpressure(partitions, cursor, is_on=is_on)
-        if is_on:
-            self._watcher.paused(partitions)
-
-    def _ask_committed(
-        self, partitions: Collection[TopicPartition]
-    ) -> Reply[dict[TopicPartition, OffsetAndMetadata | None]]:
-        self._watcher.asks_for_commits(partitions)
-        return super()._ask_committed(partitions)

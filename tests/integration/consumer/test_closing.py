@@ -37,7 +37,7 @@ def settings(protocol: str, **more: Unpack[Settings]) -> Settings:
 
 
 def network_thread(consumer: BytesConsumer) -> threading.Thread:
-    name = f"kwire-network {consumer._core.client_id}"
+    name = f"kwire-network {consumer._session.link.client_id}"
     return next(thread for thread in threading.enumerate() if thread.name == name)
 
 

@@ -148,7 +148,7 @@ def test_row_34_a_consumer_is_slow_for_ten_minutes(script: Script, protocol: str
     )
     on = script.cluster.control.on
     beats = [on(HeartbeatRequest).observe(), on(ConsumerGroupHeartbeatRequest).observe()]
-    buffer, sizes = consumer._core._buffer, list[int]()
+    buffer, sizes = consumer._session.link.buffer, list[int]()
     for _ in range(120):
         for _ in range(10):
             script.append(TOPIC, 0, build_batch([b"x" * 1_000] * 10, timestamp_ms=script.cluster.wall_clock_ms()))
@@ -187,15 +187,17 @@ def reads_slowly_within_bounds(script: Script, *, brokers: int) -> None:
         assert len(consumer.poll(1.0)) == 10
         script.sleep(2_000.0)  # periodic work of the network thread finds whatever room there is
         held.append(held_bytes(consumer))
-        assert held[-1] <= 1.01 * consumer._core._buffer.size_bytes, "an answer is little more than its records"
+        assert held[-1] <= 1.01 * consumer._session.link.buffer.size_bytes, "an answer is little more than its records"
     assert max(held) <= limit_bytes + (1 + brokers) * batch_bytes
 
 
 def held_bytes(consumer: BytesConsumer) -> int:
     """What the consumer's fetches keep in memory: the frames that they are views of, each once."""
-    core = consumer._core
-    collector = core._collector
+    collector = consumer._session.polling._collector
     assert isinstance(collector, FetchCollector)
-    fetches = [*core._buffer._fetches, *([collector._main._open.fetch] if collector._main._open is not None else [])]
+    fetches = [
+        *consumer._session.link.buffer._fetches,
+        *([collector._main._open.fetch] if collector._main._open is not None else []),
+    ]
     frames = [memoryview(fetch.records).obj for fetch in fetches]
     return sum(memoryview(frame).nbytes for frame in {id(frame): frame for frame in frames}.values())

@@ -1,0 +1,75 @@
+"""Calls about what the group has committed, and is to commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Generic
+
+from kwire.consumer.arguments import Timeout, checked_offsets, checked_partitions
+from kwire.consumer.callbacks import CallbackRunner
+from kwire.consumer.listener import uncallable_with
+from kwire.consumer.state import ConsumerState
+from kwire.consumer.steps import Steps
+from kwire.errors import InvalidArgumentError
+from kwire.events import Commit, CommitAsync, CommitCallback, GetCommitted, Processed, Reply
+from kwire.model import K, OffsetAndMetadata, TopicPartition, V
+
+
+class CommitCalls(Generic[K, V]):
+    """Part of a `ConsumerSession`."""
+
+    def __init__(self, state: ConsumerState[K, V], callbacks: CallbackRunner[K, V]) -> None:
+        self._state = state
+        self._link = state.link
+        self._callbacks = callbacks
+
+    def commit_sync(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout: Timeout | None
+    ) -> Steps[None]:
+        """See `Consumer.commit_sync`."""
+        yield from self._commit_sync(partial(Commit, checked_offsets(offsets)), timeout)
+
+    def commit_processed_sync(self, processed: Mapping[TopicPartition, Processed], timeout: Timeout) -> Steps[None]:
+        """The same of what handlers have finished of all cursors' records (`enable_parallel_rebalance`)."""
+        yield from self._commit_sync(lambda reply: Commit({}, reply, processed=processed), timeout)
+
+    def _commit_sync(self, event: Callable[[Reply[None]], Commit], timeout: Timeout | None) -> Steps[None]:
+        self._state.check_group("commit_sync")
+        self._state.note_delivered()
+        try:
+            yield from self._link.ask("commit_sync", event, timeout)
+        finally:
+            self._callbacks.run_completed_commits()
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, callback: CommitCallback | None
+    ) -> None:
+        """See `Consumer.commit_async`."""
+        if callback is not None and (problem := uncallable_with(callback, 2)):
+            raise InvalidArgumentError(f"the callback {callback!r} {problem}; it is given offsets and an error")
+        self._commit_async(CommitAsync(checked_offsets(offsets), callback))
+
+    def commit_processed_async(self, processed: Mapping[TopicPartition, Processed], callback: CommitCallback) -> None:
+        """The same of what handlers have finished of all cursors' records."""
+        self._commit_async(CommitAsync({}, callback, processed))
+
+    def _commit_async(self, event: CommitAsync) -> None:
+        self._state.check_group("commit_async")
+        self._state.note_delivered()
+        self._link.mailbox.post(event)
+
+    def committed(
+        self, partitions: Collection[TopicPartition], timeout: Timeout | None
+    ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
+        """See `Consumer.committed`."""
+        self._state.check_group("committed")
+        wanted = checked_partitions(partitions)
+        return (yield from self._link.ask("committed", partial(GetCommitted, wanted), timeout)) if wanted else {}
+
+    def ask_committed(
+        self, partitions: Collection[TopicPartition]
+    ) -> Reply[dict[TopicPartition, OffsetAndMetadata | None]]:
+        """`committed`, without waiting. Asked until there is an answer, or the reply is abandoned."""
+        self._state.check_group("committed")
+        return self._link.post(partial(GetCommitted, checked_partitions(partitions)))

@@ -1,0 +1,153 @@
+"""`NetworkLink`: the application's end of one network thread, which it starts and ends; Java's ApplicationEventHandler.
+
+Questions go over as events that carry a reply. What has to wait for one is written as steps (`steps.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from kwire.clock import Deadline
+from kwire.config import ConsumerConfig
+from kwire.consumer.arguments import Timeout, milliseconds
+from kwire.consumer.host import current_host
+from kwire.consumer.steps import Steps, Wait, run_blocking
+from kwire.errors import ForkedConsumerError, KafkaError, KafkaTimeoutError, WakeupError
+from kwire.events import ApplicationEvent, Close, EndOfTurn, Reply
+from kwire.fetching.buffer import FetchBuffer
+from kwire.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from kwire.assignors.base import Assignor
+
+T = TypeVar("T")
+
+# The network thread's turns take microseconds; this only bounds the wait for one whose thread is not let run.
+TURN_MS = 1_000.0
+
+
+class NetworkLink:
+    """Used by the application thread. Its network thread does not run before `start`.
+
+    Args:
+        assignors: For a group whose members assign partitions.
+        children: So many child cursors fetch into the buffer as well.
+    """
+
+    def __init__(
+        self, config: ConsumerConfig, assignors: Sequence[Assignor] = (), *, client_id: str, children: int = 0
+    ) -> None:
+        host = current_host()
+        self.config = config
+        self.client_id = client_id
+        self.mailbox = Mailbox(host.new_waiter)
+        self.buffer = FetchBuffer(children)
+        self.thread = host.new_network_side(config, assignors, self.mailbox, self.buffer, client_id=client_id)
+        self._is_close_posted = False
+
+    def start(self) -> None:
+        """Start the network thread. Returns when it takes events."""
+        try:
+            self.thread.start()
+        except BaseException:
+            self.post_close(0.0)  # a Ctrl-C, perhaps: nobody will hold what would close the thread
+            raise
+
+    def run(self, steps: Steps[T]) -> T:
+        """Drive the steps of a call, blocking where they wait."""
+        return run_blocking(self.mailbox, steps)
+
+    # --- questions ------------------------------------------------------------------------------------------
+
+    def ask(self, what: str, event: Callable[[Reply[T]], ApplicationEvent], timeout: Timeout | None) -> Steps[T]:
+        """Post a question to the cluster and wait for its answer.
+
+        Args:
+            timeout: In seconds; None for `default_api_timeout_ms`.
+
+        Raises:
+            KafkaTimeoutError: Names `what`, and what it was still waiting for.
+            WakeupError: `wakeup()` was called.
+        """
+        deadline = Deadline.after(self.config.default_api_timeout_ms if timeout is None else milliseconds(timeout))
+        return (yield from self.wait_for(self.post(event), what, deadline, wakeable=True))
+
+    def command(self, what: str, event: Callable[[Reply[T]], ApplicationEvent]) -> Steps[T]:
+        """Post something that needs no broker: the network thread answers within its next turn."""
+        deadline = Deadline.after(self.config.default_api_timeout_ms)
+        return (yield from self.wait_for(self.post(event), what, deadline, wakeable=False))
+
+    def post(self, event: Callable[[Reply[T]], ApplicationEvent]) -> Reply[T]:
+        """Post without waiting; filling the reply wakes the application thread."""
+        reply: Reply[T] = Reply(on_done=self.mailbox.notify)
+        self.mailbox.post(event(reply))
+        return reply
+
+    def wait_for(self, reply: Reply[T], what: str, deadline: Deadline, *, wakeable: bool) -> Steps[T]:
+        """The reply's value, or its error raised. A caller that leaves without one has abandoned it.
+
+        Even with no time at all the network thread gets to look at the question, and answers it if it can by itself.
+        """
+        was_looked_at = False
+        try:
+            while True:
+                seen = self.mailbox.signal()
+                if reply.done:
+                    return reply.result()
+                self.check_alive()
+                if wakeable:
+                    self.raise_wakeup()
+                if deadline.expired and not was_looked_at:
+                    yield from self._wait_for_turn()
+                    was_looked_at = True
+                    continue
+                if deadline.expired:
+                    raise KafkaTimeoutError(f"{what} took too long; it was still waiting for {reply.waiting_for}")
+                yield Wait(seen, deadline)
+        finally:
+            reply.abandon()
+
+    def _wait_for_turn(self) -> Steps[None]:
+        turn = self.post(EndOfTurn)
+        deadline = Deadline.after(TURN_MS)
+        while not (turn.done or deadline.expired or self.mailbox.failure is not None):
+            seen = self.mailbox.signal()
+            if not turn.done:
+                yield Wait(seen, deadline)
+
+    def check_alive(self) -> None:
+        """Raise what the network thread died of."""
+        if self.mailbox.failure is not None:
+            raise self.mailbox.failure
+
+    def raise_wakeup(self) -> None:
+        if self.mailbox.take_wakeup():
+            raise WakeupError("wakeup() was called")
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def post_close(self, deadline_ms: float, *, leave_group: bool | None = None) -> None:
+        """Have the network thread end. Nothing happens the second time."""
+        if not self._is_close_posted:
+            self.mailbox.post(Close(deadline_ms, leave_group))
+            self._is_close_posted = True
+
+    def wait_for_end(self, deadline: Deadline) -> Steps[None]:
+        """Until the network thread has ended."""
+        seen = self.mailbox.signal()
+        while self.mailbox.is_attached and not deadline.expired:
+            yield Wait(seen, deadline)
+            seen = self.mailbox.signal()
+        self.thread.join(deadline)  # it has nothing left to do
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a copy, in a process that the network thread's process has forked."""
+        return isinstance(self.mailbox.failure, ForkedConsumerError)
+
+    def disown(self, error: KafkaError) -> None:
+        """This is such a copy: the network thread, its sockets and the membership are the other process's."""
+        self._is_close_posted = True
+        self.buffer.forget_other_threads()
+        self.mailbox.forget_other_threads(error)

@@ -1,0 +1,128 @@
+"""What polls collect: from the buffer that the network thread fills to what the application is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Generic, cast
+
+from kwire.clock import NEVER_MS, Deadline, monotonic_ms
+from kwire.config import ConsumerConfig, Deserialize
+from kwire.consumer.state import ConsumerState
+from kwire.consumer.steps import Steps, Wait
+from kwire.epochs import AssignmentEpoch
+from kwire.events import AssignmentView, BufferDrained, PollStarted, RecordsDelivered, Reply, Seek
+from kwire.fetching.collector import FetchCollector
+from kwire.fetching.columns import Records
+from kwire.fetching.damage import CorruptPartitionError
+from kwire.fetching.deserializing import Deserializers
+from kwire.fetching.partition_records import PartitionRecords
+from kwire.model import K, OffsetAndMetadata, TopicPartition, V, leader_epoch_or_none
+
+IN_PROCESSOR = 'a Processor goes on behind it with on_data_loss="skip"'
+
+
+class Polling(Generic[K, V]):
+    """Collects the records of one poll after the other."""
+
+    def __init__(self, state: ConsumerState[K, V]) -> None:
+        self._state = state
+        self._mailbox = state.link.mailbox
+        self._delivery = state.delivery
+        config = state.config
+        self._collector: FetchCollector[K, V] = FetchCollector(
+            state.link.buffer,
+            _deserializers(config),
+            max_poll_records=config.max_poll_records,
+            read_committed=bool(config.isolation_level.value),
+            check_crcs=config.check_crcs,
+            head_share=config.parallel_rebalance_head_share,
+        )
+
+    def wait(self, seen: int, deadline: Deadline) -> Steps[None]:
+        """Until there may be something to return. All of that time is spent in the poll; only what user code does
+        counts towards `max_poll_interval_ms`."""
+        self._mailbox.polled_at_ms = NEVER_MS
+        try:
+            self._collector.get_ready()  # the application has nothing else to do now
+            yield Wait(seen, deadline)
+        finally:
+            self._mailbox.polled_at_ms = monotonic_ms()
+
+    def ask_for_work(self) -> bool:
+        """There is nothing to return yet: let the network thread know that somebody polls, if that matters to it. A
+        turn of its for each record would be most of what the record takes. Whether it was told."""
+        if not self._mailbox.awaits_poll:
+            return False
+        self._mailbox.post(PollStarted())
+        return True
+
+    def collect(self, *, to_loop: bool = False) -> Records[K, V]:
+        """Records, as many as one poll may return; possibly none. What a poll collected that raised comes first."""
+        view = self._mailbox.view
+        if not self._delivery.has_due(view):
+            self._collect(view)
+        chunks = self._delivery.hand_out(view, to_loop=to_loop)
+        records = self.records(chunk for chunk in chunks if len(chunk))
+        if chunks and not records:
+            self._state.interrupt_loop()  # past records nobody may see: nothing to wait for
+        for buffer, refusal in self._collector.drained():
+            self._mailbox.post(BufferDrained())
+            buffer.drain_told(refusal)
+        return records
+
+    def _collect(self, view: AssignmentView) -> None:
+        try:
+            self._collector.collect(view, self._delivery.pending)
+        except CorruptPartitionError as corrupt:
+            # The position stays in front of the damage: the next poll fetches it again, a seek steps over it.
+            self._mailbox.post(Seek(corrupt.topic_partition, corrupt.position, Reply(), corrupt.epoch))
+            self._collector.note_damage(corrupt)
+            error, tp = corrupt.error, corrupt.topic_partition
+            behind = error.next_offset or corrupt.position.offset + 1
+            advice = IN_PROCESSOR if self._collector.keeps_failures else f"to step over it: seek({tp!r}, {behind})"
+            error.args = (f"{error}; {advice}",)
+            raise error from error.__cause__
+
+    def records(self, chunks: Iterable[PartitionRecords[K, V]] = ()) -> Records[K, V]:
+        """What a poll returns: these, and how revocation stands."""
+        revocation = self._state.revocation
+        return Records(chunks, to_be_revoked=revocation.revoke_next, lost=revocation.lost)
+
+    def keep_failures(self, keeps: bool) -> None:
+        """Whether polls return records that cannot be deserialized (`PartitionRecords.failures`), or raise."""
+        self._collector.keeps_failures = keeps
+
+    def kept_failures(self) -> Iterator[tuple[TopicPartition, OffsetAndMetadata, AssignmentEpoch]]:
+        """Where records are pending of which some cannot be deserialized: partition, first position, epoch."""
+        firsts: dict[int, PartitionRecords[K, V]] = {}
+        for chunk, *_ in self._delivery.pending:
+            if len(chunk):
+                firsts.setdefault(chunk.epoch, chunk)
+        for epoch in {chunk.epoch for chunk, *_ in self._delivery.pending if chunk.failures}:
+            first = firsts[epoch]
+            leader_epoch = leader_epoch_or_none(int(first.columns.leader_epochs[0]))
+            position = OffsetAndMetadata(int(first.columns.offsets[0]), leader_epoch=leader_epoch)
+            yield first.topic_partition, position, epoch
+
+    def seek_in_buffer(self, tp: TopicPartition, position: OffsetAndMetadata) -> bool:
+        """Whether the next record to be returned is buffered, and the position has gone there. Any other seek drops the
+        buffer, and its first record has to wait for the fetch that is under way: half a second at the log's end."""
+        is_pending = any(entry.chunk.topic_partition == tp for entry in self._delivery.pending)
+        delivered = None if is_pending else self._collector.seek(tp, position, self._mailbox.view)
+        if delivered is None:
+            return False
+        self._mailbox.note(RecordsDelivered((delivered,)))
+        return True
+
+    def local_position(self, tp: TopicPartition) -> int | None:
+        """The position, if the last poll handed out records of this partition."""
+        epoch = self._mailbox.view.epochs.get(tp)
+        return None if epoch is None else self._delivery.position(tp, epoch)
+
+
+def _deserializers(config: ConsumerConfig) -> Deserializers[K, V]:
+    # Settings carry no types: Consumer[str, bytes] says what these two return.
+    return Deserializers(
+        key=cast("Deserialize[K] | None", config.key_deserializer),
+        value=cast("Deserialize[V] | None", config.value_deserializer),
+    )

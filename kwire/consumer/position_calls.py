@@ -1,0 +1,101 @@
+"""Calls about positions: where each partition is read next, and whether it is read at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Generic
+
+from kwire.clock import Deadline
+from kwire.consumer.arguments import Timeout, checked_partitions, checked_position
+from kwire.consumer.background_events import discard_position_errors
+from kwire.consumer.polling import Polling
+from kwire.consumer.state import ConsumerState
+from kwire.consumer.steps import Steps
+from kwire.epochs import AssignmentEpoch
+from kwire.events import GetLag, GetPosition, Redeliver, Reply, ResetPositions, ResetTo, Seek, SetHold
+from kwire.holds import Hold
+from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V
+
+
+class PositionCalls(Generic[K, V]):
+    """Part of a `ConsumerSession`."""
+
+    def __init__(self, state: ConsumerState[K, V], polling: Polling[K, V]) -> None:
+        self._state = state
+        self._link = state.link
+        self._polling = polling
+        self._under_way: list[Reply[None]] = []
+        """What the network thread was told, and may not have looked at yet. That matters when records are returned."""
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> Steps[None]:
+        """See `Consumer.seek`."""
+        tp = self._state.checked_own(partition)
+        position = checked_position(tp, offset)
+        self._state.interrupt_loop()
+        if not self._polling.seek_in_buffer(tp, position):
+            yield from self._link.command("seek", partial(Seek, tp, position))
+            discard_position_errors(self._link.mailbox)
+
+    def seek_within(self, tp: TopicPartition, position: OffsetAndMetadata, epoch: AssignmentEpoch) -> Steps[None]:
+        """Seek if this is still the assignment epoch of one of the cursors, which then is the one to be moved."""
+        yield from self._link.command("seek", partial(Seek, tp, position, epoch=epoch))
+
+    def reset(self, partitions: Collection[TopicPartition], to: ResetTo) -> Steps[None]:
+        """See `Consumer.seek_to_beginning`."""
+        wanted = checked_partitions(partitions) or self._state.assignment
+        self._state.check_assigned(wanted)
+        self._state.interrupt_loop()
+        yield from self._link.command("seek", lambda reply: ResetPositions(wanted, to, reply))
+        discard_position_errors(self._link.mailbox)
+
+    def position(self, partition: TopicPartition, timeout: Timeout | None) -> Steps[int]:
+        """See `Consumer.position`."""
+        tp = self._state.checked_own(partition)
+        known = self._polling.local_position(tp)
+        if known is not None:
+            return known
+        return (yield from self._link.ask(f"position of {tp}", lambda reply: GetPosition(tp, reply), timeout))
+
+    def current_lag(self, partition: TopicPartition) -> Steps[int | None]:
+        """See `Consumer.current_lag`."""
+        tp = self._state.checked_own(partition)
+        position = self._polling.local_position(tp)
+        return (yield from self._link.command("current_lag", lambda reply: GetLag(tp, position, reply)))
+
+    # --- whether it is read ---------------------------------------------------------------------------------
+
+    def set_paused(self, partitions: Collection[TopicPartition], *, paused: bool) -> None:
+        """See `Consumer.pause` and `Consumer.resume`."""
+        wanted = checked_partitions(partitions)
+        self._state.check_assigned(wanted)
+        if paused:
+            self._state.delivery.interrupt()
+        self._tell(partial(SetHold, wanted, Hold.USER_PAUSED, paused))
+
+    def set_backpressure(self, partitions: Collection[TopicPartition], cursor: Cursor, *, is_on: bool) -> None:
+        """Fetch and return nothing that one of the cursors reads of these, or go on; unseen by `paused`."""
+        wanted = checked_partitions(partitions)
+        self._tell(partial(SetHold, wanted, Hold.BACKPRESSURE, is_on, cursor=cursor))
+
+    def redeliver(self, partition: TopicPartition, position: OffsetAndMetadata, stop: int) -> None:
+        """Return once more what a child has read from this position on up to `stop`."""
+        tp = self._state.checked_own(partition)
+        self._state.interrupt_loop()
+        self._tell(partial(Redeliver, tp, position, stop))
+
+    def paused(self) -> Steps[frozenset[TopicPartition]]:
+        """See `Consumer.paused`."""
+        yield from self.settle()
+        return self._state.view.paused & self._state.assignment
+
+    def _tell(self, event: Callable[[Reply[None]], SetHold | Redeliver]) -> None:
+        """Without waiting for a turn of the network thread."""
+        self._under_way.append(self._link.post(event))
+
+    def settle(self) -> Steps[None]:
+        """Until the network thread has looked at what it was told, and the view shows it."""
+        while self._under_way:
+            deadline = Deadline.after(self._state.config.default_api_timeout_ms)
+            yield from self._link.wait_for(self._under_way[0], "pause", deadline, wakeable=False)
+            del self._under_way[0]

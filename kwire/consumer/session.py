@@ -1,0 +1,322 @@
+"""`ConsumerSession`: everything a consumer does but waiting, as steps (`steps.py`); what lies below each facade.
+
+`sync.Consumer` blocks where the steps wait. A facade lets one thread at a time in, and drives the steps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import warnings
+import weakref
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from typing import Generic, NamedTuple
+
+from kwire.clock import Deadline, monotonic_ms
+from kwire.config import ConsumerConfig
+from kwire.consumer.access import AccessGuard
+from kwire.consumer.arguments import (
+    Timeout,
+    Topics,
+    checked_partitions,
+    checked_reason,
+    milliseconds,
+    topics_or_pattern,
+)
+from kwire.consumer.background_events import discard_error
+from kwire.consumer.callbacks import CallbackRunner
+from kwire.consumer.commit_calls import CommitCalls
+from kwire.consumer.listener import RebalanceConsumer, RebalanceListener, checked_listener
+from kwire.consumer.look_up_calls import LookUpCalls
+from kwire.consumer.network_link import NetworkLink
+from kwire.consumer.polling import Polling
+from kwire.consumer.position_calls import PositionCalls
+from kwire.consumer.state import ConsumerState
+from kwire.consumer.steps import Steps
+from kwire.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from kwire.events import Assign, Close, CommitAsync, EnforceRebalance, GetCatchUp, Subscribe, Unsubscribe
+from kwire.fetching.columns import Records
+from kwire.mailbox import Mailbox
+from kwire.model import CatchUpProgress, ConsumerGroupMetadata, K, SubscriptionPattern, TopicPartition, V
+
+# Closing keeps this share of its time for leaving the group, however long the last commit takes.
+COMMIT_SHARE_OF_CLOSE = 0.8
+# When its time is up the network thread still has sockets to close: a few ms, after which nothing is left behind.
+CLOSE_GRACE_MS = 100.0
+
+_numbers = itertools.count(1)
+
+
+class _Loan(NamedTuple):
+    """The consumer is used by a `Processor`; see `ConsumerSession.lent_to`."""
+
+    has_news: Callable[[], bool]
+    finish: Callable[[], None]
+
+
+class ConsumerSession(Generic[K, V]):
+    """One consumer's application side. Making one starts its network thread.
+
+    Used by one thread at a time, which the facade sees to. Its methods raise what those of `Consumer` do.
+
+    Args:
+        consumer: What callbacks are given, behind a view that expires.
+        guard: Whom it lets use the consumer inside a callback.
+    """
+
+    def __init__(self, config: ConsumerConfig, consumer: RebalanceConsumer, guard: AccessGuard) -> None:
+        from kwire.assignors import resolve  # like all that serves the network thread, not before it is needed
+
+        self.link = link = NetworkLink(
+            config,
+            resolve(config.partition_assignment_strategy),
+            client_id=config.client_id or f"consumer-{config.group_id or 'kwire'}-{next(_numbers)}",
+            children=config.parallel_rebalance_children if config.enable_parallel_rebalance else 0,
+        )
+        self.state: ConsumerState[K, V] = ConsumerState(config, link)
+        self.callbacks: CallbackRunner[K, V] = CallbackRunner(self.state, consumer, guard)
+        self.polling: Polling[K, V] = Polling(self.state)
+        self.positions: PositionCalls[K, V] = PositionCalls(self.state, self.polling)
+        self.commits: CommitCalls[K, V] = CommitCalls(self.state, self.callbacks)
+        self.look_ups = LookUpCalls(link)
+        self._loan: _Loan | None = None
+        # The network thread knows nothing of this object, so it is collected with the consumer that holds it.
+        self._unclosed = weakref.finalize(self, _end_unclosed, link.mailbox, config, link.client_id)
+        self._unclosed.atexit = False  # the process takes the thread along
+        try:
+            link.start()
+        except BaseException:
+            self._unclosed.detach()
+            raise
+
+    # --- what to consume ------------------------------------------------------------------------------------
+
+    def subscribe(self, topics: Topics, listener: RebalanceListener | None) -> Steps[None]:
+        """See `Consumer.subscribe`."""
+        self.state.check_not_in_callback("subscribe()")
+        names, pattern = topics_or_pattern(topics)
+        checked = checked_listener(listener)
+        if not names and pattern is None:
+            yield from self.unsubscribe()
+            return
+        self.state.check_group("subscribe")
+        if isinstance(pattern, SubscriptionPattern):
+            self.state.check_broker_matches()
+        if self.state.assigned_by_hand:
+            raise IllegalStateError("partitions are assigned by hand; unsubscribe() before subscribing to topics")
+        self.callbacks.listener = checked
+        yield from self.link.command("subscribe", lambda reply: Subscribe(topics=names, pattern=pattern, reply=reply))
+
+    def assign(self, partitions: Collection[TopicPartition]) -> Steps[None]:
+        """See `Consumer.assign`."""
+        self.state.check_not_in_callback("assign()")
+        wanted = checked_partitions(partitions)
+        if not wanted:
+            yield from self.unsubscribe()
+            return
+        if self.state.view.subscribed and not self.state.assigned_by_hand:
+            raise IllegalStateError("topics are subscribed; unsubscribe() before assigning partitions by hand")
+        self.state.interrupt_loop()
+        yield from self.link.command("assign", partial(Assign, wanted))
+        self.state.assignment = wanted
+
+    def unsubscribe(self) -> Steps[None]:
+        """See `Consumer.unsubscribe`."""
+        self.state.check_not_in_callback("unsubscribe()")
+        if not self.state.view.subscribed:
+            return
+        error = self.callbacks.give_up_partitions()
+        self.state.delivery.clear()
+        with contextlib.suppress(KafkaTimeoutError):  # left or not, nothing is subscribed any more
+            yield from self.link.command("unsubscribe", Unsubscribe)
+        self.callbacks.discard()  # asked for before the network thread heard of it
+        self.state.assignment = frozenset()
+        self.callbacks.listener = RebalanceListener()
+        if error is not None:
+            raise error
+
+    # --- polling --------------------------------------------------------------------------------------------
+
+    def begin_poll(self, timeout: Timeout) -> Deadline:
+        """Check that one may poll. If what comes then raises, `undo_poll`."""
+        deadline = Deadline.after(milliseconds(timeout))
+        self.state.check_not_in_callback("poll()")
+        self.state.delivery.come_back()
+        return deadline
+
+    def poll(self, deadline: Deadline, *, to_loop: bool = False) -> Steps[Records[K, V]]:
+        """Records, or nothing at the deadline, or because there is news of revocation.
+
+        The application came back for more: what it was handed may be committed now.
+
+        Args:
+            to_loop: The records are handed out one by one, by `Delivery.iterate`.
+        """
+        if not self.state.view.subscribed:
+            raise IllegalStateError("nothing to poll: subscribe to topics or assign partitions first")
+        self.link.mailbox.polled_at_ms = monotonic_ms()
+        self.state.interrupt_loop()
+        self.callbacks.begin_poll()
+        records = yield from self._next_records(deadline, to_loop=to_loop)
+        self.state.revocation.end_poll()
+        return records
+
+    def _next_records(self, deadline: Deadline, *, to_loop: bool) -> Steps[Records[K, V]]:
+        asked = False
+        while True:
+            seen = self.link.mailbox.signal()
+            self.link.raise_wakeup()
+            yield from self.callbacks.run()
+            self.state.check_open()  # a callback may have closed it
+            if self.callbacks.has_news:
+                return self.polling.records()
+            yield from self.positions.settle()
+            records = self.polling.collect(to_loop=to_loop)
+            if records:
+                return records
+            asked = asked or self.polling.ask_for_work()
+            if self._loan is not None and self._loan.has_news():
+                return records
+            if deadline.expired:
+                self._check_reachable()
+                return records
+            yield from self.polling.wait(seen, self.callbacks.sooner(deadline))
+
+    def _check_reachable(self) -> None:
+        """Raise why no broker was ever reached, if that is so."""
+        if self.link.mailbox.bootstrap_error is not None:
+            raise self.link.mailbox.bootstrap_error
+
+    def undo_poll(self, error: BaseException) -> None:
+        """The poll raises, so the application gets nothing of what it was about to return."""
+        self.state.in_callback = False
+        self.state.delivery.put_back()
+        discard_error(self.link.mailbox, error)
+
+    def delay_revoke(self, partitions: Collection[TopicPartition]) -> bool:
+        """See `Consumer.delay_revoke`."""
+        self.state.check_not_in_callback("delay_revoke()")
+        if not self.state.config.enable_async_revocation:
+            raise IllegalStateError("a revoke can be delayed only with enable_async_revocation=True")
+        return self.callbacks.delay(checked_partitions(partitions))
+
+    # --- the group ------------------------------------------------------------------------------------------
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """See `Consumer.group_metadata`."""
+        config = self.state.config
+        group_id = self.state.check_group("group_metadata")
+        if config.enable_parallel_rebalance:
+            raise IllegalStateError(
+                "with enable_parallel_rebalance=True a transactional producer must not commit for this consumer: it "
+                "would write over the record of what is still to be caught up"
+            )
+        known = self.state.view.group
+        return known or ConsumerGroupMetadata(group_id=group_id, group_instance_id=config.group_instance_id)
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """See `Consumer.enforce_rebalance`."""
+        self.state.check_group("enforce_rebalance")
+        self.link.mailbox.post(EnforceRebalance(checked_reason(reason) or "the application asked for it"))
+
+    def catch_up_progress(self) -> Steps[dict[TopicPartition, CatchUpProgress]]:
+        """See `Consumer.catch_up_progress`."""
+        self.state.note_delivered()
+        return (yield from self.link.command("catch_up_progress", GetCatchUp))
+
+    # --- for a Processor, which looks after more than its polls ---------------------------------------------
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether a Processor uses the consumer, or was ended before it had finished with it."""
+        return self._loan is not None
+
+    @contextlib.contextmanager
+    def lent_to(self, has_news: Callable[[], bool], finish: Callable[[], None]) -> Iterator[Callable[[], None]]:
+        """A `Processor` uses the consumer meanwhile, and nobody else: the caller has taken the guard.
+
+        Polls return records that cannot be deserialized as well (`PartitionRecords.failures`).
+
+        Args:
+            has_news: Whether a poll that finds no records is to return nevertheless.
+            finish: Called in the end. If an exception of a signal handler ends it, it is called again before the
+                consumer is used for the next poll.
+
+        Yields:
+            What makes a poll that waits look. Any thread and signal handler may call it.
+        """
+        self.link.run(self.take_back())
+        self._loan = _Loan(has_news, finish)
+        self.polling.keep_failures(True)
+        try:
+            yield self.link.mailbox.notify
+        finally:
+            self.link.run(self.take_back())
+
+    def take_back(self) -> Steps[None]:
+        """Have the `Processor` that uses this consumer finish, if there is one."""
+        if self._loan is not None:
+            self._loan.finish()
+            yield from self._fetch_failures_again()
+            self._loan = None
+
+    def _fetch_failures_again(self) -> Steps[None]:
+        """What a poll must raise an error over is not handed out."""
+        self.polling.keep_failures(False)
+        for tp, position, epoch in self.polling.kept_failures():
+            with contextlib.suppress(IllegalStateError):  # it is not ours any more
+                yield from self.positions.seek_within(tp, position, epoch)
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def close(self, total_ms: float, deadline: Deadline, *, leave_group: bool | None) -> Steps[None]:
+        """See `Consumer.close`. A list of bounded steps: each is tried whatever the one before came to; the first error
+        is raised."""
+        first_error: BaseException | None = None
+        commit_deadline = Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
+        self.link.mailbox.take_wakeup()
+        post_close = partial(self._post_close, deadline, leave_group=leave_group)
+        parts: tuple[Callable[[], Steps[None] | None], ...] = (
+            partial(self.callbacks.auto_commit, commit_deadline),
+            self._raise_given_up,
+            post_close,
+            post_close,  # a Ctrl-C may have ended the first
+            partial(self.link.wait_for_end, Deadline(deadline.at_ms + CLOSE_GRACE_MS)),
+            self.callbacks.run_completed_commits,
+        )
+        for part in parts:
+            try:
+                if (steps := part()) is not None:
+                    yield from steps
+            except BaseException as error:  # noqa: BLE001  the parts behind it must not be skipped
+                first_error = first_error or error
+        self.state.closed = True
+        self.link.mailbox.fail(IllegalStateError("this consumer is closed"))  # for whom a callback did not wait
+        if first_error is not None:
+            raise first_error
+
+    def _raise_given_up(self) -> None:
+        if (error := self.callbacks.give_up_partitions()) is not None:
+            raise error
+
+    def _post_close(self, deadline: Deadline, *, leave_group: bool | None) -> None:
+        self.link.post_close(deadline.at_ms, leave_group=leave_group)
+        self._unclosed.detach()
+
+    def disown(self, error: KafkaError) -> None:
+        """This is a copy in a process that was forked: the network thread is the other process's."""
+        self._unclosed.detach()
+        self.link.disown(error)
+
+
+def _end_unclosed(mailbox: Mailbox, config: ConsumerConfig, client_id: str) -> None:
+    """Nobody holds this consumer any more, and nobody closed it: its member must not stay in the group for ever.
+
+    Commits what the application had come back from; what it was handed last it may never have processed. Runs wherever
+    the garbage collector does, so it must not wait.
+    """
+    if config.enable_auto_commit:
+        mailbox.post(CommitAsync(None, None))
+    mailbox.post(Close(monotonic_ms() + config.close_timeout_ms, leave_group=None))
+    warnings.warn(f"unclosed consumer {client_id}: close() it, or use `with`", ResourceWarning, stacklevel=2)

@@ -1,0 +1,98 @@
+"""What the application's side of a consumer knows, and the checks that its calls begin with."""
+
+from __future__ import annotations
+
+from typing import Generic
+
+from kwire.config import ConsumerConfig, GroupProtocol
+from kwire.consumer.arguments import checked_partition
+from kwire.consumer.delivery import Delivery
+from kwire.consumer.network_link import NetworkLink
+from kwire.consumer.revocation import Revocation
+from kwire.errors import IllegalStateError, InvalidGroupIdError, UnsupportedVersionError
+from kwire.events import AssignmentView, RecordsDelivered
+from kwire.model import K, TopicPartition, V
+
+
+class ConsumerState(Generic[K, V]):
+    """One for each consumer, used by the application thread.
+
+    Attributes:
+        assignment: The partitions it has, as far as the application was told. Changes inside poll, assign, unsubscribe
+            and close alone.
+        in_callback: Whether a rebalance callback runs.
+    """
+
+    def __init__(self, config: ConsumerConfig, link: NetworkLink) -> None:
+        self.config = config
+        self.link = link
+        self.delivery: Delivery[K, V] = Delivery()
+        self.revocation = Revocation()
+        self.assignment: frozenset[TopicPartition] = frozenset()
+        self.closed = self.in_callback = False
+
+    @property
+    def view(self) -> AssignmentView:
+        """What the network thread has published."""
+        return self.link.mailbox.view
+
+    @property
+    def must_commit(self) -> bool:
+        """Whether giving up partitions has to be preceded by a commit."""
+        return self.config.enable_auto_commit and bool(self.assignment)
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the group still counts this consumer as its member, as far as is known."""
+        return self.view.is_member
+
+    @property
+    def assigned_by_hand(self) -> bool:
+        return self.view.subscribed and not self.view.is_group
+
+    def note_delivered(self) -> None:
+        """Have the network thread know how far the application got, before it is told anything else."""
+        if delivered := self.delivery.so_far():
+            self.link.mailbox.note(RecordsDelivered(delivered))  # first: to be told twice does no harm
+            self.delivery.told()
+
+    def interrupt_loop(self) -> None:
+        """What comes is for the next poll, not for the `for` loop that the application is in."""
+        self.delivery.interrupt()
+        self.note_delivered()
+
+    # --- checks ---------------------------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise IllegalStateError("this consumer is closed")
+        self.link.check_alive()
+
+    def check_not_in_callback(self, what: str) -> None:
+        """The consumer itself is within reach of a callback, and would be changed under the rebalance's feet."""
+        if self.in_callback:
+            raise IllegalStateError(f"{what} cannot be called inside a rebalance callback")
+
+    def check_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        if missing := partitions - self.assignment:
+            names = ", ".join(map(str, sorted(missing)))
+            raise IllegalStateError(f"not assigned to this consumer: {names}")
+
+    def checked_own(self, partition: TopicPartition) -> TopicPartition:
+        """The partition, if it is one, and assigned."""
+        tp = checked_partition(partition)
+        self.check_assigned(frozenset((tp,)))
+        return tp
+
+    def check_group(self, what: str) -> str:
+        if self.config.group_id is None:
+            raise InvalidGroupIdError(f"{what} needs a group: set group_id")
+        return self.config.group_id
+
+    def check_broker_matches(self) -> None:
+        """Whether there is somebody to match a `SubscriptionPattern`."""
+        if self.config.group_protocol is not GroupProtocol.CONSUMER:
+            raise UnsupportedVersionError(
+                'a SubscriptionPattern is matched by the broker, which needs group_protocol="consumer"; '
+                "subscribe with re.compile(...) to have kwire match it"
+            )
