@@ -12,28 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kwire.root_errors import InvalidArgumentError as InvalidArgumentError  # noqa: PLC0414  exported from here
+from kwire.root_errors import KafkaError as KafkaError  # noqa: PLC0414  exported from here
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kwire.model import Header, OffsetAndMetadata, TopicPartition
-
-
-class KafkaError(Exception):
-    """Root of everything kwire raises on purpose."""
-
-    retriable: bool = False
-    fatal: bool = False
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # Keyword-only constructor arguments live in __dict__; BaseException's own __reduce__ would lose the call.
-        return _rebuild, (type(self), self.args, self.__dict__)
-
-
-def _rebuild(cls: type[KafkaError], args: tuple[object, ...], state: dict[str, object]) -> KafkaError:
-    error = cls.__new__(cls)
-    error.args = args
-    error.__dict__.update(state)
-    return error
 
 
 class RetriableError(KafkaError):
@@ -51,10 +36,6 @@ class ConfigError(KafkaError, ValueError):
 
 class IllegalStateError(KafkaError, RuntimeError):
     """The call does not fit what the consumer is doing: closed, not subscribed, partition not assigned."""
-
-
-class InvalidArgumentError(KafkaError, ValueError):
-    """An argument no broker would accept: a negative offset, a blank topic name."""
 
 
 class InvalidGroupIdError(KafkaError):

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from kwire.errors import InvalidArgumentError
+from kwire.root_errors import InvalidArgumentError
 
 K = TypeVar("K")
 V = TypeVar("V")

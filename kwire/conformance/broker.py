@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 from kwire.clock import Deadline
 from kwire.conformance.client import CLIENT_ID, Address, Connection
 from kwire.conformance.expectations import NonconformanceError, expect_ok, only
-from kwire.conformance.registry import Offer
+from kwire.conformance.offer import Offer
 from kwire.errors import KafkaTimeoutError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest

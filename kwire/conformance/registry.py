@@ -13,41 +13,21 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kwire.protocol.schema import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from kwire.conformance.broker import Broker
+    from kwire.conformance.offer import Feature, Offer
     from kwire.protocol.registry import BrokerVersions
     from kwire.protocol.schema import Message, Request
 
     Run: TypeAlias = Callable[[Broker, int], None]
 
 CHECKS = "kwire.conformance.checks"
-
-
-class Feature(NamedTuple):
-    """A feature of the cluster and the level that it has to be finalized at (KIP-584)."""
-
-    name: str
-    level: int
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What there is to check: the broker's APIs, and the cluster's finalized features by name."""
-
-    versions: BrokerVersions
-    features: Mapping[str, int]
-
-    def lacks(self, feature: Feature | None) -> str:
-        """Why a check that needs the feature cannot be run; empty if it can."""
-        if feature is None or self.features.get(feature.name, 0) >= feature.level:
-            return ""
-        return f"the cluster has switched it off: a check needs {feature.name}={feature.level}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

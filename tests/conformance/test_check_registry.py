@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kwire.conformance.registry import Check, Feature, Offer, all_checks
+from kwire.conformance.offer import Feature, Offer
+from kwire.conformance.registry import Check, all_checks
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.messages.produce import ProduceRequest

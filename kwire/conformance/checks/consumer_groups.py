@@ -7,8 +7,9 @@ from uuid import uuid4
 
 from kwire.conformance.broker import wait_for
 from kwire.conformance.expectations import expect, expect_equal, expect_error, expect_ok, only
+from kwire.conformance.offer import Feature
 from kwire.conformance.offsets import Committer, Position, commit, fetch_offset
-from kwire.conformance.registry import Feature, check
+from kwire.conformance.registry import check
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions

@@ -8,7 +8,8 @@ from uuid import uuid4
 from kwire.conformance.batches import NewRecord, encode_batch
 from kwire.conformance.broker import wait_for
 from kwire.conformance.expectations import expect, expect_equal, expect_error, expect_ok, only
-from kwire.conformance.registry import Feature, check
+from kwire.conformance.offer import Feature
+from kwire.conformance.registry import check
 from kwire.conformance.writing import append
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_share_group_offsets import (

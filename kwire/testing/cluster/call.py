@@ -1,49 +1,22 @@
-"""What a handler knows beside its request: which broker was asked, in which version, by whom. Made by `connection`."""
+"""What a handler knows beside its request: the request's context, and the cluster. Made by `connection`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kwire.testing.cluster.broker import Broker
-    from kwire.testing.cluster.state import ClusterState
+from kwire.testing.cluster.request_context import RequestContext
 
-ANONYMOUS = "User:ANONYMOUS"
+if TYPE_CHECKING:
+    from kwire.testing.cluster.state import ClusterState
 
 
 class ConnectionCutError(Exception):
     """Raised to have the connection closed instead of an answer sent."""
 
 
-@dataclass(slots=True)
-class Session:
-    """What one connection remembers between requests: who is at the other end. Only SASL's handlers change it."""
-
-    client_host: str
-    principal: str = ANONYMOUS
-    mechanism: str | None = None
-    is_authenticated: bool = False
-    is_over: bool = False
-    """Set to have the connection closed behind the answer."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """One request's surroundings."""
+class Call(RequestContext):
+    """One request's surroundings, as its handler sees them."""
 
     cluster: ClusterState
-    broker: Broker
-    version: int
-    client_id: str
-    session: Session
-
-    @property
-    def client_host(self) -> str:
-        """Where the client is, as Kafka writes it: "/127.0.0.1"."""
-        return self.session.client_host
-
-    @property
-    def principal(self) -> str:
-        """Who the client is: "User:ANONYMOUS" unless it has authenticated."""
-        return self.session.principal

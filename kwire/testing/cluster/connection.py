@@ -20,10 +20,11 @@ from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.produce import ProduceRequest
 from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from kwire.testing.cluster.call import Call, ConnectionCutError, Session
+from kwire.testing.cluster.call import Call, ConnectionCutError
 from kwire.testing.cluster.control import Action
 from kwire.testing.cluster.frames import BrokenFrameError, FrameReader, framed, response_bytes
 from kwire.testing.cluster.handlers import handlers, offered
+from kwire.testing.cluster.request_context import Session
 from kwire.testing.cluster.requests import UnanswerableError, read_request
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from kwire.protocol.schema import Message, Request
 
 if TYPE_CHECKING:
-    from kwire.testing.cluster.call import Call
+    from kwire.testing.cluster.request_context import RequestContext
 
 R = TypeVar("R", bound=Message)
 Q = TypeVar("Q", bound=Request[Message])
@@ -42,14 +42,14 @@ class Rule:
 
     request: type[Request[Message]]
     times: int | None
-    matches: Callable[[Request[Message], Call], bool]
+    matches: Callable[[Request[Message], RequestContext], bool]
     action: Action
     is_handled: bool = False
     delay_ms: float = 0
     corrupt: Callable[[bytes], bytes] | None = None
     edit: Callable[[Message], None] | None = None
-    answer: Callable[[Request[Message], Call], Message] | None = None
-    see: Callable[[Request[Message], Call], None] | None = None
+    answer: Callable[[Request[Message], RequestContext], Message] | None = None
+    see: Callable[[Request[Message], RequestContext], None] | None = None
     fired: int = 0
     is_removed: bool = False
 
@@ -67,14 +67,14 @@ class Intent(Generic[Q]):
     """`control.on(...)`: which requests; the method called on it says what happens to them."""
 
     def __init__(
-        self, rules: list[Rule], request: type[Q], times: int | None, where: Callable[[Q, Call], bool] | None
+        self, rules: list[Rule], request: type[Q], times: int | None, where: Callable[[Q, RequestContext], bool] | None
     ) -> None:
         self._rules = rules
         self._request = request
         self._times = times
         self._where = where
 
-    def observe(self, see: Callable[[Q, Call], None] | None = None) -> Rule:
+    def observe(self, see: Callable[[Q, RequestContext], None] | None = None) -> Rule:
         """Count them, and show them to `see`."""
         rule = self._rule(Action.OBSERVE)
         rule.see = see  # type: ignore[assignment]  # only requests of that type come
@@ -142,7 +142,7 @@ class RequestControl:
         request: type[Q],
         *,
         times: int | None = None,
-        where: Callable[[Q, Call], bool] | None = None,
+        where: Callable[[Q, RequestContext], bool] | None = None,
     ) -> Intent[Q]:
         """Requests of that type: the next `times`, or all; only those `where` says yes to, if given."""
         return Intent(self.rules, request, times, where)
@@ -156,7 +156,7 @@ class RequestControl:
         self.rules.clear()
         self.throttles_ms.clear()
 
-    def decide(self, request: Request[Message], call: Call) -> Rule | None:
+    def decide(self, request: Request[Message], call: RequestContext) -> Rule | None:
         """The rule that decides about this request; its use is counted. None: handle it as usual."""
         if not self.rules:
             return None
@@ -169,5 +169,5 @@ class RequestControl:
                     rule.see(request, call)
         return deciding[0] if deciding else None
 
-    def _applies(self, rule: Rule, request: Request[Message], call: Call) -> bool:
+    def _applies(self, rule: Rule, request: Request[Message], call: RequestContext) -> bool:
         return not rule.is_spent and type(request) is rule.request and rule.matches(request, call)

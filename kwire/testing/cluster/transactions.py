@@ -8,7 +8,7 @@ markers in partitions' logs, pending offsets of groups. Called by the handlers o
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.testing.cluster.topics import NO_LEADER
@@ -23,11 +23,29 @@ from kwire.testing.cluster.validation import RecordsRefusedError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from kwire.testing.cluster.state import ClusterState
+    from kwire.testing.cluster.changes import Changes
+    from kwire.testing.cluster.groups.store import GroupStore
+    from kwire.testing.cluster.settings import BrokerSettings
+    from kwire.testing.cluster.topics import Partition
 
 TopicAndPartition = tuple[str, int]
 
 _MAY_BE_FORGOTTEN = (TransactionStatus.EMPTY, TransactionStatus.COMPLETE_COMMIT, TransactionStatus.COMPLETE_ABORT)
+
+
+class PartitionsAndGroups(Protocol):
+    """What transactions are about: partitions and groups. `state.ClusterState` has them."""
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+    @property
+    def groups(self) -> GroupStore: ...
+    @property
+    def changed(self) -> Changes: ...
+
+    def partition(self, topic: str, number: int) -> Partition | None: ...
+
+    def wall_clock_ms(self) -> int: ...
 
 
 class TransactionCoordinator:
@@ -37,7 +55,7 @@ class TransactionCoordinator:
         cluster: Where markers go, and what it is set to.
     """
 
-    def __init__(self, cluster: ClusterState) -> None:
+    def __init__(self, cluster: PartitionsAndGroups) -> None:
         self._cluster = cluster
         self._settings = cluster.settings
         self._transactions: dict[str, Transaction] = {}

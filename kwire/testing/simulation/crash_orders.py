@@ -19,8 +19,8 @@ from kwire.parallel_rebalance.division import LEAST_PART
 from kwire.parallel_rebalance.token import decode
 from kwire.protocol.schema import Message, Request
 from kwire.testing.cluster.batches import build_batch
-from kwire.testing.cluster.call import Call
 from kwire.testing.cluster.groups.offsets import CommittedOffset
+from kwire.testing.cluster.request_context import RequestContext
 from kwire.testing.invariants.violation import Violation
 from kwire.testing.simulation.crash_judge import CrashJudge
 from kwire.testing.simulation.crash_life import TOPIC, CrashLife
@@ -174,7 +174,7 @@ class CrashWorld:
         """
         count = 0
 
-        def is_it(request: Request[Message], call: Call) -> bool:
+        def is_it(request: Request[Message], call: RequestContext) -> bool:
             nonlocal count
             if call.client_id != life.name or not _is_at(crash, request):
                 return False
@@ -186,7 +186,9 @@ class CrashWorld:
         name = crash.point.name.lower().replace("_", "-") + ("-alone" if between else "")
         rule.see = partial(self._crash, crash, life, f"{name} {crash.fate.name.lower()}")
 
-    def _crash(self, crash: Crash, life: CrashLife, name: str, _request: Request[Message], _call: Call) -> None:
+    def _crash(
+        self, crash: Crash, life: CrashLife, name: str, _request: Request[Message], _call: RequestContext
+    ) -> None:
         if crash.fate is not Fate.ANSWERED:
             self.struck[name] += 1
         self.note(f"{life.name} is {crash}")

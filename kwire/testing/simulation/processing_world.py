@@ -11,7 +11,7 @@ import trio
 from kwire.model import TopicPartition
 from kwire.processing import decode
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
-from kwire.testing.cluster.call import Call
+from kwire.testing.cluster.request_context import RequestContext
 from kwire.testing.invariants.handling_events import AskedForCommits, MapArrived, StoredMap
 from kwire.testing.invariants.ledger import Event
 from kwire.testing.simulation.backlog import Backlog
@@ -68,7 +68,7 @@ class ProcessingWorld(World):
     def _watch_commits(self) -> None:
         super()._watch_commits()
 
-        def see(request: OffsetCommitRequest, call: Call) -> None:
+        def see(request: OffsetCommitRequest, call: RequestContext) -> None:
             for topic in request.topics or ():
                 by_id = None if topic.name else self.cluster.topic_by_id(topic.topic_id)
                 name = topic.name or (by_id.name if by_id is not None else "")

@@ -10,8 +10,9 @@ from hashlib import sha256
 from kwire.testing.invariants.check import check
 from kwire.testing.invariants.ledger import FaultBegan, Ledger
 from kwire.testing.invariants.violation import Violation
+from kwire.testing.simulation.drawing import draw, with_handling, with_user_faults
 from kwire.testing.simulation.processing_world import ProcessingWorld
-from kwire.testing.simulation.scenario import Scenario, draw, with_handling, with_user_faults
+from kwire.testing.simulation.scenario import Scenario
 from kwire.testing.simulation.scheduler import VirtualTime, run_deterministically
 from kwire.testing.simulation.world import World
 

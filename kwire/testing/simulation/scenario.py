@@ -1,16 +1,14 @@
-"""What a seed says of a world before it begins: how large it is, how its members behave, and what will befall it."""
+"""What is known of a world before it begins: how large it is, how its members behave, and what will befall it."""
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from kwire.testing.cluster.releases import LATEST, RELEASES
-from kwire.testing.simulation.faults import FAULTS
-from kwire.testing.simulation.habits import CUTS_LOGS, HIDDEN_BY_METADATA, NEEDS_METADATA, Habits, draw_habits
-from kwire.testing.simulation.handling import Handling, draw_handling
-from kwire.testing.simulation.user_faults import FOR_EVER, UserFaults, draw_user_faults
+from kwire.testing.cluster.releases import LATEST
+from kwire.testing.simulation.habits import Habits
+from kwire.testing.simulation.handling import Handling
+from kwire.testing.simulation.user_faults import UserFaults
 
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 Committing: TypeAlias = Literal["auto", "sync", "async"]
@@ -20,15 +18,6 @@ SESSION_TIMEOUT_MS = 10_000
 HEARTBEAT_INTERVAL_MS = 1_000
 # Shorter than the defaults, so that a world sees many of each in its few minutes.
 REQUEST_TIMEOUT_MS = 8_000
-SLOWLY_AGING_MS = 60_000
-# How much less often a handler fails where the processor stops over it.
-SELDOM = 7
-BAD_SELDOM = 101
-ROOM = 1_000
-# With one broker there is nothing to move, and nobody to take over.
-NEEDS_BROKERS = frozenset(
-    {"leader-moves", "coordinator-moves", "unclean-election", "refused-positions", "partition-from-one-broker"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,76 +64,3 @@ class Scenario:
     @property
     def topic_names(self) -> tuple[str, ...]:
         return tuple(f"topic{number}" for number in range(len(self.topics)))
-
-
-def draw(seed: int, only: tuple[str, ...] | None = None) -> Scenario:
-    """The scenario of a seed.
-
-    Args:
-        only: strike with these faults and no others, in place of those the seed draws; for shortening a story.
-    """
-    rng = random.Random(f"scenario {seed}")
-    busy_ms = rng.uniform(30_000.0, 90_000.0)
-    theme = tuple(FAULTS)[seed % len(FAULTS)]  # so each fault strikes in so many seeds in a row
-    protocol: GroupProtocol = rng.choice(("classic", "consumer"))
-    scenario = Scenario(
-        seed=seed,
-        brokers=max(rng.choice((1, 2, 3, 3)), 2 if theme in NEEDS_BROKERS else 1),
-        topics=tuple(rng.randint(1, 4) for _ in range(rng.choice((1, 1, 2)))),
-        members=rng.randint(1, 4),
-        protocol=protocol,
-        assignors=rng.choice((("range",), ("cooperative-sticky",), ("range", "cooperative-sticky"), ("roundrobin",))),
-        committing=rng.choice(("auto", "auto", "sync", "async")),
-        poll_seconds=rng.choice((0.1, 0.5, 2.0)),
-        processing_ms=rng.choice((0.0, 1.0, 20.0, 200.0)),
-        max_poll_records=rng.choice((1, 10, 500)),
-        records_per_second=rng.choice((5.0, 20.0, 60.0)),
-        busy_ms=busy_ms,
-        release=rng.choice((LATEST.name, LATEST.name, *RELEASES)) if protocol == "classic" else LATEST.name,
-        strikes=_draw_strikes(rng, theme, busy_ms),
-    )
-    habits = draw_habits(seed, {strike.fault for strike in scenario.strikes})
-    grows = habits.metadata_max_age_ms < SLOWLY_AGING_MS and rng.random() < 0.3  # it shows when metadata is asked for
-    scenario = replace(scenario, habits=habits, grows_at_end=grows)
-    return scenario if only is None else _with_only(scenario, only)
-
-
-def with_handling(scenario: Scenario) -> Scenario:
-    """The same, with members that run a `Processor`: nobody else seeks or pauses what that has, or commits for it."""
-    habits = replace(scenario.habits, seeks=0.0, seeks_when_assigned=0.0, pauses=0.0)
-    return replace(scenario, handling=draw_handling(scenario.seed), habits=habits, committing="async")
-
-
-def with_user_faults(scenario: Scenario) -> Scenario:
-    """The same, with members whose own code fails. Not one of them seeks in a log that is cut: what is behind a bad
-    record there may be in front of another one. And a processor that stops over a failure does so now and then only,
-    and has room for more than a few records: else there would be nothing but a backlog."""
-    faults = draw_user_faults(scenario.seed)
-    if scenario.handling is not None:
-        handling = replace(scenario.handling, has_poison=False)
-        if faults.policy == "stop":
-            bad_each = faults.bad_each and max(faults.bad_each, BAD_SELDOM)
-            faults = replace(faults, bad_each=bad_each, failing_each=faults.failing_each * SELDOM)
-            handling = replace(handling, failing=0.0, most_records=max(ROOM, handling.most_records))
-        return replace(scenario, user_faults=faults, handling=handling)
-    if CUTS_LOGS in {strike.fault for strike in scenario.strikes}:
-        faults = replace(faults, bad_each=0, polls_again=FOR_EVER)
-    return replace(scenario, user_faults=faults)
-
-
-def _draw_strikes(rng: random.Random, theme: str, busy_ms: float) -> tuple[Strike, ...]:
-    """Twice what this world is about, and whatever else comes."""
-    kinds = tuple(fault for fault in FAULTS if theme != HIDDEN_BY_METADATA or fault != NEEDS_METADATA)
-    if rng.random() < 0.5:  # a few kinds, again and again: what goes wrong only together has to come together
-        kinds = (theme, *rng.sample(kinds, 2))
-    faults = [theme, theme, *rng.choices(kinds, k=rng.choice((0, 1, 3, 6, 10)))]
-    strikes = []
-    for fault in faults:
-        begins_ms = rng.uniform(1_000.0, busy_ms - 1_000.0)
-        lasts_ms = rng.choice((500.0, 3_000.0, 12_000.0, 25_000.0)) * rng.uniform(0.5, 1.5)
-        strikes.append(Strike(fault=fault, begins_ms=begins_ms, ends_ms=min(busy_ms, begins_ms + lasts_ms)))
-    return tuple(sorted(strikes, key=lambda strike: strike.begins_ms))
-
-
-def _with_only(scenario: Scenario, only: tuple[str, ...]) -> Scenario:
-    return replace(scenario, strikes=tuple(strike for strike in scenario.strikes if strike.fault in only))

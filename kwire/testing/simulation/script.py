@@ -28,9 +28,9 @@ from kwire.consumer.sync import Consumer
 from kwire.model import Record
 from kwire.protocol.schema import Message, Request
 from kwire.testing.cluster.batches import build_batch
-from kwire.testing.cluster.call import Call
 from kwire.testing.cluster.control import Rule
 from kwire.testing.cluster.releases import LATEST, release_named
+from kwire.testing.cluster.request_context import RequestContext
 from kwire.testing.cluster.settings import BrokerSettings
 from kwire.testing.cluster.state import EPOCH_MS, ClusterState
 from kwire.testing.simulation.blocking import run_blocking, sleep, wait_for
@@ -223,7 +223,7 @@ class Script:
         change: Callable[[R], None],
         *,
         times: int | None = None,
-        where: Callable[[Request[R], Call], bool] | None = None,
+        where: Callable[[Request[R], RequestContext], bool] | None = None,
     ) -> Rule:
         """Let brokers do what they are asked, and answer with what `change` makes of their answer."""
         return self.cluster.control.on(request, times=times, where=where).edit(change)  # type: ignore[arg-type]  # it is what such a request is answered with

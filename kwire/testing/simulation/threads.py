@@ -10,16 +10,14 @@ import math
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextlib import AbstractContextManager
 from queue import Empty
-from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
+from typing import Generic, ParamSpec, Protocol, TypeVar
 
 import trio
 
 from kwire.testing.simulation.blocking import run_blocking, wait_for
 from kwire.testing.simulation.virtual_clock import Sleeper
-
-if TYPE_CHECKING:
-    from kwire.testing.simulation.host import Process
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -63,10 +61,25 @@ class GreenletQueue(Generic[T]):
         return not self._items
 
 
+class ThreadsHost(Protocol):
+    """What a thread runs in: `host.Process`."""
+
+    @property
+    def nursery(self) -> trio.Nursery: ...
+
+    def running_here(self) -> AbstractContextManager[None]:
+        """Around what drives blocking code of this process."""
+        ...
+
+    async def while_frozen(self) -> None:
+        """Returns when the process is not frozen."""
+        ...
+
+
 class GreenletThread:
     """A thread of a process: frozen and killed with it."""
 
-    def __init__(self, process: Process, main: Callable[[], None]) -> None:
+    def __init__(self, process: ThreadsHost, main: Callable[[], None]) -> None:
         self._process = process
         self._main = main
         self._ended = trio.Event()
@@ -86,7 +99,7 @@ class GreenletThread:
 class TaskExecutor(Executor):
     """A pool of a simulated process, as large as it is asked to be."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: ThreadsHost) -> None:
         self._process = process
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:

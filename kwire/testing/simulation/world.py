@@ -16,9 +16,9 @@ import trio
 from kwire.consumer.host import host_with
 from kwire.model import TopicPartition
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
-from kwire.testing.cluster.call import Call
 from kwire.testing.cluster.groups.offsets import CommittedOffset
 from kwire.testing.cluster.releases import release_named
+from kwire.testing.cluster.request_context import RequestContext
 from kwire.testing.cluster.settings import BrokerSettings
 from kwire.testing.cluster.state import EPOCH_MS, ClusterState
 from kwire.testing.invariants.ledger import (
@@ -243,7 +243,7 @@ class World:
             self.write(JoinedAnew(at_ms=self.now_ms(), member=client))
 
     def _watch_commits(self) -> None:
-        def see(request: OffsetCommitRequest, call: Call) -> None:
+        def see(request: OffsetCommitRequest, call: RequestContext) -> None:
             for topic in request.topics or ():
                 by_id = None if topic.name else self.cluster.topic_by_id(topic.topic_id)
                 name = topic.name or (by_id.name if by_id is not None else "")

@@ -22,7 +22,7 @@ from kwire.testing.kafka.node import JVM_OPTIONS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kwire.testing.cluster.call import Call
+    from kwire.testing.cluster.request_context import RequestContext
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, Read
     from tests.integration.kafkas import FakeKafka, OwnKafka, RealKafka, Side
 
@@ -72,7 +72,7 @@ def fetches_seen(cluster: FakeKafka) -> Fetches:
     """As request control tells, which is asked about each."""
     seen: Counter[tuple[int, str]] = Counter()
 
-    def see(_request: FetchRequest, call: Call) -> None:
+    def see(_request: FetchRequest, call: RequestContext) -> None:
         seen[call.broker.node_id, call.client_id] += 1
 
     cluster.control.on(FetchRequest).observe(see)

@@ -17,7 +17,7 @@ from kwire.testing.cluster.state import ClusterState
 
 if TYPE_CHECKING:
     from kwire.protocol.schema import Message
-    from kwire.testing.cluster.call import Call
+    from kwire.testing.cluster.request_context import RequestContext
     from tests.testing.cluster.in_memory import MemoryClient, in_trio
 else:
     from in_memory import MemoryClient, in_trio
@@ -189,7 +189,7 @@ async def test_observing_changes_nothing_and_counts(nursery: trio.Nursery) -> No
     cluster = ClusterState()
     seen: list[str] = []
 
-    def see(request: MetadataRequest, call: Call) -> None:
+    def see(request: MetadataRequest, call: RequestContext) -> None:
         seen.append(f"{call.client_id} v{call.version} {len(request.topics or ())}")
 
     rule = cluster.control.on(MetadataRequest).observe(see)

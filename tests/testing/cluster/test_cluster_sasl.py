@@ -15,7 +15,7 @@ from kwire.testing.cluster.settings import BrokerSettings
 from kwire.testing.cluster.state import ClusterState
 
 if TYPE_CHECKING:
-    from kwire.testing.cluster.call import Call
+    from kwire.testing.cluster.request_context import RequestContext
     from tests.testing.cluster.in_memory import MemoryClient, in_trio
 else:
     from in_memory import MemoryClient, in_trio
@@ -36,7 +36,7 @@ async def test_the_right_password_opens_the_connection(nursery: trio.Nursery) ->
     cluster = cluster_with_users()
     principals: list[str] = []
 
-    def see(_request: MetadataRequest, call: Call) -> None:
+    def see(_request: MetadataRequest, call: RequestContext) -> None:
         principals.append(call.principal)
 
     cluster.control.on(MetadataRequest).observe(see)

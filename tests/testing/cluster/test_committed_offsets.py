@@ -32,9 +32,10 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kwire.protocol.messages.sync_group import SyncGroupRequest
-from kwire.testing.cluster.call import Call, Session
+from kwire.testing.cluster.call import Call
 from kwire.testing.cluster.groups.offsets import CommittedOffset, OffsetStore
 from kwire.testing.cluster.handlers import handlers
+from kwire.testing.cluster.request_context import Session
 from kwire.testing.cluster.state import ClusterState
 
 if TYPE_CHECKING:

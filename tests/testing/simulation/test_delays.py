@@ -10,9 +10,9 @@ import pytest
 
 from kwire.testing.invariants.ledger import Polled, Revoked
 from kwire.testing.simulation import run
+from kwire.testing.simulation.drawing import draw
 from kwire.testing.simulation.habits import FIRST_WITH_DELAYS, Habits, draw_habits
 from kwire.testing.simulation.run import simulate
-from kwire.testing.simulation.scenario import draw
 from kwire.testing.simulation.story import story
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest, Fin
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.protocol.messages.list_offsets import ListOffsetsRequest
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from kwire.testing.cluster.call import Call
 from kwire.testing.cluster.releases import release_named
+from kwire.testing.cluster.request_context import RequestContext
 from kwire.testing.simulation.script import BytesConsumer, Script
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ in_racks = scripted(racks=("a", "b", "c"), settings={"replica_selector_is_rack_a
 FOLLOWER = 1
 
 
-def at_follower(_request: object, call: Call) -> bool:
+def at_follower(_request: object, call: RequestContext) -> bool:
     return call.broker.node_id == FOLLOWER
 
 

@@ -17,9 +17,9 @@ from kwire.processing.tracker import Tracker
 from kwire.processing.workers import Item, Run
 from kwire.testing.invariants.handling_events import HandlingEnded, Lined, ProcessorStarted, StatusSeen
 from kwire.testing.invariants.ledger import Calm, Closing, Killed
+from kwire.testing.simulation.drawing import draw, with_handling
 from kwire.testing.simulation.handling import draw_handling
 from kwire.testing.simulation.run import simulate
-from kwire.testing.simulation.scenario import draw, with_handling
 from kwire.testing.simulation.story import story
 
 pytestmark = pytest.mark.slow

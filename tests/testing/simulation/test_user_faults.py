@@ -18,9 +18,10 @@ from kwire.model import TopicPartition
 from kwire.testing.invariants.ledger import Event, Polled, Raised
 from kwire.testing.invariants.user_events import GivenUp, UserCodeRaised
 from kwire.testing.simulation import run
+from kwire.testing.simulation.drawing import draw, with_handling, with_user_faults
 from kwire.testing.simulation.faults import FAULTS
 from kwire.testing.simulation.run import Outcome, simulate
-from kwire.testing.simulation.scenario import Scenario, draw, with_handling, with_user_faults
+from kwire.testing.simulation.scenario import Scenario
 from kwire.testing.simulation.story import story
 from kwire.testing.simulation.user_code import Interrupt, OutageError, UnreadableError, UserCode, UserError
 from kwire.testing.simulation.user_faults import FOR_EVER, HARMLESS, UserFaults, draw_user_faults, text_of

@@ -30,10 +30,11 @@ from kwire.testing.invariants.ledger import (
     Sought,
 )
 from kwire.testing.simulation import run
+from kwire.testing.simulation.drawing import NEEDS_BROKERS, draw
 from kwire.testing.simulation.faults import FAULTS
 from kwire.testing.simulation.habits import Habits, draw_habits
 from kwire.testing.simulation.run import Outcome, simulate
-from kwire.testing.simulation.scenario import NEEDS_BROKERS, Scenario, Strike, draw
+from kwire.testing.simulation.scenario import Scenario, Strike
 from kwire.testing.simulation.story import story
 
 DIGESTS = """

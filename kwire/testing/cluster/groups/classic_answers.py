@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kwire.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from kwire.protocol.messages.sync_group import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from kwire.testing.cluster.groups.classic import ClassicGroup
+    from collections.abc import Mapping
+
     from kwire.testing.cluster.groups.classic_member import ClassicMember
+    from kwire.testing.cluster.groups.classic_roster import Roster
+
+
+class GenerationFacts(Protocol):
+    """What members are told of a group: `classic.ClassicGroup`."""
+
+    generation: int
+    protocol_type: str
+    protocol_name: str | None
+    roster: Roster
+
+    @property
+    def members(self) -> Mapping[str, ClassicMember]: ...
 
 
 def joined(
-    group: ClassicGroup, member: ClassicMember, *, tell_members: bool = True, skip_assignment: bool = False
+    group: GenerationFacts, member: ClassicMember, *, tell_members: bool = True, skip_assignment: bool = False
 ) -> JoinGroupResponse:
     """The current generation; only the leader hears of the others."""
     tells = tell_members and group.roster.is_leader(member.member_id)
@@ -34,7 +48,7 @@ def _told(member: ClassicMember, protocol: str | None) -> JoinGroupResponseMembe
     )
 
 
-def synced(group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:
+def synced(group: GenerationFacts, member: ClassicMember) -> SyncGroupResponse:
     """The member's share."""
     return SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment

@@ -6,13 +6,19 @@ A rebalance under way is not in the log, nor are ids that were handed out; a new
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from kwire.testing.cluster.groups.classic_answers import GenerationFacts
 from kwire.testing.cluster.groups.classic_states import ClassicState
 
 if TYPE_CHECKING:
-    from kwire.testing.cluster.groups.classic import ClassicGroup
     from kwire.testing.cluster.groups.classic_member import ClassicMember
+
+
+class LoggedState(GenerationFacts, Protocol):
+    """What the log tells of a group: `classic.ClassicGroup`."""
+
+    state: ClassicState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +32,7 @@ class LoggedGroup:
     members: tuple[ClassicMember, ...] = ()
 
     @classmethod
-    def of(cls, group: ClassicGroup) -> LoggedGroup:
+    def of(cls, group: LoggedState) -> LoggedGroup:
         """The group as it is now."""
         chosen = group.protocol_name
         return cls(
@@ -37,7 +43,7 @@ class LoggedGroup:
             members=tuple(_copy(m, [(chosen or "", m.metadata(chosen))]) for m in group.members.values()),
         )
 
-    def restore(self, group: ClassicGroup) -> None:
+    def restore(self, group: LoggedState) -> None:
         """Make the group what the log says it is: stable, or empty."""
         group.generation = self.generation
         group.protocol_type, group.protocol_name = self.protocol_type, self.protocol_name

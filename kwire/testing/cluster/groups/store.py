@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kwire.model import TopicPartition
     from kwire.protocol.messages.join_group import JoinGroupRequest
     from kwire.testing.cluster.groups.group import Group
-    from kwire.testing.cluster.state import ClusterState
 
 SERVED_BOTH_PROTOCOLS_FROM = 9
 """The version of OffsetCommit that says GROUP_ID_NOT_FOUND (KIP-848)."""
@@ -30,10 +29,8 @@ SERVED_BOTH_PROTOCOLS_FROM = 9
 class GroupStore:
     """Groups in the order in which they came."""
 
-    def __init__(self, cluster: ClusterState) -> None:
-        self.surroundings = Surroundings(
-            settings=cluster.settings, random=cluster.random, notify=cluster.changed.notify
-        )
+    def __init__(self, surroundings: Surroundings) -> None:
+        self.surroundings = surroundings
         self.offsets = OffsetStore()
         self._groups: dict[str, Group] = {}
 

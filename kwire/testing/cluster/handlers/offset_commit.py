@@ -12,7 +12,7 @@ from kwire.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kwire.testing.cluster.groups.commits import Committer, Position, commit
+from kwire.testing.cluster.offset_commits import Committer, Position, commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kwire.testing.cluster.groups.commits import Committer, Position, commit
+from kwire.testing.cluster.offset_commits import Committer, Position, commit
 from kwire.testing.cluster.transaction import ProducerIdAndEpoch
 from kwire.testing.cluster.transaction_checks import Participant, take_part
 

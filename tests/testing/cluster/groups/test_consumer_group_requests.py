@@ -17,8 +17,9 @@ from kwire.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from kwire.testing.cluster.call import Call, Session
+from kwire.testing.cluster.call import Call
 from kwire.testing.cluster.handlers import consumer_group_describe, consumer_group_heartbeat
+from kwire.testing.cluster.request_context import Session
 from kwire.testing.cluster.state import ClusterState
 
 NOT_ASKED_FOR = -2147483648
