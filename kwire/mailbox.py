@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from threading import TIMEOUT_MAX, Lock, RLock
 from typing import Protocol
 
@@ -86,8 +85,9 @@ class Mailbox:
             if self._signal == seen:
                 waiter.acquire(timeout=min(deadline.remaining_ms() / 1000.0, TIMEOUT_MAX))
         finally:
-            with self._lock, suppress(ValueError):
-                self._waiters.remove(waiter)
+            with self._lock:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
 
     def find(self, wanted: Callable[[BackgroundEvent], bool]) -> BackgroundEvent | None:
         """The oldest background event of this kind, which stays in the queue: an exception of a signal handler must not

@@ -61,14 +61,20 @@ class Polling(Generic[K, V]):
         view = self._mailbox.view
         if not self._delivery.has_due(view):
             self._collect(view)
+        if not self._delivery.pending:  # as a rule before a poll waits
+            self._tell_drained()
+            return self.records()
         chunks = self._delivery.hand_out(view, to_loop=to_loop)
         records = self.records(chunk for chunk in chunks if len(chunk))
         if chunks and not records:
             self._state.interrupt_loop()  # past records nobody may see: nothing to wait for
+        self._tell_drained()
+        return records
+
+    def _tell_drained(self) -> None:
         for buffer, refusal in self._collector.drained():
             self._mailbox.post(BufferDrained())
             buffer.drain_told(refusal)
-        return records
 
     def _collect(self, view: AssignmentView) -> None:
         try:

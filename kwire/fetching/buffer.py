@@ -150,6 +150,8 @@ class FetchBuffer:
 
     def take(self, withheld: Container[TopicPartition] = ()) -> CompletedFetch | None:
         """The oldest fetch of a partition that is not withheld. Its bytes count until it is released."""
+        if not self._fetches:  # as a rule before a poll waits, and it asks each time
+            return None
         with self._lock:
             for index, fetch in enumerate(self._fetches):
                 if fetch.topic_partition not in withheld:

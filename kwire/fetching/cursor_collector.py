@@ -134,14 +134,15 @@ class CursorCollector(Generic[K, V]):
 
     def _choose(self, view: AssignmentView) -> OpenFetch | None:
         """The oldest fetch that may be collected: of those that are taken, then of the others."""
-        for released in self._opened.keys() - self._buffer.taken:
-            del self._opened[released]
-        for fetch in self._buffer.retake():
-            opened = self._opened.get(fetch)
-            if not self._is_current(fetch, view) or (opened is not None and opened.is_finished):
-                self._release(fetch)
-            elif fetch.topic_partition not in view.withheld:
-                return opened or self._opened_now(fetch)
+        if self._opened or self._buffer.taken:
+            for released in self._opened.keys() - self._buffer.taken:
+                del self._opened[released]
+            for fetch in self._buffer.retake():
+                opened = self._opened.get(fetch)
+                if not self._is_current(fetch, view) or (opened is not None and opened.is_finished):
+                    self._release(fetch)
+                elif fetch.topic_partition not in view.withheld:
+                    return opened or self._opened_now(fetch)
         while (taken := self._buffer.take(view.withheld)) is not None:
             if self._is_current(taken, view):
                 return self._opened_now(taken)
@@ -149,7 +150,8 @@ class CursorCollector(Generic[K, V]):
         return None
 
     def _opened_now(self, fetch: CompletedFetch) -> OpenFetch:
-        load_decoding()
+        if not _loaded.is_set():
+            load_decoding()
         from kwire.fetching.open_fetch import OpenFetch
 
         opened = self._opened[fetch] = OpenFetch(

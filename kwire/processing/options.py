@@ -6,7 +6,7 @@ import inspect
 import pickle
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Literal, cast
 
 from kwire.errors import InvalidArgumentError
@@ -44,8 +44,11 @@ class ProcessorOptions(Generic[K, V]):
     max_buffered_records: int
     max_buffered_bytes: int
     watchdog: float
+    is_async: bool = field(init=False)
+    """Whether calling the handler makes something to await. Looked at once: it is asked for with each run."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "is_async", is_async(self.handler))
         for name in _MORE_THAN_NOTHING:
             number = getattr(self, name)
             if number is not None and number <= 0:
@@ -70,11 +73,6 @@ class ProcessorOptions(Generic[K, V]):
                 f"the handler {self.handler!r} cannot be sent to a pool of processes: {error}; it has to be a function "
                 "at the top of a module"
             ) from error
-
-    @property
-    def is_async(self) -> bool:
-        """Whether calling the handler makes something to await."""
-        return is_async(self.handler)
 
     @property
     def can_make_late(self) -> bool:
