@@ -217,8 +217,9 @@ class _Hands:
         self.held: dict[tuple[str, int], list[str]] = {}
         self.given_up: set[Place] = set()
         self.ended: set[tuple[str, int]] = set()
-        self.interrupted: set[tuple[str, int]] = set()
-        """Processors that an exception of a signal handler ended: nothing stops the handlers that were at work."""
+        self.cut_short: set[tuple[str, int]] = set()
+        """Processors that ended before their handlers did: by an exception of a signal handler, or by a timeout of
+        stop(). Nothing stops a handler."""
 
     def begin(self, event: HandlingBegan) -> Iterator[Violation]:
         run = event.member, event.processor
@@ -226,7 +227,7 @@ class _Hands:
         for (member, number), values in self.held.items():
             is_mine = (member, number) == run
             shared = [v for v in values if lane[1] is not None and self.lanes.get(v) == lane]
-            counts = self.is_well and member != event.member and (member, number) not in self.interrupted
+            counts = self.is_well and member != event.member and (member, number) not in self.cut_short
             if shared and (is_mine or counts):
                 what = f"{event.member} began {event.partition}@{event.offset} while {member} had one of its lane"
                 yield Violation(rule="two-hands", at_ms=event.at_ms, what=what)
@@ -246,7 +247,7 @@ class _Hands:
         self.held[event.member, event.processor].remove(event.value)
 
     def interrupt(self, member: str) -> None:
-        self.interrupted.add(max(run for run in self.workers if run[0] == member))
+        self.cut_short.add(max(run for run in self.workers if run[0] == member))
 
     def go(self, member: str) -> None:
         for key in [key for key in self.held if key[0] == member]:
@@ -279,6 +280,8 @@ def _change_hands(event: Event, hands: _Hands) -> None:
             hands.interrupt(event.member)
         case ProcessorEnded():
             hands.ended.add((event.member, event.processor))
+            if event.is_cut_short:
+                hands.cut_short.add((event.member, event.processor))
         case HandlingEnded():
             hands.end(event)
         case Revoked() | Lost():

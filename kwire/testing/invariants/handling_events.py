@@ -28,11 +28,16 @@ class ProcessorStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorEnded:
-    """It begins with nothing more. What it has left in the middle may still come to an end."""
+    """It begins with nothing more. What it has left in the middle may still come to an end.
+
+    Args:
+        is_cut_short: it was told to stop with a timeout that its handlers may outlast.
+    """
 
     at_ms: float
     member: str
     processor: int
+    is_cut_short: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

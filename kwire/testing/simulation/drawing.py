@@ -56,9 +56,15 @@ def draw(seed: int, only: tuple[str, ...] | None = None) -> Scenario:
 
 
 def with_handling(scenario: Scenario) -> Scenario:
-    """The same, with members that run a `Processor`: nobody else seeks or pauses what that has, or commits for it."""
+    """The same, with members that run a `Processor`: nobody else seeks or pauses what that has, or commits for it.
+
+    One that buffers ten records is sent no more than twenty a second: its partitions are held back and let go behind
+    a fetch that waits for news, which makes 60 records a second at best.
+    """
     habits = replace(scenario.habits, seeks=0.0, seeks_when_assigned=0.0, pauses=0.0)
-    return replace(scenario, handling=draw_handling(scenario.seed), habits=habits, committing="async")
+    handling = draw_handling(scenario.seed)
+    rate = min(scenario.records_per_second, 2.0 * handling.most_records)
+    return replace(scenario, handling=handling, habits=habits, committing="async", records_per_second=rate)
 
 
 def with_user_faults(scenario: Scenario) -> Scenario:

@@ -81,6 +81,8 @@ class ProcessingMember(Member):
         self._handling: Handling = scenario.handling
         self._processor: Processor[bytes, bytes] | None = None
         self._number = 0
+        self._cut_short = 0
+        """The number of the last one that was told to stop with a timeout."""
         self._failing = Failing(scenario, self._give_up_value)
 
     def leave(self) -> None:
@@ -137,7 +139,14 @@ class ProcessingMember(Member):
             else:
                 self._failing.buries_all = False
             finally:
-                self._write(ProcessorEnded(at_ms=self._now_ms(), member=self.name, processor=self._number))
+                self._write(
+                    ProcessorEnded(
+                        at_ms=self._now_ms(),
+                        member=self.name,
+                        processor=self._number,
+                        is_cut_short=self._cut_short == self._number,
+                    )
+                )
 
     def _new_processor(self, consumer: Consumer[bytes, bytes], number: int) -> Processor[bytes, bytes]:
         handling = self._handling
@@ -169,6 +178,8 @@ class ProcessingMember(Member):
             processor.stop()
         else:
             timeout = IMPATIENT_SECONDS if self._rng.random() < 0.3 else None
+            if timeout is not None and processor is self._processor:
+                self._cut_short = self._number
             processor.stop(drain=self._rng.random() < 0.5, timeout=timeout)
 
     def _wait_for_the_end(self, processor: Processor[bytes, bytes]) -> None:

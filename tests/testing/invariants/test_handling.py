@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kwire.model import TopicPartition
@@ -202,6 +204,9 @@ def test_two_at_once_in_a_lane() -> None:
     assert rules(*begin, *again) == ["two-hands"]
     interrupted = Raised(at_ms=15.0, member="a", call="processor", error="Interrupt", message="")
     assert rules(*begin, interrupted, *again) == [], "nothing stops a handler"
+    end = ProcessorEnded(at_ms=15.0, member="a", processor=1)
+    assert rules(*begin, end, *again) == ["two-hands"]
+    assert rules(*begin, replace(end, is_cut_short=True), *again) == []
     assert rules(*begin, FaultBegan(at_ms=25.0, fault="x", detail=""), *again) == [], "it may not know yet"
     assert rules(*begin, Killed(at_ms=25.0, member="a"), *again) == []
 
