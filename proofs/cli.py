@@ -1,6 +1,6 @@
 """`scripts/prove PROOF`: tries hard to break a promise of kwire against a real Kafka, and says what it saw.
 
-A proof is a function in a module of its own, `prove_<name>.py`: its parameters are the options of its sub-command (as
+A proof is a function: its parameters are the options of its sub-command (as
 typer reads them), it prints its figures, and it answers the promises that were broken, each in one line. Register it
 here, at the end of `PROOFS`.
 
@@ -19,11 +19,9 @@ from kwire.testing.kafka import ClusterError
 from proofs.async_revocation.prove import async_revocation
 from proofs.handlers import handlers
 from proofs.losses.prove import losses
-from proofs.mixed_groups.prove import mixed_groups
-from proofs.parallel_rebalance.prove import parallel_rebalance
 from proofs.processor.prove import processor
 from proofs.rebalances import rebalances
-from proofs.rolling_restart import rolling_restart
+from proofs.schedules import mixed_groups, parallel_rebalance, rolling_restart
 from proofs.slow_handler import slow_handler
 from proofs.spark.audit import spark_audit
 from proofs.spark.fresh_first import spark_fresh_first

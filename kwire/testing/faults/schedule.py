@@ -180,12 +180,12 @@ class Schedule:
         return frozenset(need for step in self.steps for need in step.kind.needs)
 
     def members_of(self, number: int) -> Members:
-        """What the member of that number is like. Those that join are like the first."""
+        """What the member of that number is like. Those that come beside them are like the lines in turn."""
         for members in self.members:
             if number < members.count:
                 return members
             number -= members.count
-        return self.members[0]
+        return self.members[number % len(self.members)]
 
     def with_client(self, client: str) -> Schedule:
         """The same with other consumers: what a comparison of clients is made of."""

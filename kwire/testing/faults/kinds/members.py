@@ -83,7 +83,7 @@ KINDS = (
     ),
     FaultKind(
         name="consumer-join",
-        description="One member more comes, like those of the first line, and stays.",
+        description="One more member comes and stays: like those of the first line; the next one like the second.",
         targets=(Group,),
         heals="nothing: it stays",
         claims=(Claim.MEMBERSHIP,),
