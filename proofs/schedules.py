@@ -16,10 +16,11 @@ import typer
 from kwire.cli.faults_output import MOST_VIOLATIONS, ProgressLine, tell
 from kwire.testing.faults import harness
 from kwire.testing.faults.bounds import within
+from kwire.testing.faults.catalogue import strike
 from kwire.testing.faults.order import Order
 from kwire.testing.faults.scenario_rows import EXACT
 from kwire.testing.faults.scenarios import scenarios
-from kwire.testing.faults.schedule import GroupProtocol, Members, Schedule, Step, TopicPlan, strike
+from kwire.testing.faults.schedule import GroupProtocol, Members, Schedule, Step, TopicPlan
 from kwire.testing.faults.targets import AllBrokers, Member
 
 FIRST_MS = 12_000

@@ -1,22 +1,66 @@
-"""Every fault by its name: what may stand in a schedule, and what a report says of it.
+"""Every fault by its name: what may stand in a schedule, what a report says of it, and what carries it out.
 
     catalogue.KINDS["broker-kill"].bound.formula
     'broker_session_timeout_ms + 2000 ms'
 
-Called by what reads, draws, checks, carries out or reports schedules. Each kind stands in a module of `kinds/`.
+A fault stands in one of the modules of `kinds/`, and is found here by that alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import ModuleType
 
-from kwire.testing.faults.kinds import brokers, members, network, permissions, topics
-from kwire.testing.faults.kinds.kind import FaultKind
-from kwire.testing.faults.targets import WORDS
+from kwire.testing.faults.fault import Fault, Injector
+from kwire.testing.faults.kind import FaultKind, Value
+from kwire.testing.faults.kinds import (
+    answers,
+    brokers,
+    connections,
+    elections,
+    logs,
+    members,
+    membership,
+    permissions,
+    records,
+    topics,
+    toxics,
+    unclean,
+)
+from kwire.testing.faults.schedule import Step
+from kwire.testing.faults.targets import WORDS, Target
 
-KINDS: Mapping[str, FaultKind] = {
-    kind.name: kind for kind in (*brokers.KINDS, *network.KINDS, *members.KINDS, *topics.KINDS, *permissions.KINDS)
-}
+
+def faults_in(family: ModuleType) -> tuple[Fault, ...]:
+    """Those that stand in a module, in its order."""
+    return tuple(each for each in vars(family).values() if isinstance(each, Fault))
+
+
+FAMILIES: tuple[ModuleType, ...] = (
+    *(brokers, elections, unclean),
+    *(toxics, connections, answers),
+    *(members, membership),
+    *(topics, logs, records),
+    permissions,
+)
+FAULTS: Mapping[str, Fault] = {each.kind.name: each for family in FAMILIES for each in faults_in(family)}
+KINDS: Mapping[str, FaultKind] = {name: each.kind for name, each in FAULTS.items()}
+INJECTORS: Mapping[str, Injector] = {name: each.injector for name, each in FAULTS.items()}
+
+
+def strike(at_ms: int, fault: str, target: Target, *, lasts_ms: int | None = None, **values: Value) -> Step:
+    """A step, with the catalogue's defaults for what is not given.
+
+    Raises:
+        ValueError: the catalogue has no such fault, parameter or target, or the value is out of its range.
+    """
+    if fault not in KINDS:
+        raise ValueError(f"{fault!r} is no fault; allowed: {', '.join(KINDS)}")
+    kind = KINDS[fault]
+    if kind.lasting is not None and lasts_ms is None:
+        lasts_ms = kind.lasting.default_ms
+    given = tuple((dict(kind.defaults) | values).items())
+    return Step(at_ms=at_ms, kind=kind, target=target, lasts_ms=lasts_ms, values=given)
 
 
 def described() -> str:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kwire.model import TopicPartition
-from kwire.testing.faults.catalogue import KINDS
-from kwire.testing.faults.kinds.kind import Amount, FaultKind, Need, Parameter, Value
+from kwire.testing.faults.catalogue import KINDS, strike
+from kwire.testing.faults.kind import Amount, FaultKind, Need, Parameter, Value
 from kwire.testing.faults.quantities import MS_PER_SECOND
 from kwire.testing.faults.rules import problems
-from kwire.testing.faults.schedule import GroupProtocol, Members, Schedule, ScheduleError, Step, TopicPlan, strike
+from kwire.testing.faults.schedule import GroupProtocol, Members, Schedule, ScheduleError, Step, TopicPlan
 from kwire.testing.faults.targets import (
     AllBrokers,
     Broker,

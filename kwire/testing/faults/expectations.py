@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kwire.model import TopicPartition
-from kwire.testing.faults.kinds import permissions
+from kwire.testing.faults.catalogue import KINDS
+from kwire.testing.faults.kind import Need
 from kwire.testing.faults.report.duplicates import duplicates
 from kwire.testing.faults.scenario_rows import Expectation
 from kwire.testing.invariants.catching_up import CHILD
@@ -25,7 +26,7 @@ from kwire.testing.invariants.ledger import (
 )
 from kwire.testing.invariants.violation import Violation
 
-FORBIDDING = frozenset(kind.name for kind in permissions.KINDS)
+FORBIDDING = frozenset(name for name, kind in KINDS.items() if Need.PERMISSIONS in kind.needs)
 # In the name that each client has for it.
 AUTHORIZATION = "authorization"
 

@@ -30,7 +30,7 @@ from kwire.testing.faults.catalogue import KINDS
 from kwire.testing.faults.clock_shift import HOW_TO_INSTALL, find_faketime
 from kwire.testing.faults.events import Recorder
 from kwire.testing.faults.expectations import unmet
-from kwire.testing.faults.kinds.kind import Need
+from kwire.testing.faults.kind import Need
 from kwire.testing.faults.machine import Load
 from kwire.testing.faults.member_plan import MemberPlan
 from kwire.testing.faults.members import Members

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kwire.testing.faults.bounds import RunSettings
-from kwire.testing.faults.kinds.kind import Need
+from kwire.testing.faults.kind import Need
 from kwire.testing.faults.schedule import OWN_CLIENTS, Committing, GroupProtocol, Schedule
 from kwire.testing.kafka.jars import ClusterError
 from kwire.testing.kafka.tools import verifiable_consumer_command

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kwire.testing.faults import report
 from kwire.testing.faults.bounds import Bound
-from kwire.testing.faults.kinds.kind import Since
+from kwire.testing.faults.kind import Since
 from kwire.testing.faults.scenario_rows import Expectation
 from kwire.testing.faults.schedule import Schedule
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from kwire.testing.faults.kinds.kind import Claim, Need
+from kwire.testing.faults.kind import Claim, Need
 from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.schedule import MOST_BROKERS, Schedule, ScheduleError, Step
 from kwire.testing.faults.targets import (

@@ -12,8 +12,7 @@ from typing import Literal, TypeAlias
 
 from kwire.errors import ConfigError
 from kwire.testing.faults.bounds import RunSettings
-from kwire.testing.faults.catalogue import KINDS
-from kwire.testing.faults.kinds.kind import FaultKind, Need, Since, Value
+from kwire.testing.faults.kind import FaultKind, Need, Since, Value
 from kwire.testing.faults.targets import WORDS, Target
 
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
@@ -70,25 +69,23 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One fault at one time; times are ms since the run began. `strike` makes it, with defaults for what is not given.
+    """One fault at one time; times are ms since the run began. `catalogue.strike` makes it, with defaults.
 
     Args:
         lasts_ms: None for a moment.
         values: of every parameter of the fault, in the catalogue's order.
 
     Raises:
-        ValueError: the catalogue has no such fault, or allows no such step; the message says what it allows.
+        ValueError: its kind allows no such step; the message says what it allows.
     """
 
     at_ms: int
-    fault: str
+    kind: FaultKind
     target: Target
     lasts_ms: int | None
     values: tuple[tuple[str, Value], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.fault not in KINDS:
-            raise ValueError(f"{self.fault!r} is no fault; allowed: {', '.join(KINDS)}")
         if self.at_ms < 0:
             raise ValueError("a fault cannot strike before the run begins")
         if type(self.target) not in self.kind.targets:
@@ -97,8 +94,9 @@ class Step:
         self._check_values()
 
     @property
-    def kind(self) -> FaultKind:
-        return KINDS[self.fault]
+    def fault(self) -> str:
+        """The name of its kind."""
+        return self.kind.name
 
     @property
     def ends_ms(self) -> int:
@@ -194,20 +192,6 @@ class Schedule:
     def bounds_ms(self) -> Mapping[str, int]:
         """By fault, how long the recovery from it may take, from its `recovers_from_ms`."""
         return {step.fault: step.kind.bound.in_ms(self.settings) for step in self.steps}
-
-
-def strike(at_ms: int, fault: str, target: Target, *, lasts_ms: int | None = None, **values: Value) -> Step:
-    """A step, with the catalogue's defaults for what is not given.
-
-    Raises:
-        ValueError: the catalogue has no such fault, parameter or target, or the value is out of its range.
-    """
-    kind = KINDS.get(fault)
-    defaults = {} if kind is None else dict(kind.defaults)
-    if kind is not None and kind.lasting is not None and lasts_ms is None:
-        lasts_ms = kind.lasting.default_ms
-    given = tuple((defaults | values).items())
-    return Step(at_ms=at_ms, fault=fault, target=target, lasts_ms=lasts_ms, values=given)
 
 
 def allowed_targets(kind: FaultKind) -> str:

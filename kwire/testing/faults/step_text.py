@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kwire.testing.faults.catalogue import KINDS
-from kwire.testing.faults.kinds.kind import Amount, FaultKind, Parameter, Value
+from kwire.testing.faults.catalogue import KINDS, strike
+from kwire.testing.faults.kind import Amount, FaultKind, Parameter, Value
 from kwire.testing.faults.quantities import Quantity
-from kwire.testing.faults.schedule import Step, allowed_targets, strike
+from kwire.testing.faults.schedule import Step, allowed_targets
 from kwire.testing.faults.targets import KINDS as TARGETS
 from kwire.testing.faults.targets import Target, parse_target, takes_argument
 from kwire.testing.faults.words import Line

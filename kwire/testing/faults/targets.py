@@ -89,6 +89,9 @@ class PartitionOf:
 Target: TypeAlias = Broker | LeaderOf | Coordinator | AllBrokers | Member | Group | Topic | PartitionOf
 TargetKind: TypeAlias = type[Target]
 
+ONE_BROKER: tuple[TargetKind, ...] = (Broker, LeaderOf, Coordinator)
+ANY_BROKERS: tuple[TargetKind, ...] = (*ONE_BROKER, AllBrokers)
+
 # The words of a target; what stands behind the first is for `parse_target` to read.
 WORDS: Mapping[TargetKind, str] = {
     Broker: "broker N",

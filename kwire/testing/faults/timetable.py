@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 import time
 
-from kwire.testing.faults.injectors.injector import Injector
-from kwire.testing.faults.injectors.table import INJECTORS
+from kwire.testing.faults.catalogue import INJECTORS
+from kwire.testing.faults.fault import Injector
 from kwire.testing.faults.schedule import Step
 from kwire.testing.faults.step_text import render_step
 from kwire.testing.faults.testbed import StoppedError, Testbed

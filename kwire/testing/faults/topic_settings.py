@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kwire.testing.faults.kinds.kind import Need
+from kwire.testing.faults.kind import Need
 from kwire.testing.faults.schedule import Schedule
 
 REPLICAS = 3

@@ -8,7 +8,7 @@ import pytest
 
 from kwire.testing.faults.bounds import Bound, RunSettings, within
 from kwire.testing.faults.catalogue import KINDS, described
-from kwire.testing.faults.kinds.kind import Amount, Choice, FaultKind
+from kwire.testing.faults.kind import Amount, Choice, FaultKind
 from kwire.testing.faults.scenario_rows import LEFT_OUT
 from kwire.testing.faults.scenarios import scenarios
 from kwire.testing.simulation.faults import FAULTS

@@ -10,8 +10,9 @@ import pytest
 
 from kwire.config import ConsumerConfig, IsolationLevel
 from kwire.testing.faults.bounds import RunSettings
+from kwire.testing.faults.catalogue import strike
 from kwire.testing.faults.member_plan import JAVA_STRATEGIES, MemberPlan
-from kwire.testing.faults.schedule import Members, Schedule, TopicPlan, strike
+from kwire.testing.faults.schedule import Members, Schedule, TopicPlan
 from kwire.testing.faults.targets import Member
 from kwire.testing.kafka import ClusterError
 from kwire.verifiable_consumer.arguments import parse

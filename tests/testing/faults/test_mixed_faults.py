@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.testing.faults.kinds.kind import Need
+from kwire.testing.faults.kind import Need
 from kwire.testing.faults.member_plan import MemberPlan
 from kwire.testing.faults.rules import check
 from kwire.testing.faults.schedule import NAMED_CLIENTS, Schedule

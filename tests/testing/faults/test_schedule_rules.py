@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kwire.testing.faults.bounds import RunSettings
-from kwire.testing.faults.catalogue import KINDS
-from kwire.testing.faults.kinds.kind import Claim, Need
+from kwire.testing.faults.catalogue import KINDS, strike
+from kwire.testing.faults.kind import Claim, Need
 from kwire.testing.faults.rules import check, problems
-from kwire.testing.faults.schedule import Members, Schedule, ScheduleError, TopicPlan, strike
+from kwire.testing.faults.schedule import Members, Schedule, ScheduleError, TopicPlan
 from kwire.testing.faults.schedule_text import parse
 from kwire.testing.faults.targets import (
     AllBrokers,

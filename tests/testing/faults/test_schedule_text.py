@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from kwire.model import TopicPartition
 from kwire.testing.faults.bounds import SETTINGS, RunSettings
-from kwire.testing.faults.catalogue import KINDS
-from kwire.testing.faults.kinds.kind import Amount, Parameter, Value
+from kwire.testing.faults.catalogue import KINDS, strike
+from kwire.testing.faults.kind import Amount, Parameter, Value
 from kwire.testing.faults.rules import problems
-from kwire.testing.faults.schedule import Members, Schedule, ScheduleError, Step, TopicPlan, strike
+from kwire.testing.faults.schedule import Members, Schedule, ScheduleError, Step, TopicPlan
 from kwire.testing.faults.schedule_text import parse, render
 from kwire.testing.faults.targets import (
     AllBrokers,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kwire.testing.faults.bounds import RunSettings
-from kwire.testing.faults.schedule import Members, Schedule, Step, strike
+from kwire.testing.faults.catalogue import KINDS, strike
+from kwire.testing.faults.schedule import Members, Schedule, Step
 from kwire.testing.faults.targets import AllBrokers, Broker, Group, Member, Target, Topic
 
 
@@ -51,7 +52,7 @@ def test_a_step_that_cannot_be_is_refused(
 
 def test_a_step_is_whole_and_in_time() -> None:
     with pytest.raises(ValueError, match="has the parameters changes"):
-        Step(at_ms=0, fault="storm", target=Group(), lasts_ms=5_000)
+        Step(at_ms=0, kind=KINDS["storm"], target=Group(), lasts_ms=5_000)
     with pytest.raises(ValueError, match="before the run begins"):
         strike(-1, "broker-kill", Broker(0))
 
@@ -61,11 +62,11 @@ def test_steps_are_put_in_order_of_time() -> None:
     assert Schedule(steps=(late, early)).steps == (early, late)
 
 
-def test_members_are_counted_over_their_lines_and_who_joins_is_like_the_first() -> None:
+def test_members_are_counted_over_their_lines_and_those_who_join_are_like_the_lines_in_turn() -> None:
     java, own = Members(count=2, client="java"), Members(count=3)
     schedule = Schedule(members=(java, own))
     assert schedule.member_count == 5
-    assert [schedule.members_of(number) for number in range(6)] == [java, java, own, own, own, java]
+    assert [schedule.members_of(number) for number in range(8)] == [java, java, own, own, own, java, own, java]
 
 
 def test_the_same_schedule_is_had_for_another_client() -> None:

@@ -1,197 +1,245 @@
-"""What befalls the consumers and their group."""
+"""What befalls the members' processes, their handlers and their clocks."""
 
 from __future__ import annotations
 
+from functools import partial
+
+from kwire.errors import KafkaError
 from kwire.testing.faults.bounds import within
-from kwire.testing.faults.kinds.kind import Amount, Choice, Claim, FaultKind, Lasting, Need, Since
+from kwire.testing.faults.fault import Begin, Heal, fault, stays
+from kwire.testing.faults.kind import Amount, Choice, Claim, Lasting, Need, Since
+from kwire.testing.faults.member_plan import MemberPlan
 from kwire.testing.faults.quantities import Quantity
+from kwire.testing.faults.schedule import Step
 from kwire.testing.faults.targets import Group, Member
+from kwire.testing.faults.testbed import Testbed
 
 # A process that starts: Java's takes seconds on a busy machine.
 STARTING_MS = 5_000
 HOUR_MS = 3_600_000
 HALF_DAY_MS = 12 * HOUR_MS
+# For a lag: a session ends, a rebalance comes to its end.
+COMES_TO_IT_S = 40.0
 
-KINDS = (
-    FaultKind(
-        name="consumer-kill",
-        description="A member's process is killed (SIGKILL); its partitions wait for the end of its session.",
-        targets=(Member,),
-        lasting=Lasting(default_ms=15_000),
-        heals="another process takes its place, and its instance id if it had one",
-        claims=(Claim.MEMBER,),
-        settles_ms=STARTING_MS,
-        rows=(38, 46),
-        bound=within(2_000, "session_timeout_ms", "rebalance_slack_ms"),
-        since=Since.STRIKE,
-        simulated_as="member-kill",
-    ),
-    FaultKind(
-        name="consumer-freeze",
-        description="A member's process is stopped (SIGSTOP); beyond its session it is a zombie with work in hand.",
-        targets=(Member,),
-        lasting=Lasting(default_ms=25_000),
-        heals="the process goes on (SIGCONT), and hears that it is no member any more",
-        claims=(Claim.MEMBER,),
-        settles_ms=STARTING_MS,
-        rows=(30, 32, 45),
-        bound=within(2_000, "session_timeout_ms", "rebalance_slack_ms"),
-        since=Since.STRIKE,
-        simulated_as="member-freeze",
-    ),
-    FaultKind(
-        name="consumer-close",
-        description="A member commits, leaves and ends (SIGTERM).",
-        targets=(Member,),
-        lasting=Lasting(),
-        heals="another process takes its place, and its instance id if it had one",
-        claims=(Claim.MEMBER,),
-        settles_ms=STARTING_MS,
-        # A static member does not leave: it is given up when its session ends.
-        rows=(28, 38, 48),
-        bound=within(2_000, "session_timeout_ms", "rebalance_slack_ms"),
-        since=Since.STRIKE,
-    ),
-    FaultKind(
-        name="catch-up-end",
-        description="A member ends at a moment of its catching up with a lag; who takes it over may go the same way.",
-        targets=(Member,),
-        parameters=(
-            Choice(
-                name="moment",
-                default="catching-up",
-                words=("catching-up", "handed-over", "between-commits"),
-                doc="when: its last poll had records of a lag; it has polled nothing yet of what it was "
-                "assigned; of a poll with records of both cursors, one is committed",
-            ),
-            Choice(
-                name="ending",
-                default="killed",
-                words=("killed", "closed"),
-                doc="how: by SIGKILL, or in order, by SIGTERM",
-            ),
-        ),
-        lasting=Lasting(default_ms=15_000),
-        heals="another process takes its place",
-        claims=(Claim.MEMBER,),
-        needs=(Need.TWO_CURSORS,),
-        settles_ms=STARTING_MS,
-        rows=(49,),
-        # What it was to catch up with may be that of one who was killed shortly before: a session more.
-        bound=within(2_000, "session_timeout_ms", "session_timeout_ms", "rebalance_slack_ms"),
-        since=Since.STRIKE,
-    ),
-    FaultKind(
-        name="consumer-join",
-        description="One more member comes and stays: like those of the first line; the next one like the second.",
-        targets=(Group,),
-        heals="nothing: it stays",
-        claims=(Claim.MEMBERSHIP,),
-        rows=(48,),
-        bound=within(STARTING_MS, "rebalance_slack_ms"),
-        since=Since.STRIKE,
-    ),
-    FaultKind(
-        name="storm",
-        description="Members come, leave and are killed, again and again.",
-        targets=(Group,),
-        parameters=(
-            Amount(
-                name="changes",
-                quantity=Quantity.COUNT,
-                default=20,
-                least=1,
-                most=1_000,
-                doc="how many come, leave or are killed, evenly over the time",
-            ),
-        ),
-        lasting=Lasting(default_ms=40_000, least_ms=1_000),
-        heals="there are as many members as before, and they stay",
-        claims=(Claim.MEMBERSHIP, Claim.MEMBER),
-        settles_ms=STARTING_MS,
-        rows=(31, 38),
-        bound=within(STARTING_MS, "session_timeout_ms", "max_poll_interval_ms"),
-        simulated_as="storm",
-    ),
-    FaultKind(
-        name="member-expelled",
-        description="Somebody who is allowed to takes a member out of the group; it hears so with its next request.",
-        targets=(Member,),
-        heals="the member joins again by itself",
-        claims=(Claim.MEMBER,),
-        settles_ms=STARTING_MS,
-        rows=(32,),
-        bound=within(2_000, "heartbeat_interval_ms", "rebalance_slack_ms"),
-        since=Since.STRIKE,
-    ),
-    FaultKind(
-        name="duplicate-instance",
-        description="Another process comes with a member's instance id; only one of the two may stay.",
-        targets=(Member,),
-        lasting=Lasting(default_ms=20_000, least_ms=1_000),
-        heals="whichever of the two is still there after all is left alone; one process holds the id",
-        claims=(Claim.MEMBER,),
-        needs=(Need.STATIC_MEMBERS,),
-        settles_ms=STARTING_MS,
-        rows=(29,),
-        bound=within(2_000, "session_timeout_ms", "rebalance_slack_ms"),
-        since=Since.STRIKE,
-    ),
-    FaultKind(
-        name="slow-consumer",
-        description="A member takes its time over each record, and goes on polling.",
-        targets=(Member,),
-        parameters=(
-            Amount(
-                name="each_ms",
-                quantity=Quantity.DURATION_MS,
-                default=100,
-                least=1,
-                most=60_000,
-                doc="time over each record",
-            ),
-        ),
-        lasting=Lasting(default_ms=30_000),
-        heals="it is as fast as before, and catches up",
-        claims=(Claim.MEMBER,),
-        needs=(Need.OWN_RUNNER,),
-        rows=(34,),
-        bound=within(2_000),
-    ),
-    FaultKind(
-        name="poll-interval-exceeded",
-        description="A member's handler is stuck over a record for longer than max_poll_interval_ms.",
-        targets=(Member,),
-        lasting=Lasting(default_ms=25_000, least_ms=1_000),
-        heals="the handler returns, and the next poll joins again",
-        claims=(Claim.MEMBER,),
-        needs=(Need.OWN_RUNNER,),
-        settles_ms=STARTING_MS,
-        rows=(33,),
-        bound=within(2_000, "max_poll_interval_ms", "rebalance_slack_ms"),
-        since=Since.STRIKE,
-    ),
-    FaultKind(
-        name="clock-jump",
-        description="The wall clock of the members jumps; their monotonic clock goes on.",
-        targets=(Group, Member),
-        parameters=(
-            Amount(
-                name="step_ms",
-                quantity=Quantity.CLOCK_STEP_MS,
-                default=HOUR_MS,
-                least=-HALF_DAY_MS,
-                most=HALF_DAY_MS,
-                doc="how far: forward, or backward with a minus",
-            ),
-        ),
-        lasting=Lasting(default_ms=15_000),
-        heals="the clock is right again, which is another jump",
-        claims=(Claim.CLOCK,),
-        needs=(Need.LIBFAKETIME,),
-        rows=(45,),
-        bound=within(2_000),
-        since=Since.STRIKE,
-        simulated_as="wall-clock-steps",
-    ),
+
+class MomentError(KafkaError):
+    """A member never came to the moment at which it was to be struck."""
+
+
+@fault(
+    name="consumer-kill",
+    description="A member's process is killed (SIGKILL); its partitions wait for the end of its session.",
+    targets=(Member,),
+    lasting=Lasting(default_ms=15_000),
+    heals="another process takes its place, and its instance id if it had one",
+    claims=(Claim.MEMBER,),
+    settles_ms=STARTING_MS,
+    rows=(38, 46),
+    bound=within(2_000, "session_timeout_ms", "rebalance_slack_ms"),
+    since=Since.STRIKE,
+    simulated_as="member-kill",
 )
+def kill(testbed: Testbed, step: Step, begin: Begin) -> Heal:
+    number, name = struck(testbed, step)
+    begin(name)
+    if name:
+        testbed.members.kill(name)
+    return partial(put_back, testbed, number)
+
+
+@fault(
+    name="consumer-freeze",
+    description="A member's process is stopped (SIGSTOP); beyond its session it is a zombie with work in hand.",
+    targets=(Member,),
+    lasting=Lasting(default_ms=25_000),
+    heals="the process goes on (SIGCONT), and hears that it is no member any more",
+    claims=(Claim.MEMBER,),
+    settles_ms=STARTING_MS,
+    rows=(30, 32, 45),
+    bound=within(2_000, "session_timeout_ms", "rebalance_slack_ms"),
+    since=Since.STRIKE,
+    simulated_as="member-freeze",
+)
+def freeze(testbed: Testbed, step: Step, begin: Begin) -> Heal:
+    _number, name = struck(testbed, step)
+    begin(name)
+    if not name:
+        return stays
+    testbed.members.freeze(name)
+    return partial(testbed.members.thaw, name)
+
+
+@fault(
+    name="consumer-close",
+    description="A member commits, leaves and ends (SIGTERM).",
+    targets=(Member,),
+    lasting=Lasting(),
+    heals="another process takes its place, and its instance id if it had one",
+    claims=(Claim.MEMBER,),
+    settles_ms=STARTING_MS,
+    # A static member does not leave: it is given up when its session ends.
+    rows=(28, 38, 48),
+    bound=within(2_000, "session_timeout_ms", "rebalance_slack_ms"),
+    since=Since.STRIKE,
+)
+def close(testbed: Testbed, step: Step, begin: Begin) -> Heal:
+    number, name = struck(testbed, step)
+    begin(name)
+    if name:
+        testbed.members.close(name)
+    return partial(put_back, testbed, number)
+
+
+@fault(
+    name="catch-up-end",
+    description="A member ends at a moment of its catching up with a lag; who takes it over may go the same way.",
+    targets=(Member,),
+    parameters=(
+        Choice(
+            name="moment",
+            default="catching-up",
+            words=("catching-up", "handed-over", "between-commits"),
+            doc="when: its last poll had records of a lag; it has polled nothing yet of what it was "
+            "assigned; of a poll with records of both cursors, one is committed",
+        ),
+        Choice(
+            name="ending",
+            default="killed",
+            words=("killed", "closed"),
+            doc="how: by SIGKILL, or in order, by SIGTERM",
+        ),
+    ),
+    lasting=Lasting(default_ms=15_000),
+    heals="another process takes its place",
+    claims=(Claim.MEMBER,),
+    needs=(Need.TWO_CURSORS,),
+    settles_ms=STARTING_MS,
+    rows=(49,),
+    # What it was to catch up with may be that of one who was killed shortly before: a session more.
+    bound=within(2_000, "session_timeout_ms", "session_timeout_ms", "rebalance_slack_ms"),
+    since=Since.STRIKE,
+)
+def end_catching_up(testbed: Testbed, step: Step, begin: Begin) -> Heal:
+    """Raises: MomentError."""
+    moment = step.choice("moment")
+    assert isinstance(step.target, Member)
+    number = step.target.number
+
+    def is_at_it() -> bool:
+        """The member that has that number by then."""
+        name = testbed.members.running(number)
+        return name is not None and testbed.members.is_at(name, moment)
+
+    if not testbed.members.wait(is_at_it, COMES_TO_IT_S):
+        raise MomentError(f"{step.target} never was {moment}")
+    name = testbed.members.running(number) or ""
+    begin(name)
+    if name:
+        (testbed.members.kill if step.choice("ending") == "killed" else testbed.members.close)(name)
+    return partial(put_back, testbed, number)
+
+
+@fault(
+    name="slow-consumer",
+    description="A member takes its time over each record, and goes on polling.",
+    targets=(Member,),
+    parameters=(
+        Amount(
+            name="each_ms",
+            quantity=Quantity.DURATION_MS,
+            default=100,
+            least=1,
+            most=60_000,
+            doc="time over each record",
+        ),
+    ),
+    lasting=Lasting(default_ms=30_000),
+    heals="it is as fast as before, and catches up",
+    claims=(Claim.MEMBER,),
+    needs=(Need.OWN_RUNNER,),
+    rows=(34,),
+    bound=within(2_000),
+)
+def slow(testbed: Testbed, step: Step, begin: Begin) -> Heal:
+    _number, name = struck(testbed, step)
+    begin(name)
+    if not name:
+        return stays
+    testbed.members.slow(name, step.amount("each_ms"))
+    return partial(testbed.members.slow, name, 0)
+
+
+@fault(
+    name="poll-interval-exceeded",
+    description="A member's handler is stuck over a record for longer than max_poll_interval_ms.",
+    targets=(Member,),
+    lasting=Lasting(default_ms=25_000, least_ms=1_000),
+    heals="the handler returns, and the next poll joins again",
+    claims=(Claim.MEMBER,),
+    needs=(Need.OWN_RUNNER,),
+    settles_ms=STARTING_MS,
+    rows=(33,),
+    bound=within(2_000, "max_poll_interval_ms", "rebalance_slack_ms"),
+    since=Since.STRIKE,
+)
+def stick(testbed: Testbed, step: Step, begin: Begin) -> Heal:
+    _number, name = struck(testbed, step)
+    begin(name)
+    if not name:
+        return stays
+    testbed.members.stick(name)
+    return partial(testbed.members.unstick, name)
+
+
+@fault(
+    name="clock-jump",
+    description="The wall clock of the members jumps; their monotonic clock goes on.",
+    targets=(Group, Member),
+    parameters=(
+        Amount(
+            name="step_ms",
+            quantity=Quantity.CLOCK_STEP_MS,
+            default=HOUR_MS,
+            least=-HALF_DAY_MS,
+            most=HALF_DAY_MS,
+            doc="how far: forward, or backward with a minus",
+        ),
+    ),
+    lasting=Lasting(default_ms=15_000),
+    heals="the clock is right again, which is another jump",
+    claims=(Claim.CLOCK,),
+    needs=(Need.LIBFAKETIME,),
+    rows=(45,),
+    bound=within(2_000),
+    since=Since.STRIKE,
+    simulated_as="wall-clock-steps",
+)
+def jump(testbed: Testbed, step: Step, begin: Begin) -> Heal:
+    """Of all that run now, or of one."""
+    names = (struck(testbed, step)[1],) if isinstance(step.target, Member) else tuple(testbed.members.names())
+    begin(", ".join(names))
+    _shift(testbed, names, step.amount("step_ms"))
+    return partial(_shift, testbed, names, 0)
+
+
+def _shift(testbed: Testbed, names: tuple[str, ...], step_ms: int) -> None:
+    for name in names:
+        if name and not testbed.members.has_ended(name):
+            testbed.members.shift_clock(name, step_ms)
+
+
+def struck(testbed: Testbed, step: Step) -> tuple[int, str]:
+    """The number that is meant, and the process that has it; "" if it has ended, which the ledger knows already."""
+    assert isinstance(step.target, Member)
+    number = step.target.number
+    return number, testbed.members.running(number) or ""
+
+
+def put_back(testbed: Testbed, number: int) -> None:
+    """Have a process in its place, unless there is one."""
+    if not testbed.members.running(number):
+        start(testbed, number)
+
+
+def start(testbed: Testbed, number: int) -> None:
+    testbed.members.start(MemberPlan.of(number, testbed.schedule))

@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kwire.testing.faults.bounds import within
-from kwire.testing.faults.kinds.kind import Claim, FaultKind, Lasting, Need
-from kwire.testing.faults.targets import Group, Topic
+from kwire.testing.faults.fault import Begin, Heal, fault, stay_so
+from kwire.testing.faults.kind import Claim, Lasting, Need
+from kwire.testing.faults.schedule import Step
+from kwire.testing.faults.targets import Group, Topic, topic_of
+from kwire.testing.faults.testbed import GROUP_ID, Testbed
 
 # The poll that failed last was a moment ago, and what every broker has to hear comes as metadata does.
 HEARING_MS = 2_000
 
-KINDS = (
-    FaultKind(
-        name="topic-forbidden",
-        description="Nobody may read a topic, nor commit positions in it; who writes to it goes on.",
-        targets=(Topic,),
-        lasting=Lasting(),
-        heals="it may be read again",
-        claims=(Claim.TOPIC,),
-        needs=(Need.PERMISSIONS,),
-        rows=(41,),
-        bound=within(HEARING_MS, "retry_backoff_max_ms"),
-    ),
-    FaultKind(
-        name="group-forbidden",
-        description="Nobody may be in the group: members are refused, and after a session the group is empty.",
-        targets=(Group,),
-        lasting=Lasting(default_ms=15_000),
-        heals="members may join again; one that is remembered from before keeps its partitions until its session ends",
-        claims=(Claim.MEMBERSHIP, Claim.MEMBER),
-        needs=(Need.PERMISSIONS,),
-        rows=(41,),
-        bound=within(HEARING_MS, "session_timeout_ms", "rebalance_slack_ms"),
-    ),
+
+@fault(
+    name="topic-forbidden",
+    description="Nobody may read a topic, nor commit positions in it; who writes to it goes on.",
+    targets=(Topic,),
+    lasting=Lasting(),
+    heals="it may be read again",
+    claims=(Claim.TOPIC,),
+    needs=(Need.PERMISSIONS,),
+    rows=(41,),
+    bound=within(HEARING_MS, "retry_backoff_max_ms"),
 )
+def forbid_topic(testbed: Testbed, step: Step, begin: Begin) -> Heal:
+    topic = str(topic_of(step.target))
+    begin("")
+    testbed.admin.permissions.forbid_topic(topic)
+    stay_so(testbed, step)
+    return partial(testbed.admin.permissions.allow_topic, topic)
+
+
+@fault(
+    name="group-forbidden",
+    description="Nobody may be in the group: members are refused, and after a session the group is empty.",
+    targets=(Group,),
+    lasting=Lasting(default_ms=15_000),
+    heals="members may join again; one that is remembered from before keeps its partitions until its session ends",
+    claims=(Claim.MEMBERSHIP, Claim.MEMBER),
+    needs=(Need.PERMISSIONS,),
+    rows=(41,),
+    bound=within(HEARING_MS, "session_timeout_ms", "rebalance_slack_ms"),
+)
+def forbid_group(testbed: Testbed, step: Step, begin: Begin) -> Heal:
+    begin("")
+    testbed.admin.permissions.forbid_group(GROUP_ID)
+    stay_so(testbed, step)
+    return partial(testbed.admin.permissions.allow_group, GROUP_ID)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.testing.faults.catalogue import faults_in
 from kwire.testing.faults.kinds import permissions
 from kwire.testing.faults.targets import Group, Target, Topic
 
 if TYPE_CHECKING:
-    from tests.testing.faults.injectors.recording_testbed import Struck
+    from tests.testing.faults.kinds.recording_testbed import Struck
 else:
     from recording_testbed import Struck
 
@@ -27,4 +28,4 @@ def test_what_is_forbidden_is_allowed_again(fault: str, target: Target, forbidde
 
 
 def test_this_file_has_every_fault_of_permissions() -> None:
-    assert STRUCK.keys() == {kind.name for kind in permissions.KINDS}
+    assert STRUCK.keys() == {each.kind.name for each in faults_in(permissions)}

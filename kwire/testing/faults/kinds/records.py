@@ -1,4 +1,5 @@
-"""A transaction that goes quiet: its records are in the log, and who reads what is committed waits for its end."""
+"""Records that are hard to read: a large one, and those of a transaction that goes quiet, so that who reads what is
+committed waits for its end."""
 
 from __future__ import annotations
 
@@ -8,13 +9,18 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from kwire.model import TopicPartition
 from kwire.testing.faults.admin.patience import PATIENCE_S, AdminError
-from kwire.testing.faults.injectors.injector import Begin, Heal
+from kwire.testing.faults.bounds import within
+from kwire.testing.faults.fault import Begin, Heal, fault, stays
+from kwire.testing.faults.kind import Amount, Choice, Claim, Lasting, Since
 from kwire.testing.faults.payload import identity
+from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.schedule import Step
+from kwire.testing.faults.targets import PartitionOf
 from kwire.testing.faults.testbed import Testbed
 from kwire.testing.faults.traffic import CLIENT_ID
 from kwire.testing.invariants.ledger import Sent
 
+MIB = 1024 * 1024
 RECORDS = 5
 RECORD_BYTES = 100
 # Beyond the time it is to last: the broker must not end it by itself before.
@@ -22,6 +28,44 @@ TIMEOUT_MARGIN_MS = 60_000
 MOST_TIMEOUT_MS = 900_000  # the brokers' transaction.max.timeout.ms
 
 
+@fault(
+    name="large-record",
+    description="A record is sent that is larger than a fetch may be.",
+    targets=(PartitionOf,),
+    parameters=(
+        Amount(
+            name="size_bytes",
+            quantity=Quantity.BYTES,
+            default=2 * MIB,
+            least=1,
+            most=64 * MIB,
+            doc="the size of its value",
+        ),
+    ),
+    heals="nothing: it is read like any other",
+    claims=(Claim.TRAFFIC,),
+    rows=(19,),
+    bound=within(2_000),
+    since=Since.STRIKE,
+)
+def send_large(testbed: Testbed, step: Step, begin: Begin) -> Heal:
+    (partition,) = testbed.partitions(step.target)
+    begin("")
+    testbed.traffic.send_large(partition, step.amount("size_bytes"))
+    return stays
+
+
+@fault(
+    name="open-transaction",
+    description="A transaction writes and goes quiet: who reads what is committed waits for its end.",
+    targets=(PartitionOf,),
+    parameters=(Choice(name="ending", default="aborted", words=("aborted", "committed"), doc="how it ends"),),
+    lasting=Lasting(default_ms=10_000),
+    heals="the transaction ends",
+    claims=(Claim.TRAFFIC,),
+    rows=(27,),
+    bound=within(2_000, "fetch_max_wait_ms"),
+)
 def open_transaction(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     assert step.lasts_ms is not None
     (partition,) = testbed.partitions(step.target)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, cast
 
 from kwire.model import TopicPartition
 from kwire.testing.faults.admin.topics import Placement
+from kwire.testing.faults.catalogue import INJECTORS, strike
 from kwire.testing.faults.events import Recorder
-from kwire.testing.faults.injectors.injector import Heal
-from kwire.testing.faults.injectors.table import INJECTORS
+from kwire.testing.faults.fault import Heal
 from kwire.testing.faults.proxies.orders import Counts
 from kwire.testing.faults.schedule import Members as MembersLine
-from kwire.testing.faults.schedule import Schedule, strike
+from kwire.testing.faults.schedule import Schedule
 from kwire.testing.faults.targets import Target
 from kwire.testing.faults.testbed import Testbed
 
 if TYPE_CHECKING:
     from kwire.testing.faults.admin import Admin
-    from kwire.testing.faults.kinds.kind import Value
+    from kwire.testing.faults.kind import Value
     from kwire.testing.faults.member_plan import MemberPlan
     from kwire.testing.faults.members import Members
     from kwire.testing.faults.proxies.chain import ProxiedBrokers

@@ -1,4 +1,4 @@
-"""An unclean election: records that only the leader has are lost with it. Carried out, and called, as the others are.
+"""An unclean election: records that only the leader has are lost with it.
 
 One follower is left, and stands still, until the leader goes on alone. Then the leader is killed and the follower goes
 on: nobody in sync is left, so it leads, and its log ends where it stood.
@@ -11,9 +11,13 @@ from functools import partial
 from kwire.model import TopicPartition
 from kwire.testing.faults.admin.patience import AdminError, wait_for
 from kwire.testing.faults.admin.topics import Placement
-from kwire.testing.faults.injectors.injector import Begin, Heal
+from kwire.testing.faults.bounds import within
+from kwire.testing.faults.fault import Begin, Heal, fault
+from kwire.testing.faults.kind import Claim, Lasting, Need
+from kwire.testing.faults.kinds.brokers import CATCHING_UP_MS
 from kwire.testing.faults.proxies.tamperings import Refuse
 from kwire.testing.faults.schedule import Step
+from kwire.testing.faults.targets import PartitionOf
 from kwire.testing.faults.testbed import Testbed
 from kwire.testing.invariants.ledger import Truncated
 
@@ -24,6 +28,19 @@ ALONE_MS = 2_000.0
 SLACK_S = 20.0
 
 
+@fault(
+    name="unclean-election",
+    description="A partition's only follower stands still until the leader is alone; that is killed, and it leads.",
+    targets=(PartitionOf,),
+    lasting=Lasting(default_ms=30_000, least_ms=15_000),
+    heals="the former leader is started again and cuts its log, and all replicas follow again",
+    claims=(Claim.BROKER_DOWN, Claim.LEADERSHIP, Claim.TOPIC),
+    needs=(Need.THREE_BROKERS,),
+    settles_ms=CATCHING_UP_MS,
+    rows=(24,),
+    bound=within(2_000, "metadata_max_age_ms"),
+    simulated_as="unclean-election",
+)
 def unclean_election(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     (partition,) = testbed.partitions(step.target)
     before = _whole(testbed, partition)

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.testing.faults.injectors.injector import Begin, Heal
-from kwire.testing.faults.injectors.table import INJECTORS
-from kwire.testing.faults.schedule import Schedule, Step, strike
+from kwire.testing.faults.catalogue import INJECTORS, strike
+from kwire.testing.faults.fault import Begin, Heal
+from kwire.testing.faults.schedule import Schedule, Step
 from kwire.testing.faults.targets import AllBrokers, Broker, Group, Target, Topic
 from kwire.testing.faults.testbed import StoppedError, Testbed
 from kwire.testing.faults.timetable import Timetable, carry_out
 from kwire.testing.invariants.ledger import FaultBegan, FaultEnded
 
 if TYPE_CHECKING:
-    from tests.testing.faults.injectors.recording_testbed import Struck
+    from tests.testing.faults.kinds.recording_testbed import Struck
 else:
     from recording_testbed import Struck
 

@@ -13,7 +13,7 @@ from kwire.testing.faults.topic_settings import OLDER_KAFKA
 from kwire.testing.invariants.ledger import Truncated
 
 if TYPE_CHECKING:
-    from tests.testing.faults.injectors.recording_testbed import Struck
+    from tests.testing.faults.kinds.recording_testbed import Struck
 else:
     from recording_testbed import Struck
 

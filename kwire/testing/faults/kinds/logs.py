@@ -1,17 +1,18 @@
-"""What befalls topics and their logs, and records that are hard to read: `kinds/topics.py` carried out."""
+"""What befalls the logs of topics: their beginnings are cut off, and what has a later record of the same key goes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
 
-from kwire.testing.faults.injectors.injector import Begin, Heal, Injector, stay_so, stays
-from kwire.testing.faults.injectors.transactions import open_transaction
+from kwire.testing.faults.bounds import within
+from kwire.testing.faults.fault import Begin, Heal, fault, stay_so, stays
+from kwire.testing.faults.kind import Amount, Claim, Lasting, Since
+from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.schedule import Step
-from kwire.testing.faults.targets import topic_of
+from kwire.testing.faults.targets import PartitionOf, Topic, topic_of
 from kwire.testing.faults.testbed import Testbed
-from kwire.testing.faults.topic_settings import REPLICAS, TOPIC_SETTINGS
-from kwire.testing.invariants.ledger import Removed, Truncated
+from kwire.testing.invariants.ledger import Removed
 
 # Old segments go only when they are closed, and the active one is closed when a record comes after its time.
 CUT_SETTINGS: Mapping[str, str] = {"retention.ms": "1", "segment.ms": "500"}
@@ -21,58 +22,26 @@ COMPACT_SETTINGS: Mapping[str, str] = {
     "min.cleanable.dirty.ratio": "0.01",
 }
 LOOK_MS = 100.0
+SHARE = Amount(
+    name="share_percent",
+    quantity=Quantity.PERCENT,
+    default=60,
+    least=1,
+    most=100,
+    doc="how much of what is in each log goes, from its start",
+)
 
 
-# --- topics ---------------------------------------------------------------------------------------------------
-
-
-def delete(testbed: Testbed, step: Step, begin: Begin) -> Heal:
-    topic = str(topic_of(step.target))
-    _delete(testbed, step, begin)
-    testbed.traffic.forget(topic)
-    return stays
-
-
-def recreate(testbed: Testbed, step: Step, begin: Begin) -> Heal:
-    topic = str(topic_of(step.target))
-    partitions = step.amount("partitions") or testbed.topics[topic]
-    _delete(testbed, step, begin)
-    return partial(_create_again, testbed, topic, partitions)
-
-
-def _delete(testbed: Testbed, step: Step, begin: Begin) -> None:
-    """Nobody sends to it any more; offsets of a topic of the same name begin anew."""
-    topic = str(topic_of(step.target))
-    testbed.traffic.pause(topic)
-    begin("")
-    at_ms = testbed.recorder.now_ms()
-    for partition in testbed.partitions(step.target):
-        testbed.recorder.write(Truncated(at_ms=at_ms, partition=partition, to=0))
-    del testbed.topics[topic]
-    testbed.admin.topics.delete(topic)
-
-
-def _create_again(testbed: Testbed, topic: str, partitions: int) -> None:
-    replicas = min(REPLICAS, testbed.schedule.brokers)
-    testbed.admin.topics.create(topic, partitions, replicas=replicas, settings=TOPIC_SETTINGS)
-    testbed.topics[topic] = partitions
-    testbed.traffic.set_partitions(topic, partitions)
-    testbed.traffic.resume(topic)
-
-
-def grow(testbed: Testbed, step: Step, begin: Begin) -> Heal:
-    topic = str(topic_of(step.target))
-    partitions = testbed.topics[topic] + step.amount("more")
-    begin(f"to {partitions} partitions")
-    testbed.admin.topics.grow(topic, partitions)
-    testbed.topics[topic] = partitions
-    testbed.traffic.set_partitions(topic, partitions)
-    return stays
-
-
-# --- logs -----------------------------------------------------------------------------------------------------
-
-
+@fault(
+    name="retention-cut",
+    description="Retention is lowered until old segments are deleted while they are read.",
+    targets=(Topic,),
+    lasting=Lasting(default_ms=10_000, least_ms=1_000),
+    heals="retention is what it was; what is gone is gone",
+    claims=(Claim.TOPIC,),
+    rows=(22,),
+    bound=within(2_000),
+)
 def cut(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     """Watches all the while where the logs begin."""
     assert step.lasts_ms is not None
@@ -110,6 +79,18 @@ class _Starts:
         self._looked_ms = now_ms
 
 
+@fault(
+    name="delete-records",
+    description="Records are deleted from the start of the log (DeleteRecords).",
+    targets=(PartitionOf, Topic),
+    parameters=(SHARE,),
+    heals="nothing: they are gone",
+    claims=(Claim.TOPIC,),
+    rows=(22, 23),
+    bound=within(2_000),
+    since=Since.STRIKE,
+    simulated_as="records-deleted",
+)
 def delete_records(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     """The ledger hears of it before the brokers do: nobody can miss a record earlier than that."""
     partitions = testbed.partitions(step.target)
@@ -124,6 +105,16 @@ def delete_records(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     return stays
 
 
+@fault(
+    name="compaction",
+    description="A topic is compacted: of records with the same key only the last stays, and offsets get holes.",
+    targets=(Topic,),
+    lasting=Lasting(default_ms=20_000, least_ms=5_000),
+    heals="the topic is not compacted any more; what is gone is gone",
+    claims=(Claim.TOPIC,),
+    rows=(23,),
+    bound=within(2_000),
+)
 def compact(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     topic = str(topic_of(step.target))
     begin("")
@@ -131,25 +122,3 @@ def compact(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     testbed.admin.topics.configure(topic, COMPACT_SETTINGS)
     stay_so(testbed, step)
     return lambda: testbed.admin.topics.configure(topic, dict.fromkeys(COMPACT_SETTINGS))
-
-
-# --- records --------------------------------------------------------------------------------------------------
-
-
-def send_large(testbed: Testbed, step: Step, begin: Begin) -> Heal:
-    (partition,) = testbed.partitions(step.target)
-    begin("")
-    testbed.traffic.send_large(partition, step.amount("size_bytes"))
-    return stays
-
-
-INJECTORS: Mapping[str, Injector] = {
-    "topic-delete": delete,
-    "topic-recreate": recreate,
-    "partition-growth": grow,
-    "retention-cut": cut,
-    "delete-records": delete_records,
-    "compaction": compact,
-    "large-record": send_large,
-    "open-transaction": open_transaction,
-}

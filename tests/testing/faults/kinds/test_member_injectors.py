@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.testing.faults.injectors.members import MomentError
+from kwire.testing.faults.kinds.members import MomentError
 from kwire.testing.faults.targets import Group, Member
 
 if TYPE_CHECKING:
-    from tests.testing.faults.injectors.recording_testbed import Struck
+    from tests.testing.faults.kinds.recording_testbed import Struck
 else:
     from recording_testbed import Struck
 

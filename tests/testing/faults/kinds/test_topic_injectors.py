@@ -11,7 +11,7 @@ from kwire.testing.faults.targets import PartitionOf, Topic
 from kwire.testing.invariants.ledger import Removed, Truncated
 
 if TYPE_CHECKING:
-    from tests.testing.faults.injectors.recording_testbed import Struck
+    from tests.testing.faults.kinds.recording_testbed import Struck
 else:
     from recording_testbed import Struck
 

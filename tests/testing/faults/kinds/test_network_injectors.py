@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import pkgutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kwire.model import TopicPartition
-from kwire.testing.faults.catalogue import KINDS
-from kwire.testing.faults.injectors.table import INJECTORS
-from kwire.testing.faults.kinds import network
+from kwire.testing.faults import kinds
+from kwire.testing.faults.catalogue import FAMILIES, faults_in
+from kwire.testing.faults.kinds import answers, connections, toxics
 from kwire.testing.faults.proxies.stream import Stream
 from kwire.testing.faults.proxies.tamperings import (
     AnnounceLength,
@@ -27,15 +28,16 @@ from kwire.testing.faults.proxies.toxics import Bandwidth, Latency, LimitData, R
 from kwire.testing.faults.targets import AllBrokers, Broker, Coordinator, LeaderOf
 
 if TYPE_CHECKING:
-    from tests.testing.faults.injectors.recording_testbed import Struck
+    from tests.testing.faults.kinds.recording_testbed import Struck
 else:
     from recording_testbed import Struck
 
 UP, DOWN = Stream.UPSTREAM, Stream.DOWNSTREAM
 
 
-def test_every_fault_of_the_catalogue_can_be_carried_out_and_no_other() -> None:
-    assert set(INJECTORS) == set(KINDS)
+def test_every_module_of_faults_is_in_the_catalogue() -> None:
+    modules = {f"{kinds.__name__}.{each.name}" for each in pkgutil.iter_modules(kinds.__path__)}
+    assert {family.__name__ for family in FAMILIES} == modules
 
 
 @pytest.mark.parametrize(
@@ -146,4 +148,4 @@ def test_this_file_has_every_fault_of_the_network() -> None:
         "half-open", "partition-broker", "partition-all", "bit-flip", "oversized-frame",
         "unknown-error",
     }  # fmt: skip
-    assert tested == {kind.name for kind in network.KINDS}
+    assert tested == {each.kind.name for family in (toxics, connections, answers) for each in faults_in(family)}
