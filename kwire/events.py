@@ -12,7 +12,7 @@ from enum import Enum, auto
 from re import Pattern
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from kwire.epochs import AssignmentEpoch
+from kwire.epochs import NOT_SUBSCRIBED, AssignmentEpoch, Attempt, SubscriptionEpoch
 from kwire.errors import KafkaError
 from kwire.holds import Hold
 from kwire.model import (
@@ -339,7 +339,7 @@ class LookUpTopics:
 class CallbackCompleted:
     """The application thread has finished what a `RunCallback` asked for, with or without an exception."""
 
-    attempt: int
+    attempt: Attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,20 +416,20 @@ class RunCallback:
 
     kind: CallbackKind
     partitions: frozenset[TopicPartition]
-    attempt: int
-    generation: int
+    attempt: Attempt
+    subscription_epoch: SubscriptionEpoch
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorRaised:
     """An error that no call is waiting for: the next `poll()` raises it.
 
-    `generation` is the subscription it belongs to; a subscribe, assign or unsubscribe since then makes it stale. None
-    means it belongs to the consumer as a whole.
+    `subscription_epoch` is that of the subscription it belongs to; a subscribe, assign or unsubscribe since then makes
+    it stale. None means it belongs to the consumer as a whole.
     """
 
     error: KafkaError
-    generation: int | None = None
+    subscription_epoch: SubscriptionEpoch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,7 +452,7 @@ class AssignmentView:
     `children` are the views of the cursors that catch up, from the first lag on: what they read, `epochs` of their own.
     """
 
-    generation: int = 0
+    subscription_epoch: SubscriptionEpoch = NOT_SUBSCRIBED
     subscribed: bool = False
     is_group: bool = False
     topics: frozenset[str] = frozenset()

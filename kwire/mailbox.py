@@ -193,4 +193,4 @@ def _says_the_same(event: BackgroundEvent, queued: BackgroundEvent) -> bool:
     if not (isinstance(event, ErrorRaised) and isinstance(queued, ErrorRaised)):
         return False
     same_error = type(event.error) is type(queued.error) and str(event.error) == str(queued.error)
-    return same_error and event.generation == queued.generation
+    return same_error and event.subscription_epoch == queued.subscription_epoch

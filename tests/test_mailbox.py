@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.clock import Deadline
+from kwire.epochs import Attempt, SubscriptionEpoch
 from kwire.errors import InternalError, KafkaError, TopicAuthorizationError
 from kwire.events import (
     AssignmentView,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 LONG = Deadline.after(60_000)
 OVER = Deadline(0.0)
 
+FIRST, SECOND = SubscriptionEpoch(1), SubscriptionEpoch(2)
+
 
 def take(mailbox: Mailbox) -> BackgroundEvent | None:
     """The oldest background event, out of the queue."""
@@ -41,7 +44,7 @@ def take(mailbox: Mailbox) -> BackgroundEvent | None:
 
 
 def callback(attempt: int = 1) -> RunCallback:
-    return RunCallback(CallbackKind.ASSIGNED, frozenset(), attempt, 1)
+    return RunCallback(CallbackKind.ASSIGNED, frozenset(), Attempt(attempt), FIRST)
 
 
 def test_application_events_arrive_in_order_and_once() -> None:
@@ -108,19 +111,19 @@ def test_an_error_that_is_waiting_to_be_raised_is_not_queued_again() -> None:
     been told six hundred times, one poll each, long after the permission was given."""
     mailbox = Mailbox()
     for _ in range(5):
-        mailbox.deliver(ErrorRaised(TopicAuthorizationError({"secret"}), 1))
+        mailbox.deliver(ErrorRaised(TopicAuthorizationError({"secret"}), FIRST))
         mailbox.deliver(CommitCompleted(lambda _offsets, _error: None, {}, None))
-    mailbox.deliver(ErrorRaised(TopicAuthorizationError({"other"}), 1))
-    mailbox.deliver(ErrorRaised(TopicAuthorizationError({"secret"}), 2))
+    mailbox.deliver(ErrorRaised(TopicAuthorizationError({"other"}), FIRST))
+    mailbox.deliver(ErrorRaised(TopicAuthorizationError({"secret"}), SECOND))
     errors = []
     while (event := take(mailbox)) is not None:
         errors += [event] if isinstance(event, ErrorRaised) else []
-    assert [(str(event.error)[-6:], event.generation) for event in errors] == [
-        ("secret", 1),
-        (" other", 1),
-        ("secret", 2),
+    assert [(str(event.error)[-6:], event.subscription_epoch) for event in errors] == [
+        ("secret", FIRST),
+        (" other", FIRST),
+        ("secret", SECOND),
     ]
-    mailbox.deliver(ErrorRaised(TopicAuthorizationError({"secret"}), 2))
+    mailbox.deliver(ErrorRaised(TopicAuthorizationError({"secret"}), SECOND))
     assert take(mailbox) is not None
 
 

@@ -22,7 +22,10 @@ def next_event(
         return not _is_one_of(event, but) and not (but_callbacks and isinstance(event, RunCallback))
 
     while (event := mailbox.find(is_wanted)) is not None:
-        stale = isinstance(event, ErrorRaised) and event.generation not in (None, mailbox.view.generation)
+        stale = isinstance(event, ErrorRaised) and event.subscription_epoch not in (
+            None,
+            mailbox.view.subscription_epoch,
+        )
         if not stale:
             return event
         mailbox.remove(event)

@@ -123,7 +123,7 @@ class RangeConsumer:
         if event is None:
             return
         self._mailbox.remove(event)
-        if isinstance(event, ErrorRaised) and event.generation in (None, self._mailbox.view.generation):
+        if isinstance(event, ErrorRaised) and event.subscription_epoch in (None, self._mailbox.view.subscription_epoch):
             raise event.error
 
     def _timed_out(self, ends: Collection[TopicPartition], timeout_ms: float) -> Exception:

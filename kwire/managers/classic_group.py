@@ -16,6 +16,7 @@ from kwire.assignors import rebalance_protocol
 from kwire.assignors.base import Assignor
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
+from kwire.epochs import Attempt
 from kwire.errors import KafkaError
 from kwire.events import Reply
 from kwire.managers.base import Deliver
@@ -119,7 +120,7 @@ class ClassicGroupManager:
             self._holdings.withhold_unwanted()
         self.rejoin_needed("the subscription changed")
 
-    def on_callback_completed(self, attempt: int) -> None:
+    def on_callback_completed(self, attempt: Attempt) -> None:
         member = self._member
         if attempt != member.attempt:
             return

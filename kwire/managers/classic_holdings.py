@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kwire.assignors.base import RebalanceProtocol
+from kwire.epochs import GenerationOrMemberEpoch
 from kwire.holds import Hold
 from kwire.managers.classic_requests import Assigned
 from kwire.model import TopicPartition
@@ -61,7 +62,7 @@ class ClassicHoldings:
 
     # --- after a sync ---------------------------------------------------------------------------------------
 
-    def take_plan(self, assigned: Partitions, generation_id: int) -> None:
+    def take_plan(self, assigned: Partitions, generation_id: GenerationOrMemberEpoch) -> None:
         """What the leader gave this member."""
         self._plan = assigned
         self.last = Assigned(assigned, generation_id)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from kwire.config import ConsumerConfig
+from kwire.epochs import Attempt, Generation
 from kwire.errors import AssignorError, InconsistentGroupProtocolError, KafkaError, ProtocolError
 from kwire.managers.classic_holdings import ClassicHoldings
 from kwire.managers.classic_leader import ClassicLeader, Plan, topics_of
@@ -92,7 +93,7 @@ class ClassicJoin:
             reason=self._member.reason,
         )
 
-    def _on_join_answer(self, attempt: int, answer: JoinGroupResponse, now_ms: float) -> None:
+    def _on_join_answer(self, attempt: Attempt, answer: JoinGroupResponse, now_ms: float) -> None:
         member, code = self._member, ErrorCode.of(answer.error_code)
         if attempt != member.attempt:
             self._leave_behind(code, answer.member_id)
@@ -123,7 +124,7 @@ class ClassicJoin:
             return
         member = self._member
         member.request.cancelled()  # what failed before counts until SyncGroup has succeeded, too
-        identity = member.identity._replace(generation_id=answer.generation_id, member_id=answer.member_id)
+        identity = member.identity._replace(generation_id=Generation(answer.generation_id), member_id=answer.member_id)
         member.set_identity(identity)
         self._protocol_name = answer.protocol_name or ""
         if answer.leader == answer.member_id and not answer.skip_assignment:
@@ -165,7 +166,7 @@ class ClassicJoin:
             )
         )
 
-    def _on_sync_answer(self, attempt: int, answer: SyncGroupResponse, now_ms: float) -> None:
+    def _on_sync_answer(self, attempt: Attempt, answer: SyncGroupResponse, now_ms: float) -> None:
         if attempt != self._member.attempt:
             return
         code = ErrorCode.of(answer.error_code)
@@ -215,7 +216,7 @@ class ClassicJoin:
             self._refuse(error)
 
     def _on_unanswered(
-        self, attempt: int, asked: Destination, failed: ClassicEvent, error: KafkaError, now_ms: float
+        self, attempt: Attempt, asked: Destination, failed: ClassicEvent, error: KafkaError, now_ms: float
     ) -> None:
         self._coordinator.unanswered(asked, error)
         if attempt != self._member.attempt:

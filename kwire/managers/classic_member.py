@@ -14,6 +14,7 @@ from typing import assert_never
 
 from kwire.clock import Backoff
 from kwire.config import ConsumerConfig
+from kwire.epochs import Attempt
 from kwire.errors import KafkaError
 from kwire.events import CallbackKind, ErrorRaised, Reply, RunCallback
 from kwire.managers.base import Deliver, RequestState
@@ -61,7 +62,7 @@ class ClassicMember:
     ) -> None:
         self.flags = Flags()
         self.identity = GroupIdentity(config.group_id or "", group_instance_id=config.group_instance_id)
-        self.attempt = 0
+        self.attempt = Attempt(0)
         self.request = RequestState(backoff)
         self.leaving = Leaving(coordinator, backoff)
         self.reason = ""
@@ -100,8 +101,8 @@ class ClassicMember:
 
     # --- attempts -------------------------------------------------------------------------------------------
 
-    def start_attempt(self) -> int:
-        self.attempt += 1
+    def start_attempt(self) -> Attempt:
+        self.attempt = Attempt(self.attempt + 1)
         self._leader.stop()
         self.request.cancelled()
         return self.attempt
@@ -157,7 +158,7 @@ class ClassicMember:
 
     def tell(self, error: KafkaError) -> None:
         """Raise it in `poll()`."""
-        self._deliver(ErrorRaised(error, self._subscription.generation))
+        self._deliver(ErrorRaised(error, self._subscription.epoch))
 
     # --- effects --------------------------------------------------------------------------------------------
 
@@ -186,7 +187,7 @@ class ClassicMember:
                 assert_never(effect)
 
     def _call_back(self, kind: CallbackKind, partitions: Partitions) -> None:
-        self._deliver(RunCallback(kind, partitions, self.start_attempt(), self._subscription.generation))
+        self._deliver(RunCallback(kind, partitions, self.start_attempt(), self._subscription.epoch))
 
     def set_identity(self, identity: GroupIdentity) -> None:
         self.identity = identity

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kwire.assignors.base import Assignor, MemberSubscription
 from kwire.config import ConsumerConfig
+from kwire.epochs import GenerationOrMemberEpoch
 from kwire.errors import AssignorError
 from kwire.managers.membership import NO_GENERATION, GroupIdentity
 from kwire.model import TopicPartition
@@ -36,7 +37,7 @@ class Assigned(NamedTuple):
     """What a member got by the last rebalance that it was in to the end, kept also when it has lost it since."""
 
     partitions: frozenset[TopicPartition]
-    generation_id: int
+    generation_id: GenerationOrMemberEpoch
 
 
 def join_request(

@@ -17,6 +17,7 @@ from typing import assert_never
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
+from kwire.epochs import Attempt, MemberEpoch
 from kwire.errors import KafkaError, ProtocolError, UnsupportedVersionError
 from kwire.events import CallbackKind, ErrorRaised, Reply
 from kwire.managers.base import Deliver
@@ -51,6 +52,7 @@ from kwire.subscription.subscription import Subscription, SubscriptionKind
 
 log = logging.getLogger(__name__)
 
+NO_EPOCH = MemberEpoch(NO_GENERATION)
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
 
@@ -89,7 +91,7 @@ class ConsumerGroupManager:
         self._reconciler = Reconciler(subscription, deliver)
         self._schedule = HeartbeatSchedule(backoff)
         self.leaving = Leaving(coordinator, backoff)
-        self._epoch = NO_GENERATION
+        self._epoch = NO_EPOCH
         self._wishes = Wishes((), None)
         self._polled = False
         self._overdue = False
@@ -129,7 +131,7 @@ class ConsumerGroupManager:
     def on_poll(self) -> None:
         self._polled = True
         if self._fatal is not None and self._subscription.is_group:
-            self._deliver(ErrorRaised(self._fatal, self._subscription.generation))
+            self._deliver(ErrorRaised(self._fatal, self._subscription.epoch))
 
     def on_subscription_changed(self) -> None:
         """The next heartbeat says so, and is due now."""
@@ -140,7 +142,7 @@ class ConsumerGroupManager:
             match_pattern(self._config, self._subscription, self._metadata)
         self._reconciler.follow_subscription()
 
-    def on_callback_completed(self, attempt: int) -> None:
+    def on_callback_completed(self, attempt: Attempt) -> None:
         kind = self._reconciler.completed(attempt)
         if kind is CallbackKind.ASSIGNED and self.state is MemberState.RECONCILING:
             self._fire(MemberEvent.RECONCILED)
@@ -346,7 +348,7 @@ class ConsumerGroupManager:
         if answer.member_epoch <= JOIN_EPOCH:
             self._refuse(ProtocolError(f"group {self._group_id}: a member cannot have epoch {answer.member_epoch}"))
             return
-        self._set_epoch(answer.member_epoch)
+        self._set_epoch(MemberEpoch(answer.member_epoch))
         self._take_target(answer.assignment)
 
     def _take_target(self, assignment: Assignment | None) -> None:
@@ -373,7 +375,7 @@ class ConsumerGroupManager:
         if isinstance(error, UnsupportedVersionError):
             self._refuse(unsupported(error, uses_regex=self._wishes.regex is not None))
         elif not error.retriable:
-            self._deliver(ErrorRaised(error, self._subscription.generation))
+            self._deliver(ErrorRaised(error, self._subscription.epoch))
 
     def _on_error(self, code: ErrorCode, message: str | None, now_ms: float) -> None:
         error = error_for(code, f"heartbeat of group {self._group_id}" + (f" ({message})" if message else ""))
@@ -384,7 +386,7 @@ class ConsumerGroupManager:
             case Verdict.COORDINATOR_MOVED:
                 self._coordinator.lost(error)
             case Verdict.RAISE:
-                self._deliver(ErrorRaised(error, self._subscription.generation))
+                self._deliver(ErrorRaised(error, self._subscription.epoch))
             case Verdict.UNSUPPORTED:
                 self._refuse(unsupported(error, uses_regex=self._wishes.regex is not None))
             case Verdict.REFUSED:
@@ -410,7 +412,7 @@ class ConsumerGroupManager:
         """The cause is queued before what follows from it, so `poll()` raises it first."""
         self._fatal = error
         if self._subscription.is_group:
-            self._deliver(ErrorRaised(error, self._subscription.generation))
+            self._deliver(ErrorRaised(error, self._subscription.epoch))
         self._fire(MemberEvent.FATAL_ERROR)
 
     # --- effects --------------------------------------------------------------------------------------------
@@ -421,7 +423,7 @@ class ConsumerGroupManager:
                 case MemberEffect.START_JOINING:
                     self._start_joining()
                 case MemberEffect.FORGET_MEMBER:
-                    self._set_epoch(NO_GENERATION)
+                    self._set_epoch(NO_EPOCH)
                     self._names.forget()
                 case MemberEffect.IGNORE_ANSWERS:
                     self._schedule.give_up()
@@ -440,7 +442,7 @@ class ConsumerGroupManager:
         self._set_epoch(JOIN_EPOCH)
         self._reconciler.start()
 
-    def _set_epoch(self, epoch: int) -> None:
+    def _set_epoch(self, epoch: MemberEpoch) -> None:
         self._epoch = epoch
         self._subscription.set_group(ConsumerGroupMetadata(**self.identity()._asdict()))
 

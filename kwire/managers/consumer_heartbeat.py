@@ -13,6 +13,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kwire.clock import Backoff
+from kwire.epochs import MemberEpoch
 from kwire.errors import KafkaError, UnsupportedVersionError
 from kwire.managers.base import RequestState
 from kwire.managers.consumer_reconciliation import Owned, write_owned
@@ -20,9 +21,9 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 # MemberEpoch of KIP-848; positive ones are a member's.
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-LEAVE_STATIC_EPOCH = -2  # leaves its place free for the next member with this instance id
+JOIN_EPOCH = MemberEpoch(0)
+LEAVE_EPOCH = MemberEpoch(-1)
+LEAVE_STATIC_EPOCH = MemberEpoch(-2)  # leaves its place free for the next member with this instance id
 
 # Until the first answer says otherwise; Kafka's default for group.consumer.heartbeat.interval.ms.
 DEFAULT_INTERVAL_MS = 5_000.0
@@ -81,7 +82,9 @@ class ConsumerHeartbeats:
         request.rack_id = self._member.rack_id
         return request
 
-    def stay(self, epoch: int, wishes: Wishes, owned: Owned, *, acknowledge: bool) -> ConsumerGroupHeartbeatRequest:
+    def stay(
+        self, epoch: MemberEpoch, wishes: Wishes, owned: Owned, *, acknowledge: bool
+    ) -> ConsumerGroupHeartbeatRequest:
         """A member's heartbeat. `acknowledge` names what is owned in any case: the broker waits to hear it."""
         request = self._identified(epoch)
         if self._wishes is None:
@@ -102,7 +105,7 @@ class ConsumerHeartbeats:
         keeps_place = self._member.instance_id is not None and not for_good
         return self._identified(LEAVE_STATIC_EPOCH if keeps_place else LEAVE_EPOCH)
 
-    def _identified(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
+    def _identified(self, epoch: MemberEpoch) -> ConsumerGroupHeartbeatRequest:
         return ConsumerGroupHeartbeatRequest(
             group_id=self._member.group_id,
             member_id=self._member.member_id,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
+from kwire.epochs import Attempt
 from kwire.events import CallbackKind, RunCallback
 from kwire.holds import Hold
 from kwire.managers.base import Deliver
@@ -102,7 +103,7 @@ class Reconciler:
         self._target: Target | None = None
         self._adding = NO_PARTITIONS
         self._callbacks: dict[int, RunCallback] = {}
-        self._attempts = 0
+        self._attempt = Attempt(0)
         self._flows = False
         # `on_partitions_assigned` is also due without a new partition: after a join, and after giving something back.
         self._announced = False
@@ -157,7 +158,7 @@ class Reconciler:
 
     # --- callbacks ------------------------------------------------------------------------------------------
 
-    def completed(self, attempt: int) -> CallbackKind | None:
+    def completed(self, attempt: Attempt) -> CallbackKind | None:
         """The application thread has run a callback: which kind, or None for one that nobody waits for any more."""
         callback = self._callbacks.pop(attempt, None)
         if callback is None:
@@ -173,9 +174,9 @@ class Reconciler:
         return callback.kind
 
     def _call_back(self, kind: CallbackKind, partitions: frozenset[TopicPartition]) -> None:
-        self._attempts += 1
-        callback = RunCallback(kind, partitions, self._attempts, self._subscription.generation)
-        self._callbacks[self._attempts] = callback
+        self._attempt = Attempt(self._attempt + 1)
+        callback = RunCallback(kind, partitions, self._attempt, self._subscription.epoch)
+        self._callbacks[self._attempt] = callback
         self._deliver(callback)
 
     def _being_revoked(self) -> frozenset[TopicPartition]:

@@ -423,7 +423,7 @@ class FetchManager:
         self._blocked[partition.topic_partition] = until_ms
 
     def _raise(self, error: KafkaError) -> None:
-        self._deliver(ErrorRaised(error, self._subscription.generation))
+        self._deliver(ErrorRaised(error, self._subscription.epoch))
 
 
 def _by_partition(answer: FetchResponse, names: Mapping[UUID, str]) -> Iterable[tuple[TopicPartition, PartitionData]]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from kwire.config import ConsumerConfig
+from kwire.epochs import Attempt, Generation, GenerationOrMemberEpoch
 from kwire.errors import KafkaError
 from kwire.events import Reply
 from kwire.managers.leaving import Leaving
@@ -22,16 +23,17 @@ from kwire.subscription.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
-NO_GENERATION = -1
+NO_GENERATION = Generation(-1)
 NO_MEMBER_ID = ""
 UUID_LENGTH = 36
 
 
 class GroupIdentity(NamedTuple):
-    """What every request to the coordinator carries. Generation -1 and no member id: not a member (assign-only)."""
+    """What every request to the coordinator carries. Generation -1 and no member id: not a member (assign-only). By the
+    consumer protocol `generation_id` is the member epoch, as in OffsetCommit's GenerationIdOrMemberEpoch."""
 
     group_id: str
-    generation_id: int = NO_GENERATION
+    generation_id: GenerationOrMemberEpoch = NO_GENERATION
     member_id: str = NO_MEMBER_ID
     group_instance_id: str | None = None
 
@@ -96,7 +98,7 @@ class Membership(Committer, Protocol):
 
     def on_poll(self) -> None: ...
     def on_subscription_changed(self) -> None: ...
-    def on_callback_completed(self, attempt: int) -> None: ...
+    def on_callback_completed(self, attempt: Attempt) -> None: ...
 
     def rejoin_needed(self, reason: str) -> None:
         """The application wants a rebalance."""

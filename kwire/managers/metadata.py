@@ -265,7 +265,7 @@ class MetadataManager:
         self._warned_of = set(unknown)
 
     def _raise(self, error: KafkaError) -> None:
-        self._deliver(ErrorRaised(error, self._subscription.generation))
+        self._deliver(ErrorRaised(error, self._subscription.epoch))
 
     # --- look-ups -------------------------------------------------------------------------------------------
 

@@ -279,7 +279,7 @@ class OffsetValidationManager:
         """For good: the user hears of it, and the next poll asks again."""
         question.state.succeeded()
         self._refused[question.topic_partition] = error
-        self._deliver(ErrorRaised(error, self._subscription.generation))
+        self._deliver(ErrorRaised(error, self._subscription.epoch))
 
     # --- what it means --------------------------------------------------------------------------------------
 
@@ -336,7 +336,7 @@ class OffsetValidationManager:
     def _raise_undecided(self) -> None:
         self._forget()
         if self._undecided:
-            self._deliver(ErrorRaised(_truncation_error(self._undecided), self._subscription.generation))
+            self._deliver(ErrorRaised(_truncation_error(self._undecided), self._subscription.epoch))
 
 
 def _truncation_error(undecided: dict[TopicPartition, _Truncation]) -> LogTruncationError:

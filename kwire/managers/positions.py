@@ -317,11 +317,11 @@ class PositionsManager:
         concerned = {tp for tp, epoch in epochs.items() if self._waits(tp, epoch)}
         self._refused.update(dict.fromkeys(concerned, error))
         if concerned:
-            self._deliver(ErrorRaised(error, self._subscription.generation))
+            self._deliver(ErrorRaised(error, self._subscription.epoch))
 
     def _raise_stranded(self) -> None:
         if self._stranded:
-            self._deliver(ErrorRaised(_stranded_error(self._stranded), self._subscription.generation))
+            self._deliver(ErrorRaised(_stranded_error(self._stranded), self._subscription.epoch))
 
     def _answer(self, waiter: GetPosition) -> bool:
         """Answer a `position()` if it can be; whether it is over."""

@@ -283,7 +283,7 @@ class CatchUpManager(LagPolicy):
         self.states[tp].lose(gone)
         self._changed.add(tp)
         if self._config.auto_offset_reset.kind is ResetKind.NONE:
-            self._deliver(ErrorRaised(OffsetOutOfRangeError({tp: gone.start}), self._main.generation))
+            self._deliver(ErrorRaised(OffsetOutOfRangeError({tp: gone.start}), self._main.epoch))
 
     def _on_log_diverged(self, tp: TopicPartition) -> None:
         """A new topic of that name: nothing to catch up. Else the leader does not know the epoch of what was read, and

@@ -165,7 +165,7 @@ class LagPositions:
             found = reply.result()
         except KafkaError as error:
             # As its fetches are, from now on: the user hears of it, once, and nobody asks again.
-            self._deliver(ErrorRaised(error, self._main.generation))
+            self._deliver(ErrorRaised(error, self._main.epoch))
             self._out_of_range[tp] = partition.epoch, Reply()
             return
         if found is None:

@@ -2,7 +2,7 @@
 
 Owned by the network thread. Every change ends in a new `AssignmentView` for the application thread (`publish`), and
 marks the partitions it touched in `touched`, so that fetching looks at what changed and never at all that is
-assigned. `generation` counts what the user did, `version` every change.
+assigned. `epoch` counts what the user did, `version` every change.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import count
 from re import Pattern
 
 from kwire.config import OffsetReset
-from kwire.epochs import AssignmentEpoch
+from kwire.epochs import NOT_SUBSCRIBED, AssignmentEpoch, SubscriptionEpoch
 from kwire.events import AssignmentView, Delivered
 from kwire.holds import ENDS_WITH_EPOCH, SHOWN_AS_PAUSED, Hold
 from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
@@ -59,7 +59,7 @@ class Subscription:
         self.on_moved: list[Callable[[TopicPartition], None]] = []
         self.on_removed: list[Callable[[Collection[TopicPartition]], None]] = []
         self.kind = SubscriptionKind.NONE
-        self.generation = 0
+        self.epoch = NOT_SUBSCRIBED
         self.version = 0
         self.view = AssignmentView()
         self.topics: frozenset[str] = NO_TOPICS
@@ -78,7 +78,7 @@ class Subscription:
 
     def subscribe(self, topics: frozenset[str], pattern: Pattern[str] | SubscriptionPattern | None) -> None:
         """Replace the subscription. Partitions of a group stay until the rebalance that follows takes them."""
-        self.generation += 1
+        self.epoch = SubscriptionEpoch(self.epoch + 1)
         self.topics, self.pattern, self.regex = topics, None, None
         match pattern:
             case None:
@@ -101,7 +101,7 @@ class Subscription:
 
     def assign_manually(self, partitions: frozenset[TopicPartition]) -> None:
         """Replace the manual assignment; what stays keeps its position and its buffered records."""
-        self.generation += 1
+        self.epoch = SubscriptionEpoch(self.epoch + 1)
         self.kind = SubscriptionKind.MANUAL
         self.topics = NO_TOPICS
         self._remove(self.partitions.keys() - partitions)
@@ -110,7 +110,7 @@ class Subscription:
 
     def assign_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> None:
         """Replace the assignment, by ranges of offsets (start, end); nothing of what was there before stays."""
-        self.generation += 1
+        self.epoch = SubscriptionEpoch(self.epoch + 1)
         self.kind = SubscriptionKind.MANUAL
         self.topics = NO_TOPICS
         self._remove(set(self.partitions))
@@ -121,7 +121,7 @@ class Subscription:
         self.publish()
 
     def unsubscribe(self) -> None:
-        self.generation += 1
+        self.epoch = SubscriptionEpoch(self.epoch + 1)
         self.kind = SubscriptionKind.NONE
         self.topics, self.pattern, self.regex = NO_TOPICS, None, None
         self._remove(set(self.partitions))
@@ -253,7 +253,7 @@ class Subscription:
         self.version += 1
         held = [partition for partition in self.partitions.values() if partition.holds]
         self.view = AssignmentView(
-            generation=self.generation,
+            subscription_epoch=self.epoch,
             subscribed=self.kind is not SubscriptionKind.NONE,
             is_group=self.is_group,
             topics=self.topics,

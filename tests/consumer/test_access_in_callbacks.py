@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire import Consumer, RebalanceConsumer, RebalanceListener, ThreadAccessKey, TopicPartition
+from kwire.epochs import Attempt, SubscriptionEpoch
 from kwire.errors import ConcurrentModificationError, IllegalStateError, WakeupError
 from kwire.events import AssignmentView, CallbackKind, CommitCompleted, RunCallback
 from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata
@@ -63,7 +64,7 @@ def worker() -> Iterator[ThreadPoolExecutor]:
 def rebalance(consumer: Consumer[bytes, bytes], kind: CallbackKind, act: Callable[[RebalanceConsumer], None]) -> None:
     """Have the next poll run this in a callback."""
     consumer._session.callbacks.listener = Calls(act)
-    consumer._session.link.mailbox.deliver(RunCallback(kind, frozenset((TP,)), attempt=1, generation=0))
+    consumer._session.link.mailbox.deliver(RunCallback(kind, frozenset((TP,)), Attempt(1), SubscriptionEpoch(0)))
 
 
 def commit_done(consumer: Consumer[bytes, bytes], act: Callable[[], None]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire import Consumer, RebalanceConsumer, RebalanceListener, TopicPartition
+from kwire.epochs import Attempt, SubscriptionEpoch
 from kwire.errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceListenerError, WakeupError
 from kwire.events import AssignmentView, CallbackKind, CommitCompleted, RunCallback
 from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata
@@ -59,7 +60,7 @@ def be_member(consumer: Consumer[bytes, bytes], generation: int) -> None:
 
 
 def ask_for(consumer: Consumer[bytes, bytes], kind: CallbackKind, partitions: Partitions) -> None:
-    consumer._session.link.mailbox.deliver(RunCallback(kind, partitions, attempt=1, generation=0))
+    consumer._session.link.mailbox.deliver(RunCallback(kind, partitions, Attempt(1), SubscriptionEpoch(0)))
 
 
 def listen(consumer: Consumer[bytes, bytes], listener: RebalanceListener) -> None:

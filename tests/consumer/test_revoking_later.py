@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire import Consumer, RebalanceConsumer, RebalanceListener, TopicPartition
+from kwire.epochs import Attempt, SubscriptionEpoch
 from kwire.errors import (
     CommitFailedError,
     IllegalStateError,
@@ -91,7 +92,7 @@ class Scene:
         """The group wants a callback."""
         self._attempts += 1
         self.consumer._session.link.mailbox.deliver(
-            RunCallback(kind, frozenset(partitions), self._attempts, generation=0)
+            RunCallback(kind, frozenset(partitions), Attempt(self._attempts), SubscriptionEpoch(0))
         )
 
     def revoke(self, *partitions: TopicPartition) -> None:

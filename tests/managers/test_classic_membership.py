@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.epochs import Attempt
 from kwire.errors import DisconnectError, InconsistentGroupProtocolError, KafkaError, ProtocolError
 from kwire.events import CallbackCompleted, CallbackKind, EnforceRebalance, Reply, RunCallback, Subscribe
 from kwire.managers.unsent import Channel
@@ -327,7 +328,7 @@ def test_a_completion_of_an_older_callback_is_ignored(scenario: Scenario) -> Non
     scenario.join()
     scenario.sync(O0)
     callback = scenario.take_event(RunCallback)
-    scenario.post(CallbackCompleted(callback.attempt - 1))
+    scenario.post(CallbackCompleted(Attempt(callback.attempt - 1)))
     scenario.expect(ClassicState.ASSIGNING_PARTITIONS)
     scenario.post(CallbackCompleted(callback.attempt))
     scenario.expect(ClassicState.PARTITIONS_ASSIGNED)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from kwire.epochs import Attempt
 from kwire.events import CallbackCompleted, CallbackKind, EnforceRebalance, Reply, RunCallback, Subscribe
 from kwire.managers.consumer_heartbeat import new_member_id
 from kwire.managers.unsent import Channel
@@ -466,7 +467,7 @@ def test_positions_are_looked_up_as_this_member(scenario: ConsumerScenario) -> N
 
 def test_the_end_of_a_callback_nobody_waits_for_changes_nothing(scenario: ConsumerScenario) -> None:
     scenario.own(O0)
-    scenario.post(CallbackCompleted(99))
+    scenario.post(CallbackCompleted(Attempt(99)))
     assert scenario.member_state() is S.STABLE
 
 
@@ -475,11 +476,11 @@ def test_ids_never_begin_with_a_dash() -> None:
     assert new_member_id(lambda: next(candidates)) == "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
-def test_callbacks_carry_the_generation_of_the_subscription(scenario: ConsumerScenario) -> None:
+def test_callbacks_carry_the_epoch_of_the_subscription(scenario: ConsumerScenario) -> None:
     scenario.start("orders")
     scenario.accept(1, assignment(O0))
     callback = scenario.take_event(RunCallback)
-    assert callback.generation == scenario.subscription.generation
+    assert callback.subscription_epoch == scenario.subscription.epoch
 
 
 def test_a_refused_topic_lookup_is_tried_again(scenario: ConsumerScenario) -> None:

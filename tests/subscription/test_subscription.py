@@ -53,7 +53,7 @@ def test_each_act_of_the_user_is_a_new_generation(watched: Watched) -> None:
     subscription.subscribe(frozenset({"orders"}), None)
     watched.assign(A)
     subscription.unsubscribe()
-    assert [view.generation for view in watched.views] == [1, 2, 3]
+    assert [view.subscription_epoch for view in watched.views] == [1, 2, 3]
     assert [view.subscribed for view in watched.views] == [True, True, False]
     assert [view.is_group for view in watched.views] == [True, False, False]
 

@@ -314,8 +314,8 @@ BUGS: tuple[Bug, ...] = (
         name="stale-generation-used",
         story="a member goes on with the generation that it joined first",
         file="managers/classic_join.py",
-        old="_replace(generation_id=answer.generation_id, member_id",
-        new="_replace(generation_id=max(member.identity.generation_id, 1), member_id",
+        old="_replace(generation_id=Generation(answer.generation_id), member_id",
+        new="_replace(generation_id=Generation(max(member.identity.generation_id, 1)), member_id",
     ),
     Bug(
         name="follow-up-rebalance-forgotten",
@@ -385,8 +385,8 @@ BUGS: tuple[Bug, ...] = (
         name="stale-epoch-used",
         story="a member goes on with the epoch that it joined with",
         file="managers/consumer_group.py",
-        old="        self._set_epoch(answer.member_epoch)\n        self._take_target",
-        new="        self._set_epoch(max(self._epoch, 1))\n        self._take_target",
+        old="        self._set_epoch(MemberEpoch(answer.member_epoch))\n        self._take_target",
+        new="        self._set_epoch(MemberEpoch(max(self._epoch, 1)))\n        self._take_target",
     ),
     Bug(
         name="unknown-member-gives-up",
