@@ -250,7 +250,7 @@ class Unfinished(NamedTuple):
     leader_epoch: int | None = None
 
 
-class Processed(NamedTuple):
+class ProcessedOffsets(NamedTuple):
     """What a `Processor` commits of one partition that several cursors read: what its handlers have finished.
 
     The cursors' records finish in any order, so one offset does not say it. Of what the children have returned all is
@@ -289,7 +289,7 @@ class Commit:
     offsets: Mapping[TopicPartition, OffsetAndMetadata] | None
     reply: Reply[None]
     is_last: bool = False
-    processed: Mapping[TopicPartition, Processed] | None = None
+    processed: Mapping[TopicPartition, ProcessedOffsets] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +298,7 @@ class CommitAsync:
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata] | None
     callback: CommitCallback | None
-    processed: Mapping[TopicPartition, Processed] | None = None
+    processed: Mapping[TopicPartition, ProcessedOffsets] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from kwire.cli.faults_output import MOST_VIOLATIONS, ProgressLine, tell
 from kwire.testing.faults import harness
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.catalogue import strike
-from kwire.testing.faults.order import Order
+from kwire.testing.faults.order import RunOrder
 from kwire.testing.faults.scenario_rows import EXACT
 from kwire.testing.faults.scenarios import scenarios
-from kwire.testing.faults.schedule import GroupProtocol, Members, Schedule, Step, TopicPlan
-from kwire.testing.faults.targets import AllBrokers, Member
+from kwire.testing.faults.schedule import GroupProtocol, MembersLine, Schedule, Step, TopicPlan
+from kwire.testing.faults.targets import AllBrokers, OneMember
 
 FIRST_MS = 12_000
 # A member that leaves is given time to be missed, and to come back, before the next one goes.
@@ -54,13 +54,13 @@ def mixed_groups(
     return carried_out([mixed_group(name, changes, partitions) for name in scenario or ASSIGNORS])
 
 
-def mixed_group(name: str, changes: int, partitions: int) -> Order:
+def mixed_group(name: str, changes: int, partitions: int) -> RunOrder:
     """Two members of each client, who go and come back in turn; each second one is killed. Each client is the oldest
     member at some time, and so the leader of a classic group."""
     clients = ASSIGNORS[name]
     protocol: GroupProtocol = "consumer" if name == "consumer" else "classic"
     assignor = None if protocol == "consumer" else name
-    members = tuple(Members(count=2, client=each, protocol=protocol, assignor=assignor) for each in clients)
+    members = tuple(MembersLine(count=2, client=each, protocol=protocol, assignor=assignor) for each in clients)
     steps = tuple(_comings_and_goings(changes // 2, len(members)))
     schedule = Schedule(
         title=f"{name}: {', '.join(clients)} in one group",
@@ -70,7 +70,7 @@ def mixed_group(name: str, changes: int, partitions: int) -> Order:
         steps=steps,
         end_ms=max(step.settled_ms for step in steps) + END_MS,
     )
-    return Order(schedule=schedule, name=name, bounds={"consumer-close": within(0, "rebalance_slack_ms")})
+    return RunOrder(schedule=schedule, name=name, bounds={"consumer-close": within(0, "rebalance_slack_ms")})
 
 
 def _comings_and_goings(count: int, clients: int) -> Iterator[Step]:
@@ -80,7 +80,7 @@ def _comings_and_goings(count: int, clients: int) -> Iterator[Step]:
         round_number, client = divmod(number, clients)
         is_kill = (round_number + client) % 2 == 1
         fault, lasts_ms = ("consumer-kill", DEAD_MS) if is_kill else ("consumer-close", AWAY_MS)
-        yield strike(at_ms, fault, Member(2 * client + round_number % 2), lasts_ms=lasts_ms)
+        yield strike(at_ms, fault, OneMember(2 * client + round_number % 2), lasts_ms=lasts_ms)
         at_ms += BETWEEN_MS + lasts_ms
 
 
@@ -93,19 +93,19 @@ def rolling_restart(
     return carried_out([rolling(each, rounds, static=static) for each in chosen for static in (False, True)])
 
 
-def rolling(protocol: GroupProtocol, rounds: int, *, static: bool) -> Order:
+def rolling(protocol: GroupProtocol, rounds: int, *, static: bool) -> RunOrder:
     """Three brokers, each partition on all of them, three members. As in Kafka's own test of rolling bounces, that is
     no reason for a rebalance: coordinators move, members stay."""
     lasts_ms = 3 * RESTART_MS * rounds
     restarts = strike(FIRST_MS, "rolling-restart", AllBrokers(), lasts_ms=lasts_ms, rounds=rounds)
     schedule = Schedule(
         title=f"{rounds} rolling restarts, {protocol}, {'static' if static else 'dynamic'} members",
-        members=(Members(count=3, protocol=protocol, static=static),),
+        members=(MembersLine(count=3, protocol=protocol, static=static),),
         steps=(restarts,),
         end_ms=restarts.settled_ms + END_MS,
     )
     name = f"{protocol}, {'static' if static else 'dynamic'}"
-    return Order(schedule=schedule, name=name, bounds={"rolling-restart": within(2_000)}, expects=EXACT)
+    return RunOrder(schedule=schedule, name=name, bounds={"rolling-restart": within(2_000)}, expects=EXACT)
 
 
 def parallel_rebalance(
@@ -116,7 +116,7 @@ def parallel_rebalance(
     return carried_out([catching_up(each, rounds) for each in PROTOCOLS if not protocol or each in protocol])
 
 
-def catching_up(protocol: GroupProtocol, rounds: int) -> Order:
+def catching_up(protocol: GroupProtocol, rounds: int) -> RunOrder:
     """The row of the table of faults that is about it, as often as asked for."""
     row = scenarios()[LAG_SCENARIO]
     once = row.schedule
@@ -124,10 +124,10 @@ def catching_up(protocol: GroupProtocol, rounds: int) -> Order:
     steps = tuple(replace(step, at_ms=step.at_ms + number * span_ms) for number in range(rounds) for step in once.steps)
     members = tuple(replace(each, protocol=protocol) for each in once.members)
     schedule = replace(once, members=members, steps=steps, end_ms=rounds * span_ms)
-    return Order(schedule=schedule, name=protocol, bounds=row.row.bounds, expects=row.expects)
+    return RunOrder(schedule=schedule, name=protocol, bounds=row.row.bounds, expects=row.expects)
 
 
-def carried_out(orders: Sequence[Order]) -> list[str]:
+def carried_out(orders: Sequence[RunOrder]) -> list[str]:
     """Run them one after the other, tell the figures, and answer what was broken."""
     outcomes = []
     for order in orders:

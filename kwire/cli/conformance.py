@@ -52,10 +52,10 @@ def judge_broker(
 
 
 def _run(bootstrap: str, *, timeout: float, jobs: int, only: list[str]) -> Report:
-    from kwire.conformance.runner import Options, run
+    from kwire.conformance.runner import RunOptions, run
 
     progress = CheckCounter() if sys.stderr.isatty() else None
-    options = Options(timeout_s=timeout, jobs=jobs, only=tuple(only))
+    options = RunOptions(timeout_s=timeout, jobs=jobs, only=tuple(only))
     report = run(bootstrap, options, on_result=progress)
     if progress is not None:
         progress.clear()

@@ -28,7 +28,7 @@ from kwire.errors import ConfigError, InvalidArgumentError, KafkaError
 from kwire.testing.kafka.jars import ClusterError
 
 if TYPE_CHECKING:
-    from kwire.testing.faults.order import Order, Outcome
+    from kwire.testing.faults.order import RunOrder, RunOutcome
 
 faults_commands = typer.Typer(no_args_is_help=True, help="Put consumers through faults, against a real Kafka.")
 
@@ -106,7 +106,7 @@ def run_faults(
         orders = [_with_protocol(order, group_protocol) for order in orders]
         if history is not None and len(orders) > 1:
             raise InvalidArgumentError("--history is of one run: name one client")
-        outcomes: list[Outcome] = []
+        outcomes: list[RunOutcome] = []
         failures: list[Exception] = []
         for outcome in _run_each(orders, failures):
             outcomes.append(outcome)
@@ -148,7 +148,7 @@ def _check_words(clients: Sequence[str], protocol: str | None) -> None:
 
 def _orders(
     file: Path | None, scenario: str | None, seed: int | None, seconds: int, *, clients: Sequence[str]
-) -> list[Order]:
+) -> list[RunOrder]:
     """One for each client; one for whatever clients the schedule names, if none is given."""
     if sum(each is not None for each in (file, scenario, seed)) != 1:
         raise InvalidArgumentError("say what to run: a schedule's file, --scenario or --seed")
@@ -162,32 +162,32 @@ def _orders(
     return [_for_client(whole, client, words) for client in clients] or [_as_it_is(whole, words)]
 
 
-def _of_scenario(name: str) -> Order:
-    from kwire.testing.faults.order import Order
+def _of_scenario(name: str) -> RunOrder:
+    from kwire.testing.faults.order import RunOrder
     from kwire.testing.faults.scenarios import scenarios
 
     known = scenarios()
     if name not in known:
         raise InvalidArgumentError(f"{name!r} is no scenario; there are {', '.join(known)}")
     found = known[name]
-    return Order(schedule=found.schedule, name="", bounds=found.row.bounds, expects=found.expects)
+    return RunOrder(schedule=found.schedule, name="", bounds=found.row.bounds, expects=found.expects)
 
 
-def _of_seed(seed: int, seconds: int) -> Order:
+def _of_seed(seed: int, seconds: int) -> RunOrder:
     from kwire.testing.faults.drawing import draw
-    from kwire.testing.faults.order import Order
+    from kwire.testing.faults.order import RunOrder
 
-    return Order(schedule=draw(seed, seconds=seconds), name="")
+    return RunOrder(schedule=draw(seed, seconds=seconds), name="")
 
 
-def _of_file(file: Path) -> Order:
-    from kwire.testing.faults.order import Order
+def _of_file(file: Path) -> RunOrder:
+    from kwire.testing.faults.order import RunOrder
     from kwire.testing.faults.schedule_text import parse
 
-    return Order(schedule=parse(file.read_text()), name="")
+    return RunOrder(schedule=parse(file.read_text()), name="")
 
 
-def _for_client(order: Order, client: str, words: str) -> Order:
+def _for_client(order: RunOrder, client: str, words: str) -> RunOrder:
     flag = f"--client {client}" if client in NAMED else f"--command {client!r}"
     return replace(
         order,
@@ -197,12 +197,12 @@ def _for_client(order: Order, client: str, words: str) -> Order:
     )
 
 
-def _as_it_is(order: Order, words: str) -> Order:
+def _as_it_is(order: RunOrder, words: str) -> RunOrder:
     names = dict.fromkeys(members.client for members in order.schedule.members)
     return replace(order, name=" and ".join(names), replay=f"kwire faults run {words}")
 
 
-def _with_protocol(order: Order, protocol: str | None) -> Order:
+def _with_protocol(order: RunOrder, protocol: str | None) -> RunOrder:
     if protocol is None:
         return order
     chosen: Literal["classic", "consumer"] = "classic" if protocol == "classic" else "consumer"
@@ -217,7 +217,7 @@ def _with_protocol(order: Order, protocol: str | None) -> Order:
 # --- running --------------------------------------------------------------------------------------------------
 
 
-def _run_each(orders: Sequence[Order], failures: list[Exception]) -> Iterator[Outcome]:
+def _run_each(orders: Sequence[RunOrder], failures: list[Exception]) -> Iterator[RunOutcome]:
     """One after the other, each with a Kafka of its own; one that cannot be run keeps none of the others from it. A
     signal to end takes down what is running."""
     from kwire.testing.faults import harness
@@ -236,7 +236,7 @@ def _run_each(orders: Sequence[Order], failures: list[Exception]) -> Iterator[Ou
         signal.signal(signal.SIGTERM, before)
 
 
-def _write(outcomes: Sequence[Outcome], page_file: Path | None, json_file: Path | None) -> None:
+def _write(outcomes: Sequence[RunOutcome], page_file: Path | None, json_file: Path | None) -> None:
     from kwire.testing.faults.report import page
 
     if page_file is not None:
@@ -246,7 +246,7 @@ def _write(outcomes: Sequence[Outcome], page_file: Path | None, json_file: Path 
         json_file.write_text(json.dumps({"runs": [_figures(outcome) for outcome in outcomes]}, indent=1) + "\n")
 
 
-def _figures(outcome: Outcome) -> dict[str, object]:
+def _figures(outcome: RunOutcome) -> dict[str, object]:
     from kwire.testing.faults.report import summarize
 
     run = outcome.run

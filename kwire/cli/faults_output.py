@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from kwire.testing.faults.order import Outcome, Progress
+    from kwire.testing.faults.order import Progress, RunOutcome
     from kwire.testing.faults.report import Summary
     from kwire.testing.faults.report.recovery import Recovery
 
@@ -64,7 +64,7 @@ def described(progress: Progress, name: str, end_ms: int) -> str:
     return f"{head}  {counts}  {faults}".rstrip()
 
 
-def tell(outcomes: Sequence[Outcome]) -> bool:
+def tell(outcomes: Sequence[RunOutcome]) -> bool:
     """Print what came of it, keep or delete the members' logs; whether everything was kept."""
     from kwire.testing.faults.report import as_text, recoveries_as_text, summarize
 
@@ -82,7 +82,7 @@ def tell(outcomes: Sequence[Outcome]) -> bool:
     return all(summary.has_passed for summary in summaries)
 
 
-def _story(outcome: Outcome, summary: Summary, recoveries: Sequence[Recovery]) -> Iterator[str]:
+def _story(outcome: RunOutcome, summary: Summary, recoveries: Sequence[Recovery]) -> Iterator[str]:
     from kwire.testing.faults.report import verdict
 
     yield verdict(summary)

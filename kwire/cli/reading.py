@@ -26,7 +26,7 @@ from kwire.processing.data_loss import LossSkipper, SeekingConsumer
 POLL_SECONDS = 0.2
 
 
-class Polled(Protocol):
+class PolledRecords(Protocol):
     """The part of `kwire.Records` that is needed here."""
 
     def __bool__(self) -> bool: ...
@@ -35,7 +35,7 @@ class Polled(Protocol):
 
     def __getitem__(self, partition: TopicPartition, /) -> Sequence[BytesRecord]: ...
 
-    def of(self, cursor: Cursor, /) -> Polled: ...
+    def of(self, cursor: Cursor, /) -> PolledRecords: ...
 
     def next_offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]: ...
 
@@ -51,7 +51,7 @@ class ReadingConsumer(StartingConsumer, ConsumerWithProgress, Protocol):
 
     def assignment(self) -> Collection[TopicPartition]: ...
 
-    def poll(self, timeout: float, /) -> Polled: ...
+    def poll(self, timeout: float, /) -> PolledRecords: ...
 
     def position(self, partition: TopicPartition, /, *, timeout: float) -> int: ...
 
@@ -115,7 +115,7 @@ class Reader:
         finally:
             self._give_back()
 
-    def _poll(self) -> Polled:
+    def _poll(self) -> PolledRecords:
         try:
             return self._consumer.poll(POLL_SECONDS)
         except (CorruptRecordError, OffsetOutOfRangeError) as error:
@@ -131,14 +131,14 @@ class Reader:
         assigned = self._consumer.assignment()
         return bool(assigned) and self._at_end.issuperset(assigned)
 
-    def _write_each(self, records: Polled) -> None:
+    def _write_each(self, records: PolledRecords) -> None:
         if self._catching_up is None:
             self._write(records)
         else:
             for cursor in (Cursor.CHILD, Cursor.MAIN):  # of each, a partition's records are in order
                 self._write(records.of(cursor))
 
-    def _write(self, records: Polled) -> None:
+    def _write(self, records: PolledRecords) -> None:
         batches = [(partition, records[partition]) for partition in sorted(records.partitions())]
         self._unwritten = {partition: batch[0].offset for partition, batch in batches}
         given_back: dict[TopicPartition, int] = {}

@@ -28,7 +28,7 @@ _GZIP_WBITS = 31  # zlib's number for the gzip wrapper with the full window
 
 
 @dataclass(frozen=True, slots=True)
-class NewRecord:
+class RecordToWrite:
     """A record to write. `timestamp_ms` is since the epoch."""
 
     value: bytes | None
@@ -39,7 +39,7 @@ class NewRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Producer:
+class Writer:
     """Who writes: an id and epoch from InitProducerId, or nobody in particular."""
 
     producer_id: int = -1
@@ -47,11 +47,11 @@ class Producer:
     transactional: bool = False
 
 
-NOBODY = Producer()
+NOBODY = Writer()
 
 
 def encode_batch(
-    *records: NewRecord, codec: Codec = Codec.NONE, producer: Producer = NOBODY, base_sequence: int = -1
+    *records: RecordToWrite, codec: Codec = Codec.NONE, producer: Writer = NOBODY, base_sequence: int = -1
 ) -> bytes:
     """One batch of format 2, with offsets from 0 as producers write them.
 
@@ -96,7 +96,7 @@ def compress(codec: Codec, payload: bytes) -> bytes:
             return bytes(cramjam.zstd.compress(payload))
 
 
-def _record(index: int, record: NewRecord, base_ms: int) -> bytes:
+def _record(index: int, record: RecordToWrite, base_ms: int) -> bytes:
     no_attributes = b"\x00"
     body = b"".join(
         [

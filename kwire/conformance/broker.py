@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID, uuid4
 
 from kwire.clock import Deadline
-from kwire.conformance.client import CLIENT_ID, Address, Connection
+from kwire.conformance.client import CLIENT_ID, BrokerAddress, ClientConnection
 from kwire.conformance.expectations import NonconformanceError, expect_ok, only
-from kwire.conformance.offer import Offer
+from kwire.conformance.offer import BrokerOffer
 from kwire.errors import KafkaTimeoutError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
@@ -67,7 +67,7 @@ NOT_READY = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class SuiteTopic:
     """A topic of the suite's own. Its id is all zeros on brokers that have none (before Kafka 2.8)."""
 
     name: str
@@ -79,10 +79,10 @@ class Coordinated:
     """The name of a group or transaction, and where its coordinator is."""
 
     name: str
-    address: Address
+    address: BrokerAddress
 
 
-class Broker:
+class JudgedBroker:
     """The broker under judgement.
 
     Args:
@@ -93,12 +93,12 @@ class Broker:
         KafkaError: It cannot be reached, or does not answer ApiVersions and Metadata.
     """
 
-    def __init__(self, address: Address, timeout_s: float) -> None:
+    def __init__(self, address: BrokerAddress, timeout_s: float) -> None:
         self.prefix = f"kwire-conformance-{uuid4().hex[:8]}"
         self.timeout_s = timeout_s
         self._lock = Lock()
         self._names = 0
-        self._empty: Topic | None = None
+        self._empty: SuiteTopic | None = None
         self._emptying = Lock()
         self.topics: set[str] = set()
         self.groups: list[Coordinated] = []
@@ -106,7 +106,7 @@ class Broker:
         self.offer = self._ask_offer()
         self._choose_home(address)
 
-    def _ask_offer(self) -> Offer:
+    def _ask_offer(self) -> BrokerOffer:
         with self.connect() as connection:
             answer = connection.ask(ApiVersionsRequest(), 0)  # every broker has version 0
             expect_ok(answer.error_code, "ApiVersions")
@@ -114,9 +114,9 @@ class Broker:
             if versions.supports(ApiVersionsRequest, FEATURES_FROM):
                 software = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version=__version__)
                 answer = connection.ask(software, FEATURES_FROM)
-        return Offer(versions, {feature.name: feature.max_version_level for feature in answer.finalized_features})
+        return BrokerOffer(versions, {feature.name: feature.max_version_level for feature in answer.finalized_features})
 
-    def _choose_home(self, bootstrap: Address) -> None:
+    def _choose_home(self, bootstrap: BrokerAddress) -> None:
         metadata = self.metadata()
         if not metadata.brokers:
             raise NonconformanceError("Metadata names no broker at all")
@@ -126,7 +126,7 @@ class Broker:
         home = (at_bootstrap or metadata.brokers)[0]
         self.node_id = home.node_id
         if not (is_alone or at_bootstrap):
-            self.address = Address(home.host, home.port)
+            self.address = BrokerAddress(home.host, home.port)
             self.offer = self._ask_offer()
 
     @property
@@ -136,9 +136,9 @@ class Broker:
 
     # --- asking ----------------------------------------------------------------------------------------------
 
-    def connect(self, address: Address | None = None) -> Connection:
+    def connect(self, address: BrokerAddress | None = None) -> ClientConnection:
         """A new connection, to the broker itself or to a coordinator."""
-        return Connection(address or self.address, self.timeout_s)
+        return ClientConnection(address or self.address, self.timeout_s)
 
     def highest(self, request: type[Request[Message]], max_version: int | None = None) -> int:
         """The highest version that both sides have, up to `max_version`.
@@ -148,7 +148,7 @@ class Broker:
         """
         return self.versions.pick(request, max_version=max_version)
 
-    def ask(self, request: Request[R], version: int | None = None, *, address: Address | None = None) -> R:
+    def ask(self, request: Request[R], version: int | None = None, *, address: BrokerAddress | None = None) -> R:
         """One request on a connection of its own, in the highest version unless told otherwise."""
         with self.connect(address) as connection:
             return connection.ask(request, self.highest(type(request)) if version is None else version)
@@ -166,7 +166,7 @@ class Broker:
             self._names += 1
             return f"{self.prefix}-{self._names}"
 
-    def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None) -> Topic:
+    def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None) -> SuiteTopic:
         """A new topic, all of whose partitions this broker leads."""
         name = self.new_name()
         self.topics.add(name)
@@ -184,9 +184,9 @@ class Broker:
         found = self.wait_for_leaders(name)
         # Metadata names leaders before these have noticed it themselves.
         wait_for(lambda: self._leads(found), f"{self.address} to lead {name}")
-        return Topic(name, found.topic_id)
+        return SuiteTopic(name, found.topic_id)
 
-    def empty_topic(self) -> Topic:
+    def empty_topic(self) -> SuiteTopic:
         """A topic with `EMPTY_PARTITIONS` partitions that nobody writes to. All share it: making topics takes time."""
         with self._emptying:
             if self._empty is None:
@@ -247,7 +247,7 @@ class Broker:
                 return None
             expect_ok(answer.error_code, "FindCoordinator")
             is_home = answer.node_id == self.node_id
-            return Coordinated(name, self.address if is_home else Address(answer.host, answer.port))
+            return Coordinated(name, self.address if is_home else BrokerAddress(answer.host, answer.port))
 
         return wait_for(look, f"a coordinator for {name}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from kwire.conformance.expectations import expect, expect_error, expect_ok
-from kwire.conformance.offsets import Committer
+from kwire.conformance.offsets import CheckedCommitter
 from kwire.protocol.consumer_protocol import encode_subscription
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -21,7 +21,7 @@ from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReques
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kwire.conformance.broker import Broker, Coordinated
+    from kwire.conformance.broker import Coordinated, JudgedBroker
     from kwire.protocol.messages.join_group import JoinGroupResponse
     from kwire.protocol.messages.leave_group import LeaveGroupResponse
     from kwire.protocol.messages.sync_group import SyncGroupResponse
@@ -39,11 +39,16 @@ STATIC_FROM = {JoinGroupRequest: 5, SyncGroupRequest: 3, HeartbeatRequest: 3, Le
 MANY_LEAVE_FROM = 3
 
 
-class ClassicMember:
+class ClassicJoiner:
     """One member; `join_version` is the version of JoinGroup it speaks, the others default to the highest."""
 
     def __init__(
-        self, broker: Broker, group: Coordinated, join_version: int | None = None, *, instance_id: str | None = None
+        self,
+        broker: JudgedBroker,
+        group: Coordinated,
+        join_version: int | None = None,
+        *,
+        instance_id: str | None = None,
     ) -> None:
         self.broker = broker
         self.group = group
@@ -53,7 +58,7 @@ class ClassicMember:
         self.join_version = broker.highest(JoinGroupRequest) if join_version is None else join_version
         self._connection = broker.connect(group.address)
 
-    def __enter__(self) -> ClassicMember:
+    def __enter__(self) -> ClassicJoiner:
         return self
 
     def __exit__(self, *_exc_info: object) -> None:
@@ -63,9 +68,9 @@ class ClassicMember:
             self.leave()
 
     @property
-    def committer(self) -> Committer:
+    def committer(self) -> CheckedCommitter:
         """Who it is in OffsetCommit."""
-        return Committer(member_id=self.member_id, generation=self.generation, instance_id=self.instance_id)
+        return CheckedCommitter(member_id=self.member_id, generation=self.generation, instance_id=self.instance_id)
 
     # --- joining ---------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kwire.conformance.broker import READY_TIMEOUT_S
-from kwire.conformance.client import Connection
+from kwire.conformance.client import ClientConnection
 from kwire.errors import KafkaError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -18,8 +18,8 @@ from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTop
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kwire.conformance.broker import Broker
-    from kwire.conformance.client import Address
+    from kwire.conformance.broker import JudgedBroker
+    from kwire.conformance.client import BrokerAddress
 
 GONE = frozenset(
     {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_ID}
@@ -28,10 +28,10 @@ NAMES_UP_TO = 5
 """The last version of DeleteTopics with plain names."""
 
 
-def clean_up(broker: Broker) -> list[str]:
+def clean_up(broker: JudgedBroker) -> list[str]:
     """Delete what the suite made; answers what could not be deleted, and why."""
     leftovers = _attempt("topics", partial(_delete_topics, broker)) if broker.topics else []
-    by_address: dict[Address, list[str]] = {}
+    by_address: dict[BrokerAddress, list[str]] = {}
     for group in broker.groups:
         by_address.setdefault(group.address, []).append(group.name)
     for address, names in by_address.items():
@@ -46,7 +46,7 @@ def _attempt(what: str, delete: Callable[[], list[str]]) -> list[str]:
         return [f"{what}: {error}"]
 
 
-def _delete_topics(broker: Broker) -> list[str]:
+def _delete_topics(broker: JudgedBroker) -> list[str]:
     version = broker.highest(DeleteTopicsRequest)
     request = DeleteTopicsRequest(timeout_ms=int(broker.timeout_s * 1000))
     if version > NAMES_UP_TO:
@@ -57,14 +57,14 @@ def _delete_topics(broker: Broker) -> list[str]:
     return _failed("topic", ((result.name or "", result.error_code) for result in answer.responses))
 
 
-def _names(broker: Broker) -> list[str]:
+def _names(broker: JudgedBroker) -> list[str]:
     """The topics of this run: names that checks made up to be refused do not begin like that."""
     return sorted(name for name in broker.topics if name.startswith(broker.prefix))
 
 
-def _delete_groups(broker: Broker, address: Address, names: list[str]) -> list[str]:
+def _delete_groups(broker: JudgedBroker, address: BrokerAddress, names: list[str]) -> list[str]:
     # Deleting a share group waits for its state to be deleted elsewhere, and many wait in line.
-    with Connection(address, max(broker.timeout_s, READY_TIMEOUT_S)) as connection:
+    with ClientConnection(address, max(broker.timeout_s, READY_TIMEOUT_S)) as connection:
         answer = connection.ask(DeleteGroupsRequest(groups_names=names), broker.highest(DeleteGroupsRequest))
     return _failed("group", ((result.group_id, result.error_code) for result in answer.results))
 

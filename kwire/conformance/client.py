@@ -25,7 +25,7 @@ CLIENT_ID = "kwire-conformance"
 RECEIVE_BYTES = 64 * 1024
 
 
-class Address(NamedTuple):
+class BrokerAddress(NamedTuple):
     """Where a broker listens."""
 
     host: str
@@ -35,7 +35,7 @@ class Address(NamedTuple):
         return f"{self.host}:{self.port}"
 
     @classmethod
-    def parse(cls, text: str) -> Address:
+    def parse(cls, text: str) -> BrokerAddress:
         """Read "host:port" or "[v6]:port"; of a list of several, the first.
 
         Raises:
@@ -58,7 +58,7 @@ class RawConnection:
         DisconnectError, KafkaTimeoutError: It cannot be reached.
     """
 
-    def __init__(self, address: Address, timeout_s: float) -> None:
+    def __init__(self, address: BrokerAddress, timeout_s: float) -> None:
         self.address = address
         self.timeout_s = timeout_s
         try:
@@ -139,15 +139,15 @@ class RawConnection:
             raise DisconnectError(f"{self.address} closed the connection: {error.strerror or error}") from error
 
 
-class Connection(RawConnection):
+class ClientConnection(RawConnection):
     """Requests to a broker and answers back; any number of requests may be under way."""
 
-    def __init__(self, address: Address, timeout_s: float) -> None:
+    def __init__(self, address: BrokerAddress, timeout_s: float) -> None:
         super().__init__(address, timeout_s)
         self._framing = Framing(CLIENT_ID)
         self._answers: deque[Answer] = deque()
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> ClientConnection:
         return self
 
     def send(self, request: Request[Message], version: int) -> None:

@@ -19,7 +19,7 @@ class Feature(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class BrokerOffer:
     """What there is to check: the broker's APIs, and the cluster's finalized features by name."""
 
     versions: BrokerVersions

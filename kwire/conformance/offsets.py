@@ -19,7 +19,7 @@ from kwire.protocol.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker, Coordinated, Topic
+    from kwire.conformance.broker import Coordinated, JudgedBroker, SuiteTopic
     from kwire.protocol.messages.offset_fetch import (
         OffsetFetchResponse,
         OffsetFetchResponsePartition,
@@ -34,7 +34,7 @@ STABLE_FROM = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Committer:
+class CheckedCommitter:
     """Who commits: a member with its generation or epoch, or nobody in particular."""
 
     member_id: str = ""
@@ -42,11 +42,11 @@ class Committer:
     instance_id: str | None = None
 
 
-NOBODY = Committer()
+NOBODY = CheckedCommitter()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
+class CheckedPosition:
     """A position to commit, of one partition."""
 
     offset: int
@@ -56,7 +56,7 @@ class Position:
 
 
 def commit_request(
-    group: Coordinated, topic: Topic, *positions: Position, committer: Committer = NOBODY
+    group: Coordinated, topic: SuiteTopic, *positions: CheckedPosition, committer: CheckedCommitter = NOBODY
 ) -> OffsetCommitRequest:
     """A request that fits every version that has the committer's fields."""
     partitions = [
@@ -78,13 +78,13 @@ def commit_request(
 
 
 def commit(
-    broker: Broker,
+    broker: JudgedBroker,
     group: Coordinated,
-    topic: Topic,
-    position: Position,
+    topic: SuiteTopic,
+    position: CheckedPosition,
     *,
     version: int | None = None,
-    committer: Committer = NOBODY,
+    committer: CheckedCommitter = NOBODY,
 ) -> int:
     """Commit one position; answers its error code."""
     request = commit_request(group, topic, position, committer=committer)
@@ -93,7 +93,7 @@ def commit(
 
 
 def offset_fetch_request(
-    group: Coordinated, topic: Topic | None, version: int, *, partition: int = 0, require_stable: bool = False
+    group: Coordinated, topic: SuiteTopic | None, version: int, *, partition: int = 0, require_stable: bool = False
 ) -> OffsetFetchRequest:
     """A request for one partition, or for all that the group has (`topic` None, version 2 and later)."""
     if version >= MANY_GROUPS_FROM:
@@ -119,7 +119,12 @@ def the_position(
 
 
 def fetch_offset(
-    broker: Broker, group: Coordinated, topic: Topic, *, version: int | None = None, require_stable: bool = False
+    broker: JudgedBroker,
+    group: Coordinated,
+    topic: SuiteTopic,
+    *,
+    version: int | None = None,
+    require_stable: bool = False,
 ) -> OffsetFetchResponsePartition | OffsetFetchResponsePartitions:
     """The committed position of partition 0; its error code is not looked at."""
     if version is None:

@@ -23,12 +23,12 @@ from kwire.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kwire.conformance.broker import Broker
+    from kwire.conformance.broker import JudgedBroker
     from kwire.conformance.registry import Case
     from kwire.conformance.report import Result
 
 OPTION = "--kafka-bootstrap"
-_broker: pytest.StashKey[Broker] = pytest.StashKey()
+_broker: pytest.StashKey[JudgedBroker] = pytest.StashKey()
 _empty_directory: pytest.StashKey[Path] = pytest.StashKey()
 
 
@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 class Suite(pytest.Collector):
     """All cases for the broker."""
 
-    def __init__(self, *, broker: Broker, **others: object) -> None:
+    def __init__(self, *, broker: JudgedBroker, **others: object) -> None:
         super().__init__(**others)  # type: ignore[arg-type]  # what pytest's from_parent passes on, whatever it is
         self.broker = broker
 
@@ -92,7 +92,7 @@ class Suite(pytest.Collector):
 class CaseItem(pytest.Item):
     """One check in one version."""
 
-    def __init__(self, *, broker: Broker, case: Case, **others: object) -> None:
+    def __init__(self, *, broker: JudgedBroker, case: Case, **others: object) -> None:
         super().__init__(**others)  # type: ignore[arg-type]  # as above
         self.broker = broker
         self.case = case

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kwire.conformance.batches import NewRecord, Producer, encode_batch
+from kwire.conformance.batches import RecordToWrite, Writer, encode_batch
 from kwire.conformance.broker import NOT_READY, wait_for
 from kwire.conformance.expectations import expect_ok, only
 from kwire.conformance.writing import append
@@ -17,7 +17,7 @@ from kwire.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker, Coordinated, Topic
+    from kwire.conformance.broker import Coordinated, JudgedBroker, SuiteTopic
 
 TIMEOUT_MS = 60_000
 CLIENTS_UP_TO = 3
@@ -31,11 +31,11 @@ EPOCH_PER_TRANSACTION_FROM = 5
 
 
 def init_producer(
-    broker: Broker,
+    broker: JudgedBroker,
     transaction: Coordinated | None = None,
     *,
     version: int | None = None,
-    resume: Producer | None = None,
+    resume: Writer | None = None,
 ) -> InitProducerIdResponse:
     """An id and epoch, for a transactional id or an idempotent producer; `resume` is who asks (KIP-360)."""
     request = InitProducerIdRequest(transactional_id=None if transaction is None else transaction.name)
@@ -50,32 +50,32 @@ def init_producer(
     return wait_for(ask, "InitProducerId")
 
 
-def idempotent_producer(broker: Broker) -> Producer:
+def idempotent_producer(broker: JudgedBroker) -> Writer:
     """A producer without transactions."""
     answer = init_producer(broker)
     expect_ok(answer.error_code, "InitProducerId")
-    return Producer(producer_id=answer.producer_id, epoch=answer.producer_epoch)
+    return Writer(producer_id=answer.producer_id, epoch=answer.producer_epoch)
 
 
 @dataclass(slots=True)
 class TransactionalProducer:
     """A producer in its transactions, one after the other."""
 
-    broker: Broker
+    broker: JudgedBroker
     transaction: Coordinated
-    producer: Producer
+    producer: Writer
     sequence: int = 0
 
     @classmethod
-    def start(cls, broker: Broker) -> TransactionalProducer:
+    def start(cls, broker: JudgedBroker) -> TransactionalProducer:
         """A producer with a new transactional id."""
         transaction = broker.transaction()
         answer = init_producer(broker, transaction)
         expect_ok(answer.error_code, "InitProducerId")
-        producer = Producer(producer_id=answer.producer_id, epoch=answer.producer_epoch, transactional=True)
+        producer = Writer(producer_id=answer.producer_id, epoch=answer.producer_epoch, transactional=True)
         return cls(broker, transaction, producer)
 
-    def add_partition(self, topic: Topic, version: int | None = None) -> int:
+    def add_partition(self, topic: SuiteTopic, version: int | None = None) -> int:
         """Make partition 0 of a topic part of the transaction, as a client does; answers the error code."""
         if version is None:
             version = self.broker.highest(AddPartitionsToTxnRequest, CLIENTS_UP_TO)
@@ -94,7 +94,7 @@ class TransactionalProducer:
 
         return wait_for(ask, "AddPartitionsToTxn")[0]
 
-    def write(self, topic: Topic, *records: NewRecord) -> None:
+    def write(self, topic: SuiteTopic, *records: RecordToWrite) -> None:
         """Append records to partition 0 of a topic that is part of the transaction."""
         batch = encode_batch(*records, producer=self.producer, base_sequence=self.sequence)
         placed = append(self.broker, topic, batch, transactional_id=self.transaction.name)

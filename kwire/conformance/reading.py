@@ -13,14 +13,14 @@ from kwire.protocol.records import StoredRecord, read_records
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kwire.conformance.batches import NewRecord
-    from kwire.conformance.broker import Broker, Topic
+    from kwire.conformance.batches import RecordToWrite
+    from kwire.conformance.broker import JudgedBroker, SuiteTopic
 
 MAX_BYTES = 1 << 20
 READ_COMMITTED = 1
 
 
-def fetch_topic(topic: Topic, *partitions: FetchPartition) -> FetchTopic:
+def fetch_topic(topic: SuiteTopic, *partitions: FetchPartition) -> FetchTopic:
     """A topic to fetch, in a form that fits every version."""
     return FetchTopic(topic=topic.name, topic_id=topic.id, partitions=list(partitions))
 
@@ -51,7 +51,7 @@ def the_partition(answer: FetchResponse) -> PartitionData:
 
 
 def fetch(
-    broker: Broker, topic: Topic, where: FetchPartition, *, version: int | None = None, isolation: int = 0
+    broker: JudgedBroker, topic: SuiteTopic, where: FetchPartition, *, version: int | None = None, isolation: int = 0
 ) -> PartitionData:
     """Fetch one partition on a connection of its own; its error code is not looked at."""
     return the_partition(broker.ask(fetch_request(fetch_topic(topic, where), isolation=isolation), version))
@@ -70,7 +70,7 @@ def records_of(found: PartitionData) -> list[StoredRecord]:
         raise NonconformanceError(f"the records are damaged: {error}") from error
 
 
-def expect_records(found: Sequence[StoredRecord], wanted: Sequence[NewRecord], first_offset: int = 0) -> None:
+def expect_records(found: Sequence[StoredRecord], wanted: Sequence[RecordToWrite], first_offset: int = 0) -> None:
     """Raises: NonconformanceError, unless exactly these records came, from that offset on."""
     expect_equal([record.offset for record in found], list(range(first_offset, first_offset + len(wanted))), "offsets")
     for stored, written in zip(found, wanted, strict=True):

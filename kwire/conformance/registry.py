@@ -20,12 +20,12 @@ from kwire.protocol.schema import Versions
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kwire.conformance.broker import Broker
-    from kwire.conformance.offer import Feature, Offer
+    from kwire.conformance.broker import JudgedBroker
+    from kwire.conformance.offer import BrokerOffer, Feature
     from kwire.protocol.registry import BrokerVersions
     from kwire.protocol.schema import Message, Request
 
-    Run: TypeAlias = Callable[[Broker, int], None]
+    Run: TypeAlias = Callable[[JudgedBroker, int], None]
 
 CHECKS = "kwire.conformance.checks"
 
@@ -48,7 +48,7 @@ class Check:
         """The API's name, as in "Fetch"."""
         return self.request.__name__.removesuffix("Request")
 
-    def cases(self, offer: Offer) -> list[Case]:
+    def cases(self, offer: BrokerOffer) -> list[Case]:
         """The check in each version; those that the broker lacks come with the reason for not being run."""
         declared = self.declared_versions()
         reasons = {version: self._why_not(offer, version) for version in declared}
@@ -61,7 +61,7 @@ class Check:
         """The versions that kwire has and the check is for."""
         return [version for version in self.request.versions if version in self.versions]
 
-    def _why_not(self, offer: Offer, version: int) -> str:
+    def _why_not(self, offer: BrokerOffer, version: int) -> str:
         """Why it cannot be run in this version; empty if it can."""
         broker = offer.versions
         offered = broker.offered.get(self.request.api_key)

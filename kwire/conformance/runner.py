@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from kwire.conformance.broker import Broker
+from kwire.conformance.broker import JudgedBroker
 from kwire.conformance.cleanup import clean_up
-from kwire.conformance.client import Address
+from kwire.conformance.client import BrokerAddress
 from kwire.conformance.expectations import NonconformanceError
 from kwire.conformance.registry import all_checks
 from kwire.conformance.report import CaseStatus, Report, Result
@@ -35,7 +35,7 @@ class UnreachableBrokerError(KafkaError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class RunOptions:
     """How to run.
 
     `only` holds shell patterns; a case runs if "Api", "area" or its whole name ("Fetch v12: ...") matches one of them,
@@ -47,7 +47,7 @@ class Options:
     only: tuple[str, ...] = ()
 
 
-def run(bootstrap: str, options: Options | None = None, on_result: Callable[[Result], None] | None = None) -> Report:
+def run(bootstrap: str, options: RunOptions | None = None, on_result: Callable[[Result], None] | None = None) -> Report:
     """Judge the broker at `bootstrap`, a HOST:PORT.
 
     Args:
@@ -59,7 +59,7 @@ def run(bootstrap: str, options: Options | None = None, on_result: Callable[[Res
         InvalidArgumentError: The address is none.
         UnreachableBrokerError: There is no broker to judge.
     """
-    options = options or Options()
+    options = options or RunOptions()
     started_s = time.monotonic()
     broker = connect(bootstrap, options.timeout_s)
 
@@ -83,16 +83,16 @@ def run(bootstrap: str, options: Options | None = None, on_result: Callable[[Res
     )
 
 
-def connect(bootstrap: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> Broker:
+def connect(bootstrap: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> JudgedBroker:
     """The broker at `bootstrap`. Raises: as `run`."""
-    address = Address.parse(bootstrap)
+    address = BrokerAddress.parse(bootstrap)
     try:
-        return Broker(address, timeout_s)
+        return JudgedBroker(address, timeout_s)
     except (KafkaError, NonconformanceError) as error:
         raise UnreachableBrokerError(f"no Kafka broker to judge at {address}: {error}") from error
 
 
-def select(broker: Broker, only: Sequence[str] = ()) -> list[Case]:
+def select(broker: JudgedBroker, only: Sequence[str] = ()) -> list[Case]:
     """The cases for this broker that match one of the patterns; all, if there are none."""
     cases = [case for check in all_checks() for case in check.cases(broker.offer)]
     return [case for case in cases if not only or any(_matches(case, pattern) for pattern in only)]
@@ -103,7 +103,7 @@ def _matches(case: Case, pattern: str) -> bool:
     return any(fnmatchcase(name.lower(), pattern.lower()) for name in names)
 
 
-def run_case(broker: Broker, case: Case) -> Result:
+def run_case(broker: JudgedBroker, case: Case) -> Result:
     """Run one case and say how it ended."""
     started_s = time.monotonic()
     status, reason = CaseStatus.PASSED, ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from kwire.clock import wall_clock_ms
-from kwire.conformance.batches import NewRecord, encode_batch
+from kwire.conformance.batches import RecordToWrite, encode_batch
 from kwire.conformance.expectations import NonconformanceError, expect_ok, only
 from kwire.errors import KafkaError
 from kwire.model import Header
@@ -23,7 +23,7 @@ from kwire.protocol.messages.produce import (
 from kwire.protocol.records import Codec
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker, Topic
+    from kwire.conformance.broker import JudgedBroker, SuiteTopic
 
 ALL_REPLICAS = -1
 IDS_FROM = 13
@@ -37,7 +37,12 @@ AGE_MS = 3_600_000
 
 
 def produce_request(
-    topic: Topic, batch: bytes, *, acks: int = ALL_REPLICAS, transactional_id: str | None = None, partition: int = 0
+    topic: SuiteTopic,
+    batch: bytes,
+    *,
+    acks: int = ALL_REPLICAS,
+    transactional_id: str | None = None,
+    partition: int = 0,
 ) -> ProduceRequest:
     """A request that appends one batch; it fits every version, because either the name or the id is dropped."""
     data = PartitionProduceData(index=partition, records=batch)
@@ -56,7 +61,12 @@ def the_partition(answer: ProduceResponse) -> PartitionProduceResponse:
 
 
 def append(
-    broker: Broker, topic: Topic, batch: bytes, *, version: int | None = None, transactional_id: str | None = None
+    broker: JudgedBroker,
+    topic: SuiteTopic,
+    batch: bytes,
+    *,
+    version: int | None = None,
+    transactional_id: str | None = None,
 ) -> PartitionProduceResponse:
     """Append a batch and answer what the broker said."""
     return the_partition(broker.ask(produce_request(topic, batch, transactional_id=transactional_id), version))
@@ -66,8 +76,8 @@ def append(
 class FilledTopic:
     """A topic whose one partition holds `records` at offsets 0, 1, 2, ..., in batches that start at `batch_starts`."""
 
-    topic: Topic
-    records: tuple[NewRecord, ...]
+    topic: SuiteTopic
+    records: tuple[RecordToWrite, ...]
     batch_starts: tuple[int, ...]
 
     def time_ms(self, offset: int) -> int:
@@ -80,24 +90,24 @@ class FilledTopic:
         return len(self.records)
 
 
-def known_records() -> list[list[NewRecord]]:
+def known_records() -> list[list[RecordToWrite]]:
     """The records, batch by batch: keys and values missing, empty and long; headers none, many, null."""
     many_headers = (Header("trace", b"1"), Header("trace", None), Header("", b""), Header("größe", "ß".encode()))
     shapes = [
-        [NewRecord(b"value", b"key"), NewRecord(None, b"deleted"), NewRecord(b"no key")],
-        [NewRecord(b"", b""), NewRecord(b"with headers", b"h", many_headers)],
-        [NewRecord(b"long " * 2000, b"k" * 300)],
-        [NewRecord(b"%d" % i, b"key-%d" % (i % 7)) for i in range(100)],
+        [RecordToWrite(b"value", b"key"), RecordToWrite(None, b"deleted"), RecordToWrite(b"no key")],
+        [RecordToWrite(b"", b""), RecordToWrite(b"with headers", b"h", many_headers)],
+        [RecordToWrite(b"long " * 2000, b"k" * 300)],
+        [RecordToWrite(b"%d" % i, b"key-%d" % (i % 7)) for i in range(100)],
     ]
     times = count(wall_clock_ms() - AGE_MS, STEP_MS)
-    return [[NewRecord(r.value, r.key, r.headers, next(times)) for r in batch] for batch in shapes]
+    return [[RecordToWrite(r.value, r.key, r.headers, next(times)) for r in batch] for batch in shapes]
 
 
-_filled: WeakKeyDictionary[Broker, FilledTopic | Exception] = WeakKeyDictionary()
+_filled: WeakKeyDictionary[JudgedBroker, FilledTopic | Exception] = WeakKeyDictionary()
 _filling = Lock()
 
 
-def filled_topic(broker: Broker) -> FilledTopic:
+def filled_topic(broker: JudgedBroker) -> FilledTopic:
     """The topic with known records, made on first use. If that failed, every check that needs it fails likewise."""
     with _filling:
         found = _filled.get(broker)
@@ -112,9 +122,9 @@ def filled_topic(broker: Broker) -> FilledTopic:
     return found
 
 
-def _fill(broker: Broker) -> FilledTopic:
+def _fill(broker: JudgedBroker) -> FilledTopic:
     topic = broker.topic()
-    records: list[NewRecord] = []
+    records: list[RecordToWrite] = []
     starts: list[int] = []
     for codec, batch in zip([Codec.NONE, Codec.LZ4, Codec.GZIP, Codec.NONE], known_records(), strict=True):
         placed = append(broker, topic, encode_batch(*batch, codec=codec))

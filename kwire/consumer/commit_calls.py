@@ -12,7 +12,7 @@ from kwire.consumer.listener import uncallable_with
 from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import Steps
 from kwire.errors import InvalidArgumentError
-from kwire.events import Commit, CommitAsync, CommitCallback, GetCommitted, Processed, Reply
+from kwire.events import Commit, CommitAsync, CommitCallback, GetCommitted, ProcessedOffsets, Reply
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
 
@@ -30,7 +30,9 @@ class CommitCalls(Generic[K, V]):
         """See `Consumer.commit_sync`."""
         yield from self._commit_sync(partial(Commit, checked_offsets(offsets)), timeout)
 
-    def commit_processed_sync(self, processed: Mapping[TopicPartition, Processed], timeout: Timeout) -> Steps[None]:
+    def commit_processed_sync(
+        self, processed: Mapping[TopicPartition, ProcessedOffsets], timeout: Timeout
+    ) -> Steps[None]:
         """The same of what handlers have finished of all cursors' records (`enable_parallel_rebalance`)."""
         yield from self._commit_sync(lambda reply: Commit({}, reply, processed=processed), timeout)
 
@@ -50,7 +52,9 @@ class CommitCalls(Generic[K, V]):
             raise InvalidArgumentError(f"the callback {callback!r} {problem}; it is given offsets and an error")
         self._commit_async(CommitAsync(checked_offsets(offsets), callback))
 
-    def commit_processed_async(self, processed: Mapping[TopicPartition, Processed], callback: CommitCallback) -> None:
+    def commit_processed_async(
+        self, processed: Mapping[TopicPartition, ProcessedOffsets], callback: CommitCallback
+    ) -> None:
         """The same of what handlers have finished of all cursors' records."""
         self._commit_async(CommitAsync({}, callback, processed))
 

@@ -56,7 +56,7 @@ class _HeldAnswer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Refusal:
+class NoRoom:
     """There was no room: the limit at that time, and what did not count."""
 
     limit_bytes: int
@@ -84,7 +84,7 @@ class FetchBuffer:
         self._size_bytes = 0
         self._taken: dict[CompletedFetch, None] = {}
         self._is_counting = False
-        self._refusal: Refusal | None = None
+        self._refusal: NoRoom | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -106,10 +106,10 @@ class FetchBuffer:
         """
         with self._lock:
             room_bytes = limit_bytes - self._counted_bytes(withheld)
-            self._refusal = Refusal(limit_bytes, withheld) if room_bytes <= 0 else None
+            self._refusal = NoRoom(limit_bytes, withheld) if room_bytes <= 0 else None
             return room_bytes
 
-    def drained(self) -> Refusal | None:
+    def drained(self) -> NoRoom | None:
         """The refusal that is over: fetching was refused for want of room, and there is some again. None: there was
         none, or there is still no room. Answered until `drain_told`."""
         refusal = self._refusal
@@ -119,7 +119,7 @@ class FetchBuffer:
             is_full = self._counted_bytes(refusal.withheld) > refusal.limit_bytes * REFILL_SHARE
             return None if is_full else refusal
 
-    def drain_told(self, refusal: Refusal) -> None:
+    def drain_told(self, refusal: NoRoom) -> None:
         """The network thread knows that this refusal is over."""
         with self._lock:
             if self._refusal is refusal:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kwire.events import AssignmentView, Delivered
-    from kwire.fetching.buffer import FetchBuffer, Refusal
+    from kwire.fetching.buffer import FetchBuffer, NoRoom
     from kwire.fetching.cursor_collector import Collected, Pending
     from kwire.fetching.deserializing import Deserializers
     from kwire.fetching.partition_records import PartitionRecords
@@ -71,7 +71,7 @@ class FetchCollector(Generic[K, V]):
         one."""
         load_decoding()
 
-    def drained(self) -> list[tuple[FetchBuffer, Refusal]]:
+    def drained(self) -> list[tuple[FetchBuffer, NoRoom]]:
         """The buffers that were full and have room again; see `FetchBuffer.drained`."""
         return [(buffer, refusal) for buffer in self._buffers if (refusal := buffer.drained()) is not None]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kwire.assignors.base import RebalanceProtocol
 from kwire.epochs import GenerationOrMemberEpoch
 from kwire.holds import Hold
-from kwire.managers.classic_requests import Assigned
+from kwire.managers.classic_requests import LastAssignment
 from kwire.model import TopicPartition
 from kwire.subscription.subscription import Subscription
 
@@ -21,7 +21,7 @@ class ClassicHoldings:
         self._subscription = subscription
         self._cooperative = protocol is RebalanceProtocol.COOPERATIVE
         self._plan: Partitions | None = None
-        self.last: Assigned | None = None
+        self.last: LastAssignment | None = None
         self.giving_up: Partitions = NONE
         """What the running callback takes leave of."""
         self.added: Partitions = NONE
@@ -65,7 +65,7 @@ class ClassicHoldings:
     def take_plan(self, assigned: Partitions, generation_id: GenerationOrMemberEpoch) -> None:
         """What the leader gave this member."""
         self._plan = assigned
-        self.last = Assigned(assigned, generation_id)
+        self.last = LastAssignment(assigned, generation_id)
         self.giving_up = self.owned - assigned
 
     @property

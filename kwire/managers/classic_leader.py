@@ -13,7 +13,7 @@ from kwire.assignors.base import NO_RACKS, Assignor, MemberSubscription, Partiti
 from kwire.clock import Backoff
 from kwire.cluster import ClusterSnapshot
 from kwire.errors import AssignorError, InconsistentGroupProtocolError, InvalidArgumentError
-from kwire.managers.classic_shares import Counts, GroupShares, Shares
+from kwire.managers.classic_shares import Counts, GroupShares, PlanScope
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import NOTHING_TO_SEND, PollResult
@@ -134,10 +134,10 @@ class ClassicLeader:
         """Asks what the plan covers, once there is metadata to compare it with."""
         return self._shares.poll(now_ms) if self._metadata.has_looked_for(self._topics) else NOTHING_TO_SEND
 
-    def _on_shares(self, shares: Shares | None) -> None:
+    def _on_shares(self, shares: PlanScope | None) -> None:
         """Without an answer the plan is taken to cover what there is now, as the Java client always does."""
         if shares is None:
-            shares = Shares(self._topics, partition_counts(self._topics, self._metadata.cluster))
+            shares = PlanScope(self._topics, partition_counts(self._topics, self._metadata.cluster))
         self._watch(self._topics | shares.topics)
         self._assigned_counts = {topic: count for topic, count in shares.counts.items() if topic in self._topics}
         self._on_plan_known()

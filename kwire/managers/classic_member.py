@@ -27,7 +27,15 @@ from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity
 from kwire.managers.unsent import Channel
 from kwire.model import ConsumerGroupMetadata
 from kwire.protocol.error_codes import ErrorCode, error_for
-from kwire.states.classic_group import CLASSIC_GROUP, FACTS, ClassicEffect, ClassicEvent, ClassicState, Facts, Flags
+from kwire.states.classic_group import (
+    CLASSIC_GROUP,
+    FACTS,
+    ClassicEffect,
+    ClassicEvent,
+    ClassicState,
+    Flags,
+    GroupFacts,
+)
 from kwire.states.machine import Machine, Row
 from kwire.subscription.subscription import Subscription
 
@@ -80,7 +88,7 @@ class ClassicMember:
         return self._machine.state
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> GroupFacts:
         """What there is to know of the present state."""
         return FACTS[self._machine.state]
 

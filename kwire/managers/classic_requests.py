@@ -33,7 +33,7 @@ MAX_REASON_CHARACTERS = 255  # KIP-800
 MANY_LEAVERS_VERSION = 3  # LeaveGroup v3 (KIP-345) takes a list of members
 
 
-class Assigned(NamedTuple):
+class LastAssignment(NamedTuple):
     """What a member got by the last rebalance that it was in to the end, kept also when it has lost it since."""
 
     partitions: frozenset[TopicPartition]
@@ -47,7 +47,7 @@ def join_request(
     topics: frozenset[str],
     *,
     owned: Iterable[TopicPartition],
-    last: Assigned | None,
+    last: LastAssignment | None,
     reason: str,
 ) -> JoinGroupRequest:
     """JoinGroup, with one subscription for each assignor.
@@ -82,7 +82,7 @@ def join_request(
     )
 
 
-def _user_data(assignor: Assignor, topics: frozenset[str], last: Assigned | None) -> bytes | None:
+def _user_data(assignor: Assignor, topics: frozenset[str], last: LastAssignment | None) -> bytes | None:
     partitions, generation_id = (None, NO_GENERATION) if last is None else last
     try:
         data = assignor.subscription_user_data(topics, partitions, generation_id)

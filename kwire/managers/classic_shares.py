@@ -28,7 +28,7 @@ Counts: TypeAlias = Mapping[str, int]
 """How many partitions of each topic a plan covers."""
 
 
-class Shares(NamedTuple):
+class PlanScope(NamedTuple):
     """What the members of a group want, and what the plan covers that it goes by."""
 
     topics: frozenset[str]
@@ -43,7 +43,7 @@ class GroupShares:
     """
 
     def __init__(
-        self, coordinator: FindCoordinatorManager, backoff: Backoff, on_answer: Callable[[Shares | None], None]
+        self, coordinator: FindCoordinatorManager, backoff: Backoff, on_answer: Callable[[PlanScope | None], None]
     ) -> None:
         self._coordinator = coordinator
         self._backoff = backoff
@@ -106,12 +106,12 @@ class GroupShares:
             log.warning("who owns what in group %s stays unknown: %s", self._coordinator.group_id, error)
             self._tell(None)
 
-    def _tell(self, shares: Shares | None) -> None:
+    def _tell(self, shares: PlanScope | None) -> None:
         self._question = None
         self._on_answer(shares)
 
 
-def shares_of(groups: Iterable[DescribedGroup]) -> Shares:
+def shares_of(groups: Iterable[DescribedGroup]) -> PlanScope:
     """What the answer says of the group.
 
     Raises:
@@ -123,7 +123,7 @@ def shares_of(groups: Iterable[DescribedGroup]) -> Shares:
             raise error_for(group.error_code, "describing the group")
         members += group.members
     subscriptions = [decode_subscription(member.member_metadata) for member in members if member.member_metadata]
-    return Shares(frozenset[str]().union(*(one.topics for one in subscriptions)), _counts(members))
+    return PlanScope(frozenset[str]().union(*(one.topics for one in subscriptions)), _counts(members))
 
 
 def _counts(members: Iterable[DescribedGroupMember]) -> Counts:

@@ -25,8 +25,8 @@ from kwire.managers.consumer_heartbeat import (
     JOIN_EPOCH,
     REGEX_MIN_VERSION,
     ConsumerHeartbeats,
+    ConsumerIdentity,
     HeartbeatSchedule,
-    Member,
     Verdict,
     Wishes,
     unsupported,
@@ -451,8 +451,8 @@ def _new_machine() -> Machine[MemberState, MemberEvent, MemberEffect]:
     return Machine(CONSUMER_GROUP, _log_row)
 
 
-def _member(config: ConsumerConfig, member_id: str) -> Member:
-    return Member(
+def _member(config: ConsumerConfig, member_id: str) -> ConsumerIdentity:
+    return ConsumerIdentity(
         group_id=config.group_id or "",
         member_id=member_id,
         instance_id=config.group_instance_id,

@@ -40,7 +40,7 @@ def new_member_id(new_uuid: Callable[[], UUID]) -> str:
     return text
 
 
-class Member(NamedTuple):
+class ConsumerIdentity(NamedTuple):
     """What never changes in the life of a consumer."""
 
     group_id: str
@@ -61,7 +61,7 @@ class Wishes(NamedTuple):
 class ConsumerHeartbeats:
     """Writes heartbeats, and remembers what the broker has been told."""
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: ConsumerIdentity) -> None:
         self._member = member
         self._wishes: Wishes | None = None
         self._owned: Owned | None = None

@@ -42,7 +42,7 @@ NameOf: TypeAlias = Callable[[UUID], str | None]
 NO_PARTITIONS: Owned = frozenset()
 
 
-class Step(NamedTuple):
+class ReconciliationStep(NamedTuple):
     """What to do next. `added` may only be taken once `revoked` is empty; `unresolved` topics come later."""
 
     revoked: Owned
@@ -50,7 +50,7 @@ class Step(NamedTuple):
     unresolved: frozenset[UUID]
 
 
-def next_step(owned: Owned, target: Target, name_of: NameOf) -> Step:
+def next_step(owned: Owned, target: Target, name_of: NameOf) -> ReconciliationStep:
     """Only what is not in the target goes, only what is not owned comes; everything else is left in peace."""
     # Owned topics keep the name they were taken under: they may have vanished from the metadata.
     names = {partition.topic_id: partition.topic for partition in owned}
@@ -62,7 +62,7 @@ def next_step(owned: Owned, target: Target, name_of: NameOf) -> Step:
             unresolved.add(topic_id)
         else:
             wanted.update(TopicIdPartition(topic_id, name, number) for number in numbers)
-    return Step(owned - wanted, frozenset(wanted - owned), frozenset(unresolved))
+    return ReconciliationStep(owned - wanted, frozenset(wanted - owned), frozenset(unresolved))
 
 
 def read_target(assignment: Assignment) -> dict[UUID, frozenset[int]]:
@@ -129,7 +129,7 @@ class Reconciler:
         """Take a target, in place of the one before."""
         self._target = target
 
-    def advance(self, name_of: NameOf) -> Step:
+    def advance(self, name_of: NameOf) -> ReconciliationStep:
         """Ask the application thread for the next step, if there is one to take."""
         assert self._target is not None
         step = next_step(self.owned, self._target, name_of)

@@ -21,7 +21,7 @@ PAST_SESSION_MS = 60.0  # more than heartbeats that began together drift apart i
 MOST_STRETCH = 1.02
 
 
-class Member(Protocol):
+class HeartbeatMember(Protocol):
     """What the heartbeat needs of the membership it keeps alive."""
 
     def identity(self) -> GroupIdentity: ...
@@ -38,7 +38,7 @@ class HeartbeatManager:
 
     def __init__(
         self,
-        member: Member,
+        member: HeartbeatMember,
         coordinator: FindCoordinatorManager,
         poll_timer: PollTimer,
         backoff: Backoff,

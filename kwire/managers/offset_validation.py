@@ -47,7 +47,7 @@ MIN_VERSION = 3  # before that, only brokers may ask (KIP-320)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Question:
+class _ValidationQuestion:
     """One position under validation. `since_version` is the version of the metadata it was asked by."""
 
     topic_partition: TopicPartition
@@ -89,7 +89,7 @@ class OffsetValidationManager:
         self._metadata = metadata
         self._deliver = deliver
         self._backoff = backoff
-        self._questions: dict[TopicPartition, _Question] = {}
+        self._questions: dict[TopicPartition, _ValidationQuestion] = {}
         self._parted: dict[TopicPartition, _Parting] = {}
         self._undecided: dict[TopicPartition, _Truncation] = {}
         self._refused: dict[TopicPartition, KafkaError] = {}
@@ -159,7 +159,7 @@ class OffsetValidationManager:
                 self._subscription.fire(tp, PartitionEvent.VALIDATED)
             return
         self._subscription.fire(tp, PartitionEvent.VALIDATION_WANTED)
-        self._questions[tp] = _Question(
+        self._questions[tp] = _ValidationQuestion(
             topic_partition=tp,
             assignment_epoch=partition.epoch,
             position_epoch=partition.fetch_epoch,
@@ -182,7 +182,7 @@ class OffsetValidationManager:
     def poll(self, now_ms: float) -> PollResult:
         self._forget()
         self._look_at_changes()
-        batches: defaultdict[int, list[_Question]] = defaultdict(list)
+        batches: defaultdict[int, list[_ValidationQuestion]] = defaultdict(list)
         wake_at_ms = NEVER_MS
         for question in self._open_questions():
             if not question.state.ready(now_ms):
@@ -208,10 +208,10 @@ class OffsetValidationManager:
         partition = self._subscription.partitions[tp]
         return partition if partition.epoch == assignment_epoch else None
 
-    def _open_questions(self) -> list[_Question]:
+    def _open_questions(self) -> list[_ValidationQuestion]:
         return [q for tp, q in self._questions.items() if tp not in self._parted and tp not in self._refused]
 
-    def _knows_leader(self, question: _Question) -> bool:
+    def _knows_leader(self, question: _ValidationQuestion) -> bool:
         """Whether the metadata is fit to ask by. When it knows an older leader epoch than the position, it is out of
         date, unless the next answer says the same: then the topic is another."""
         cluster, tp = self._metadata.cluster, question.topic_partition
@@ -223,7 +223,7 @@ class OffsetValidationManager:
         self._metadata.request_update()
         return False
 
-    def _request(self, questions: Sequence[_Question]) -> AnyUnsentRequest:
+    def _request(self, questions: Sequence[_ValidationQuestion]) -> AnyUnsentRequest:
         node = self._metadata.cluster.nodes[questions[0].leader.id]
         for question in questions:
             question.state.sent()
@@ -238,7 +238,7 @@ class OffsetValidationManager:
 
     # --- its answer -----------------------------------------------------------------------------------------
 
-    def _on_failure(self, questions: Sequence[_Question], error: KafkaError, now_ms: float) -> None:
+    def _on_failure(self, questions: Sequence[_ValidationQuestion], error: KafkaError, now_ms: float) -> None:
         if isinstance(error, UnsupportedVersionError):
             for question in self._current(questions):
                 log.debug("%s is not validated: %s", question.topic_partition, error)
@@ -251,7 +251,9 @@ class OffsetValidationManager:
             else:
                 self._refuse(question, error)
 
-    def _on_answer(self, questions: Sequence[_Question], answer: OffsetForLeaderEpochResponse, now_ms: float) -> None:
+    def _on_answer(
+        self, questions: Sequence[_ValidationQuestion], answer: OffsetForLeaderEpochResponse, now_ms: float
+    ) -> None:
         ends = {TopicPartition(topic.topic, end.partition): end for topic in answer.topics for end in topic.partitions}
         for question in self._current(questions):
             end = ends.get(question.topic_partition)
@@ -266,16 +268,16 @@ class OffsetValidationManager:
             else:
                 self._compare(question, end)
 
-    def _current(self, questions: Iterable[_Question]) -> list[_Question]:
+    def _current(self, questions: Iterable[_ValidationQuestion]) -> list[_ValidationQuestion]:
         """Those that still want their answer: no seek, no other leader since."""
         self._forget()
         return [question for question in questions if self._questions.get(question.topic_partition) is question]
 
-    def _retry(self, question: _Question, error: KafkaError, now_ms: float) -> None:
+    def _retry(self, question: _ValidationQuestion, error: KafkaError, now_ms: float) -> None:
         question.state.failed(now_ms)
         question.waits_for = f"a retry of OffsetForLeaderEpoch (last error: {error})"
 
-    def _refuse(self, question: _Question, error: KafkaError) -> None:
+    def _refuse(self, question: _ValidationQuestion, error: KafkaError) -> None:
         """For good: the user hears of it, and the next poll asks again."""
         question.state.succeeded()
         self._refused[question.topic_partition] = error
@@ -283,7 +285,7 @@ class OffsetValidationManager:
 
     # --- what it means --------------------------------------------------------------------------------------
 
-    def _compare(self, question: _Question, end: EpochEndOffset) -> None:
+    def _compare(self, question: _ValidationQuestion, end: EpochEndOffset) -> None:
         tp = question.topic_partition
         partition = self._subscription.partitions[tp]
         if end.end_offset < 0 or end.leader_epoch < 0:
@@ -344,7 +346,7 @@ def _truncation_error(undecided: dict[TopicPartition, _Truncation]) -> LogTrunca
     return LogTruncationError(offsets, {tp: t.divergent for tp, t in undecided.items() if t.divergent is not None})
 
 
-def _topics(questions: Iterable[_Question]) -> list[OffsetForLeaderTopic]:
+def _topics(questions: Iterable[_ValidationQuestion]) -> list[OffsetForLeaderTopic]:
     by_topic: defaultdict[str, list[OffsetForLeaderPartition]] = defaultdict(list)
     for question in questions:
         tp = question.topic_partition

@@ -49,7 +49,7 @@ class CommittedLookUp(Protocol):
     def look_up(self, partitions: frozenset[TopicPartition], reply: Reply[Committed]) -> None: ...
 
 
-class _Question(NamedTuple):
+class _PositionQuestion(NamedTuple):
     """Where a partition is to go on in this assignment epoch: at the committed offset, or where this reset says."""
 
     epoch: AssignmentEpoch
@@ -81,9 +81,9 @@ class PositionsManager:
         self._validation = validation
         self._deliver = deliver
         self._wall_clock_ms = wall_clock_ms
-        self._asked: dict[TopicPartition, _Question] = {}
+        self._asked: dict[TopicPartition, _PositionQuestion] = {}
         self._loads: list[tuple[dict[TopicPartition, AssignmentEpoch], Reply[Committed]]] = []
-        self._resets: dict[TopicPartition, tuple[_Question, Reply[Found]]] = {}
+        self._resets: dict[TopicPartition, tuple[_PositionQuestion, Reply[Found]]] = {}
         self._waiters: list[GetPosition] = []
         # Partitions that auto_offset_reset="none" leaves without a position, with the offset that was out of range.
         self._stranded: dict[TopicPartition, int | None] = {}
@@ -213,7 +213,7 @@ class PositionsManager:
         waited_for = {waiter.partition for waiter in self._waiters}
         for tp in sorted(partitions):
             partition = self._subscription.partitions[tp]
-            question = _Question(partition.epoch, partition.reset)
+            question = _PositionQuestion(partition.epoch, partition.reset)
             if self._asked.get(tp) != question and (Hold.CALLBACK_PENDING not in partition.holds or tp in waited_for):
                 self._asked[tp] = question
                 due.append(partition)
@@ -272,11 +272,11 @@ class PositionsManager:
         self._resets[tp] = question, reply
         self._list_offsets.ask(tp, timestamp, reply)
 
-    def _is_wanted(self, tp: TopicPartition, question: _Question) -> bool:
+    def _is_wanted(self, tp: TopicPartition, question: _PositionQuestion) -> bool:
         waiting = tp in self._subscription.awaiting_reset
         return waiting and self._asked.get(tp) == question and self._current(tp, question.epoch) is not None
 
-    def _on_offset(self, tp: TopicPartition, timestamp: int, question: _Question, reply: Reply[Found]) -> None:
+    def _on_offset(self, tp: TopicPartition, timestamp: int, question: _PositionQuestion, reply: Reply[Found]) -> None:
         try:
             found = reply.result()
         except KafkaError as error:

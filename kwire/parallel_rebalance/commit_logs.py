@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kwire.events import Processed
+from kwire.events import ProcessedOffsets
 from kwire.managers.pending_commit import Offsets
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.parallel_rebalance.catch_up import CatchUpManager
@@ -66,7 +66,7 @@ class CommitSplitter:
         self._catch_up.refresh()
         return Split(low, head)
 
-    def processed(self, processed: Mapping[TopicPartition, Processed]) -> Split:
+    def processed(self, processed: Mapping[TopicPartition, ProcessedOffsets]) -> Split:
         """A commit of what handlers have finished. The group's log has all of it, in one piece, so that nobody finds
         half of it; the head's has the main cursor's."""
         low: dict[TopicPartition, OffsetAndMetadata] = {}

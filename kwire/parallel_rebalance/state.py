@@ -10,7 +10,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from kwire.epochs import AssignmentEpoch
-from kwire.events import Processed
+from kwire.events import ProcessedOffsets
 from kwire.model import CatchUpProgress, OffsetAndMetadata, TopicPartition
 from kwire.offset_set import NO_OFFSETS, OffsetSet
 from kwire.parallel_rebalance.rate import RateWindow
@@ -128,7 +128,7 @@ class CatchUpState:
         self._tidy()
         return True
 
-    def commit_processed(self, processed: Processed) -> None:
+    def commit_processed(self, processed: ProcessedOffsets) -> None:
         """What was given is done but for what is named; the metadata is of both cursors."""
         self.undone -= self.delivered - processed.kept
         for unfinished in processed.unfinished:

@@ -12,12 +12,12 @@ from kwire.processing.ordered_queues import OrderedQueues, Ordering, Work
 from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
 from kwire.processing.processor import Processor
 from kwire.processing.status import Status
-from kwire.processing.tracker import Offer, Tracker
+from kwire.processing.tracker import Committable, Tracker
 
 __all__ = [
     "DeadLetter",
     "OrderedQueues",
-    "Offer",
+    "Committable",
     "OffsetMap",
     "OnDataLoss",
     "OnFailure",

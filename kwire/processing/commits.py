@@ -12,7 +12,7 @@ from kwire.consumer.arguments import Timeout
 from kwire.consumer.listener import RebalanceConsumer
 from kwire.consumer.steps import Steps
 from kwire.errors import KafkaError, RebalanceInProgressError, WakeupError
-from kwire.events import CommitCallback, Processed
+from kwire.events import CommitCallback, ProcessedOffsets
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.processing.completion_tracker import CompletionTracker, Offers
 from kwire.processing.partition_progress import PartitionProgress
@@ -26,9 +26,11 @@ _AFTER_REBALANCE_MS = 100.0
 class ProcessedCommits(Protocol):
     """Commits for a consumer that several cursors read for. May be called inside callbacks as well."""
 
-    def commit_processed_sync(self, processed: Mapping[TopicPartition, Processed], timeout: Timeout) -> Steps[None]: ...
+    def commit_processed_sync(
+        self, processed: Mapping[TopicPartition, ProcessedOffsets], timeout: Timeout
+    ) -> Steps[None]: ...
     def commit_processed_async(
-        self, processed: Mapping[TopicPartition, Processed], callback: CommitCallback
+        self, processed: Mapping[TopicPartition, ProcessedOffsets], callback: CommitCallback
     ) -> None: ...
 
 
@@ -156,5 +158,5 @@ def _offsets(offers: Offers) -> dict[TopicPartition, OffsetAndMetadata]:
     return {tp: offered.position for tp, offered in offers.items() if offered.position is not None}
 
 
-def _processed(offers: Offers) -> dict[TopicPartition, Processed]:
+def _processed(offers: Offers) -> dict[TopicPartition, ProcessedOffsets]:
     return {tp: offered.processed for tp, offered in offers.items() if offered.processed is not None}

@@ -14,14 +14,14 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from kwire.epochs import AssignmentEpoch
-from kwire.events import Processed, Unfinished
+from kwire.events import ProcessedOffsets, Unfinished
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.offset_set import OffsetSet
 from kwire.processing.offset_map import LIMIT_CHARS, OffsetMap, encode
 from kwire.processing.partition_progress import CursorProgress, PartitionProgress
 from kwire.processing.partition_queues import EVERYTHING
 from kwire.processing.sources import LagOf, Source, partition_of
-from kwire.processing.tracker import Offer, Tracker
+from kwire.processing.tracker import Committable, Tracker
 
 # The consumer's own account of ranges goes in front of the map.
 _ROOM_CHARS = 1024
@@ -36,9 +36,9 @@ class Offered(NamedTuple):
         processed: The commit, if there are several.
     """
 
-    parts: tuple[tuple[Tracker, Offer], ...]
+    parts: tuple[tuple[Tracker, Committable], ...]
     position: OffsetAndMetadata | None = None
-    processed: Processed | None = None
+    processed: ProcessedOffsets | None = None
 
 
 Offers: TypeAlias = dict[TopicPartition, Offered]
@@ -202,7 +202,7 @@ class CompletionTracker:
             metadata = encode(base, known)
         return OffsetAndMetadata(base, metadata, progress.epoch_at(progress.main, base))
 
-    def _processed(self, progress: PartitionProgress) -> Processed:
+    def _processed(self, progress: PartitionProgress) -> ProcessedOffsets:
         """The commit of several: it names what is not finished of what children were given, and the main cursor's
         position. Only the network thread knows of offsets without a record."""
         head = None
@@ -210,7 +210,7 @@ class CompletionTracker:
             base = progress.main.tracker.base
             head = OffsetAndMetadata(base, leader_epoch=progress.epoch_at(progress.main, base))
         unfinished = [Unfinished(EVERYTHING)] if self._is_lost else _unfinished(progress)
-        return Processed(head, tuple(unfinished), *self._metadata(progress))
+        return ProcessedOffsets(head, tuple(unfinished), *self._metadata(progress))
 
     def _metadata(self, progress: PartitionProgress) -> tuple[str, int | None]:
         """And where it ends: of what an earlier life finished in front of its head nothing is delivered any more, so

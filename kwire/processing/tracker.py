@@ -24,7 +24,7 @@ from typing import NamedTuple
 from kwire.errors import InvalidArgumentError
 
 
-class Offer(NamedTuple):
+class Committable(NamedTuple):
     """What may be committed: everything in front of `base` is finished, and so are these ranges behind it."""
 
     base: int
@@ -50,8 +50,8 @@ class Tracker:
         # are few.
         self._deliveries: deque[list[int] | range] = deque()
         self._too_many = self.FEW_DELIVERIES
-        self._acknowledged: Offer | None = Offer(position)
-        self._offered: Offer | None = None
+        self._acknowledged: Committable | None = Committable(position)
+        self._offered: Committable | None = None
 
     @property
     def base(self) -> int:
@@ -62,7 +62,7 @@ class Tracker:
         return next(offset for offset in self._deliveries[0] if offset in self._unfinished)
 
     @property
-    def latest(self) -> Offer:
+    def latest(self) -> Committable:
         """What a commit would say now, whether the broker has that or not."""
         return self._offer()
 
@@ -113,13 +113,13 @@ class Tracker:
         """Records are done with; as `finish`, of many."""
         self._unfinished.difference_update(offsets)
 
-    def offer(self) -> Offer | None:
+    def offer(self) -> Committable | None:
         """What to commit. None: the broker has acknowledged all that."""
         offer = self._offer()
         self._offered = None if offer == self._acknowledged else offer
         return self._offered
 
-    def acknowledged(self, offer: Offer) -> None:
+    def acknowledged(self, offer: Committable) -> None:
         """The broker has it. Of an older offer than the last nothing follows: the last is still on its way, or failed,
         and has to be offered again."""
         if offer == self._offered:
@@ -140,9 +140,9 @@ class Tracker:
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _offer(self) -> Offer:
+    def _offer(self) -> Committable:
         base = self.base
-        return Offer(base, tuple(each for each in self._finished() if each.start > base))
+        return Committable(base, tuple(each for each in self._finished() if each.start > base))
 
     def _finished(self) -> Iterator[range]:
         """Of what was delivered. What lies between two finished records does not exist."""

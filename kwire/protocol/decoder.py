@@ -24,11 +24,11 @@ from kwire.protocol.primitives import (
     MAX_LENGTH,
     Blob,
     Construct,
+    FieldInPlace,
     Fields,
     FormatField,
     Length,
     Maybe,
-    Member,
     Sequence,
     Text,
     Unique,
@@ -236,7 +236,7 @@ class DecoderWriter:
         with self._source.block("else:"):
             self._source.add(f'raise MalformedError(f"a presence byte of {{{presence}}}")', Place(path))
 
-    def _tagged_section(self, tagged: Mapping[int, Member], variable: str, path: str) -> None:
+    def _tagged_section(self, tagged: Mapping[int, FieldInPlace], variable: str, path: str) -> None:
         """KIP-482: a count, then each field as tag, size and data. Almost always the count is 0."""
         count = self._source.fresh("t")
         self._fixed("B", count, _join(path, "tagged fields"))
@@ -257,7 +257,7 @@ class DecoderWriter:
                 self._source.add(f"{count}, pos = long_varint(data, pos, {count})", place)
             self._known_tags(tagged, count, variable, path)
 
-    def _known_tags(self, tagged: Mapping[int, Member], count: str, variable: str, path: str) -> None:
+    def _known_tags(self, tagged: Mapping[int, FieldInPlace], count: str, variable: str, path: str) -> None:
         tag, tail, unknown = (self._source.fresh(stem) for stem in ("tag", "tail", "unknown"))
         place = Place(_join(path, "tagged fields"))
         self._source.add(f"{tag} = -1")

@@ -25,11 +25,11 @@ from kwire.protocol.primitives import (
     MAX_LENGTH,
     Blob,
     Construct,
+    FieldInPlace,
     Fields,
     FormatField,
     Length,
     Maybe,
-    Member,
     Sequence,
     Text,
     Unique,
@@ -245,7 +245,7 @@ class EncoderWriter:
             self.structure(wire.inner, variable, path)
             self.flush()
 
-    def _tagged_section(self, tagged: Mapping[int, Member], variable: str, path: str) -> None:
+    def _tagged_section(self, tagged: Mapping[int, FieldInPlace], variable: str, path: str) -> None:
         self.flush()
         unknown = f"{variable}._unknown_tagged_fields"
         known = "()"
@@ -258,7 +258,7 @@ class EncoderWriter:
         place = Place(_join(path, "tagged fields"), "", "tuples of unique tags and bytes", unknown)
         self._source.add(f'{self._put}(tagged_section({known}, {unknown}) if {condition} else b"\\0")', place)
 
-    def _tagged_field(self, tag: int, member: Member, known: str, variable: str, path: str) -> None:
+    def _tagged_field(self, tag: int, member: FieldInPlace, known: str, variable: str, path: str) -> None:
         """Defaults are not written (KIP-482); everything else goes through a part list of its own, for its size."""
         expression = f"{variable}.{member.name}"
         parts, outer = self._source.fresh("parts"), self._put

@@ -9,7 +9,18 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kwire.errors import UnsupportedVersionError
-from kwire.protocol.primitives import FIXED, Blob, Construct, Fields, Length, Maybe, Member, Sequence, Text, Unique
+from kwire.protocol.primitives import (
+    FIXED,
+    Blob,
+    Construct,
+    FieldInPlace,
+    Fields,
+    Length,
+    Maybe,
+    Sequence,
+    Text,
+    Unique,
+)
 from kwire.protocol.schema import Message, Structure, TypeTree, fields_of
 
 if TYPE_CHECKING:
@@ -45,9 +56,9 @@ def _fields(struct: type[Structure], version: int, *, flexible: bool) -> Fields:
     )
 
 
-def _member(item: Field, version: int, *, flexible: bool) -> Member:
+def _member(item: Field, version: int, *, flexible: bool) -> FieldInPlace:
     nullable = version in item.nullable
-    return Member(
+    return FieldInPlace(
         declared=item,
         type=_type(item.type, version, nullable=nullable, flexible=flexible, compact=item.compact),
         default=item.default.to_dict(version) if isinstance(item.default, Structure) else item.default,

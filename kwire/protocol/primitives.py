@@ -233,7 +233,7 @@ class Maybe(Construct):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class FieldInPlace:
     """A field in its place: what was declared, how this version writes it, and its default in plain values."""
 
     declared: Field
@@ -259,8 +259,8 @@ class Fields(Struct):
         self,
         owner: type[Structure],
         *,
-        plain: Items[Member],
-        tagged: Mapping[int, Member] | None,
+        plain: Items[FieldInPlace],
+        tagged: Mapping[int, FieldInPlace] | None,
         absent: Items[Field],
     ) -> None:
         super().__init__(*(member.name / member.type for member in plain))

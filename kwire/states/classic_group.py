@@ -80,7 +80,7 @@ class ClassicEffect(Enum):
     SEND_LEAVE = auto()
 
 
-class Facts(NamedTuple):
+class GroupFacts(NamedTuple):
     """What the managers ask of a state."""
 
     waits_for: str
@@ -112,16 +112,16 @@ class Flags:
 
 S, E, F = ClassicState, ClassicEvent, ClassicEffect
 
-FACTS: dict[ClassicState, Facts] = {
-    S.UNJOINED: Facts("a subscription and a poll", heartbeats=False, poll_timer=False, is_idle=True),
-    S.REVOKING_PARTITIONS: Facts("the application thread to commit and run its callback", calls_back=True),
-    S.PARTITIONS_REVOKED: Facts("the coordinator and the back-off, to send JoinGroup", is_idle=True),
+FACTS: dict[ClassicState, GroupFacts] = {
+    S.UNJOINED: GroupFacts("a subscription and a poll", heartbeats=False, poll_timer=False, is_idle=True),
+    S.REVOKING_PARTITIONS: GroupFacts("the application thread to commit and run its callback", calls_back=True),
+    S.PARTITIONS_REVOKED: GroupFacts("the coordinator and the back-off, to send JoinGroup", is_idle=True),
     # The broker holds the join until all members are in; the open request is the sign of life.
-    S.PREPARE_REBALANCE: Facts("the JoinGroup answer", heartbeats=False, poll_timer=False),
-    S.COMPLETING_REBALANCE: Facts("metadata, if it is the leader, and the SyncGroup answer"),
-    S.ASSIGNING_PARTITIONS: Facts("the application thread to run its callback", calls_back=True, has_plan=True),
-    S.PARTITIONS_ASSIGNED: Facts("positions of the new partitions", has_plan=True, may_rejoin=True),
-    S.STABLE: Facts("a timer, or the broker to ask for a rejoin", has_plan=True, may_rejoin=True),
+    S.PREPARE_REBALANCE: GroupFacts("the JoinGroup answer", heartbeats=False, poll_timer=False),
+    S.COMPLETING_REBALANCE: GroupFacts("metadata, if it is the leader, and the SyncGroup answer"),
+    S.ASSIGNING_PARTITIONS: GroupFacts("the application thread to run its callback", calls_back=True, has_plan=True),
+    S.PARTITIONS_ASSIGNED: GroupFacts("positions of the new partitions", has_plan=True, may_rejoin=True),
+    S.STABLE: GroupFacts("a timer, or the broker to ask for a rejoin", has_plan=True, may_rejoin=True),
 }
 
 _TAKE = (F.ADOPT_ASSIGNMENT, F.CALL_ASSIGNED)

@@ -73,7 +73,7 @@ class MemberEffect(Enum):
     DROP_PARTITIONS = auto()
 
 
-class Facts(NamedTuple):
+class MemberStateFacts(NamedTuple):
     """What the manager asks of a state."""
 
     waits_for: str
@@ -88,17 +88,19 @@ class Facts(NamedTuple):
 
 S, E, F = MemberState, MemberEvent, MemberEffect
 
-FACTS: dict[MemberState, Facts] = {
-    S.UNSUBSCRIBED: Facts("a subscription and a poll"),
-    S.JOINING: Facts("the answer to a heartbeat of epoch 0", True, at_once=True, takes_target=True, poll_timer=True),
-    S.RECONCILING: Facts("callbacks, and the names of topics", True, takes_target=True, poll_timer=True),
-    S.ACKNOWLEDGING: Facts("a heartbeat to be sent", True, at_once=True, takes_target=True, poll_timer=True),
-    S.STABLE: Facts("a timer, or a new target", True, takes_target=True, poll_timer=True),
-    S.FENCED: Facts("the application thread to run on_partitions_lost"),
-    S.PREPARE_LEAVING: Facts("nothing: passed through at once"),
-    S.LEAVING: Facts("the coordinator, to send the leave", True, at_once=True),
-    S.STALE: Facts("the application to poll again"),
-    S.FATAL: Facts("another subscription"),
+FACTS: dict[MemberState, MemberStateFacts] = {
+    S.UNSUBSCRIBED: MemberStateFacts("a subscription and a poll"),
+    S.JOINING: MemberStateFacts(
+        "the answer to a heartbeat of epoch 0", True, at_once=True, takes_target=True, poll_timer=True
+    ),
+    S.RECONCILING: MemberStateFacts("callbacks, and the names of topics", True, takes_target=True, poll_timer=True),
+    S.ACKNOWLEDGING: MemberStateFacts("a heartbeat to be sent", True, at_once=True, takes_target=True, poll_timer=True),
+    S.STABLE: MemberStateFacts("a timer, or a new target", True, takes_target=True, poll_timer=True),
+    S.FENCED: MemberStateFacts("the application thread to run on_partitions_lost"),
+    S.PREPARE_LEAVING: MemberStateFacts("nothing: passed through at once"),
+    S.LEAVING: MemberStateFacts("the coordinator, to send the leave", True, at_once=True),
+    S.STALE: MemberStateFacts("the application to poll again"),
+    S.FATAL: MemberStateFacts("another subscription"),
 }
 
 _MEMBER = (S.JOINING, S.RECONCILING, S.ACKNOWLEDGING, S.STABLE)

@@ -39,7 +39,7 @@ class Processing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class VerifiableOptions:
     """What to do. `max_messages` is negative for no limit; `orders` is a file for `Orders`, if any are taken."""
 
     topic: str
@@ -85,7 +85,7 @@ class _Flags:
     no_offset_map: bool
 
 
-def parse(arguments: Sequence[str]) -> Options:
+def parse(arguments: Sequence[str]) -> VerifiableOptions:
     """Options from the command line.
 
     Raises:
@@ -97,7 +97,7 @@ def parse(arguments: Sequence[str]) -> Options:
     if flags.processor is not None and (flags.enable_autocommit or flags.max_messages >= 0):
         parser.error("a processor commits by itself, and counts no messages")
     settings = (settings_of_file(flags.config) if flags.config else {}) | settings_of_flags(flags)
-    options = Options(
+    options = VerifiableOptions(
         topic=flags.topic,
         max_messages=flags.max_messages,
         auto_commit=flags.enable_autocommit,

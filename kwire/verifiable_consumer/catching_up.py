@@ -16,7 +16,7 @@ from kwire.fetching.columns import Records
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.verifiable_consumer.consumer import GroupConsumer, VerifiableConsumer, summary
 from kwire.verifiable_consumer.events import EventLog, Reached
-from kwire.verifiable_consumer.orders import Orders
+from kwire.verifiable_consumer.orders import ProcessingOrders
 
 LOOKS_EVERY = 4
 """So many polls from one question for the group's offset to the next."""
@@ -50,7 +50,7 @@ class CatchingUpConsumer(VerifiableConsumer):
         *,
         auto_commit: bool = False,
         verbose: bool = False,
-        orders: Orders | None = None,
+        orders: ProcessingOrders | None = None,
     ) -> None:
         super().__init__(consumer, events, topic, auto_commit=auto_commit, verbose=verbose, orders=orders)
         self._catching_up = consumer

@@ -15,10 +15,10 @@ from typing import Protocol
 from kwire.cli.output import Output, OutputError
 from kwire.consumer.sync import Consumer
 from kwire.errors import KafkaError
-from kwire.verifiable_consumer.arguments import Options, argument_parser, parse
+from kwire.verifiable_consumer.arguments import VerifiableOptions, argument_parser, parse
 from kwire.verifiable_consumer.consumer import TellingListener, VerifiableConsumer
 from kwire.verifiable_consumer.events import EventLog
-from kwire.verifiable_consumer.orders import Orders
+from kwire.verifiable_consumer.orders import ProcessingOrders
 
 DONE = 0
 FAILED = 1
@@ -49,7 +49,7 @@ class Program(Protocol):
     def stop(self) -> None: ...
 
 
-def _new_program(options: Options, events: EventLog) -> Program:
+def _new_program(options: VerifiableOptions, events: EventLog) -> Program:
     if options.processing is not None:
         from kwire.verifiable_consumer.processing import TellingConsumer, VerifiableProcessor
 
@@ -70,7 +70,7 @@ def _new_program(options: Options, events: EventLog) -> Program:
             options.topic,
             auto_commit=options.auto_commit,
             verbose=options.verbose,
-            orders=None if options.orders is None else Orders(options.orders),
+            orders=None if options.orders is None else ProcessingOrders(options.orders),
         )
     return VerifiableConsumer(
         Consumer(config=options.settings),
@@ -79,7 +79,7 @@ def _new_program(options: Options, events: EventLog) -> Program:
         max_messages=options.max_messages,
         auto_commit=options.auto_commit,
         verbose=options.verbose,
-        orders=None if options.orders is None else Orders(options.orders),
+        orders=None if options.orders is None else ProcessingOrders(options.orders),
     )
 
 

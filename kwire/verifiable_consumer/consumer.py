@@ -12,7 +12,7 @@ from kwire.errors import FencedInstanceIdError, GroupAuthorizationError, KafkaEr
 from kwire.fetching.columns import Records
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.verifiable_consumer.events import EventLog
-from kwire.verifiable_consumer.orders import Orders
+from kwire.verifiable_consumer.orders import ProcessingOrders
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class VerifiableConsumer:
         max_messages: int = -1,
         auto_commit: bool = False,
         verbose: bool = False,
-        orders: Orders | None = None,
+        orders: ProcessingOrders | None = None,
     ) -> None:
         self._consumer = consumer
         self._events = events

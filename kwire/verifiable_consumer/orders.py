@@ -17,7 +17,7 @@ LOOK_EVERY_S = 0.05
 PAUSE_S = 0.1
 
 
-class Orders:
+class ProcessingOrders:
     """What the program is told to do with each record, by a file.
 
     Args:

@@ -31,7 +31,7 @@ from kwire.model import OffsetAndMetadata, Record, TopicPartition
 from kwire.processing import Processor
 from kwire.verifiable_consumer.arguments import Processing
 from kwire.verifiable_consumer.events import EventLog, record_line
-from kwire.verifiable_consumer.orders import Orders
+from kwire.verifiable_consumer.orders import ProcessingOrders
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class WorkHandler:
         if self.orders is None:
             return
         tell_of("record_begun", record)
-        Orders(self.orders).work(crc32(record.value or b"") % WEIGHTS)
+        ProcessingOrders(self.orders).work(crc32(record.value or b"") % WEIGHTS)
         tell_of("record_handled", record)
 
 
@@ -178,7 +178,7 @@ class VerifiableProcessor:
             if self._orders is None or isinstance(error, FencedInstanceIdError):
                 raise
             self._events.poll_failed(error)
-            Orders(self._orders).pause()
+            ProcessingOrders(self._orders).pause()
 
     def _new_pool(self) -> ProcessPoolExecutor:
         # Spawned: a fork would take the network thread's locks with it.

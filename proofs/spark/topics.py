@@ -19,9 +19,9 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from fastcrc.crc32 import iscsi as crc32c
 
-from kwire.conformance.batches import NewRecord, encode_batch
-from kwire.conformance.broker import Broker, Topic
-from kwire.conformance.client import Address
+from kwire.conformance.batches import RecordToWrite, encode_batch
+from kwire.conformance.broker import JudgedBroker, SuiteTopic
+from kwire.conformance.client import BrokerAddress
 from kwire.conformance.expectations import expect_ok
 from kwire.conformance.writing import append
 from kwire.model import Header
@@ -222,7 +222,7 @@ class Topics:
     def without_timestamps(self) -> Written:
         """And from before 1970, and from the far past."""
         times_ms = (-1, -1, 0, 1, FIRST_MS, -1)
-        records = [NewRecord(b"%d" % at, b"key", timestamp_ms=at) for at in times_ms]
+        records = [RecordToWrite(b"%d" % at, b"key", timestamp_ms=at) for at in times_ms]
         return self._raw("no-timestamps", *(encode_batch(record) for record in records), encode_batch(*records[:2]))
 
     def with_keys_that_are_no_text(self) -> Written:
@@ -231,15 +231,15 @@ class Topics:
 
     def with_times_out_of_bounds(self) -> Written:
         """Which Spark's timestamps cannot hold."""
-        record = NewRecord(b"late", timestamp_ms=FAR_FUTURE_MS)
+        record = RecordToWrite(b"late", timestamp_ms=FAR_FUTURE_MS)
         return self._raw("out-of-bounds", encode_batch(record))
 
     def _raw(self, name: str, *batches: bytes) -> Written:
         lenient = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
         full = self.make(name, 1, lenient)
         host, _, port = self._servers.rpartition(":")
-        broker = Broker(Address(host, int(port)), TIMEOUT_S)
-        topic = Topic(full, broker.wait_for_leaders(full).topic_id)
+        broker = JudgedBroker(BrokerAddress(host, int(port)), TIMEOUT_S)
+        topic = SuiteTopic(full, broker.wait_for_leaders(full).topic_id)
         for batch in batches:
             expect_ok(append(broker, topic, batch).error_code, f"a batch of {full}")
         return self.written(full, 1)
@@ -287,7 +287,7 @@ def _with_key(key: bytes) -> bytes:
     """A batch of one record with a header of this key: written with another of the same length, which is replaced."""
     stand_in = PLACEHOLDER[: len(key)].encode()
     headers = (Header(stand_in.decode(), b"before"), Header("plain", b"behind"))
-    batch = encode_batch(NewRecord(b"value", b"K", headers, timestamp_ms=FIRST_MS))
+    batch = encode_batch(RecordToWrite(b"value", b"K", headers, timestamp_ms=FIRST_MS))
     body = batch[BODY_AT:].replace(stand_in, key, 1)
     return batch[:CRC_AT] + struct.pack(">I", crc32c(body)) + body
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.cli.fake import parse_topics
-from kwire.conformance.client import Address, Connection
+from kwire.conformance.client import BrokerAddress, ClientConnection
 from kwire.errors import InvalidArgumentError
 from kwire.protocol.messages.metadata import MetadataRequest
 
@@ -47,7 +47,7 @@ def test_it_serves_the_topics_named_until_it_is_interrupted(running: subprocess.
     assert running.stdout is not None
     bootstrap = running.stdout.readline().strip()
     assert bootstrap.count(",") == 1
-    with Connection(Address.parse(bootstrap), TIMEOUT_S) as connection:
+    with ClientConnection(BrokerAddress.parse(bootstrap), TIMEOUT_S) as connection:
         answer = connection.ask(MetadataRequest(topics=None), 12)
     assert {topic.name: len(topic.partitions) for topic in answer.topics} == {"orders": 3, "payments": 1}
     running.send_signal(signal.SIGINT)

@@ -13,8 +13,8 @@ from kwire.cli.commands import app
 from kwire.cli.faults_output import ProgressLine
 from kwire.model import TopicPartition
 from kwire.testing.faults import harness
-from kwire.testing.faults.order import Order, Outcome, Progress, expected
-from kwire.testing.faults.report.run import Run
+from kwire.testing.faults.order import Progress, RunOrder, RunOutcome, expected
+from kwire.testing.faults.report.run import FaultRun
 from kwire.testing.faults.schedule import Schedule
 from kwire.testing.faults.schedule_text import render
 from kwire.testing.invariants import Ledger, Violation
@@ -31,22 +31,22 @@ class FakeHarness:
     """Runs nothing; answers with the violations that are given for a client."""
 
     def __init__(self, logs: Path) -> None:
-        self.orders: list[Order] = []
+        self.orders: list[RunOrder] = []
         self.violations: dict[str, tuple[Violation, ...]] = {}
         self.events: list[Event] = LEDGER.events
         self._logs = logs
 
-    def run(self, order: Order, watch: harness.Watch) -> Outcome:
+    def run(self, order: RunOrder, watch: harness.Watch) -> RunOutcome:
         self.orders.append(order)
         watch(Progress(phase="running", at_ms=1_000, sent=5, faults=("broker-kill",)))
-        run = Run(
+        run = FaultRun(
             name=order.name,
             ledger=Ledger(self.events),
             violations=self.violations.get(order.name, ()),
             expected=expected(order),
             replay=order.replay,
         )
-        return Outcome(run=run, notes=("2 records were never acknowledged",), logs=self._logs)
+        return RunOutcome(run=run, notes=("2 records were never acknowledged",), logs=self._logs)
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_a_schedule_that_makes_no_sense_is_exit_2_with_a_line_for_each_problem(
 
 
 def test_what_cannot_be_run_here_is_exit_2(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(_order: Order, _watch: harness.Watch) -> Outcome:
+    def run(_order: RunOrder, _watch: harness.Watch) -> RunOutcome:
         raise ClusterError("no Java here")
 
     monkeypatch.setattr(harness, "run", run)
@@ -189,7 +189,7 @@ def test_what_cannot_be_run_here_is_exit_2(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_client_that_cannot_be_run_does_not_take_the_others_figures_with_it(
     fake: FakeHarness, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def run(order: Order, watch: harness.Watch) -> Outcome:
+    def run(order: RunOrder, watch: harness.Watch) -> RunOutcome:
         if order.name == "java":
             raise ClusterError("no Java here")
         return fake.run(order, watch)
@@ -206,7 +206,7 @@ def test_a_client_that_cannot_be_run_does_not_take_the_others_figures_with_it(
 def test_figures_of_a_client_are_written_before_the_next_one_runs(
     fake: FakeHarness, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def run(order: Order, watch: harness.Watch) -> Outcome:
+    def run(order: RunOrder, watch: harness.Watch) -> RunOutcome:
         if order.name == "java":
             raise KeyboardInterrupt
         return fake.run(order, watch)
@@ -219,7 +219,7 @@ def test_figures_of_a_client_are_written_before_the_next_one_runs(
 
 
 def test_ctrl_c_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(_order: Order, _watch: harness.Watch) -> Outcome:
+    def run(_order: RunOrder, _watch: harness.Watch) -> RunOutcome:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(harness, "run", run)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.conformance.batches import NewRecord, Producer, encode_batch, varint
+from kwire.conformance.batches import RecordToWrite, Writer, encode_batch, varint
 from kwire.model import Header
 from kwire.protocol.record_varints import read_varint
 from kwire.protocol.records import Codec, iter_batches, read_records
 
 RECORDS = (
-    NewRecord(b"value", b"key", (Header("a", b"1"), Header("a", None)), timestamp_ms=1000),
-    NewRecord(None, None, timestamp_ms=900),
-    NewRecord(b"", b"", timestamp_ms=5000),
-    NewRecord(b"long " * 20_000, b"k", timestamp_ms=1001),
+    RecordToWrite(b"value", b"key", (Header("a", b"1"), Header("a", None)), timestamp_ms=1000),
+    RecordToWrite(None, None, timestamp_ms=900),
+    RecordToWrite(b"", b"", timestamp_ms=5000),
+    RecordToWrite(b"long " * 20_000, b"k", timestamp_ms=1001),
 )
 
 
@@ -27,7 +27,7 @@ def test_a_batch_reads_back_as_written(codec: Codec) -> None:
 
 
 def test_the_header_tells_who_wrote() -> None:
-    producer = Producer(producer_id=77, epoch=3, transactional=True)
+    producer = Writer(producer_id=77, epoch=3, transactional=True)
     (batch,) = iter_batches(encode_batch(*RECORDS, producer=producer, base_sequence=9))
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (77, 3, 9)
     assert batch.is_transactional

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kwire.conformance.offer import Feature, Offer
+from kwire.conformance.offer import BrokerOffer, Feature
 from kwire.conformance.registry import Check, all_checks
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
@@ -13,9 +13,11 @@ from kwire.protocol.registry import ApiRange, BrokerVersions, request_classes
 from kwire.protocol.schema import Versions
 
 
-def offer(**ranges: tuple[int, int]) -> Offer:
+def offer(**ranges: tuple[int, int]) -> BrokerOffer:
     keys = {"fetch": FetchRequest.api_key, "heartbeat": HeartbeatRequest.api_key, "produce": ProduceRequest.api_key}
-    return Offer(BrokerVersions({keys[name]: ApiRange(*span) for name, span in ranges.items()}), {"group.version": 1})
+    return BrokerOffer(
+        BrokerVersions({keys[name]: ApiRange(*span) for name, span in ranges.items()}), {"group.version": 1}
+    )
 
 
 def a_check(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.conformance.client import Address, Connection, RawConnection
+from kwire.conformance.client import BrokerAddress, ClientConnection, RawConnection
 from kwire.conformance.runner import UnreachableBrokerError, run
 from kwire.errors import DisconnectError, InvalidArgumentError, KafkaTimeoutError, ProtocolError
 from kwire.protocol.compiler import encode_message
@@ -28,7 +28,7 @@ def answer(correlation_id: int, body: bytes = ANSWER) -> bytes:
 
 
 @contextmanager
-def peer(talk: Callable[[socket.socket], None]) -> Iterator[Address]:
+def peer(talk: Callable[[socket.socket], None]) -> Iterator[BrokerAddress]:
     """Somebody who listens, and talks to the first who connects; the connection is closed when it has said all."""
 
     def serve() -> None:
@@ -40,7 +40,7 @@ def peer(talk: Callable[[socket.socket], None]) -> Iterator[Address]:
         server.settimeout(TIMEOUT_S)
         thread = threading.Thread(target=serve)
         thread.start()
-        yield Address(*server.getsockname())
+        yield BrokerAddress(*server.getsockname())
         thread.join(TIMEOUT_S)
         assert not thread.is_alive()
 
@@ -67,7 +67,7 @@ def is_silent(connection: socket.socket) -> None:
 
 
 def test_answers_come_in_order_even_in_one_piece() -> None:
-    with peer(says(answer(0) + answer(1))) as address, Connection(address, TIMEOUT_S) as connection:
+    with peer(says(answer(0) + answer(1))) as address, ClientConnection(address, TIMEOUT_S) as connection:
         for _ in range(2):
             connection.send(ApiVersionsRequest(), 0)
         assert [connection.receive(), connection.receive()] == [ApiVersionsResponse(), ApiVersionsResponse()]
@@ -86,7 +86,7 @@ def test_answers_come_in_order_even_in_one_piece() -> None:
 def test_an_answer_that_breaks_the_protocol_is_an_error(said: bytes, reason: str) -> None:
     with (
         peer(says(said)) as address,
-        Connection(address, TIMEOUT_S) as connection,
+        ClientConnection(address, TIMEOUT_S) as connection,
         pytest.raises(ProtocolError, match=reason),
     ):
         connection.ask(ApiVersionsRequest(), 0)
@@ -95,7 +95,7 @@ def test_an_answer_that_breaks_the_protocol_is_an_error(said: bytes, reason: str
 def test_a_peer_that_closes_is_an_error() -> None:
     with (
         peer(says(answer(0)[:-2])) as address,
-        Connection(address, TIMEOUT_S) as connection,
+        ClientConnection(address, TIMEOUT_S) as connection,
         pytest.raises(DisconnectError, match="closed the connection while an answer was due"),
     ):
         connection.ask(ApiVersionsRequest(), 0)
@@ -104,7 +104,7 @@ def test_a_peer_that_closes_is_an_error() -> None:
 def test_a_peer_that_is_silent_is_an_error_in_time() -> None:
     with (
         peer(is_silent) as address,
-        Connection(address, AT_ONCE_S) as connection,
+        ClientConnection(address, AT_ONCE_S) as connection,
         pytest.raises(KafkaTimeoutError, match="did not answer in time"),
     ):
         connection.ask(ApiVersionsRequest(), 0)
@@ -121,19 +121,19 @@ def test_closing_is_noticed_and_silence_is_told_from_it() -> None:
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("localhost:9092", Address("localhost", 9092)),
-        ("[::1]:9092", Address("::1", 9092)),
-        ("one:1,two:2", Address("one", 1)),
+        ("localhost:9092", BrokerAddress("localhost", 9092)),
+        ("[::1]:9092", BrokerAddress("::1", 9092)),
+        ("one:1,two:2", BrokerAddress("one", 1)),
     ],
 )
-def test_addresses_are_read(text: str, address: Address) -> None:
-    assert Address.parse(text) == address
+def test_addresses_are_read(text: str, address: BrokerAddress) -> None:
+    assert BrokerAddress.parse(text) == address
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "localhost:", ":9092", "localhost:kafka", "localhost:70000"])
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="HOST:PORT"):
-        Address.parse(text)
+        BrokerAddress.parse(text)
 
 
 def test_nobody_there_is_told_apart_from_a_broker_that_fails() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.conformance.broker import Broker
-from kwire.conformance.client import Address
+from kwire.conformance.broker import JudgedBroker
+from kwire.conformance.client import BrokerAddress
 from kwire.protocol.consumer_protocol import encode_subscription
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -57,7 +57,7 @@ class Talk:
     """A conversation with one cluster about one group; names and ids that differ between clusters are made alike."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        self.broker = Broker(Address.parse(bootstrap_servers.split(",", maxsplit=1)[0]), 10.0)
+        self.broker = JudgedBroker(BrokerAddress.parse(bootstrap_servers.split(",", maxsplit=1)[0]), 10.0)
         self.topic = self.broker.empty_topic()
         self.coordinated = self.broker.group()
         self.group = self.coordinated.name

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import google_crc32c
 import pytest
 
-from kwire.conformance.client import Address
+from kwire.conformance.client import BrokerAddress
 from kwire.conformance.report import CaseStatus
-from kwire.conformance.runner import Options, run
+from kwire.conformance.runner import RunOptions, run
 from kwire.protocol.compiler import decode_message, decode_prefix, encode_message
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
@@ -68,7 +68,7 @@ class Fault:
 class Link:
     """One connection through the proxy: a thread for each direction."""
 
-    def __init__(self, client: socket.socket, upstream: Address, fault: Fault) -> None:
+    def __init__(self, client: socket.socket, upstream: BrokerAddress, fault: Fault) -> None:
         self._client = client
         self._broker = socket.create_connection(upstream, TIMEOUT_S)
         self._broker.settimeout(None)
@@ -157,7 +157,7 @@ def is_silent_produce(data: bytes) -> bool:
 
 
 @contextmanager
-def proxy(upstream: Address, fault: Fault) -> Iterator[Address]:
+def proxy(upstream: BrokerAddress, fault: Fault) -> Iterator[BrokerAddress]:
     """Between the suite and the broker, until the end of the `with`."""
     links: list[Link] = []
 
@@ -174,7 +174,7 @@ def proxy(upstream: Address, fault: Fault) -> Iterator[Address]:
     acceptor = threading.Thread(target=accept)
     acceptor.start()
     try:
-        yield Address(*server.getsockname())
+        yield BrokerAddress(*server.getsockname())
     finally:
         shut(server)
         server.close()
@@ -348,8 +348,8 @@ FAULTS = {
 
 
 def judge(kafka: SharedKafka, fault: Fault, *only: str) -> list[tuple[str, int, str, CaseStatus, str]]:
-    with proxy(Address.parse(kafka.bootstrap_servers), fault) as address:
-        report = run(str(address), Options(timeout_s=TIMEOUT_S, only=only))
+    with proxy(BrokerAddress.parse(kafka.bootstrap_servers), fault) as address:
+        report = run(str(address), RunOptions(timeout_s=TIMEOUT_S, only=only))
     return [(result.api, result.version, result.check, result.status, result.reason) for result in report.results]
 
 

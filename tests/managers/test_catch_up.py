@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.events import Assign, Commit, GetPosition, Processed, RecordsDelivered, Redeliver, Reply, SetHold, Unfinished
+from kwire.events import (
+    Assign,
+    Commit,
+    GetPosition,
+    ProcessedOffsets,
+    RecordsDelivered,
+    Redeliver,
+    Reply,
+    SetHold,
+    Unfinished,
+)
 from kwire.holds import Hold
 from kwire.managers.unsent import Channel
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
@@ -115,7 +125,7 @@ def test_what_handlers_have_not_finished_is_undone_and_so_is_what_was_put_back(l
     end_of_log(lagging, 120)
     given(lagging, 100)
     lagging.post(Redeliver(O0, OffsetAndMetadata(90), 100, Reply()))
-    processed = Processed(None, (Unfinished(range(80, 90)),))
+    processed = ProcessedOffsets(None, (Unfinished(range(80, 90)),))
     lagging.post(Commit({}, Reply(), processed={O0: processed}))
     state = state_of(lagging)
     assert (state.undone, state.unread()) == ((range(80, 120),), (range(90, 120),))
@@ -127,7 +137,7 @@ def test_what_handlers_have_not_finished_is_undone_and_so_is_what_was_put_back(l
 def test_no_commit_of_handlers_is_behind_what_the_main_cursor_has_returned(lagging: Scenario) -> None:
     """The log was cut, and they do not know yet."""
     end_of_log(lagging, 120)
-    lagging.post(Commit({}, Reply(), processed={O0: Processed(OffsetAndMetadata(150))}))
+    lagging.post(Commit({}, Reply(), processed={O0: ProcessedOffsets(OffsetAndMetadata(150))}))
     assert state_of(lagging).head.offset == 120
 
 

@@ -15,7 +15,7 @@ from kwire.events import Reply, SetHold
 from kwire.holds import Hold
 from kwire.model import TopicPartition
 from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from kwire.testing.cluster.fetch_sessions import FetchSessionCache, Place
+from kwire.testing.cluster.fetch_sessions import FetchedPartition, FetchSessionCache
 from kwire.testing.cluster.settings import BrokerSettings
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class CrampedBroker:
     def serve(self, scenario: Scenario) -> None:
         """Answer the open fetch; the application takes what came."""
         context = self._sessions.context(scenario.request(FetchRequest), NAMES_VERSION, scenario.now_ms)
-        found: list[tuple[Place, PartitionData]] = []
+        found: list[tuple[FetchedPartition, PartitionData]] = []
         for place, wanted in context.partitions.items():
             records = batch(wanted.fetch_offset) if not found else b""
             found.append((place, PartitionData(partition_index=place.partition, records=records, high_watermark=1000)))

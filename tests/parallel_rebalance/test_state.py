@@ -8,7 +8,7 @@ import pytest
 
 from kwire.commit_metadata import users_metadata
 from kwire.epochs import AssignmentEpoch
-from kwire.events import Processed, Unfinished
+from kwire.events import ProcessedOffsets, Unfinished
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.offset_set import NO_OFFSETS
 from kwire.parallel_rebalance.recovery import Recovered
@@ -54,23 +54,23 @@ def test_what_was_returned_is_done_when_it_is_committed(state: CatchUpState) -> 
 def test_of_what_handlers_have_not_finished_nothing_is_done(state: CatchUpState) -> None:
     """One commit of both cursors; the next one finds the rest done."""
     state.note_delivered(LAG, at(100, 2))
-    state.commit_processed(Processed(at(131, 3), (Unfinished(range(80, 100), 2),), "map"))
+    state.commit_processed(ProcessedOffsets(at(131, 3), (Unfinished(range(80, 100), 2),), "map"))
     low = state.low_water()
     assert (low.offset, low.leader_epoch, undone_in(low)) == (80, 2, (range(80, 120),))
     assert users_metadata(low.metadata) == "map"
     assert state.head == at(131, 3)
     state.note_delivered(LAG, at(120))
-    state.commit_processed(Processed(at(140, 3)))
+    state.commit_processed(ProcessedOffsets(at(140, 3)))
     assert state.low_water() == at(140, 3)
 
 
 def test_a_map_goes_along_as_long_as_it_tells_of_what_is_behind_the_commit(state: CatchUpState) -> None:
     state.note_delivered(LAG, at(120))
-    state.commit_processed(Processed(None, (Unfinished(range(80, 90)),), "map", told_to=120))
+    state.commit_processed(ProcessedOffsets(None, (Unfinished(range(80, 90)),), "map", told_to=120))
     assert users_metadata(state.low_water().metadata) == "map"
-    state.commit_processed(Processed(None, (), "map", told_to=121))
+    state.commit_processed(ProcessedOffsets(None, (), "map", told_to=121))
     assert state.low_water() == OffsetAndMetadata(120, "map")
-    state.commit_processed(Processed(None, (), "map", told_to=120))
+    state.commit_processed(ProcessedOffsets(None, (), "map", told_to=120))
     assert state.low_water() == at(120)
 
 
@@ -78,7 +78,7 @@ def test_a_later_part_may_be_done_in_front_of_which_something_is_not(state: Catc
     """Two children, each with a part of the lag."""
     state.note_delivered(range(70, 95), at(90))
     state.note_delivered(range(95, 120), at(120))
-    state.commit_processed(Processed(None, (Unfinished(range(75, 90)),)))
+    state.commit_processed(ProcessedOffsets(None, (Unfinished(range(75, 90)),)))
     assert state.undone == (range(75, 95),)
     assert state.head == at(120)
 
@@ -86,7 +86,7 @@ def test_a_later_part_may_be_done_in_front_of_which_something_is_not(state: Catc
 def test_what_is_put_back_is_not_done_and_read_again(state: CatchUpState) -> None:
     state.note_delivered(LAG, at(100))
     state.redeliver(range(80, 90))
-    state.commit_processed(Processed(None))
+    state.commit_processed(ProcessedOffsets(None))
     assert state.undone == state.unread() == (range(80, 90), range(100, 120))
 
 

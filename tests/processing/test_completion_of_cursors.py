@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from kwire.epochs import AssignmentEpoch
-from kwire.events import Processed, Unfinished
+from kwire.events import ProcessedOffsets, Unfinished
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.processing.completion_tracker import CompletionTracker
 from kwire.processing.offset_map import OffsetMap, decode, encode
@@ -33,7 +33,7 @@ def deliver(completion: CompletionTracker, source: Source, part: range, epoch: i
     return list(completion.deliver(source, part, lambda: leader_epochs, behind, AssignmentEpoch(epoch)))
 
 
-def committed(completion: CompletionTracker) -> Processed:
+def committed(completion: CompletionTracker) -> ProcessedOffsets:
     """Offered, and acknowledged."""
     offers = completion.offers()
     completion.acknowledged(offers, completion.progress_of(offers))
@@ -42,7 +42,7 @@ def committed(completion: CompletionTracker) -> Processed:
     return processed
 
 
-def finished_in(processed: Processed) -> tuple[range, ...]:
+def finished_in(processed: ProcessedOffsets) -> tuple[range, ...]:
     found = decode(0, processed.metadata)
     return () if found is None else found.finished
 
@@ -77,9 +77,9 @@ def test_a_child_that_is_through_hands_over_to_the_main_cursor() -> None:
     deliver(completion, TP, range(120, 140), MAIN_EPOCH)
     completion.finish(LAG, range(70, 120))
     completion.finish(TP, range(120, 130))
-    assert committed(completion) == Processed(at(130))
+    assert committed(completion) == ProcessedOffsets(at(130))
     completion.finish(TP, range(130, 140))
-    assert committed(completion) == Processed(at(140))
+    assert committed(completion) == ProcessedOffsets(at(140))
 
 
 def test_children_with_a_part_each_are_told_apart() -> None:
@@ -139,7 +139,7 @@ def test_a_main_cursor_that_goes_back_takes_over_what_children_have_from_there_o
     processed = committed(completion)
     assert (processed.head, processed.unfinished) == (at(80), ())
     completion.finish(TP, range(80, 150))
-    assert committed(completion) == Processed(at(150))
+    assert committed(completion) == ProcessedOffsets(at(150))
     assert completion.to_redeliver == []
 
 

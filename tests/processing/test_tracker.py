@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.errors import InvalidArgumentError
-from kwire.processing.tracker import Offer, Tracker
+from kwire.processing.tracker import Committable, Tracker
 
 
-def acknowledge(tracker: Tracker) -> Offer | None:
+def acknowledge(tracker: Tracker) -> Committable | None:
     offer = tracker.offer()
     if offer is not None:
         tracker.acknowledged(offer)
@@ -27,10 +27,10 @@ def test_finished_in_order_the_base_follows() -> None:
     tracker = Tracker(5)
     tracker.deliver([5, 6, 7], 8)
     assert tracker.finish(5)
-    assert tracker.offer() == Offer(6)
+    assert tracker.offer() == Committable(6)
     assert tracker.finish(6)
     assert tracker.finish(7)
-    assert tracker.offer() == Offer(8)
+    assert tracker.offer() == Committable(8)
     assert tracker.unfinished == 0
 
 
@@ -39,7 +39,7 @@ def test_what_finishes_early_is_told_beyond_the_base() -> None:
     tracker.deliver(list(range(10)), 10)
     for offset in (3, 4, 8):
         tracker.finish(offset)
-    assert tracker.offer() == Offer(0, (range(3, 5), range(8, 9)))
+    assert tracker.offer() == Committable(0, (range(3, 5), range(8, 9)))
     assert tracker.unfinished == 7
 
 
@@ -49,16 +49,16 @@ def test_what_does_not_exist_is_nobody_s_work() -> None:
     tracker.deliver([2, 5, 9], 12)
     assert tracker.base == 2
     tracker.finish(9)
-    assert tracker.offer() == Offer(2, (range(9, 12),))
+    assert tracker.offer() == Committable(2, (range(9, 12),))
     tracker.finish(2)
     tracker.finish(5)
-    assert tracker.offer() == Offer(12)
+    assert tracker.offer() == Committable(12)
 
 
 def test_a_poll_without_records_moves_the_base() -> None:
     tracker = Tracker(0)
     tracker.deliver([], 7)
-    assert tracker.offer() == Offer(7)
+    assert tracker.offer() == Committable(7)
 
 
 def test_finishing_twice_or_what_is_not_in_work_changes_nothing() -> None:
@@ -86,7 +86,7 @@ def test_nothing_is_clean_before_the_broker_has_said_so() -> None:
     tracker.deliver([0, 1], 2)
     tracker.finish(0)
     offer = tracker.offer()
-    assert offer == Offer(1)
+    assert offer == Committable(1)
     assert not is_clean(tracker)
     assert tracker.offer() == offer  # the commit failed, or was lost: once more
     tracker.acknowledged(offer)
@@ -115,7 +115,7 @@ def test_what_finishes_while_a_commit_is_under_way_is_offered_next() -> None:
     tracker.finish(1)
     assert offer is not None
     tracker.acknowledged(offer)
-    assert tracker.offer() == Offer(2)
+    assert tracker.offer() == Committable(2)
 
 
 # --- logs that change -------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def test_truncation_voids_what_was_finished_behind_it() -> None:
     tracker.finish(3)
     tracker.truncate(2)
     assert (tracker.position, tracker.unfinished) == (2, 2)
-    assert tracker.offer() == Offer(0)
+    assert tracker.offer() == Committable(0)
     tracker.deliver([2, 3], 4)
     assert tracker.unfinished == 4
 
@@ -139,7 +139,7 @@ def test_what_the_group_knows_of_a_log_that_was_cut_is_corrected() -> None:
         tracker.finish(offset)
     acknowledge(tracker)
     tracker.truncate(1)
-    assert tracker.offer() == Offer(1)
+    assert tracker.offer() == Committable(1)
 
 
 # --- any order, any life ----------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_one_record_that_takes_its_time_does_not_keep_all_that_come_after_it() -
     finally:
         tracemalloc.stop()
     assert size_bytes < 150_000 * 40 / 2, "some of three hundred deliveries; each offset takes 40 bytes in a list"
-    assert tracker.offer() == Offer(0, (range(1, 150_001),))
+    assert tracker.offer() == Committable(0, (range(1, 150_001),))
 
 
 @given(st.sets(st.integers(0, 99)), st.integers(0, 100))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.testing.faults.order import Order
+from kwire.testing.faults.order import RunOrder
 from kwire.testing.faults.rules import check
 from kwire.testing.faults.schedule import Step
-from kwire.testing.faults.targets import Member
+from kwire.testing.faults.targets import OneMember
 from proofs.schedules import ASSIGNORS, PROTOCOLS, catching_up, mixed_group, rolling
 
 ROUNDS = (1, 5)
 CHANGES = (2, 20, 60)
 
 
-def orders() -> list[Order]:
+def orders() -> list[RunOrder]:
     return [
         *(mixed_group(name, changes, 12) for name in ASSIGNORS for changes in CHANGES),
         *(
@@ -28,7 +28,7 @@ def orders() -> list[Order]:
 
 
 @pytest.mark.parametrize("order", orders(), ids=lambda order: order.schedule.title)
-def test_they_make_sense_to_the_harness(order: Order) -> None:
+def test_they_make_sense_to_the_harness(order: RunOrder) -> None:
     check(order.schedule)
 
 
@@ -42,5 +42,5 @@ def test_each_client_of_a_mixed_group_is_closed_and_killed(name: str) -> None:
 
 
 def number_of(step: Step) -> int:
-    assert isinstance(step.target, Member)
+    assert isinstance(step.target, OneMember)
     return step.target.number

@@ -19,7 +19,7 @@ from kwire.protocol import decode, encode
 from kwire.protocol.compiler import decode_prefix
 from kwire.protocol.layout import layout_of
 from kwire.protocol.plain import to_json
-from kwire.protocol.primitives import FIXED, Blob, Construct, Fields, Length, Maybe, Member, Sequence, Text
+from kwire.protocol.primitives import FIXED, Blob, Construct, FieldInPlace, Fields, Length, Maybe, Sequence, Text
 from kwire.protocol.registry import message_class, message_classes
 from kwire.protocol.schema import Request, Response, Structure, fields_of
 
@@ -158,7 +158,7 @@ def described(layout: Fields) -> list[dict[str, Any]]:
     return [described_member(member) for member in members]
 
 
-def described_member(member: Member) -> dict[str, Any]:
+def described_member(member: FieldInPlace) -> dict[str, Any]:
     found = described_type(member.type)
     found["name"] = member.name
     found["nullable"] = "nullable" in found["type"] or isinstance(member.type, Maybe)

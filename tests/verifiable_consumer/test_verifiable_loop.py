@@ -32,7 +32,7 @@ from kwire.fetching.deserializing import Deserializers
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.verifiable_consumer.consumer import VerifiableConsumer
 from kwire.verifiable_consumer.events import EventLog
-from kwire.verifiable_consumer.orders import Orders
+from kwire.verifiable_consumer.orders import ProcessingOrders
 
 if TYPE_CHECKING:
     from tests.record_batches import batch
@@ -107,7 +107,7 @@ def run(
     max_messages: int = -1,
     auto_commit: bool = False,
     verbose: bool = False,
-    orders: Orders | None = None,
+    orders: ProcessingOrders | None = None,
 ) -> list[Event]:
     lines = LinesInMemory()
     VerifiableConsumer(
@@ -279,7 +279,7 @@ def test_rebalances_are_told_and_lost_partitions_as_revoked_ones() -> None:
 # --- as a member of a test, with orders -------------------------------------------------------------------------
 
 
-class OrdersOfATest(Orders):
+class OrdersOfATest(ProcessingOrders):
     """Writes down what it was asked for, and takes no time."""
 
     def __init__(self) -> None:

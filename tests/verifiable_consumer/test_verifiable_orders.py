@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.verifiable_consumer.orders import Orders
+from kwire.verifiable_consumer.orders import ProcessingOrders
 
 
 @dataclass
@@ -38,35 +38,35 @@ def give(file: Path, *, each_ms: int = 0, is_stuck: bool = False) -> None:
 
 def test_without_orders_records_take_no_time(file: Path) -> None:
     sleep = Sleep()
-    Orders(file, sleep).work(100)
+    ProcessingOrders(file, sleep).work(100)
     assert sleep.slept_s == 0.0
 
 
 def test_each_record_takes_its_time(file: Path) -> None:
     give(file, each_ms=100)
     sleep = Sleep()
-    Orders(file, sleep).work(25)
+    ProcessingOrders(file, sleep).work(25)
     assert sleep.slept_s == pytest.approx(2.5)
 
 
 def test_a_poll_without_records_is_no_work(file: Path) -> None:
     give(file, each_ms=100, is_stuck=True)
     sleep = Sleep()
-    Orders(file, sleep).work(0)
+    ProcessingOrders(file, sleep).work(0)
     assert sleep.slept_s == 0.0
 
 
 def test_who_is_stuck_stays_so_until_the_orders_change(file: Path) -> None:
     give(file, is_stuck=True)
     sleep = Sleep(after_s=30, then=lambda: give(file))
-    Orders(file, sleep).work(1)
+    ProcessingOrders(file, sleep).work(1)
     assert sleep.slept_s == pytest.approx(30, abs=0.1)
 
 
 def test_who_is_to_close_stops_working(file: Path) -> None:
     give(file, is_stuck=True)
     sleep = Sleep(after_s=1)
-    orders = Orders(file, sleep)
+    orders = ProcessingOrders(file, sleep)
     sleep.then = orders.release
     orders.work(1)
     orders.pause()

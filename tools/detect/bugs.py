@@ -293,8 +293,8 @@ BUGS: tuple[Bug, ...] = (
         name="heartbeats-forgotten",
         story="a stable member sends none, and is evicted",
         file="states/classic_group.py",
-        old='    S.STABLE: Facts("a timer, or the broker to ask for a rejoin", has_plan',
-        new='    S.STABLE: Facts("a timer, or the broker to ask for a rejoin", False, has_plan',
+        old='    S.STABLE: GroupFacts("a timer, or the broker to ask for a rejoin", has_plan',
+        new='    S.STABLE: GroupFacts("a timer, or the broker to ask for a rejoin", False, has_plan',
     ),
     Bug(
         name="rebalance-unheard",

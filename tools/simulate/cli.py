@@ -33,7 +33,7 @@ from functools import partial
 from pathlib import Path
 
 from kwire.testing.simulation.crash_orders import crash_in_order
-from kwire.testing.simulation.run import Outcome, simulate
+from kwire.testing.simulation.run import WorldOutcome, simulate
 from kwire.testing.simulation.story import story
 from tools.simulate.totals import Report, Totals
 from tools.simulate.workers import WORLDS_OF_A_PROCESS, Died, Workers
@@ -100,7 +100,7 @@ def broken(seed: int, what: str, trace: str = "") -> Report:
     )
 
 
-def shortened(outcome: Outcome) -> Outcome:
+def shortened(outcome: WorldOutcome) -> WorldOutcome:
     """The same seed with as few kinds of faults as still break the same rule."""
     rules = {violation.rule for violation in outcome.violations}
     kinds = sorted({strike.fault for strike in outcome.scenario.strikes})

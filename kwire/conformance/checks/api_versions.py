@@ -15,14 +15,14 @@ from kwire.protocol.messages.headers import RequestHeader, ResponseHeader
 from kwire.protocol.registry import BrokerVersions
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker
+    from kwire.conformance.broker import JudgedBroker
 
 SOFTWARE = ApiVersionsRequest(client_software_name="kwire-conformance", client_software_version="1.0")
 FROM_THE_FUTURE = 0x7FFF
 
 
 @check(ApiVersionsRequest)
-def lists_apis_with_sound_ranges(broker: Broker, version: int) -> None:
+def lists_apis_with_sound_ranges(broker: JudgedBroker, version: int) -> None:
     answer = broker.ask(SOFTWARE, version)
     expect_ok(answer.error_code, "ApiVersions")
     twice = [key for key, count in Counter(api.api_key for api in answer.api_keys).items() if count > 1]
@@ -34,13 +34,13 @@ def lists_apis_with_sound_ranges(broker: Broker, version: int) -> None:
 
 
 @check(ApiVersionsRequest)
-def offers_the_same_in_every_version(broker: Broker, version: int) -> None:
+def offers_the_same_in_every_version(broker: JudgedBroker, version: int) -> None:
     found = BrokerVersions.from_response(broker.ask(SOFTWARE, version)).offered
     expect_equal(found, broker.versions.offered, f"what is offered in v{version}, against v0,")
 
 
 @check(ApiVersionsRequest, versions="3+")
-def tells_sound_features(broker: Broker, version: int) -> None:
+def tells_sound_features(broker: JudgedBroker, version: int) -> None:
     """KIP-584: what is finalized is supported. Version 3 cannot show features that start at 0, and leaves them out."""
     answer = broker.ask(SOFTWARE, version)
     supported = {feature.name: feature for feature in answer.supported_features}
@@ -54,14 +54,14 @@ def tells_sound_features(broker: Broker, version: int) -> None:
 
 
 @check(ApiVersionsRequest, versions="3+")
-def refuses_a_malformed_software_name(broker: Broker, version: int) -> None:
+def refuses_a_malformed_software_name(broker: JudgedBroker, version: int) -> None:
     """KIP-511: names are letters, digits, dots and hyphens, so that they can become names of metrics."""
     bad = ApiVersionsRequest(client_software_name=" no such name ", client_software_version="1.0")
     expect_error(broker.ask(bad, version).error_code, ErrorCode.INVALID_REQUEST, what="a malformed software name")
 
 
 @check(ApiVersionsRequest, once=True)
-def answers_a_version_from_the_future_in_version_0(broker: Broker, version: int) -> None:
+def answers_a_version_from_the_future_in_version_0(broker: JudgedBroker, version: int) -> None:
     """KIP-511: error 35 in version 0, with the range of ApiVersions, and the connection stays open."""
     header = RequestHeader(
         request_api_key=ApiVersionsRequest.api_key,

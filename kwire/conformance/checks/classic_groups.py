@@ -11,10 +11,10 @@ from kwire.conformance.classic_member import (
     PROTOCOL,
     PROTOCOL_TYPE,
     STATIC_FROM,
-    ClassicMember,
+    ClassicJoiner,
 )
 from kwire.conformance.expectations import expect, expect_equal, expect_error, expect_ok, only
-from kwire.conformance.offsets import Position, commit
+from kwire.conformance.offsets import CheckedPosition, commit
 from kwire.conformance.registry import check
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
@@ -24,7 +24,7 @@ from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.sync_group import SyncGroupRequest
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker
+    from kwire.conformance.broker import JudgedBroker
 
 ALL = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
 STATIC_JOIN_FROM = STATIC_FROM[JoinGroupRequest]
@@ -32,8 +32,8 @@ SKIPS_ASSIGNMENT_FROM = 9
 
 
 @check(JoinGroupRequest, needs=ALL)
-def makes_the_only_member_leader(broker: Broker, version: int) -> None:
-    with ClassicMember(broker, broker.group(), version) as member:
+def makes_the_only_member_leader(broker: JudgedBroker, version: int) -> None:
+    with ClassicJoiner(broker, broker.group(), version) as member:
         answer = member.join()
         expect_equal(answer.generation_id, 1, "the first generation")
         expect_equal(answer.leader, member.member_id, "the leader")
@@ -46,49 +46,49 @@ def makes_the_only_member_leader(broker: Broker, version: int) -> None:
 
 
 @check(JoinGroupRequest, versions=f"{MEMBER_ID_REQUIRED_FROM}+")
-def hands_out_a_member_id_first(broker: Broker, version: int) -> None:
+def hands_out_a_member_id_first(broker: JudgedBroker, version: int) -> None:
     """KIP-394."""
-    with broker.connect() as _, ClassicMember(broker, broker.group(), version) as member:
+    with broker.connect() as _, ClassicJoiner(broker, broker.group(), version) as member:
         answer = member.ask_to_join()
         expect_error(answer.error_code, ErrorCode.MEMBER_ID_REQUIRED, what="JoinGroup without a member id")
         expect(bool(answer.member_id), "MEMBER_ID_REQUIRED came without a member id")
 
 
 @check(JoinGroupRequest)
-def refuses_a_stranger(broker: Broker, version: int) -> None:
-    with ClassicMember(broker, broker.group(), version) as member:
+def refuses_a_stranger(broker: JudgedBroker, version: int) -> None:
+    with ClassicJoiner(broker, broker.group(), version) as member:
         code = member.ask_to_join(member_id="stranger").error_code
     expect_error(code, ErrorCode.UNKNOWN_MEMBER_ID, what="a member id that nobody was given")
 
 
 @check(JoinGroupRequest)
-def refuses_a_session_timeout_out_of_bounds(broker: Broker, version: int) -> None:
-    with ClassicMember(broker, broker.group(), version) as member:
+def refuses_a_session_timeout_out_of_bounds(broker: JudgedBroker, version: int) -> None:
+    with ClassicJoiner(broker, broker.group(), version) as member:
         code = member.ask_to_join(session_timeout_ms=1).error_code
     expect_error(code, ErrorCode.INVALID_SESSION_TIMEOUT, what="a session timeout of 1 ms")
 
 
 @check(JoinGroupRequest)
-def refuses_an_empty_group_id(broker: Broker, version: int) -> None:
-    with ClassicMember(broker, Coordinated("", broker.address), version) as member:
+def refuses_an_empty_group_id(broker: JudgedBroker, version: int) -> None:
+    with ClassicJoiner(broker, Coordinated("", broker.address), version) as member:
         code = member.ask_to_join().error_code
     expect_error(code, ErrorCode.INVALID_GROUP_ID, what="an empty group id")
 
 
 @check(JoinGroupRequest, needs=ALL)
-def refuses_a_protocol_the_others_lack(broker: Broker, version: int) -> None:
+def refuses_a_protocol_the_others_lack(broker: JudgedBroker, version: int) -> None:
     group = broker.group()
-    with ClassicMember(broker, group, version) as member, ClassicMember(broker, group, version) as other:
+    with ClassicJoiner(broker, group, version) as member, ClassicJoiner(broker, group, version) as other:
         member.join_alone()
         code = other.ask_to_join(protocols=[JoinGroupRequestProtocol(name="of its own")]).error_code
     expect_error(code, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, what="a member without a protocol in common")
 
 
 @check(JoinGroupRequest, needs=ALL)
-def rebalances_when_a_second_member_joins(broker: Broker, version: int) -> None:
+def rebalances_when_a_second_member_joins(broker: JudgedBroker, version: int) -> None:
     """The first member learns of it by heartbeat; then both have one generation, and one of them leads."""
     group = broker.group()
-    with ClassicMember(broker, group, version) as first, ClassicMember(broker, group, version) as second:
+    with ClassicJoiner(broker, group, version) as first, ClassicJoiner(broker, group, version) as second:
         first.join_alone()
         second.send_join()
         wait_for_rebalance(first)
@@ -105,24 +105,25 @@ def rebalances_when_a_second_member_joins(broker: Broker, version: int) -> None:
         expect_equal(lead.sync({member: member.encode() for member in ids}).assignment, leader.encode(), "its share")
         expect_equal(follow.sync().assignment, follow.member_id.encode(), "the follower's share")
         expect_ok(
-            commit(broker, group, broker.empty_topic(), Position(offset=1), committer=follow.committer), "a commit"
+            commit(broker, group, broker.empty_topic(), CheckedPosition(offset=1), committer=follow.committer),
+            "a commit",
         )
 
 
-def wait_for_rebalance(member: ClassicMember) -> None:
+def wait_for_rebalance(member: ClassicJoiner) -> None:
     """The coordinator starts the rebalance when the other's join arrives, which may be a moment after it was sent."""
     code = wait_for(member.heartbeat, "a rebalance")  # 0 is "no error"
     expect_error(code, ErrorCode.REBALANCE_IN_PROGRESS, what="a heartbeat while another member joins")
 
 
 @check(JoinGroupRequest, versions=f"{STATIC_JOIN_FROM}+", needs=ALL)
-def lets_a_static_member_come_back(broker: Broker, version: int) -> None:
+def lets_a_static_member_come_back(broker: JudgedBroker, version: int) -> None:
     """KIP-345: no rebalance, a new member id, and the old one is fenced."""
     group = broker.group()
     instance = broker.new_name()
-    with ClassicMember(broker, group, version, instance_id=instance) as before:
+    with ClassicJoiner(broker, group, version, instance_id=instance) as before:
         before.join_alone()
-        with ClassicMember(broker, group, version, instance_id=instance) as after:
+        with ClassicJoiner(broker, group, version, instance_id=instance) as after:
             answer = after.join()
             expect(after.member_id != before.member_id, f"the member id stayed {before.member_id}")
             if version >= SKIPS_ASSIGNMENT_FROM:
@@ -134,8 +135,8 @@ def lets_a_static_member_come_back(broker: Broker, version: int) -> None:
 
 
 @check(SyncGroupRequest, needs=ALL)
-def hands_out_the_leaders_assignment(broker: Broker, version: int) -> None:
-    with ClassicMember(broker, broker.group()) as member:
+def hands_out_the_leaders_assignment(broker: JudgedBroker, version: int) -> None:
+    with ClassicJoiner(broker, broker.group()) as member:
         member.join()
         answer = member.sync({member.member_id: b"your share"}, version)
         expect_ok(answer.error_code, "SyncGroup")
@@ -147,8 +148,8 @@ def hands_out_the_leaders_assignment(broker: Broker, version: int) -> None:
 
 
 @check(SyncGroupRequest, needs=ALL)
-def refuses_another_generation(broker: Broker, version: int) -> None:
-    with ClassicMember(broker, broker.group()) as member:
+def refuses_another_generation(broker: JudgedBroker, version: int) -> None:
+    with ClassicJoiner(broker, broker.group()) as member:
         member.join()
         request = member.sync_request(version=version)
         request.generation_id = 99
@@ -157,8 +158,8 @@ def refuses_another_generation(broker: Broker, version: int) -> None:
 
 
 @check(SyncGroupRequest, needs=ALL)
-def refuses_to_sync_a_stranger(broker: Broker, version: int) -> None:
-    with ClassicMember(broker, broker.group()) as member:
+def refuses_to_sync_a_stranger(broker: JudgedBroker, version: int) -> None:
+    with ClassicJoiner(broker, broker.group()) as member:
         member.join_alone()
         request = member.sync_request(version=version)
         request.member_id = "stranger"
@@ -167,9 +168,9 @@ def refuses_to_sync_a_stranger(broker: Broker, version: int) -> None:
 
 
 @check(SyncGroupRequest, versions="5+", needs=ALL)
-def refuses_another_protocol(broker: Broker, version: int) -> None:
+def refuses_another_protocol(broker: JudgedBroker, version: int) -> None:
     """KIP-559."""
-    with ClassicMember(broker, broker.group()) as member:
+    with ClassicJoiner(broker, broker.group()) as member:
         member.join()
         request = member.sync_request(version=version)
         request.protocol_name = "another"
@@ -178,9 +179,9 @@ def refuses_another_protocol(broker: Broker, version: int) -> None:
 
 
 @check(HeartbeatRequest, needs=ALL)
-def takes_heartbeats_of_members_only(broker: Broker, version: int) -> None:
+def takes_heartbeats_of_members_only(broker: JudgedBroker, version: int) -> None:
     group = broker.group()
-    with ClassicMember(broker, group) as member, ClassicMember(broker, group) as stranger:
+    with ClassicJoiner(broker, group) as member, ClassicJoiner(broker, group) as stranger:
         member.join_alone()
         expect_ok(member.heartbeat(version), "Heartbeat")
         code = member.heartbeat(version, generation=99)
@@ -192,8 +193,8 @@ def takes_heartbeats_of_members_only(broker: Broker, version: int) -> None:
 
 
 @check(HeartbeatRequest)
-def knows_no_members_of_a_group_there_is_not(broker: Broker, version: int) -> None:
-    with ClassicMember(broker, broker.group()) as stranger:
+def knows_no_members_of_a_group_there_is_not(broker: JudgedBroker, version: int) -> None:
+    with ClassicJoiner(broker, broker.group()) as stranger:
         stranger.member_id = "stranger"
         code = stranger.heartbeat(version, generation=1)
         stranger.member_id = ""
@@ -201,8 +202,8 @@ def knows_no_members_of_a_group_there_is_not(broker: Broker, version: int) -> No
 
 
 @check(LeaveGroupRequest, needs=ALL)
-def lets_a_member_go(broker: Broker, version: int) -> None:
-    with ClassicMember(broker, broker.group()) as member:
+def lets_a_member_go(broker: JudgedBroker, version: int) -> None:
+    with ClassicJoiner(broker, broker.group()) as member:
         member.join_alone()
         answer = member.leave(version)
         expect_ok(answer.error_code, "LeaveGroup")
@@ -213,8 +214,8 @@ def lets_a_member_go(broker: Broker, version: int) -> None:
 
 
 @check(LeaveGroupRequest)
-def does_not_let_a_stranger_go(broker: Broker, version: int) -> None:
-    with ClassicMember(broker, broker.group()) as stranger:
+def does_not_let_a_stranger_go(broker: JudgedBroker, version: int) -> None:
+    with ClassicJoiner(broker, broker.group()) as stranger:
         stranger.member_id = "stranger"
         answer = stranger.leave(version)
         stranger.member_id = ""
@@ -224,10 +225,10 @@ def does_not_let_a_stranger_go(broker: Broker, version: int) -> None:
 
 
 @check(OffsetCommitRequest, needs=ALL)
-def takes_offsets_of_members_only(broker: Broker, version: int) -> None:
+def takes_offsets_of_members_only(broker: JudgedBroker, version: int) -> None:
     topic, group = broker.empty_topic(), broker.group()
-    position = Position(offset=7)
-    with ClassicMember(broker, group) as member:
+    position = CheckedPosition(offset=7)
+    with ClassicJoiner(broker, group) as member:
         member.join_alone()
         code = commit(broker, group, topic, position, version=version, committer=member.committer)
         expect_ok(code, "a member's commit")

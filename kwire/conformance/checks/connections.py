@@ -13,14 +13,14 @@ from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker
+    from kwire.conformance.broker import JudgedBroker
 
 MANY = 20
 PAUSE_S = 0.002
 
 
 @check(MetadataRequest)
-def answers_in_order(broker: Broker, version: int) -> None:
+def answers_in_order(broker: JudgedBroker, version: int) -> None:
     """Requests of two kinds, all sent before the first answer is read."""
     topics = MetadataRequest(topics=[], allow_auto_topic_creation=True)
     expected: list[type[object]] = []
@@ -33,7 +33,7 @@ def answers_in_order(broker: Broker, version: int) -> None:
 
 
 @check(FetchRequest, once=True)
-def does_not_overtake_a_slow_request(broker: Broker, version: int) -> None:
+def does_not_overtake_a_slow_request(broker: JudgedBroker, version: int) -> None:
     """A Fetch that waits holds back what was asked later on the same connection, and on no other."""
     with broker.connect() as connection:
         connection.send(FetchRequest(max_wait_ms=200, min_bytes=1), version)
@@ -44,7 +44,7 @@ def does_not_overtake_a_slow_request(broker: Broker, version: int) -> None:
 
 
 @check(ApiVersionsRequest, once=True)
-def takes_a_request_byte_by_byte(broker: Broker, _version: int) -> None:
+def takes_a_request_byte_by_byte(broker: JudgedBroker, _version: int) -> None:
     request = Framing("kwire-conformance").send(ApiVersionsRequest(), 0)
     with broker.connect() as connection:
         for at in range(len(request) - 1):

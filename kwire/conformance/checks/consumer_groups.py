@@ -8,7 +8,7 @@ from uuid import uuid4
 from kwire.conformance.broker import wait_for
 from kwire.conformance.expectations import expect, expect_equal, expect_error, expect_ok, only
 from kwire.conformance.offer import Feature
-from kwire.conformance.offsets import Committer, Position, commit, fetch_offset
+from kwire.conformance.offsets import CheckedCommitter, CheckedPosition, commit, fetch_offset
 from kwire.conformance.registry import check
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -16,7 +16,7 @@ from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartb
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker, Coordinated, Topic
+    from kwire.conformance.broker import Coordinated, JudgedBroker, SuiteTopic
     from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 GROUPS = Feature("group.version", 1)
@@ -30,10 +30,10 @@ SERVED_FROM = 9
 """From this version on OffsetCommit serves members of this protocol."""
 
 
-class ConsumerMember:
+class ConsumerJoiner:
     """A member of a consumer group. On leaving its `with` it leaves the group, so that the group can be deleted."""
 
-    def __init__(self, broker: Broker, group: Coordinated, version: int, instance_id: str | None = None) -> None:
+    def __init__(self, broker: JudgedBroker, group: Coordinated, version: int, instance_id: str | None = None) -> None:
         self.broker = broker
         self.group = group
         self.version = version
@@ -42,7 +42,7 @@ class ConsumerMember:
         self.epoch = JOIN
         self._connection = broker.connect(group.address)
 
-    def __enter__(self) -> ConsumerMember:
+    def __enter__(self) -> ConsumerJoiner:
         return self
 
     def __exit__(self, *_exc_info: object) -> None:
@@ -51,9 +51,9 @@ class ConsumerMember:
         self._connection.close()
 
     @property
-    def committer(self) -> Committer:
+    def committer(self) -> CheckedCommitter:
         """Who it is in OffsetCommit."""
-        return Committer(member_id=self.member_id, generation=self.epoch)
+        return CheckedCommitter(member_id=self.member_id, generation=self.epoch)
 
     def heartbeat(self, **fields: object) -> ConsumerGroupHeartbeatResponse:
         """One heartbeat with these fields, whatever comes of it."""
@@ -80,7 +80,7 @@ class ConsumerMember:
         self.member_id, self.epoch = answer.member_id or "", answer.member_epoch
         return answer
 
-    def wait_for_assignment(self, first: ConsumerGroupHeartbeatResponse, topic: Topic) -> list[int]:
+    def wait_for_assignment(self, first: ConsumerGroupHeartbeatResponse, topic: SuiteTopic) -> list[int]:
         """Its partitions of `topic`, which come with the join or one of the heartbeats that follow."""
         answers = iter([first])
 
@@ -93,7 +93,7 @@ class ConsumerMember:
 
         return wait_for(look, "an assignment")
 
-    def acknowledge(self, topic: Topic, partitions: list[int]) -> None:
+    def acknowledge(self, topic: SuiteTopic, partitions: list[int]) -> None:
         """Tell that it owns what it was assigned."""
         owned = [TopicPartitions(topic_id=topic.id, partitions=partitions)]
         answer = self.heartbeat(topic_partitions=owned)
@@ -102,9 +102,9 @@ class ConsumerMember:
 
 
 @check(ConsumerGroupHeartbeatRequest, feature=GROUPS)
-def assigns_all_to_the_only_member(broker: Broker, version: int) -> None:
+def assigns_all_to_the_only_member(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic(2)
-    with ConsumerMember(broker, broker.group(), version) as member:
+    with ConsumerJoiner(broker, broker.group(), version) as member:
         answer = member.join(topic.name)
         expect(answer.heartbeat_interval_ms > 0, f"the heartbeat interval is {answer.heartbeat_interval_ms}")
         partitions = member.wait_for_assignment(answer, topic)
@@ -119,10 +119,10 @@ def assigns_all_to_the_only_member(broker: Broker, version: int) -> None:
 
 
 @check(ConsumerGroupHeartbeatRequest, feature=GROUPS)
-def shares_between_two_members(broker: Broker, version: int) -> None:
+def shares_between_two_members(broker: JudgedBroker, version: int) -> None:
     """The second gets a partition only when the first has given it up."""
     topic, group = broker.topic(2), broker.group()
-    with ConsumerMember(broker, group, version) as first, ConsumerMember(broker, group, version) as second:
+    with ConsumerJoiner(broker, group, version) as first, ConsumerJoiner(broker, group, version) as second:
         owned = first.wait_for_assignment(first.join(topic.name), topic)
         first.acknowledge(topic, owned)
         joined = second.join(topic.name)
@@ -132,7 +132,7 @@ def shares_between_two_members(broker: Broker, version: int) -> None:
         expect_equal(sorted(kept + got), owned, "the two shares together")
 
 
-def _fewer(member: ConsumerMember, topic: Topic, owned: list[int]) -> list[int] | None:
+def _fewer(member: ConsumerJoiner, topic: SuiteTopic, owned: list[int]) -> list[int] | None:
     answer = member.heartbeat()
     expect_ok(answer.error_code, "the heartbeat")
     member.epoch = answer.member_epoch
@@ -144,8 +144,8 @@ def _fewer(member: ConsumerMember, topic: Topic, owned: list[int]) -> list[int] 
 
 
 @check(ConsumerGroupHeartbeatRequest, feature=GROUPS)
-def fences_epochs_and_strangers(broker: Broker, version: int) -> None:
-    with ConsumerMember(broker, broker.group(), version) as member:
+def fences_epochs_and_strangers(broker: JudgedBroker, version: int) -> None:
+    with ConsumerJoiner(broker, broker.group(), version) as member:
         member.join(broker.empty_topic().name)
         code = member.heartbeat(member_epoch=member.epoch + 100).error_code
         expect_error(code, ErrorCode.FENCED_MEMBER_EPOCH, what="an epoch from the future")
@@ -154,15 +154,15 @@ def fences_epochs_and_strangers(broker: Broker, version: int) -> None:
 
 
 @check(ConsumerGroupHeartbeatRequest, feature=GROUPS)
-def refuses_an_assignor_it_has_not(broker: Broker, version: int) -> None:
-    with ConsumerMember(broker, broker.group(), version) as member:
+def refuses_an_assignor_it_has_not(broker: JudgedBroker, version: int) -> None:
+    with ConsumerJoiner(broker, broker.group(), version) as member:
         code = member.ask_to_join(broker.empty_topic().name, server_assignor="no such assignor").error_code
     expect_error(code, ErrorCode.UNSUPPORTED_ASSIGNOR, what="an unknown assignor")
 
 
 @check(ConsumerGroupHeartbeatRequest, feature=GROUPS)
-def refuses_a_malformed_heartbeat(broker: Broker, version: int) -> None:
-    with ConsumerMember(broker, broker.group(), version) as member:
+def refuses_a_malformed_heartbeat(broker: JudgedBroker, version: int) -> None:
+    with ConsumerJoiner(broker, broker.group(), version) as member:
         code = member.ask_to_join(broker.empty_topic().name, group_id="").error_code
         expect_error(code, ErrorCode.INVALID_REQUEST, what="an empty group id")
         code = member.ask_to_join(broker.empty_topic().name, rebalance_timeout_ms=-1).error_code
@@ -170,25 +170,25 @@ def refuses_a_malformed_heartbeat(broker: Broker, version: int) -> None:
 
 
 @check(ConsumerGroupHeartbeatRequest, versions=f"{OWN_ID_FROM}+", feature=GROUPS)
-def matches_topics_by_regular_expression(broker: Broker, version: int) -> None:
+def matches_topics_by_regular_expression(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic()
-    with ConsumerMember(broker, broker.group(), version) as member:
+    with ConsumerJoiner(broker, broker.group(), version) as member:
         pattern = topic.name.replace("-", "[-]")
         answer = member.join(subscribed_topic_names=None, subscribed_topic_regex=pattern)
         expect_equal(member.wait_for_assignment(answer, topic), [0], "the assignment")
-    with ConsumerMember(broker, broker.group(), version) as member:
+    with ConsumerJoiner(broker, broker.group(), version) as member:
         code = member.ask_to_join(subscribed_topic_names=None, subscribed_topic_regex="[").error_code
     expect_error(code, ErrorCode.INVALID_REGULAR_EXPRESSION, what="a malformed regular expression")
 
 
 @check(ConsumerGroupHeartbeatRequest, feature=GROUPS)
-def keeps_the_place_of_a_static_member(broker: Broker, version: int) -> None:
+def keeps_the_place_of_a_static_member(broker: JudgedBroker, version: int) -> None:
     """A second member with the instance id is refused until the first one has left for a while."""
     topic, group, instance = broker.topic(), broker.group(), broker.new_name()
-    with ConsumerMember(broker, group, version, instance) as before:
+    with ConsumerJoiner(broker, group, version, instance) as before:
         owned = before.wait_for_assignment(before.join(topic.name), topic)
         before.acknowledge(topic, owned)
-        with ConsumerMember(broker, group, version, instance) as after:
+        with ConsumerJoiner(broker, group, version, instance) as after:
             code = after.ask_to_join(topic.name).error_code
             expect_error(code, ErrorCode.UNRELEASED_INSTANCE_ID, what="an instance id that is in use")
             left = before.heartbeat(member_epoch=LEAVE_FOR_A_WHILE)
@@ -199,25 +199,25 @@ def keeps_the_place_of_a_static_member(broker: Broker, version: int) -> None:
 
 
 @check(OffsetCommitRequest, versions=f"{SERVED_FROM}+", needs=[ConsumerGroupHeartbeatRequest], feature=GROUPS)
-def takes_offsets_of_consumer_members_only(broker: Broker, version: int) -> None:
+def takes_offsets_of_consumer_members_only(broker: JudgedBroker, version: int) -> None:
     topic, group = broker.empty_topic(), broker.group()
-    with ConsumerMember(broker, group, broker.highest(ConsumerGroupHeartbeatRequest)) as member:
+    with ConsumerJoiner(broker, group, broker.highest(ConsumerGroupHeartbeatRequest)) as member:
         member.join(topic.name)
-        code = commit(broker, group, topic, Position(offset=9), version=version, committer=member.committer)
+        code = commit(broker, group, topic, CheckedPosition(offset=9), version=version, committer=member.committer)
         expect_ok(code, "a member's commit")
         expect_equal(fetch_offset(broker, group, topic).committed_offset, 9, "the offset")
-        late = Committer(member_id=member.member_id, generation=member.epoch + 100)
-        code = commit(broker, group, topic, Position(offset=9), version=version, committer=late)
+        late = CheckedCommitter(member_id=member.member_id, generation=member.epoch + 100)
+        code = commit(broker, group, topic, CheckedPosition(offset=9), version=version, committer=late)
         expect_error(code, ErrorCode.STALE_MEMBER_EPOCH, what="a commit with another epoch")
-        stranger = Committer(member_id="stranger", generation=member.epoch)
-        code = commit(broker, group, topic, Position(offset=9), version=version, committer=stranger)
+        stranger = CheckedCommitter(member_id="stranger", generation=member.epoch)
+        code = commit(broker, group, topic, CheckedPosition(offset=9), version=version, committer=stranger)
         expect_error(code, ErrorCode.UNKNOWN_MEMBER_ID, what="a commit of a stranger")
 
 
 @check(ConsumerGroupDescribeRequest, needs=[ConsumerGroupHeartbeatRequest], feature=GROUPS)
-def describes_a_consumer_group(broker: Broker, version: int) -> None:
+def describes_a_consumer_group(broker: JudgedBroker, version: int) -> None:
     topic, group = broker.empty_topic(), broker.group()
-    with ConsumerMember(broker, group, broker.highest(ConsumerGroupHeartbeatRequest)) as member:
+    with ConsumerJoiner(broker, group, broker.highest(ConsumerGroupHeartbeatRequest)) as member:
         owned = member.wait_for_assignment(member.join(topic.name), topic)
         member.acknowledge(topic, owned)
         answer = broker.ask(ConsumerGroupDescribeRequest(group_ids=[group.name]), version, address=group.address)
@@ -233,7 +233,7 @@ def describes_a_consumer_group(broker: Broker, version: int) -> None:
 
 
 @check(ConsumerGroupDescribeRequest, feature=GROUPS)
-def describes_no_group_there_is_not(broker: Broker, version: int) -> None:
+def describes_no_group_there_is_not(broker: JudgedBroker, version: int) -> None:
     group = broker.group()
     answer = broker.ask(ConsumerGroupDescribeRequest(group_ids=[group.name]), version, address=group.address)
     code = only(answer.groups, "group in the answer").error_code

@@ -11,14 +11,14 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker
+    from kwire.conformance.broker import JudgedBroker
     from kwire.protocol.messages.find_coordinator import FindCoordinatorResponse
 
 MANY_FROM = 4
 NO_SUCH_TYPE = 99
 
 
-def find(broker: Broker, version: int, key_type: int, *keys: str) -> list[Coordinator]:
+def find(broker: JudgedBroker, version: int, key_type: int, *keys: str) -> list[Coordinator]:
     """The coordinators of keys; before version 4 one request for each."""
     if version >= MANY_FROM:
         return broker.ask(FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type), version).coordinators
@@ -32,7 +32,7 @@ def _one(key: str, answer: FindCoordinatorResponse) -> Coordinator:
     )
 
 
-def expect_coordinator(broker: Broker, version: int, key_type: int) -> None:
+def expect_coordinator(broker: JudgedBroker, version: int, key_type: int) -> None:
     key = broker.new_name()
 
     def look() -> Coordinator | None:
@@ -48,17 +48,17 @@ def expect_coordinator(broker: Broker, version: int, key_type: int) -> None:
 
 
 @check(FindCoordinatorRequest)
-def finds_the_coordinator_of_a_group(broker: Broker, version: int) -> None:
+def finds_the_coordinator_of_a_group(broker: JudgedBroker, version: int) -> None:
     expect_coordinator(broker, version, GROUP)
 
 
 @check(FindCoordinatorRequest, versions="1+")
-def finds_the_coordinator_of_a_transaction(broker: Broker, version: int) -> None:
+def finds_the_coordinator_of_a_transaction(broker: JudgedBroker, version: int) -> None:
     expect_coordinator(broker, version, TRANSACTION)
 
 
 @check(FindCoordinatorRequest, versions=f"{MANY_FROM}+")
-def finds_many_at_once(broker: Broker, version: int) -> None:
+def finds_many_at_once(broker: JudgedBroker, version: int) -> None:
     """KIP-699."""
     keys = [broker.group().name for _ in range(3)]
     found = {entry.key: entry.error_code for entry in find(broker, version, GROUP, *keys)}
@@ -66,6 +66,6 @@ def finds_many_at_once(broker: Broker, version: int) -> None:
 
 
 @check(FindCoordinatorRequest, versions="1+")
-def refuses_a_type_of_key_there_is_not(broker: Broker, version: int) -> None:
+def refuses_a_type_of_key_there_is_not(broker: JudgedBroker, version: int) -> None:
     found = only(find(broker, version, NO_SUCH_TYPE, broker.new_name()), "coordinator in the answer")
     expect_error(found.error_code, ErrorCode.INVALID_REQUEST, what=f"key type {NO_SUCH_TYPE}")

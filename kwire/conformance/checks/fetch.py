@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from kwire.conformance.batches import NewRecord, encode_batch
-from kwire.conformance.broker import Topic
+from kwire.conformance.batches import RecordToWrite, encode_batch
+from kwire.conformance.broker import SuiteTopic
 from kwire.conformance.expectations import expect, expect_equal, expect_error, expect_ok
 from kwire.conformance.reading import at, expect_records, fetch, fetch_request, fetch_topic, records_of, the_partition
 from kwire.conformance.registry import check
@@ -18,7 +18,7 @@ from kwire.protocol.messages.produce import ProduceRequest
 from kwire.protocol.records import iter_batches
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker
+    from kwire.conformance.broker import JudgedBroker
 
 IDS_FROM = 13
 LEADER_EPOCH_FROM = 9
@@ -29,7 +29,7 @@ LONG_WAIT_MS = 5000
 
 
 @check(FetchRequest, needs=[ProduceRequest])
-def returns_the_records_as_written(broker: Broker, version: int) -> None:
+def returns_the_records_as_written(broker: JudgedBroker, version: int) -> None:
     filled = filled_topic(broker)
     found = fetch(broker, filled.topic, at(0), version=version)
     expect_records(records_of(found), filled.records)
@@ -40,7 +40,7 @@ def returns_the_records_as_written(broker: Broker, version: int) -> None:
 
 
 @check(FetchRequest, needs=[ProduceRequest])
-def starts_with_the_batch_that_holds_the_offset(broker: Broker, version: int) -> None:
+def starts_with_the_batch_that_holds_the_offset(broker: JudgedBroker, version: int) -> None:
     filled = filled_topic(broker)
     start = filled.batch_starts[1]
     inside = start + 1
@@ -49,41 +49,41 @@ def starts_with_the_batch_that_holds_the_offset(broker: Broker, version: int) ->
 
 
 @check(FetchRequest)
-def finds_nothing_at_the_end(broker: Broker, version: int) -> None:
+def finds_nothing_at_the_end(broker: JudgedBroker, version: int) -> None:
     found = fetch(broker, broker.empty_topic(), at(0), version=version)
     expect_ok(found.error_code, "the end of the log")
     expect(not found.records, f"there are {len(found.records or b'')} bytes of records in an empty log")
 
 
 @check(FetchRequest, needs=[ProduceRequest])
-def refuses_an_offset_out_of_range(broker: Broker, version: int) -> None:
+def refuses_an_offset_out_of_range(broker: JudgedBroker, version: int) -> None:
     filled = filled_topic(broker)
     found = fetch(broker, filled.topic, at(filled.end + 1), version=version)
     expect_error(found.error_code, ErrorCode.OFFSET_OUT_OF_RANGE, what="an offset behind the end")
 
 
 @check(FetchRequest)
-def refuses_an_unknown_topic(broker: Broker, version: int) -> None:
+def refuses_an_unknown_topic(broker: JudgedBroker, version: int) -> None:
     wanted = ErrorCode.UNKNOWN_TOPIC_ID if version >= IDS_FROM else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    found = fetch(broker, Topic(broker.new_name(), uuid4()), at(0), version=version)
+    found = fetch(broker, SuiteTopic(broker.new_name(), uuid4()), at(0), version=version)
     expect_error(found.error_code, wanted, what="an unknown topic")
 
 
 @check(FetchRequest)
-def refuses_an_unknown_partition(broker: Broker, version: int) -> None:
+def refuses_an_unknown_partition(broker: JudgedBroker, version: int) -> None:
     found = fetch(broker, broker.empty_topic(), at(0, partition=99), version=version)
     expect_error(found.error_code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, what="an unknown partition")
 
 
 @check(FetchRequest, versions=f"{LEADER_EPOCH_FROM}+")
-def refuses_a_leader_epoch_from_the_future(broker: Broker, version: int) -> None:
+def refuses_a_leader_epoch_from_the_future(broker: JudgedBroker, version: int) -> None:
     """KIP-320."""
     found = fetch(broker, broker.empty_topic(), at(0, leader_epoch=LATER_THAN_ANY_EPOCH), version=version)
     expect_error(found.error_code, ErrorCode.UNKNOWN_LEADER_EPOCH, what="an epoch not heard of yet")
 
 
 @check(FetchRequest, versions=f"{DIVERGING_FROM}+", needs=[ProduceRequest])
-def shows_where_the_logs_diverge(broker: Broker, version: int) -> None:
+def shows_where_the_logs_diverge(broker: JudgedBroker, version: int) -> None:
     """KIP-595: who has read beyond the end of an epoch learns its end, instead of OFFSET_OUT_OF_RANGE."""
     filled = filled_topic(broker)
     epoch = records_of(fetch(broker, filled.topic, at(0)))[-1].partition_leader_epoch
@@ -96,7 +96,7 @@ def shows_where_the_logs_diverge(broker: Broker, version: int) -> None:
 
 
 @check(FetchRequest, needs=[ProduceRequest])
-def returns_a_whole_first_batch_whatever_the_limit(broker: Broker, version: int) -> None:
+def returns_a_whole_first_batch_whatever_the_limit(broker: JudgedBroker, version: int) -> None:
     """KIP-74: else a batch larger than the limit would stop the reader for ever."""
     filled = filled_topic(broker)
     request = fetch_request(fetch_topic(filled.topic, at(0, max_bytes=1)))
@@ -109,7 +109,7 @@ def returns_a_whole_first_batch_whatever_the_limit(broker: Broker, version: int)
 
 
 @check(FetchRequest, once=True)
-def waits_for_as_long_as_asked(broker: Broker, version: int) -> None:
+def waits_for_as_long_as_asked(broker: JudgedBroker, version: int) -> None:
     request = fetch_request(fetch_topic(broker.empty_topic(), at(0)), max_wait_ms=WAIT_MS, min_bytes=1)
     with broker.connect() as connection:
         started_s = time.monotonic()
@@ -119,10 +119,10 @@ def waits_for_as_long_as_asked(broker: Broker, version: int) -> None:
 
 
 @check(FetchRequest, once=True, needs=[ProduceRequest])
-def answers_as_soon_as_there_are_enough_bytes(broker: Broker, version: int) -> None:
+def answers_as_soon_as_there_are_enough_bytes(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic()
     request = fetch_request(fetch_topic(topic, at(0)), max_wait_ms=LONG_WAIT_MS, min_bytes=1)
-    wanted = (NewRecord(b"at last"),)
+    wanted = (RecordToWrite(b"at last"),)
     with broker.connect() as connection:
         connection.send(request, version)
         started_s = time.monotonic()

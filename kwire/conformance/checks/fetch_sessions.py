@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.conformance.batches import NewRecord, encode_batch
+from kwire.conformance.batches import RecordToWrite, encode_batch
 from kwire.conformance.expectations import expect, expect_equal, expect_error, expect_ok
 from kwire.conformance.reading import at, expect_records, fetch_request, fetch_topic, records_of, the_partition
 from kwire.conformance.registry import check
@@ -14,8 +14,8 @@ from kwire.protocol.messages.fetch import FetchRequest, FetchResponse, Forgotten
 from kwire.protocol.messages.produce import ProduceRequest
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker, Topic
-    from kwire.conformance.client import Connection
+    from kwire.conformance.broker import JudgedBroker, SuiteTopic
+    from kwire.conformance.client import ClientConnection
     from kwire.protocol.messages.fetch import FetchTopic
 
 SESSIONS = "7+"
@@ -23,13 +23,13 @@ OPEN, CLOSE = 0, -1
 """Session epochs with a meaning of their own."""
 
 NO_SUCH_SESSION = 0x7FFFFFF0
-RECORDS = (NewRecord(b"new"),)
+RECORDS = (RecordToWrite(b"new"),)
 
 
-class Session:
+class CheckedSession:
     """The client's side of a session, on one connection."""
 
-    def __init__(self, connection: Connection, version: int, *topics: FetchTopic) -> None:
+    def __init__(self, connection: ClientConnection, version: int, *topics: FetchTopic) -> None:
         self._connection = connection
         self._version = version
         answer = self.ask(0, OPEN, *topics)
@@ -53,7 +53,7 @@ class Session:
         return answer
 
 
-def both_partitions(topic: Topic) -> FetchTopic:
+def both_partitions(topic: SuiteTopic) -> FetchTopic:
     return fetch_topic(topic, at(0, partition=0), at(0, partition=1))
 
 
@@ -62,10 +62,10 @@ def partitions_in(answer: FetchResponse) -> list[int]:
 
 
 @check(FetchRequest, versions=SESSIONS, needs=[ProduceRequest])
-def tells_only_what_changed(broker: Broker, version: int) -> None:
+def tells_only_what_changed(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic(2)
     with broker.connect() as connection:
-        session = Session(connection, version, both_partitions(topic))
+        session = CheckedSession(connection, version, both_partitions(topic))
         expect_equal(sorted(partitions_in(session.first)), [0, 1], "the partitions of the full fetch")
         expect_equal(partitions_in(session.next(1)), [], "the partitions of a fetch without news")
         expect_ok(append(broker, topic, encode_batch(*RECORDS)).error_code, "Produce")
@@ -76,10 +76,10 @@ def tells_only_what_changed(broker: Broker, version: int) -> None:
 
 
 @check(FetchRequest, versions=SESSIONS, needs=[ProduceRequest])
-def forgets_partitions(broker: Broker, version: int) -> None:
+def forgets_partitions(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic(2)
     with broker.connect() as connection:
-        session = Session(connection, version, both_partitions(topic))
+        session = CheckedSession(connection, version, both_partitions(topic))
         expect_ok(append(broker, topic, encode_batch(*RECORDS)).error_code, "Produce")
         forgotten = ForgottenTopic(topic=topic.name, topic_id=topic.id, partitions=[0])
         expect_equal(partitions_in(session.next(1, forgotten=forgotten)), [], "the partitions after forgetting")
@@ -89,25 +89,25 @@ def forgets_partitions(broker: Broker, version: int) -> None:
 
 
 @check(FetchRequest, versions=SESSIONS)
-def refuses_a_wrong_epoch(broker: Broker, version: int) -> None:
+def refuses_a_wrong_epoch(broker: JudgedBroker, version: int) -> None:
     with broker.connect() as connection:
-        session = Session(connection, version, both_partitions(broker.empty_topic()))
+        session = CheckedSession(connection, version, both_partitions(broker.empty_topic()))
         code = session.ask(session.id, 5).error_code
     expect_error(code, ErrorCode.INVALID_FETCH_SESSION_EPOCH, what="a session epoch out of turn")
 
 
 @check(FetchRequest, versions=SESSIONS)
-def refuses_a_session_there_is_not(broker: Broker, version: int) -> None:
+def refuses_a_session_there_is_not(broker: JudgedBroker, version: int) -> None:
     with broker.connect() as connection:
-        session = Session(connection, version, both_partitions(broker.empty_topic()))
+        session = CheckedSession(connection, version, both_partitions(broker.empty_topic()))
         code = session.ask(NO_SUCH_SESSION, 1).error_code
     expect_error(code, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, what="an unknown session id")
 
 
 @check(FetchRequest, versions=SESSIONS)
-def closes_a_session(broker: Broker, version: int) -> None:
+def closes_a_session(broker: JudgedBroker, version: int) -> None:
     with broker.connect() as connection:
-        session = Session(connection, version, both_partitions(broker.empty_topic()))
+        session = CheckedSession(connection, version, both_partitions(broker.empty_topic()))
         closed = session.ask(session.id, CLOSE)
         expect_ok(closed.error_code, "the closing fetch")
         expect_equal(closed.session_id, 0, "the session id after closing")
@@ -116,7 +116,7 @@ def closes_a_session(broker: Broker, version: int) -> None:
 
 
 @check(FetchRequest, versions=SESSIONS)
-def opens_none_unless_asked(broker: Broker, version: int) -> None:
+def opens_none_unless_asked(broker: JudgedBroker, version: int) -> None:
     with broker.connect() as connection:
         answer = connection.ask(fetch_request(fetch_topic(broker.empty_topic(), at(0))), version)
     expect_ok(answer.error_code, "a fetch without a session")

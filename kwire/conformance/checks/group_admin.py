@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.conformance.classic_member import PROTOCOL, PROTOCOL_TYPE, ClassicMember
+from kwire.conformance.classic_member import PROTOCOL, PROTOCOL_TYPE, ClassicJoiner
 from kwire.conformance.expectations import expect_equal, expect_error, expect_ok, only, the
-from kwire.conformance.offsets import Position, commit, fetch_offset
+from kwire.conformance.offsets import CheckedPosition, commit, fetch_offset
 from kwire.conformance.registry import check
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -17,7 +17,7 @@ from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.sync_group import SyncGroupRequest
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker, Coordinated
+    from kwire.conformance.broker import Coordinated, JudgedBroker
 
 JOINING = (JoinGroupRequest, SyncGroupRequest)
 STATES_FROM = 4
@@ -25,14 +25,14 @@ NOT_FOUND_FROM = 6
 """From this version on DescribeGroups says that a group is not there, instead of showing a dead one (KIP-1043)."""
 
 
-def delete(broker: Broker, group: Coordinated, version: int) -> int:
+def delete(broker: JudgedBroker, group: Coordinated, version: int) -> int:
     answer = broker.ask(DeleteGroupsRequest(groups_names=[group.name]), version, address=group.address)
     return only(answer.results, "group in the answer").error_code
 
 
 @check(ListGroupsRequest, needs=JOINING)
-def lists_a_group(broker: Broker, version: int) -> None:
-    with ClassicMember(broker, broker.group()) as member:
+def lists_a_group(broker: JudgedBroker, version: int) -> None:
+    with ClassicJoiner(broker, broker.group()) as member:
         member.join_alone()
         answer = broker.ask(ListGroupsRequest(), version, address=member.group.address)
         expect_ok(answer.error_code, "ListGroups")
@@ -45,9 +45,9 @@ def lists_a_group(broker: Broker, version: int) -> None:
 
 
 @check(ListGroupsRequest, versions=f"{STATES_FROM}+", needs=JOINING)
-def lists_groups_by_state(broker: Broker, version: int) -> None:
+def lists_groups_by_state(broker: JudgedBroker, version: int) -> None:
     """KIP-518."""
-    with ClassicMember(broker, broker.group()) as member:
+    with ClassicJoiner(broker, broker.group()) as member:
         member.join_alone()
         for state, wanted in (("Stable", True), ("Empty", False)):
             answer = broker.ask(ListGroupsRequest(states_filter=[state]), version, address=member.group.address)
@@ -56,8 +56,8 @@ def lists_groups_by_state(broker: Broker, version: int) -> None:
 
 
 @check(DescribeGroupsRequest, needs=JOINING)
-def describes_a_group(broker: Broker, version: int) -> None:
-    with ClassicMember(broker, broker.group()) as member:
+def describes_a_group(broker: JudgedBroker, version: int) -> None:
+    with ClassicJoiner(broker, broker.group()) as member:
         member.join_alone(b"its share")
         answer = broker.ask(DescribeGroupsRequest(groups=[member.group.name]), version, address=member.group.address)
         found = only(answer.groups, "group in the answer")
@@ -70,7 +70,7 @@ def describes_a_group(broker: Broker, version: int) -> None:
 
 
 @check(DescribeGroupsRequest)
-def describes_no_group_there_is_not(broker: Broker, version: int) -> None:
+def describes_no_group_there_is_not(broker: JudgedBroker, version: int) -> None:
     group = broker.group()
     answer = broker.ask(DescribeGroupsRequest(groups=[group.name]), version, address=group.address)
     found = only(answer.groups, "group in the answer")
@@ -80,22 +80,22 @@ def describes_no_group_there_is_not(broker: Broker, version: int) -> None:
 
 
 @check(DeleteGroupsRequest, needs=[OffsetCommitRequest])
-def deletes_a_group_with_its_offsets(broker: Broker, version: int) -> None:
+def deletes_a_group_with_its_offsets(broker: JudgedBroker, version: int) -> None:
     topic, group = broker.empty_topic(), broker.group()
-    expect_ok(commit(broker, group, topic, Position(offset=5)), "OffsetCommit")
+    expect_ok(commit(broker, group, topic, CheckedPosition(offset=5)), "OffsetCommit")
     expect_ok(delete(broker, group, version), "DeleteGroups")
     expect_equal(fetch_offset(broker, group, topic).committed_offset, -1, "the offset after deleting")
 
 
 @check(DeleteGroupsRequest)
-def deletes_no_group_there_is_not(broker: Broker, version: int) -> None:
+def deletes_no_group_there_is_not(broker: JudgedBroker, version: int) -> None:
     code = delete(broker, broker.group(), version)
     expect_error(code, ErrorCode.GROUP_ID_NOT_FOUND, what="an unknown group")
 
 
 @check(DeleteGroupsRequest, needs=JOINING)
-def deletes_no_group_with_members(broker: Broker, version: int) -> None:
-    with ClassicMember(broker, broker.group()) as member:
+def deletes_no_group_with_members(broker: JudgedBroker, version: int) -> None:
+    with ClassicJoiner(broker, broker.group()) as member:
         member.join_alone()
         code = delete(broker, member.group, version)
     expect_error(code, ErrorCode.NON_EMPTY_GROUP, what="a group with a member")

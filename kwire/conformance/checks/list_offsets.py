@@ -17,7 +17,7 @@ from kwire.protocol.messages.offset_for_leader_epoch import (
 from kwire.protocol.messages.produce import ProduceRequest
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker
+    from kwire.conformance.broker import JudgedBroker
     from kwire.protocol.messages.list_offsets import ListOffsetsPartitionResponse
     from kwire.protocol.messages.offset_for_leader_epoch import EpochEndOffset
 
@@ -29,7 +29,14 @@ READ_COMMITTED = 1
 
 
 def look_up(
-    broker: Broker, version: int, topic: str, time_ms: int, *, partition: int = 0, epoch: int = -1, isolation: int = 0
+    broker: JudgedBroker,
+    version: int,
+    topic: str,
+    time_ms: int,
+    *,
+    partition: int = 0,
+    epoch: int = -1,
+    isolation: int = 0,
 ) -> ListOffsetsPartitionResponse:
     wanted = ListOffsetsPartition(partition_index=partition, timestamp=time_ms, current_leader_epoch=epoch)
     request = ListOffsetsRequest(
@@ -42,14 +49,14 @@ def look_up(
     return only(only(answer.topics, "topic in the answer").partitions, "partition in the answer")
 
 
-def expect_offset(broker: Broker, version: int, topic: str, time_ms: int, wanted: int, what: str) -> None:
+def expect_offset(broker: JudgedBroker, version: int, topic: str, time_ms: int, wanted: int, what: str) -> None:
     found = look_up(broker, version, topic, time_ms)
     expect_ok(found.error_code, what)
     expect_equal(found.offset, wanted, what)
 
 
 @check(ListOffsetsRequest, needs=[ProduceRequest])
-def knows_both_ends(broker: Broker, version: int) -> None:
+def knows_both_ends(broker: JudgedBroker, version: int) -> None:
     filled = filled_topic(broker)
     expect_offset(broker, version, filled.topic.name, EARLIEST, 0, "the earliest offset")
     expect_offset(broker, version, filled.topic.name, LATEST, filled.end, "the latest offset")
@@ -59,14 +66,14 @@ def knows_both_ends(broker: Broker, version: int) -> None:
 
 
 @check(ListOffsetsRequest)
-def knows_both_ends_of_an_empty_log(broker: Broker, version: int) -> None:
+def knows_both_ends_of_an_empty_log(broker: JudgedBroker, version: int) -> None:
     topic = broker.empty_topic()
     for time_ms in (EARLIEST, LATEST):
         expect_offset(broker, version, topic.name, time_ms, 0, f"the offset for time {time_ms}")
 
 
 @check(ListOffsetsRequest, needs=[ProduceRequest])
-def finds_offsets_by_time(broker: Broker, version: int) -> None:
+def finds_offsets_by_time(broker: JudgedBroker, version: int) -> None:
     """The first record at or after the time, with its own timestamp; -1 when there is none."""
     filled = filled_topic(broker)
     for time_ms, offset in ((0, 0), (filled.time_ms(0), 0), (filled.time_ms(3), 3), (filled.time_ms(3) + 1, 4)):
@@ -79,7 +86,7 @@ def finds_offsets_by_time(broker: Broker, version: int) -> None:
 
 
 @check(ListOffsetsRequest, versions="7+", needs=[ProduceRequest])
-def finds_the_largest_timestamp(broker: Broker, version: int) -> None:
+def finds_the_largest_timestamp(broker: JudgedBroker, version: int) -> None:
     """KIP-734."""
     filled = filled_topic(broker)
     found = look_up(broker, version, filled.topic.name, MAX_TIMESTAMP)
@@ -89,13 +96,13 @@ def finds_the_largest_timestamp(broker: Broker, version: int) -> None:
 
 
 @check(ListOffsetsRequest, versions="8+", needs=[ProduceRequest])
-def knows_where_the_local_log_starts(broker: Broker, version: int) -> None:
+def knows_where_the_local_log_starts(broker: JudgedBroker, version: int) -> None:
     """KIP-405: without remote storage, where the log starts."""
     expect_offset(broker, version, filled_topic(broker).topic.name, EARLIEST_LOCAL, 0, "the earliest local offset")
 
 
 @check(ListOffsetsRequest, versions="9+", needs=[ProduceRequest])
-def knows_that_nothing_is_in_remote_storage(broker: Broker, version: int) -> None:
+def knows_that_nothing_is_in_remote_storage(broker: JudgedBroker, version: int) -> None:
     """KIP-1005, and KIP-1023 from version 11 on: a topic without remote storage has no such offsets."""
     topic = filled_topic(broker).topic.name
     for time_ms in (LATEST_TIERED, EARLIEST_PENDING)[: 2 if version >= 11 else 1]:
@@ -103,26 +110,26 @@ def knows_that_nothing_is_in_remote_storage(broker: Broker, version: int) -> Non
 
 
 @check(ListOffsetsRequest)
-def refuses_an_unknown_topic(broker: Broker, version: int) -> None:
+def refuses_an_unknown_topic(broker: JudgedBroker, version: int) -> None:
     found = look_up(broker, version, broker.new_name(), LATEST)
     expect_error(found.error_code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, what="an unknown topic")
 
 
 @check(ListOffsetsRequest)
-def refuses_an_unknown_partition(broker: Broker, version: int) -> None:
+def refuses_an_unknown_partition(broker: JudgedBroker, version: int) -> None:
     found = look_up(broker, version, broker.empty_topic().name, LATEST, partition=99)
     expect_error(found.error_code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, what="an unknown partition")
 
 
 @check(ListOffsetsRequest, versions="4+")
-def refuses_a_leader_epoch_from_the_future(broker: Broker, version: int) -> None:
+def refuses_a_leader_epoch_from_the_future(broker: JudgedBroker, version: int) -> None:
     """KIP-320."""
     found = look_up(broker, version, broker.empty_topic().name, LATEST, epoch=LATER_THAN_ANY_EPOCH)
     expect_error(found.error_code, ErrorCode.UNKNOWN_LEADER_EPOCH, what="an epoch not heard of yet")
 
 
 def epoch_end(
-    broker: Broker, version: int, topic: str, epoch: int, *, current: int = -1, partition: int = 0
+    broker: JudgedBroker, version: int, topic: str, epoch: int, *, current: int = -1, partition: int = 0
 ) -> EpochEndOffset:
     wanted = OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(
@@ -133,7 +140,7 @@ def epoch_end(
 
 
 @check(OffsetForLeaderEpochRequest, needs=[ProduceRequest, ListOffsetsRequest])
-def knows_the_end_of_the_current_epoch(broker: Broker, version: int) -> None:
+def knows_the_end_of_the_current_epoch(broker: JudgedBroker, version: int) -> None:
     filled = filled_topic(broker)
     current = look_up(broker, broker.highest(ListOffsetsRequest), filled.topic.name, LATEST).leader_epoch
     found = epoch_end(broker, version, filled.topic.name, current, current=current)
@@ -142,20 +149,20 @@ def knows_the_end_of_the_current_epoch(broker: Broker, version: int) -> None:
 
 
 @check(OffsetForLeaderEpochRequest, needs=[ProduceRequest])
-def knows_no_end_of_a_later_epoch(broker: Broker, version: int) -> None:
+def knows_no_end_of_a_later_epoch(broker: JudgedBroker, version: int) -> None:
     found = epoch_end(broker, version, filled_topic(broker).topic.name, LATER_THAN_ANY_EPOCH)
     expect_ok(found.error_code, "OffsetForLeaderEpoch")
     expect_equal((found.leader_epoch, found.end_offset), (UNKNOWN, UNKNOWN), "epoch and end")
 
 
 @check(OffsetForLeaderEpochRequest)
-def knows_no_epochs_of_an_unknown_topic(broker: Broker, version: int) -> None:
+def knows_no_epochs_of_an_unknown_topic(broker: JudgedBroker, version: int) -> None:
     found = epoch_end(broker, version, broker.new_name(), 0)
     expect_error(found.error_code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, what="an unknown topic")
 
 
 @check(OffsetForLeaderEpochRequest)
-def refuses_a_current_epoch_from_the_future(broker: Broker, version: int) -> None:
+def refuses_a_current_epoch_from_the_future(broker: JudgedBroker, version: int) -> None:
     """KIP-320."""
     found = epoch_end(broker, version, broker.empty_topic().name, 0, current=LATER_THAN_ANY_EPOCH)
     expect_error(found.error_code, ErrorCode.UNKNOWN_LEADER_EPOCH, what="an epoch not heard of yet")

@@ -19,7 +19,7 @@ from kwire.protocol.messages.describe_topic_partitions import (
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker
+    from kwire.conformance.broker import JudgedBroker
     from kwire.protocol.messages.metadata import MetadataResponseTopic
 
 CONTROLLERS = 2
@@ -31,12 +31,12 @@ def request_for(version: int, *topics: MetadataRequestTopic) -> MetadataRequest:
     return MetadataRequest(topics=list(topics), allow_auto_topic_creation=version < 4)
 
 
-def ask_for(broker: Broker, version: int, topic: MetadataRequestTopic) -> MetadataResponseTopic:
+def ask_for(broker: JudgedBroker, version: int, topic: MetadataRequestTopic) -> MetadataResponseTopic:
     return only(broker.ask(request_for(version, topic), version).topics, "topic in the answer")
 
 
 @check(MetadataRequest)
-def describes_a_topic(broker: Broker, version: int) -> None:
+def describes_a_topic(broker: JudgedBroker, version: int) -> None:
     topic = broker.empty_topic()
     answer = broker.ask(request_for(version, MetadataRequestTopic(name=topic.name)), version)
     found = only(answer.topics, "topic in the answer")
@@ -55,7 +55,7 @@ def describes_a_topic(broker: Broker, version: int) -> None:
 
 
 @check(MetadataRequest)
-def names_the_brokers(broker: Broker, version: int) -> None:
+def names_the_brokers(broker: JudgedBroker, version: int) -> None:
     answer = broker.ask(request_for(version, MetadataRequestTopic(name=broker.empty_topic().name)), version)
     own = the(answer.brokers, lambda node: node.node_id == broker.node_id, f"broker with id {broker.node_id}")
     expect(bool(own.host) and 0 < own.port < 1 << 16, f"nobody can connect to {own}")
@@ -66,7 +66,7 @@ def names_the_brokers(broker: Broker, version: int) -> None:
 
 
 @check(MetadataRequest)
-def lists_all_topics(broker: Broker, version: int) -> None:
+def lists_all_topics(broker: JudgedBroker, version: int) -> None:
     topic = broker.empty_topic()
     request = MetadataRequest(topics=[] if version == 0 else None, allow_auto_topic_creation=version < 4)
     found = {entry.name for entry in broker.ask(request, version).topics}
@@ -74,12 +74,12 @@ def lists_all_topics(broker: Broker, version: int) -> None:
 
 
 @check(MetadataRequest, versions="1+")
-def lists_no_topics_when_asked_for_none(broker: Broker, version: int) -> None:
+def lists_no_topics_when_asked_for_none(broker: JudgedBroker, version: int) -> None:
     expect_equal(broker.ask(request_for(version), version).topics, [], "the topics")
 
 
 @check(MetadataRequest, versions="4+")
-def does_not_create_a_topic_against_the_will(broker: Broker, version: int) -> None:
+def does_not_create_a_topic_against_the_will(broker: JudgedBroker, version: int) -> None:
     nowhere = broker.new_name()
     for _ in range(2):
         found = ask_for(broker, version, MetadataRequestTopic(name=nowhere))
@@ -87,13 +87,13 @@ def does_not_create_a_topic_against_the_will(broker: Broker, version: int) -> No
 
 
 @check(MetadataRequest)
-def refuses_an_invalid_name(broker: Broker, version: int) -> None:
+def refuses_an_invalid_name(broker: JudgedBroker, version: int) -> None:
     found = ask_for(broker, version, MetadataRequestTopic(name="no such name!"))
     expect_error(found.error_code, ErrorCode.INVALID_TOPIC_EXCEPTION, what="an invalid topic name")
 
 
 @check(MetadataRequest, versions="12+")
-def finds_topics_by_id(broker: Broker, version: int) -> None:
+def finds_topics_by_id(broker: JudgedBroker, version: int) -> None:
     """KIP-516."""
     topic = broker.empty_topic()
     found = ask_for(broker, version, MetadataRequestTopic(name=None, topic_id=topic.id))
@@ -104,7 +104,7 @@ def finds_topics_by_id(broker: Broker, version: int) -> None:
 
 
 @check(DescribeClusterRequest, needs=[MetadataRequest])
-def tells_the_same_cluster_as_metadata(broker: Broker, version: int) -> None:
+def tells_the_same_cluster_as_metadata(broker: JudgedBroker, version: int) -> None:
     metadata = broker.metadata()
     answer = broker.ask(DescribeClusterRequest(), version)
     expect_ok(answer.error_code, "DescribeCluster")
@@ -114,14 +114,14 @@ def tells_the_same_cluster_as_metadata(broker: Broker, version: int) -> None:
 
 
 @check(DescribeClusterRequest, versions="1+")
-def knows_that_it_is_no_controller(broker: Broker, version: int) -> None:
+def knows_that_it_is_no_controller(broker: JudgedBroker, version: int) -> None:
     """KIP-919."""
     answer = broker.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS), version)
     expect_error(answer.error_code, ErrorCode.MISMATCHED_ENDPOINT_TYPE, what="a request for controllers")
 
 
 @check(DescribeTopicPartitionsRequest)
-def describes_partitions_page_by_page(broker: Broker, version: int) -> None:
+def describes_partitions_page_by_page(broker: JudgedBroker, version: int) -> None:
     """KIP-966."""
     topic = broker.empty_topic()
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic.name)], response_partition_limit=2)
@@ -138,7 +138,7 @@ def describes_partitions_page_by_page(broker: Broker, version: int) -> None:
 
 
 @check(DescribeTopicPartitionsRequest)
-def knows_no_partitions_of_an_unknown_topic(broker: Broker, version: int) -> None:
+def knows_no_partitions_of_an_unknown_topic(broker: JudgedBroker, version: int) -> None:
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=broker.new_name())])
     found = only(broker.ask(request, version).topics, "topic in the answer")
     expect_error(found.error_code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, what="an unknown topic")

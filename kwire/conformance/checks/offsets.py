@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from kwire.conformance.broker import Topic
+from kwire.conformance.broker import SuiteTopic
 from kwire.conformance.expectations import expect_equal, expect_error, expect_ok, only
 from kwire.conformance.offsets import (
     MANY_GROUPS_FROM,
     STABLE_FROM,
-    Committer,
-    Position,
+    CheckedCommitter,
+    CheckedPosition,
     commit,
     fetch_offset,
     offset_fetch_request,
@@ -28,9 +28,9 @@ from kwire.protocol.messages.offset_delete import (
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker
+    from kwire.conformance.broker import JudgedBroker
 
-COMMITTED = Position(offset=42, metadata="where we are: ✓", leader_epoch=3)
+COMMITTED = CheckedPosition(offset=42, metadata="where we are: ✓", leader_epoch=3)
 NO_OFFSET = -1
 LEADER_EPOCH_FROM = 6
 SERVED_BOTH_PROTOCOLS_FROM = 9
@@ -38,7 +38,7 @@ IDS_FROM = 10
 
 
 @check(OffsetCommitRequest, needs=[OffsetFetchRequest])
-def keeps_what_was_committed(broker: Broker, version: int) -> None:
+def keeps_what_was_committed(broker: JudgedBroker, version: int) -> None:
     topic, group = broker.empty_topic(), broker.group()
     expect_ok(commit(broker, group, topic, COMMITTED, version=version), "OffsetCommit")
     found = fetch_offset(broker, group, topic)
@@ -49,33 +49,33 @@ def keeps_what_was_committed(broker: Broker, version: int) -> None:
 
 
 @check(OffsetCommitRequest, needs=[OffsetFetchRequest])
-def keeps_the_last_of_several(broker: Broker, version: int) -> None:
+def keeps_the_last_of_several(broker: JudgedBroker, version: int) -> None:
     """Positions may go back: the last commit counts, not the highest."""
     topic, group = broker.empty_topic(), broker.group()
     for offset in (10, 20, 5):
-        expect_ok(commit(broker, group, topic, Position(offset=offset), version=version), "OffsetCommit")
+        expect_ok(commit(broker, group, topic, CheckedPosition(offset=offset), version=version), "OffsetCommit")
     expect_equal(fetch_offset(broker, group, topic).committed_offset, 5, "the offset")
 
 
 @check(OffsetCommitRequest)
-def refuses_too_much_metadata(broker: Broker, version: int) -> None:
+def refuses_too_much_metadata(broker: JudgedBroker, version: int) -> None:
     """The default of `offset.metadata.max.bytes` is 4,096; a million is above any sensible limit."""
-    large = Position(offset=1, metadata="x" * 30_000)
+    large = CheckedPosition(offset=1, metadata="x" * 30_000)
     code = commit(broker, broker.group(), broker.empty_topic(), large, version=version)
     expect_error(code, ErrorCode.OFFSET_METADATA_TOO_LARGE, what="metadata of 30,000 characters")
 
 
 @check(OffsetCommitRequest)
-def refuses_an_unknown_topic(broker: Broker, version: int) -> None:
-    code = commit(broker, broker.group(), Topic(broker.new_name(), uuid4()), COMMITTED, version=version)
+def refuses_an_unknown_topic(broker: JudgedBroker, version: int) -> None:
+    code = commit(broker, broker.group(), SuiteTopic(broker.new_name(), uuid4()), COMMITTED, version=version)
     wanted = ErrorCode.UNKNOWN_TOPIC_ID if version >= IDS_FROM else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     expect_error(code, wanted, what="an unknown topic")
 
 
 @check(OffsetCommitRequest)
-def refuses_a_member_of_a_group_there_is_not(broker: Broker, version: int) -> None:
+def refuses_a_member_of_a_group_there_is_not(broker: JudgedBroker, version: int) -> None:
     """Brokers with the new coordinator say from version 9 on that the group does not exist (KIP-848)."""
-    stranger = Committer(member_id="stranger", generation=1)
+    stranger = CheckedCommitter(member_id="stranger", generation=1)
     code = commit(broker, broker.group(), broker.empty_topic(), COMMITTED, version=version, committer=stranger)
     both = version >= SERVED_BOTH_PROTOCOLS_FROM
     wanted = (ErrorCode.ILLEGAL_GENERATION, *([ErrorCode.GROUP_ID_NOT_FOUND] if both else []))
@@ -83,17 +83,17 @@ def refuses_a_member_of_a_group_there_is_not(broker: Broker, version: int) -> No
 
 
 @check(OffsetCommitRequest)
-def refuses_a_stranger_to_a_group_with_offsets(broker: Broker, version: int) -> None:
+def refuses_a_stranger_to_a_group_with_offsets(broker: JudgedBroker, version: int) -> None:
     topic, group = broker.empty_topic(), broker.group()
     expect_ok(commit(broker, group, topic, COMMITTED), "OffsetCommit")
     code = commit(
-        broker, group, topic, COMMITTED, version=version, committer=Committer(member_id="stranger", generation=1)
+        broker, group, topic, COMMITTED, version=version, committer=CheckedCommitter(member_id="stranger", generation=1)
     )
     expect_error(code, ErrorCode.UNKNOWN_MEMBER_ID, what="a member that the group does not have")
 
 
 @check(OffsetFetchRequest, needs=[OffsetCommitRequest])
-def tells_what_was_committed(broker: Broker, version: int) -> None:
+def tells_what_was_committed(broker: JudgedBroker, version: int) -> None:
     topic, group = broker.empty_topic(), broker.group()
     expect_ok(commit(broker, group, topic, COMMITTED), "OffsetCommit")
     found = fetch_offset(broker, group, topic, version=version)
@@ -105,7 +105,7 @@ def tells_what_was_committed(broker: Broker, version: int) -> None:
 
 
 @check(OffsetFetchRequest)
-def has_no_offset_where_none_was_committed(broker: Broker, version: int) -> None:
+def has_no_offset_where_none_was_committed(broker: JudgedBroker, version: int) -> None:
     found = fetch_offset(broker, broker.group(), broker.empty_topic(), version=version)
     expect_ok(found.error_code, "a partition without offset")
     expect_equal(found.committed_offset, NO_OFFSET, "the offset")
@@ -113,7 +113,7 @@ def has_no_offset_where_none_was_committed(broker: Broker, version: int) -> None
 
 
 @check(OffsetFetchRequest, versions="2+", needs=[OffsetCommitRequest])
-def tells_all_when_asked_for_none_in_particular(broker: Broker, version: int) -> None:
+def tells_all_when_asked_for_none_in_particular(broker: JudgedBroker, version: int) -> None:
     topic, group = broker.empty_topic(), broker.group()
     expect_ok(commit(broker, group, topic, COMMITTED), "OffsetCommit")
     request = offset_fetch_request(group, None, version)
@@ -122,7 +122,7 @@ def tells_all_when_asked_for_none_in_particular(broker: Broker, version: int) ->
 
 
 @check(OffsetFetchRequest, versions=f"{STABLE_FROM}+", needs=[OffsetCommitRequest])
-def tells_stable_offsets(broker: Broker, version: int) -> None:
+def tells_stable_offsets(broker: JudgedBroker, version: int) -> None:
     """KIP-447: without a transaction in the way, asking for stable offsets changes nothing."""
     topic, group = broker.empty_topic(), broker.group()
     expect_ok(commit(broker, group, topic, COMMITTED), "OffsetCommit")
@@ -131,7 +131,7 @@ def tells_stable_offsets(broker: Broker, version: int) -> None:
 
 
 @check(OffsetFetchRequest, versions=f"{MANY_GROUPS_FROM}+", needs=[OffsetCommitRequest])
-def tells_of_many_groups_at_once(broker: Broker, version: int) -> None:
+def tells_of_many_groups_at_once(broker: JudgedBroker, version: int) -> None:
     """KIP-709; a group there is not has no offsets, which is no error."""
     topic, group = broker.empty_topic(), broker.group()
     expect_ok(commit(broker, group, topic, COMMITTED), "OffsetCommit")
@@ -144,13 +144,13 @@ def tells_of_many_groups_at_once(broker: Broker, version: int) -> None:
 
 
 @check(OffsetFetchRequest, versions=f"{IDS_FROM}+")
-def refuses_an_unknown_topic_id(broker: Broker, version: int) -> None:
-    found = fetch_offset(broker, broker.group(), Topic("", uuid4()), version=version)
+def refuses_an_unknown_topic_id(broker: JudgedBroker, version: int) -> None:
+    found = fetch_offset(broker, broker.group(), SuiteTopic("", uuid4()), version=version)
     expect_error(found.error_code, ErrorCode.UNKNOWN_TOPIC_ID, what="an unknown topic id")
 
 
 @check(OffsetDeleteRequest, needs=[OffsetCommitRequest, OffsetFetchRequest])
-def deletes_an_offset(broker: Broker, version: int) -> None:
+def deletes_an_offset(broker: JudgedBroker, version: int) -> None:
     """KIP-496."""
     topic, group = broker.empty_topic(), broker.group()
     expect_ok(commit(broker, group, topic, COMMITTED), "OffsetCommit")
@@ -162,7 +162,7 @@ def deletes_an_offset(broker: Broker, version: int) -> None:
 
 
 @check(OffsetDeleteRequest)
-def deletes_nothing_of_a_group_there_is_not(broker: Broker, version: int) -> None:
+def deletes_nothing_of_a_group_there_is_not(broker: JudgedBroker, version: int) -> None:
     group = broker.group()
     answer = broker.ask(OffsetDeleteRequest(group_id=group.name), version, address=group.address)
     expect_error(answer.error_code, ErrorCode.GROUP_ID_NOT_FOUND, what="an unknown group")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from kwire.conformance.batches import NewRecord, encode_batch
-from kwire.conformance.broker import Topic
+from kwire.conformance.batches import RecordToWrite, encode_batch
+from kwire.conformance.broker import SuiteTopic
 from kwire.conformance.expectations import expect, expect_equal, expect_error, expect_ok
 from kwire.conformance.producers import idempotent_producer
 from kwire.conformance.reading import at, expect_records, fetch, records_of
@@ -20,15 +20,15 @@ from kwire.protocol.messages.produce import ProduceRequest
 from kwire.protocol.records import Codec
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker
+    from kwire.conformance.broker import JudgedBroker
 
-SOME = (NewRecord(b"one", b"k1"), NewRecord(b"two"), NewRecord(None, b"k3"))
+SOME = (RecordToWrite(b"one", b"k1"), RecordToWrite(b"two"), RecordToWrite(None, b"k3"))
 INVALID_ACKS = 5
 ZSTD_FROM = 7
 
 
 @check(ProduceRequest, needs=[FetchRequest])
-def appends_records_that_come_out_the_same(broker: Broker, version: int) -> None:
+def appends_records_that_come_out_the_same(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic()
     for start in (0, len(SOME)):
         placed = append(broker, topic, encode_batch(*SOME), version=version)
@@ -41,7 +41,7 @@ def appends_records_that_come_out_the_same(broker: Broker, version: int) -> None
 
 
 @check(ProduceRequest, needs=[FetchRequest])
-def takes_every_codec(broker: Broker, version: int) -> None:
+def takes_every_codec(broker: JudgedBroker, version: int) -> None:
     """KIP-110: zstd from version 7 on."""
     topic = broker.topic()
     codecs = [codec for codec in Codec if codec is not Codec.ZSTD or version >= ZSTD_FROM]
@@ -52,29 +52,29 @@ def takes_every_codec(broker: Broker, version: int) -> None:
 
 
 @check(ProduceRequest, versions=f"0-{ZSTD_FROM - 1}")
-def refuses_zstd_from_old_clients(broker: Broker, version: int) -> None:
+def refuses_zstd_from_old_clients(broker: JudgedBroker, version: int) -> None:
     """KIP-110: a client that speaks less than version 7 cannot know it."""
     placed = append(broker, broker.empty_topic(), encode_batch(*SOME, codec=Codec.ZSTD), version=version)
     expect_error(placed.error_code, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, what="zstd")
 
 
 @check(ProduceRequest)
-def refuses_an_unknown_topic(broker: Broker, version: int) -> None:
-    nowhere = Topic(broker.new_name(), uuid4())
+def refuses_an_unknown_topic(broker: JudgedBroker, version: int) -> None:
+    nowhere = SuiteTopic(broker.new_name(), uuid4())
     wanted = ErrorCode.UNKNOWN_TOPIC_ID if version >= IDS_FROM else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     placed = append(broker, nowhere, encode_batch(*SOME), version=version)
     expect_error(placed.error_code, wanted, what="an unknown topic")
 
 
 @check(ProduceRequest)
-def refuses_an_unknown_partition(broker: Broker, version: int) -> None:
+def refuses_an_unknown_partition(broker: JudgedBroker, version: int) -> None:
     request = produce_request(broker.empty_topic(), encode_batch(*SOME), partition=99)
     placed = the_partition(broker.ask(request, version))
     expect_error(placed.error_code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, what="an unknown partition")
 
 
 @check(ProduceRequest)
-def refuses_a_damaged_batch(broker: Broker, version: int) -> None:
+def refuses_a_damaged_batch(broker: JudgedBroker, version: int) -> None:
     damaged = bytearray(encode_batch(*SOME))
     damaged[-1] ^= 0xFF
     placed = append(broker, broker.empty_topic(), bytes(damaged), version=version)
@@ -82,14 +82,14 @@ def refuses_a_damaged_batch(broker: Broker, version: int) -> None:
 
 
 @check(ProduceRequest)
-def refuses_acks_there_are_not(broker: Broker, version: int) -> None:
+def refuses_acks_there_are_not(broker: JudgedBroker, version: int) -> None:
     request = produce_request(broker.empty_topic(), encode_batch(*SOME), acks=INVALID_ACKS)
     code = the_partition(broker.ask(request, version)).error_code
     expect_error(code, ErrorCode.INVALID_REQUIRED_ACKS, what=f"acks={INVALID_ACKS}")
 
 
 @check(ProduceRequest, needs=[FetchRequest])
-def does_not_answer_without_acks(broker: Broker, version: int) -> None:
+def does_not_answer_without_acks(broker: JudgedBroker, version: int) -> None:
     """With acks=0 the next answer on the connection is that to the next request; the records are there all the same."""
     topic = broker.topic()
     with broker.connect() as connection:
@@ -99,16 +99,16 @@ def does_not_answer_without_acks(broker: Broker, version: int) -> None:
 
 
 @check(ProduceRequest, once=True)
-def refuses_a_batch_that_is_too_large(broker: Broker, version: int) -> None:
+def refuses_a_batch_that_is_too_large(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic(config={"max.message.bytes": "1000"})
-    placed = append(broker, topic, encode_batch(NewRecord(b"x" * 2000)), version=version)
+    placed = append(broker, topic, encode_batch(RecordToWrite(b"x" * 2000)), version=version)
     expect_error(placed.error_code, ErrorCode.MESSAGE_TOO_LARGE, what="a batch above max.message.bytes")
 
 
 @check(ProduceRequest, once=True)
-def refuses_a_record_without_key_in_a_compacted_topic(broker: Broker, version: int) -> None:
+def refuses_a_record_without_key_in_a_compacted_topic(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic(config={"cleanup.policy": "compact"})
-    placed = append(broker, topic, encode_batch(NewRecord(b"no key")), version=version)
+    placed = append(broker, topic, encode_batch(RecordToWrite(b"no key")), version=version)
     expect_error(placed.error_code, ErrorCode.INVALID_RECORD, what="a record without a key")
     if version >= 8:
         indexes = [error.batch_index for error in placed.record_errors]
@@ -116,7 +116,7 @@ def refuses_a_record_without_key_in_a_compacted_topic(broker: Broker, version: i
 
 
 @check(ProduceRequest, once=True, needs=[FetchRequest])
-def stamps_the_append_time_where_the_topic_says_so(broker: Broker, version: int) -> None:
+def stamps_the_append_time_where_the_topic_says_so(broker: JudgedBroker, version: int) -> None:
     """KIP-32: one time for the whole batch, told to the producer and to readers."""
     topic = broker.topic(config={"message.timestamp.type": "LogAppendTime"})
     placed = append(broker, topic, encode_batch(*SOME), version=version)
@@ -127,7 +127,7 @@ def stamps_the_append_time_where_the_topic_says_so(broker: Broker, version: int)
 
 
 @check(ProduceRequest, needs=[FetchRequest, InitProducerIdRequest])
-def keeps_an_idempotent_producer_in_sequence(broker: Broker, version: int) -> None:
+def keeps_an_idempotent_producer_in_sequence(broker: JudgedBroker, version: int) -> None:
     """KIP-98: a repeated batch is acknowledged but not written twice; a gap is refused."""
     topic = broker.topic()
     producer = idempotent_producer(broker)

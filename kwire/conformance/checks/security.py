@@ -14,16 +14,16 @@ from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker
+    from kwire.conformance.broker import JudgedBroker
 
 
 @check(SaslHandshakeRequest)
-def refuses_a_handshake_in_plain_text(broker: Broker, version: int) -> None:
+def refuses_a_handshake_in_plain_text(broker: JudgedBroker, version: int) -> None:
     code = broker.ask(SaslHandshakeRequest(mechanism="PLAIN"), version).error_code
     expect_error(code, ErrorCode.ILLEGAL_SASL_STATE, what="a handshake on a listener without SASL")
 
 
 @check(SaslAuthenticateRequest)
-def refuses_to_authenticate_in_plain_text(broker: Broker, version: int) -> None:
+def refuses_to_authenticate_in_plain_text(broker: JudgedBroker, version: int) -> None:
     code = broker.ask(SaslAuthenticateRequest(auth_bytes=b"\0user\0password"), version).error_code
     expect_error(code, ErrorCode.ILLEGAL_SASL_STATE, what="SaslAuthenticate on a listener without SASL")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from kwire.conformance.batches import NewRecord, encode_batch
+from kwire.conformance.batches import RecordToWrite, encode_batch
 from kwire.conformance.broker import wait_for
 from kwire.conformance.expectations import expect, expect_equal, expect_error, expect_ok, only
 from kwire.conformance.offer import Feature
@@ -39,8 +39,8 @@ from kwire.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatReq
 from kwire.protocol.records import read_records
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker, Coordinated, Topic
-    from kwire.conformance.client import Connection
+    from kwire.conformance.broker import Coordinated, JudgedBroker, SuiteTopic
+    from kwire.conformance.client import ClientConnection
     from kwire.protocol.messages.share_fetch import PartitionData
     from kwire.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 
@@ -49,13 +49,13 @@ JOIN, LEAVE = 0, -1
 ACCEPT = 1
 """The type of acknowledgement for a record that is done with."""
 
-RECORDS = (NewRecord(b"shared"), NewRecord(b"among many"))
+RECORDS = (RecordToWrite(b"shared"), RecordToWrite(b"among many"))
 
 
 class ShareMember:
     """A member of a share group. On leaving its `with` it leaves the group, so that the group can be deleted."""
 
-    def __init__(self, broker: Broker, version: int | None = None) -> None:
+    def __init__(self, broker: JudgedBroker, version: int | None = None) -> None:
         self.broker = broker
         self.group = broker.group()
         self.version = broker.highest(ShareGroupHeartbeatRequest) if version is None else version
@@ -80,7 +80,7 @@ class ShareMember:
         )
         return self.broker.ask(request, self.version, address=self.group.address)
 
-    def join(self, topic: Topic) -> list[int]:
+    def join(self, topic: SuiteTopic) -> list[int]:
         """Join and wait for the partitions of `topic`."""
         answer = self.heartbeat(topic.name)
         expect_ok(answer.error_code, "the joining heartbeat")
@@ -98,7 +98,7 @@ class ShareMember:
 
 
 @check(ShareGroupHeartbeatRequest, feature=SHARES)
-def assigns_to_a_member(broker: Broker, version: int) -> None:
+def assigns_to_a_member(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic(2)
     with ShareMember(broker, version) as member:
         expect_equal(member.join(topic), [0, 1], "the assignment")
@@ -111,7 +111,7 @@ def assigns_to_a_member(broker: Broker, version: int) -> None:
 
 
 @check(ShareGroupDescribeRequest, needs=[ShareGroupHeartbeatRequest], feature=SHARES)
-def describes_a_share_group(broker: Broker, version: int) -> None:
+def describes_a_share_group(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic()
     with ShareMember(broker) as member:
         member.join(topic)
@@ -122,7 +122,7 @@ def describes_a_share_group(broker: Broker, version: int) -> None:
 
 
 @check(ShareGroupDescribeRequest, feature=SHARES)
-def describes_no_group_there_is_not(broker: Broker, version: int) -> None:
+def describes_no_group_there_is_not(broker: JudgedBroker, version: int) -> None:
     group = broker.group()
     answer = broker.ask(ShareGroupDescribeRequest(group_ids=[group.name]), version, address=group.address)
     code = only(answer.groups, "group in the answer").error_code
@@ -132,7 +132,7 @@ def describes_no_group_there_is_not(broker: Broker, version: int) -> None:
 class ShareSession:
     """Fetching and acknowledging as one member, on one connection; each request has the next epoch."""
 
-    def __init__(self, connection: Connection, member: ShareMember, topic: Topic) -> None:
+    def __init__(self, connection: ClientConnection, member: ShareMember, topic: SuiteTopic) -> None:
         self._connection = connection
         self._member = member
         self._topic = topic
@@ -187,7 +187,9 @@ class ShareSession:
         return only(only(answer.responses, "topic").partitions, "partition").error_code
 
 
-def start_offset(broker: Broker, group: Coordinated, topic: Topic, version: int | None = None) -> tuple[int] | None:
+def start_offset(
+    broker: JudgedBroker, group: Coordinated, topic: SuiteTopic, version: int | None = None
+) -> tuple[int] | None:
     """Where the group stands in partition 0; None while it has not settled."""
     wanted = DescribeShareGroupOffsetsRequestTopic(topic_name=topic.name, partitions=[0])
     request = DescribeShareGroupOffsetsRequest(
@@ -203,7 +205,7 @@ FETCHING = (ShareGroupHeartbeatRequest, ProduceRequest)
 
 
 @check(ShareFetchRequest, needs=FETCHING, feature=SHARES)
-def acquires_records(broker: Broker, version: int) -> None:
+def acquires_records(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic()
     with ShareMember(broker) as member, broker.connect() as connection:
         member.join(topic)
@@ -216,7 +218,7 @@ def acquires_records(broker: Broker, version: int) -> None:
 
 
 @check(ShareFetchRequest, feature=SHARES)
-def refuses_a_session_that_was_not_opened(broker: Broker, version: int) -> None:
+def refuses_a_session_that_was_not_opened(broker: JudgedBroker, version: int) -> None:
     request = ShareFetchRequest(group_id=broker.group().name, member_id=str(uuid4()), share_session_epoch=5)
     request.max_records = request.batch_size = 1
     code = broker.ask(request, version).error_code
@@ -224,7 +226,7 @@ def refuses_a_session_that_was_not_opened(broker: Broker, version: int) -> None:
 
 
 @check(ShareAcknowledgeRequest, needs=[*FETCHING, ShareFetchRequest], feature=SHARES)
-def takes_acknowledgements_of_what_was_acquired(broker: Broker, version: int) -> None:
+def takes_acknowledgements_of_what_was_acquired(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic()
     with ShareMember(broker) as member, broker.connect() as connection:
         member.join(topic)
@@ -238,7 +240,7 @@ def takes_acknowledgements_of_what_was_acquired(broker: Broker, version: int) ->
 
 
 @check(DescribeShareGroupOffsetsRequest, needs=[ShareGroupHeartbeatRequest], feature=SHARES)
-def describes_where_a_share_group_stands(broker: Broker, version: int) -> None:
+def describes_where_a_share_group_stands(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic()
     with ShareMember(broker) as member:
         member.join(topic)
@@ -246,7 +248,7 @@ def describes_where_a_share_group_stands(broker: Broker, version: int) -> None:
 
 
 @check(AlterShareGroupOffsetsRequest, needs=[*FETCHING, DescribeShareGroupOffsetsRequest], feature=SHARES)
-def moves_an_empty_share_group(broker: Broker, version: int) -> None:
+def moves_an_empty_share_group(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic()
     expect_ok(append(broker, topic, encode_batch(*RECORDS)).error_code, "Produce")
     with ShareMember(broker) as member:
@@ -259,7 +261,7 @@ def moves_an_empty_share_group(broker: Broker, version: int) -> None:
     expect_equal(settled, (1,), "where the group stands")
 
 
-def alter(broker: Broker, version: int, group: Coordinated, topic: Topic) -> int:
+def alter(broker: JudgedBroker, version: int, group: Coordinated, topic: SuiteTopic) -> int:
     """Put the group at offset 1 of partition 0; answers the first error."""
     partition = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=1)
     wanted = AlterShareGroupOffsetsRequestTopic(topic_name=topic.name, partitions=[partition])
@@ -271,7 +273,7 @@ def alter(broker: Broker, version: int, group: Coordinated, topic: Topic) -> int
 
 
 @check(DeleteShareGroupOffsetsRequest, needs=[ShareGroupHeartbeatRequest], feature=SHARES)
-def forgets_where_a_share_group_stood(broker: Broker, version: int) -> None:
+def forgets_where_a_share_group_stood(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic()
     with ShareMember(broker) as member:
         member.join(topic)

@@ -13,11 +13,11 @@ from kwire.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubs
 from kwire.protocol.messages.push_telemetry import PushTelemetryRequest
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker
+    from kwire.conformance.broker import JudgedBroker
 
 
 @check(GetTelemetrySubscriptionsRequest)
-def gives_a_client_an_id(broker: Broker, version: int) -> None:
+def gives_a_client_an_id(broker: JudgedBroker, version: int) -> None:
     answer = broker.ask(GetTelemetrySubscriptionsRequest(), version)
     expect_ok(answer.error_code, "GetTelemetrySubscriptions")
     expect(answer.client_instance_id != ZERO_UUID, "the client got no id")
@@ -27,7 +27,7 @@ def gives_a_client_an_id(broker: Broker, version: int) -> None:
 
 
 @check(PushTelemetryRequest, needs=[GetTelemetrySubscriptionsRequest])
-def refuses_metrics_of_another_subscription(broker: Broker, version: int) -> None:
+def refuses_metrics_of_another_subscription(broker: JudgedBroker, version: int) -> None:
     subscription = broker.ask(GetTelemetrySubscriptionsRequest())
     expect_ok(subscription.error_code, "GetTelemetrySubscriptions")
     request = PushTelemetryRequest(

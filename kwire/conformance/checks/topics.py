@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from kwire.conformance.batches import NewRecord, encode_batch
+from kwire.conformance.batches import RecordToWrite, encode_batch
 from kwire.conformance.broker import wait_for
 from kwire.conformance.expectations import expect, expect_equal, expect_error, expect_ok, only, the
 from kwire.conformance.producers import idempotent_producer
@@ -25,7 +25,7 @@ from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
 from kwire.protocol.messages.produce import ProduceRequest
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker
+    from kwire.conformance.broker import JudgedBroker
     from kwire.protocol.messages.create_topics import CreatableTopicResult
     from kwire.protocol.messages.delete_topics import DeletableTopicResult
     from kwire.protocol.messages.describe_configs import DescribeConfigsResult
@@ -40,19 +40,19 @@ TOPIC_RESOURCE = 2
 
 
 def create(
-    broker: Broker, version: int, wanted: CreatableTopic, *, validate_only: bool = False
+    broker: JudgedBroker, version: int, wanted: CreatableTopic, *, validate_only: bool = False
 ) -> CreatableTopicResult:
     broker.topics.add(wanted.name)
     request = CreateTopicsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS, validate_only=validate_only)
     return only(broker.ask(request, version).topics, "topic in the answer")
 
 
-def exists(broker: Broker, name: str) -> bool:
+def exists(broker: JudgedBroker, name: str) -> bool:
     return only(broker.metadata(name).topics, "topic in the answer").error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @check(CreateTopicsRequest)
-def creates_a_topic(broker: Broker, version: int) -> None:
+def creates_a_topic(broker: JudgedBroker, version: int) -> None:
     name = broker.new_name()
     result = create(broker, version, CreatableTopic(name=name, num_partitions=2, replication_factor=1))
     expect_ok(result.error_code, "CreateTopics")
@@ -68,7 +68,7 @@ def creates_a_topic(broker: Broker, version: int) -> None:
 
 
 @check(CreateTopicsRequest, versions=f"{DEFAULTS_FROM}+")
-def creates_a_topic_with_the_brokers_defaults(broker: Broker, version: int) -> None:
+def creates_a_topic_with_the_brokers_defaults(broker: JudgedBroker, version: int) -> None:
     """KIP-464."""
     name = broker.new_name()
     result = create(broker, version, CreatableTopic(name=name, num_partitions=-1, replication_factor=-1))
@@ -77,7 +77,7 @@ def creates_a_topic_with_the_brokers_defaults(broker: Broker, version: int) -> N
 
 
 @check(CreateTopicsRequest)
-def only_validates_when_asked_to(broker: Broker, version: int) -> None:
+def only_validates_when_asked_to(broker: JudgedBroker, version: int) -> None:
     name = broker.new_name()
     wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
     expect_ok(create(broker, version, wanted, validate_only=True).error_code, "CreateTopics")
@@ -85,7 +85,7 @@ def only_validates_when_asked_to(broker: Broker, version: int) -> None:
 
 
 @check(CreateTopicsRequest)
-def refuses_what_cannot_be(broker: Broker, version: int) -> None:
+def refuses_what_cannot_be(broker: JudgedBroker, version: int) -> None:
     bad_name = CreatableTopic(name="no such name!", num_partitions=1, replication_factor=1)
     no_partitions = CreatableTopic(name=broker.new_name(), num_partitions=0, replication_factor=1)
     many_replicas = CreatableTopic(name=broker.new_name(), num_partitions=1, replication_factor=1000)
@@ -100,7 +100,7 @@ def refuses_what_cannot_be(broker: Broker, version: int) -> None:
         expect_error(create(broker, version, wanted).error_code, error, what=f"{wanted!r:.80}")
 
 
-def delete(broker: Broker, version: int, name: str) -> DeletableTopicResult:
+def delete(broker: JudgedBroker, version: int, name: str) -> DeletableTopicResult:
     request = DeleteTopicsRequest(timeout_ms=TIMEOUT_MS)
     if version >= IDS_FROM:
         request.topics = [DeleteTopicState(name=name)]
@@ -110,7 +110,7 @@ def delete(broker: Broker, version: int, name: str) -> DeletableTopicResult:
 
 
 @check(DeleteTopicsRequest)
-def deletes_a_topic(broker: Broker, version: int) -> None:
+def deletes_a_topic(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic()
     expect_ok(delete(broker, version, topic.name).error_code, "DeleteTopics")
     wait_for(lambda: not exists(broker, topic.name), "the topic to be gone")
@@ -119,7 +119,7 @@ def deletes_a_topic(broker: Broker, version: int) -> None:
 
 
 @check(DeleteTopicsRequest, versions=f"{IDS_FROM}+")
-def deletes_a_topic_by_id(broker: Broker, version: int) -> None:
+def deletes_a_topic_by_id(broker: JudgedBroker, version: int) -> None:
     """KIP-516."""
     topic = broker.topic()
     for topic_id, wanted in ((topic.id, ErrorCode.NONE), (uuid4(), ErrorCode.UNKNOWN_TOPIC_ID)):
@@ -130,7 +130,7 @@ def deletes_a_topic_by_id(broker: Broker, version: int) -> None:
 
 
 @check(CreatePartitionsRequest)
-def adds_partitions(broker: Broker, version: int) -> None:
+def adds_partitions(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic()
     for count, wanted in ((3, ErrorCode.NONE), (2, ErrorCode.INVALID_PARTITIONS)):
         enlarged = CreatePartitionsTopic(name=topic.name, count=count, assignments=None)
@@ -141,7 +141,7 @@ def adds_partitions(broker: Broker, version: int) -> None:
 
 
 @check(CreatePartitionsRequest)
-def adds_no_partitions_to_an_unknown_topic(broker: Broker, version: int) -> None:
+def adds_no_partitions_to_an_unknown_topic(broker: JudgedBroker, version: int) -> None:
     enlarged = CreatePartitionsTopic(name=broker.new_name(), count=3, assignments=None)
     answer = broker.ask(CreatePartitionsRequest(topics=[enlarged], timeout_ms=TIMEOUT_MS), version)
     result = only(answer.results, "topic in the answer")
@@ -149,9 +149,9 @@ def adds_no_partitions_to_an_unknown_topic(broker: Broker, version: int) -> None
 
 
 @check(DeleteRecordsRequest, needs=[ProduceRequest, FetchRequest])
-def moves_the_start_of_the_log(broker: Broker, version: int) -> None:
+def moves_the_start_of_the_log(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic()
-    expect_ok(append(broker, topic, encode_batch(*[NewRecord(b"%d" % i) for i in range(5)])).error_code, "Produce")
+    expect_ok(append(broker, topic, encode_batch(*[RecordToWrite(b"%d" % i) for i in range(5)])).error_code, "Produce")
     for offset, wanted in ((3, ErrorCode.NONE), (99, ErrorCode.OFFSET_OUT_OF_RANGE)):
         partition = DeleteRecordsPartition(partition_index=0, offset=offset)
         wish = DeleteRecordsTopic(name=topic.name, partitions=[partition])
@@ -165,7 +165,7 @@ def moves_the_start_of_the_log(broker: Broker, version: int) -> None:
     expect_equal(fetch(broker, topic, at(3)).log_start_offset, 3, "the log start offset")
 
 
-def describe(broker: Broker, version: int, topic: str, *keys: str) -> DescribeConfigsResult:
+def describe(broker: JudgedBroker, version: int, topic: str, *keys: str) -> DescribeConfigsResult:
     resource = DescribeConfigsResource(
         resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=list(keys) or None
     )
@@ -174,7 +174,7 @@ def describe(broker: Broker, version: int, topic: str, *keys: str) -> DescribeCo
 
 
 @check(DescribeConfigsRequest)
-def describes_the_settings_of_a_topic(broker: Broker, version: int) -> None:
+def describes_the_settings_of_a_topic(broker: JudgedBroker, version: int) -> None:
     topic = broker.topic(config={"retention.ms": "1234567"})
     result = describe(broker, version, topic.name)
     expect_ok(result.error_code, "DescribeConfigs")
@@ -186,16 +186,16 @@ def describes_the_settings_of_a_topic(broker: Broker, version: int) -> None:
 
 
 @check(DescribeConfigsRequest)
-def describes_no_settings_of_an_unknown_topic(broker: Broker, version: int) -> None:
+def describes_no_settings_of_an_unknown_topic(broker: JudgedBroker, version: int) -> None:
     code = describe(broker, version, broker.new_name()).error_code
     expect_error(code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, what="an unknown topic")
 
 
 @check(DescribeProducersRequest, needs=[ProduceRequest, InitProducerIdRequest])
-def describes_a_producer(broker: Broker, version: int) -> None:
+def describes_a_producer(broker: JudgedBroker, version: int) -> None:
     """KIP-664."""
     topic, producer = broker.topic(), idempotent_producer(broker)
-    batch = encode_batch(NewRecord(b"1"), NewRecord(b"2"), producer=producer, base_sequence=0)
+    batch = encode_batch(RecordToWrite(b"1"), RecordToWrite(b"2"), producer=producer, base_sequence=0)
     expect_ok(append(broker, topic, batch).error_code, "Produce")
     wanted = TopicRequest(name=topic.name, partition_indexes=[0])
     answer = broker.ask(DescribeProducersRequest(topics=[wanted]), version)
@@ -208,7 +208,7 @@ def describes_a_producer(broker: Broker, version: int) -> None:
 
 
 @check(CreateTopicsRequest, versions="7+")
-def gives_every_topic_an_id_of_its_own(broker: Broker, version: int) -> None:
+def gives_every_topic_an_id_of_its_own(broker: JudgedBroker, version: int) -> None:
     """KIP-516: also one that has the name of a topic that was deleted."""
     wanted = CreatableTopic(name=broker.new_name(), num_partitions=1, replication_factor=1)
     first = create(broker, version, wanted).topic_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.conformance.batches import NewRecord, Producer
+from kwire.conformance.batches import RecordToWrite, Writer
 from kwire.conformance.broker import NOT_READY, Coordinated, wait_for
 from kwire.conformance.expectations import expect, expect_equal, expect_error, expect_ok, only
 from kwire.conformance.offsets import fetch_offset
@@ -39,10 +39,10 @@ from kwire.protocol.messages.txn_offset_commit import (
 from kwire.protocol.records import ControlType, iter_batches, read_control
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker, Topic
+    from kwire.conformance.broker import JudgedBroker, SuiteTopic
     from kwire.protocol.messages.fetch import PartitionData
 
-RECORDS = (NewRecord(b"in a transaction"), NewRecord(b"and another"))
+RECORDS = (RecordToWrite(b"in a transaction"), RecordToWrite(b"and another"))
 WRITING = (ProduceRequest, FetchRequest, InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest)
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 """The second is what old versions of a request are told (KIP-588)."""
@@ -52,7 +52,7 @@ IMPLICIT_OFFSETS_FROM = 5
 
 
 @check(InitProducerIdRequest)
-def hands_out_ids_of_their_own(broker: Broker, version: int) -> None:
+def hands_out_ids_of_their_own(broker: JudgedBroker, version: int) -> None:
     answers = [init_producer(broker, version=version) for _ in range(2)]
     for answer in answers:
         expect_ok(answer.error_code, "InitProducerId")
@@ -61,7 +61,7 @@ def hands_out_ids_of_their_own(broker: Broker, version: int) -> None:
 
 
 @check(InitProducerIdRequest)
-def fences_the_one_before(broker: Broker, version: int) -> None:
+def fences_the_one_before(broker: JudgedBroker, version: int) -> None:
     """The same transactional id asked for again: the same producer id, a higher epoch."""
     transaction = broker.transaction()
     first = init_producer(broker, transaction, version=version)
@@ -70,31 +70,31 @@ def fences_the_one_before(broker: Broker, version: int) -> None:
         expect_ok(answer.error_code, "InitProducerId")
     expect_equal(second.producer_id, first.producer_id, "the producer id")
     expect(second.producer_epoch > first.producer_epoch, f"the epoch stayed at {second.producer_epoch}")
-    old = Producer(producer_id=first.producer_id, epoch=first.producer_epoch, transactional=True)
+    old = Writer(producer_id=first.producer_id, epoch=first.producer_epoch, transactional=True)
     code = TransactionalProducer(broker, transaction, old).end(committed=True).error_code
     expect_error(code, *FENCED, what="EndTxn of the producer before")
 
 
 @check(InitProducerIdRequest, versions="3+")
-def fences_who_comes_back_too_late(broker: Broker, version: int) -> None:
+def fences_who_comes_back_too_late(broker: JudgedBroker, version: int) -> None:
     """KIP-360: a producer may resume with the epoch it has, but not after another took over."""
     transaction = broker.transaction()
     first = init_producer(broker, transaction, version=version)
     init_producer(broker, transaction, version=version)
     init_producer(broker, transaction, version=version)
-    late = Producer(producer_id=first.producer_id, epoch=first.producer_epoch)
+    late = Writer(producer_id=first.producer_id, epoch=first.producer_epoch)
     code = init_producer(broker, transaction, version=version, resume=late).error_code
     expect_error(code, *FENCED, what="a producer with an old epoch")
 
 
 @check(InitProducerIdRequest)
-def refuses_an_empty_transactional_id(broker: Broker, version: int) -> None:
+def refuses_an_empty_transactional_id(broker: JudgedBroker, version: int) -> None:
     code = init_producer(broker, Coordinated("", broker.address), version=version).error_code
     expect_error(code, ErrorCode.INVALID_REQUEST, what="an empty transactional id")
 
 
 @check(EndTxnRequest, needs=WRITING)
-def commits(broker: Broker, version: int) -> None:
+def commits(broker: JudgedBroker, version: int) -> None:
     topic, producer = broker.topic(), TransactionalProducer.start(broker)
     write_in_transaction(producer, topic)
     pending = fetch(broker, topic, at(0), isolation=READ_COMMITTED)
@@ -107,7 +107,7 @@ def commits(broker: Broker, version: int) -> None:
 
 
 @check(EndTxnRequest, needs=WRITING)
-def aborts(broker: Broker, version: int) -> None:
+def aborts(broker: JudgedBroker, version: int) -> None:
     topic, producer = broker.topic(), TransactionalProducer.start(broker)
     write_in_transaction(producer, topic)
     producer_id = producer.producer.producer_id
@@ -119,7 +119,7 @@ def aborts(broker: Broker, version: int) -> None:
 
 
 @check(EndTxnRequest, versions=f"{EPOCH_PER_TRANSACTION_FROM}+", needs=WRITING)
-def gives_each_transaction_an_epoch_of_its_own(broker: Broker, version: int) -> None:
+def gives_each_transaction_an_epoch_of_its_own(broker: JudgedBroker, version: int) -> None:
     """KIP-890."""
     topic, producer = broker.topic(), TransactionalProducer.start(broker)
     write_in_transaction(producer, topic)
@@ -131,21 +131,21 @@ def gives_each_transaction_an_epoch_of_its_own(broker: Broker, version: int) -> 
 
 
 @check(EndTxnRequest)
-def refuses_a_producer_it_does_not_know(broker: Broker, version: int) -> None:
-    stranger = TransactionalProducer(broker, broker.transaction(), Producer(producer_id=1 << 40, epoch=0))
+def refuses_a_producer_it_does_not_know(broker: JudgedBroker, version: int) -> None:
+    stranger = TransactionalProducer(broker, broker.transaction(), Writer(producer_id=1 << 40, epoch=0))
     code = stranger.end(committed=True, version=version).error_code
     expect_error(code, ErrorCode.INVALID_PRODUCER_ID_MAPPING, what="EndTxn of an unknown transactional id")
 
 
 @check(AddPartitionsToTxnRequest, versions=f"0-{CLIENTS_UP_TO}")
-def adds_partitions_for_clients(broker: Broker, version: int) -> None:
+def adds_partitions_for_clients(broker: JudgedBroker, version: int) -> None:
     topic, producer = broker.empty_topic(), TransactionalProducer.start(broker)
     expect_ok(producer.add_partition(topic, version), "AddPartitionsToTxn")
     expect_ok(producer.end(committed=False).error_code, "EndTxn")
 
 
 @check(AddPartitionsToTxnRequest, versions=f"{CLIENTS_UP_TO + 1}+")
-def looks_partitions_up_for_brokers(broker: Broker, version: int) -> None:
+def looks_partitions_up_for_brokers(broker: JudgedBroker, version: int) -> None:
     """KIP-890: many transactions at once; one that was never begun is told so for each partition."""
     topic, producer = broker.empty_topic(), TransactionalProducer.start(broker)
     transaction = AddPartitionsToTxnTransaction(
@@ -171,21 +171,21 @@ def looks_partitions_up_for_brokers(broker: Broker, version: int) -> None:
 
 
 @check(AddOffsetsToTxnRequest)
-def adds_a_group(broker: Broker, version: int) -> None:
+def adds_a_group(broker: JudgedBroker, version: int) -> None:
     producer = TransactionalProducer.start(broker)
     expect_ok(add_group(producer, broker.group(), version), "AddOffsetsToTxn")
     expect_ok(producer.end(committed=False).error_code, "EndTxn")
 
 
 @check(AddOffsetsToTxnRequest)
-def refuses_a_group_from_a_stranger(broker: Broker, version: int) -> None:
-    stranger = TransactionalProducer(broker, broker.transaction(), Producer(producer_id=1 << 40, epoch=0))
+def refuses_a_group_from_a_stranger(broker: JudgedBroker, version: int) -> None:
+    stranger = TransactionalProducer(broker, broker.transaction(), Writer(producer_id=1 << 40, epoch=0))
     code = add_group(stranger, broker.group(), version)
     expect_error(code, ErrorCode.INVALID_PRODUCER_ID_MAPPING, what="AddOffsetsToTxn of an unknown transactional id")
 
 
 @check(TxnOffsetCommitRequest, needs=[AddOffsetsToTxnRequest, EndTxnRequest, OffsetFetchRequest])
-def commits_offsets_with_the_transaction(broker: Broker, version: int) -> None:
+def commits_offsets_with_the_transaction(broker: JudgedBroker, version: int) -> None:
     """Pending offsets are not shown, and held back from those who insist on stable ones (KIP-447)."""
     topic, group, producer = broker.empty_topic(), broker.group(), TransactionalProducer.start(broker)
     if version < IMPLICIT_OFFSETS_FROM:
@@ -200,7 +200,7 @@ def commits_offsets_with_the_transaction(broker: Broker, version: int) -> None:
 
 
 @check(TxnOffsetCommitRequest, versions="3+")
-def fences_members_the_group_does_not_know(broker: Broker, version: int) -> None:
+def fences_members_the_group_does_not_know(broker: JudgedBroker, version: int) -> None:
     """KIP-447."""
     topic, group, producer = broker.empty_topic(), broker.group(), TransactionalProducer.start(broker)
     if version < IMPLICIT_OFFSETS_FROM:
@@ -212,7 +212,7 @@ def fences_members_the_group_does_not_know(broker: Broker, version: int) -> None
 
 
 @check(DescribeTransactionsRequest, needs=WRITING)
-def describes_a_transaction(broker: Broker, version: int) -> None:
+def describes_a_transaction(broker: JudgedBroker, version: int) -> None:
     """KIP-664."""
     topic, producer = broker.topic(), TransactionalProducer.start(broker)
     write_in_transaction(producer, topic)
@@ -227,7 +227,7 @@ def describes_a_transaction(broker: Broker, version: int) -> None:
 
 
 @check(DescribeTransactionsRequest)
-def does_not_find_a_transaction_there_is_not(broker: Broker, version: int) -> None:
+def does_not_find_a_transaction_there_is_not(broker: JudgedBroker, version: int) -> None:
     transaction = TransactionalProducer.start(broker).transaction
     request = DescribeTransactionsRequest(transactional_ids=[transaction.name + "-not"])
     state = only(broker.ask(request, version).transaction_states, "transaction in the answer")
@@ -236,7 +236,7 @@ def does_not_find_a_transaction_there_is_not(broker: Broker, version: int) -> No
 
 
 @check(ListTransactionsRequest)
-def lists_transactions(broker: Broker, version: int) -> None:
+def lists_transactions(broker: JudgedBroker, version: int) -> None:
     """KIP-664."""
     producer = TransactionalProducer.start(broker)
     request = ListTransactionsRequest(producer_id_filters=[producer.producer.producer_id], state_filters=["Empty", "?"])
@@ -247,13 +247,13 @@ def lists_transactions(broker: Broker, version: int) -> None:
     expect_equal(found.transactional_id, producer.transaction.name, "the transactional id")
 
 
-def write_in_transaction(producer: TransactionalProducer, topic: Topic) -> None:
+def write_in_transaction(producer: TransactionalProducer, topic: SuiteTopic) -> None:
     if producer.broker.highest(ProduceRequest) < IMPLICIT_PRODUCE_FROM:
         expect_ok(producer.add_partition(topic), "AddPartitionsToTxn")
     producer.write(topic, *RECORDS)
 
 
-def after_the_marker(broker: Broker, topic: Topic) -> PartitionData:
+def after_the_marker(broker: JudgedBroker, topic: SuiteTopic) -> PartitionData:
     """What a reader of committed records gets once the marker is written, which is after EndTxn is answered."""
 
     def look() -> PartitionData | None:
@@ -289,7 +289,7 @@ def add_group(producer: TransactionalProducer, group: Coordinated, version: int)
 def commit_offset(
     producer: TransactionalProducer,
     group: Coordinated,
-    topic: Topic,
+    topic: SuiteTopic,
     offset: int,
     version: int,
     *,
@@ -319,6 +319,6 @@ def commit_offset(
     return wait_for(ask, "TxnOffsetCommit")[0]
 
 
-def _if_stable(broker: Broker, group: Coordinated, topic: Topic) -> int | None:
+def _if_stable(broker: JudgedBroker, group: Coordinated, topic: SuiteTopic) -> int | None:
     found = fetch_offset(broker, group, topic, require_stable=True)
     return None if found.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT else found.committed_offset

@@ -29,7 +29,7 @@ KEY = ["partition", "offset"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moments:
+class LatenessMoments:
     """What decides whether a poll was late; None for what did not happen.
 
     Args:
@@ -41,7 +41,7 @@ class Moments:
     deadline_ms: float | None
 
 
-def moments_of(events: DataFrame) -> Moments:
+def moments_of(events: DataFrame) -> LatenessMoments:
     """Read from the few events that tell."""
     row = events.agg(
         sf.min(sf.when(sf.col("event") == "Calm", sf.col("place"))),
@@ -53,7 +53,7 @@ def moments_of(events: DataFrame) -> Moments:
     assert row is not None
     calm, quiet_ms, session_ms = row
     deadline_ms = None if quiet_ms is None else quiet_ms + (session_ms or 0.0) + RECOVERY_MS
-    return Moments(calm=calm, deadline_ms=deadline_ms)
+    return LatenessMoments(calm=calm, deadline_ms=deadline_ms)
 
 
 def sent_of(events: DataFrame) -> DataFrame:
@@ -75,7 +75,7 @@ def polled_of(events: DataFrame) -> DataFrame:
     return rows.select("place", "at_ms", "partition", "at", "record.*")
 
 
-def kept_keys(events: DataFrame, moments: Moments) -> DataFrame:
+def kept_keys(events: DataFrame, moments: LatenessMoments) -> DataFrame:
     """Partition and offset of every record that is not plain."""
     sent, polled = sent_of(events), polled_of(events)
     found = _told_differently(sent, polled, moments)
@@ -84,7 +84,7 @@ def kept_keys(events: DataFrame, moments: Moments) -> DataFrame:
     return found.distinct()
 
 
-def _told_differently(sent: DataFrame, polled: DataFrame, moments: Moments) -> DataFrame:
+def _told_differently(sent: DataFrame, polled: DataFrame, moments: LatenessMoments) -> DataFrame:
     """Not sent once and polled once, or with another value, too soon, too late, or at an end of its poll."""
     is_inside = (sf.col("before") == sf.col("offset") - 1) & (sf.col("behind") == sf.col("offset") + 1)
     value, zero, none = sf.xxhash64("value").alias("value"), sf.lit(0), sf.lit(None)
@@ -106,7 +106,7 @@ def _told_differently(sent: DataFrame, polled: DataFrame, moments: Moments) -> D
     return told.where(~_is_plain(moments)).select(*KEY)
 
 
-def _is_plain(moments: Moments) -> Column:
+def _is_plain(moments: LatenessMoments) -> Column:
     once = (sf.col("sends") == 1) & (sf.col("polls") == 1) & (sf.col("inside") == 1)
     plain = once & (sf.col("least") == sf.col("most")) & (sf.col("sent_place") < sf.col("polled_place"))
     if moments.calm is not None:

@@ -49,7 +49,7 @@ class NewRecord:
     timestamp_ms: int | None = None
 
 
-class Fields(NamedTuple):
+class ChecksummedFields(NamedTuple):
     """The part of a batch's header that its checksum covers, in wire order."""
 
     attributes: int
@@ -62,7 +62,7 @@ class Fields(NamedTuple):
     record_count: int
 
     @classmethod
-    def of(cls, batch: Batch) -> Fields:
+    def of(cls, batch: Batch) -> ChecksummedFields:
         """Those of a batch that was read."""
         return cls(
             batch.attributes,
@@ -100,7 +100,7 @@ def build_batch(
         for delta, (row, time_ms) in enumerate(zip(rows, times, strict=True))
     ]
     attributes = codec | (TRANSACTIONAL_BIT if transactional else 0)
-    fields = Fields(
+    fields = ChecksummedFields(
         attributes, len(rows) - 1, times[0], max(times), producer_id, producer_epoch, base_sequence, len(rows)
     )
     return framed(fields, compress(codec, b"".join(encoded)))
@@ -112,10 +112,12 @@ def transaction_marker(
     """The control batch that ends a transaction (KIP-98): its key names the version and the kind, 0 abort, 1 commit."""
     record = record_bytes(0, 0, _MARKER_KEY.pack(0, int(committed)), _MARKER_VALUE.pack(0, coordinator_epoch), ())
     attributes = TRANSACTIONAL_BIT | CONTROL_BIT
-    return framed(Fields(attributes, 0, timestamp_ms, timestamp_ms, producer_id, producer_epoch, -1, 1), record)
+    return framed(
+        ChecksummedFields(attributes, 0, timestamp_ms, timestamp_ms, producer_id, producer_epoch, -1, 1), record
+    )
 
 
-def framed(fields: Fields, payload: bytes, *, base_offset: int = 0, leader_epoch: int = -1) -> bytes:
+def framed(fields: ChecksummedFields, payload: bytes, *, base_offset: int = 0, leader_epoch: int = -1) -> bytes:
     """A whole batch around its (compressed) records."""
     body = _BODY.pack(*fields) + payload
     length_bytes = _HEAD.size - LOG_OVERHEAD_BYTES + len(body)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.protocol.record_batch import iter_batches
-from kwire.testing.cluster.batches import Fields, compress, framed, record_bytes
+from kwire.testing.cluster.batches import ChecksummedFields, compress, framed, record_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,7 +84,7 @@ def _rewritten(batch: Batch, rows: list[StoredRecord], staying: list[StoredRecor
     needs_horizon = any(row.control or row.value is None for row in staying) and not batch.has_delete_horizon
     if len(staying) == len(rows) and not needs_horizon:
         return batch
-    fields = Fields.of(batch)._replace(record_count=len(staying))
+    fields = ChecksummedFields.of(batch)._replace(record_count=len(staying))
     if needs_horizon:
         # KIP-534: the base timestamp becomes the horizon, and the records' deltas count from there.
         horizon_ms = rules.now_ms + rules.delete_retention_ms

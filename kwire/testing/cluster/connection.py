@@ -24,7 +24,7 @@ from kwire.testing.cluster.call import Call, ConnectionCutError
 from kwire.testing.cluster.control import Action
 from kwire.testing.cluster.frames import BrokenFrameError, FrameReader, framed, response_bytes
 from kwire.testing.cluster.handlers import handlers, offered
-from kwire.testing.cluster.request_context import Session
+from kwire.testing.cluster.request_context import ConnectionSession
 from kwire.testing.cluster.requests import UnanswerableError, read_request
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def serve(
     stream: trio.abc.Stream, broker: Broker, cluster: ClusterState, *, client_host: str = "127.0.0.1"
 ) -> None:
     """Answer requests until the client or the broker goes away. Closes the stream."""
-    connection = _Connection(stream, broker, cluster, Session(f"/{client_host}"))
+    connection = _Connection(stream, broker, cluster, ConnectionSession(f"/{client_host}"))
     with trio.CancelScope() as scope:
         broker.connections[scope] = None
         try:
@@ -63,7 +63,9 @@ async def serve(
 class _Connection:
     """One connection's loop."""
 
-    def __init__(self, stream: trio.abc.Stream, broker: Broker, cluster: ClusterState, session: Session) -> None:
+    def __init__(
+        self, stream: trio.abc.Stream, broker: Broker, cluster: ClusterState, session: ConnectionSession
+    ) -> None:
         self._stream = stream
         self._frames = FrameReader(stream, cluster.settings.socket_request_max_bytes)
         self._broker = broker

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kwire.testing.cluster.call import Call
-    from kwire.testing.cluster.fetch_sessions import Place
+    from kwire.testing.cluster.fetch_sessions import FetchedPartition
     from kwire.testing.cluster.topics import Partition, Topic
 
 READ_COMMITTED = 1
@@ -48,12 +48,12 @@ class Reading:
         is_urgent: Whether some partition has news that do not wait for more bytes: an error, another replica to read.
     """
 
-    found: list[tuple[Place, PartitionData]]
+    found: list[tuple[FetchedPartition, PartitionData]]
     size_bytes: int = 0
     is_urgent: bool = False
 
 
-def read_partitions(call: Call, request: FetchRequest, wanted: Mapping[Place, FetchPartition]) -> Reading:
+def read_partitions(call: Call, request: FetchRequest, wanted: Mapping[FetchedPartition, FetchPartition]) -> Reading:
     """Read what is there now, in order, until the limit of the request is reached."""
     reading = Reading([])
     limit_bytes = min(request.max_bytes, call.cluster.settings.fetch_max_bytes)
@@ -68,7 +68,7 @@ def read_partitions(call: Call, request: FetchRequest, wanted: Mapping[Place, Fe
     return reading
 
 
-def topic_at(call: Call, place: Place) -> Topic | None:
+def topic_at(call: Call, place: FetchedPartition) -> Topic | None:
     """The topic that a request of this version means."""
     if call.version >= TOPIC_IDS_FROM:
         return call.cluster.topic_by_id(place.topic_id)
@@ -76,7 +76,12 @@ def topic_at(call: Call, place: Place) -> Topic | None:
 
 
 def _read(
-    call: Call, request: FetchRequest, place: Place, wanted: FetchPartition, max_bytes: int, whole_first: bool
+    call: Call,
+    request: FetchRequest,
+    place: FetchedPartition,
+    wanted: FetchPartition,
+    max_bytes: int,
+    whole_first: bool,
 ) -> PartitionData:
     topic = topic_at(call, place)
     if topic is None:

@@ -30,7 +30,7 @@ TOPIC_IDS_FROM = 13
 NOT_TOLD = -1
 
 
-class Place(NamedTuple):
+class FetchedPartition(NamedTuple):
     """A partition as a Fetch request names it: by name up to version 12, by id from 13 on."""
 
     name: str
@@ -58,14 +58,14 @@ class Remembered:
 
 
 @dataclass(slots=True)
-class FetchSession:
+class BrokerFetchSession:
     """One reader's session."""
 
     session_id: int
     uses_topic_ids: bool
     used_ms: float
     epoch: int = 1
-    partitions: dict[Place, Remembered] = field(default_factory=dict)
+    partitions: dict[FetchedPartition, Remembered] = field(default_factory=dict)
 
     def update(self, request: FetchRequest) -> None:
         """Take in what the request adds, changes and leaves out."""
@@ -77,7 +77,7 @@ class FetchSession:
                 known.wanted = wanted
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
-                self.partitions.pop(Place(topic.topic, topic.topic_id, index), None)
+                self.partitions.pop(FetchedPartition(topic.topic, topic.topic_id, index), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,13 @@ class FetchContext:
 
     error: ErrorCode
     session_id: int
-    partitions: dict[Place, FetchPartition]
-    session: FetchSession | None = None
+    partitions: dict[FetchedPartition, FetchPartition]
+    session: BrokerFetchSession | None = None
     tells_all: bool = True
 
-    def told(self, found: Iterable[tuple[Place, PartitionData]]) -> list[tuple[Place, PartitionData]]:
+    def told(
+        self, found: Iterable[tuple[FetchedPartition, PartitionData]]
+    ) -> list[tuple[FetchedPartition, PartitionData]]:
         """The results that belong in the answer. Partitions with records go to the end of the session's order, so
         that each comes to be the first, whose batch is whole whatever the limits are."""
         if self.session is None:
@@ -126,7 +128,7 @@ class FetchSessionCache:
         self._slots = settings.max_incremental_fetch_session_cache_slots
         self._eviction_ms = settings.min_incremental_fetch_session_eviction_ms
         self._random = random
-        self._sessions: dict[int, FetchSession] = {}
+        self._sessions: dict[int, BrokerFetchSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -152,12 +154,12 @@ class FetchSessionCache:
         wanted = dict(places_of(request))
         if not wanted or not self._has_room(now_ms):
             return FetchContext(ErrorCode.NONE, NO_SESSION, wanted)
-        session = FetchSession(self._new_id(), version >= TOPIC_IDS_FROM, now_ms)
+        session = BrokerFetchSession(self._new_id(), version >= TOPIC_IDS_FROM, now_ms)
         session.update(request)
         self._sessions[session.session_id] = session
         return FetchContext(ErrorCode.NONE, session.session_id, wanted, session)
 
-    def _go_on(self, session: FetchSession, request: FetchRequest, now_ms: float) -> FetchContext:
+    def _go_on(self, session: BrokerFetchSession, request: FetchRequest, now_ms: float) -> FetchContext:
         session.update(request)
         session.used_ms = now_ms
         if not session.partitions:
@@ -184,14 +186,14 @@ class FetchSessionCache:
                 return session_id
 
 
-def places_of(request: FetchRequest) -> Iterator[tuple[Place, FetchPartition]]:
+def places_of(request: FetchRequest) -> Iterator[tuple[FetchedPartition, FetchPartition]]:
     """The partitions that a request names."""
     for topic in request.topics:
         for wanted in topic.partitions:
-            yield Place(topic.topic, topic.topic_id, wanted.partition), wanted
+            yield FetchedPartition(topic.topic, topic.topic_id, wanted.partition), wanted
 
 
-def _slip(session: FetchSession | None, request: FetchRequest, version: int) -> ErrorCode:
+def _slip(session: BrokerFetchSession | None, request: FetchRequest, version: int) -> ErrorCode:
     if session is None:
         return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     if session.uses_topic_ids != (version >= TOPIC_IDS_FROM):

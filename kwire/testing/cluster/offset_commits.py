@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.testing.cluster.groups.offsets import CommittedOffset
-from kwire.testing.cluster.groups.refusal import Refusal
+from kwire.testing.cluster.groups.refusal import GroupRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Committer:
+class OffsetCommitter:
     """Who commits; with a producer id, the positions count when its transaction commits."""
 
     group_id: str
@@ -29,7 +29,7 @@ class Committer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
+class PositionToCommit:
     """One position to commit. Without a topic it is one of a topic that does not exist."""
 
     topic: Topic | None
@@ -39,14 +39,14 @@ class Position:
     metadata: str | None
 
 
-def commit(call: Call, committer: Committer, positions: Sequence[Position]) -> list[ErrorCode]:
+def commit(call: Call, committer: OffsetCommitter, positions: Sequence[PositionToCommit]) -> list[ErrorCode]:
     """Commit what can be committed; the code of each position, in order."""
     valid = [p for p in positions if p.topic is not None and p.topic.partition(p.index) is not None]
     refusal = _refusal(call, committer, valid) if valid else ErrorCode.NONE
     return [_commit_one(call, committer, position, refusal) for position in positions]
 
 
-def _refusal(call: Call, committer: Committer, positions: Sequence[Position]) -> ErrorCode:
+def _refusal(call: Call, committer: OffsetCommitter, positions: Sequence[PositionToCommit]) -> ErrorCode:
     """Why the group takes none of them."""
     cluster = call.cluster
     code = cluster.group_error(committer.group_id, call.broker)
@@ -63,12 +63,12 @@ def _refusal(call: Call, committer: Committer, positions: Sequence[Position]) ->
             partitions=[(p.topic.topic_id, p.index) for p in positions if p.topic is not None],
             now_ms=cluster.now_ms(),
         )
-    except Refusal as refusal:
+    except GroupRefusal as refusal:
         return refusal.code
     return ErrorCode.NONE
 
 
-def _commit_one(call: Call, committer: Committer, position: Position, refusal: ErrorCode) -> ErrorCode:
+def _commit_one(call: Call, committer: OffsetCommitter, position: PositionToCommit, refusal: ErrorCode) -> ErrorCode:
     topic = position.topic
     if topic is None or topic.partition(position.index) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -46,7 +46,7 @@ class EndedTransaction(NamedTuple):
 
 
 @dataclass(slots=True)
-class Producer:
+class ProducerStateEntry:
     """One producer, as the partition's leader knows it."""
 
     producer_id: int
@@ -71,12 +71,12 @@ class Producers:
     """All producers of a partition."""
 
     def __init__(self) -> None:
-        self._by_id: dict[int, Producer] = {}
+        self._by_id: dict[int, ProducerStateEntry] = {}
 
-    def __iter__(self) -> Iterator[Producer]:
+    def __iter__(self) -> Iterator[ProducerStateEntry]:
         return iter(self._by_id.values())
 
-    def find(self, producer_id: int) -> Producer | None:
+    def find(self, producer_id: int) -> ProducerStateEntry | None:
         """That producer, if it has written here."""
         return self._by_id.get(producer_id)
 
@@ -117,7 +117,7 @@ class Producers:
 
     def note(self, batch: Batch) -> None:
         """The batch was written, at the offsets that it has now."""
-        known = self._by_id.setdefault(batch.producer_id, Producer(batch.producer_id))
+        known = self._by_id.setdefault(batch.producer_id, ProducerStateEntry(batch.producer_id))
         known.take_epoch(batch.producer_epoch)
         times = (batch.base_offset, batch.last_offset, batch.max_timestamp)
         known.batches.append(WrittenBatch(batch.base_sequence, last_sequence(batch), *times))
@@ -127,7 +127,7 @@ class Producers:
 
     def note_marker(self, marker: Batch, *, committed: bool, coordinator_epoch: int) -> EndedTransaction | None:
         """The marker was written; the transaction it ended, if the producer wrote anything in it."""
-        known = self._by_id.setdefault(marker.producer_id, Producer(marker.producer_id))
+        known = self._by_id.setdefault(marker.producer_id, ProducerStateEntry(marker.producer_id))
         known.take_epoch(marker.producer_epoch)
         known.coordinator_epoch = coordinator_epoch
         known.last_timestamp_ms = marker.max_timestamp
@@ -144,7 +144,7 @@ def last_sequence(batch: Batch) -> int:
     return (batch.base_sequence + batch.last_offset_delta) & LAST_SEQUENCE
 
 
-def _check_epoch(known: Producer, epoch: int) -> None:
+def _check_epoch(known: ProducerStateEntry, epoch: int) -> None:
     if epoch < known.epoch:
         # Not PRODUCER_FENCED: the client may abort and go on (KIP-588).
         raise RecordsRefusedError(
@@ -153,7 +153,7 @@ def _check_epoch(known: Producer, epoch: int) -> None:
         )
 
 
-def _check_sequence(known: Producer, batch: Batch) -> None:
+def _check_sequence(known: ProducerStateEntry, batch: Batch) -> None:
     first = batch.base_sequence
     if batch.producer_epoch != known.epoch:
         in_sequence = first == 0 or known.epoch == NO_EPOCH

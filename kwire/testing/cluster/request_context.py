@@ -12,7 +12,7 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 @dataclass(slots=True)
-class Session:
+class ConnectionSession:
     """What one connection remembers between requests: who is at the other end. Only SASL's handlers change it."""
 
     client_host: str
@@ -30,7 +30,7 @@ class RequestContext:
     broker: Broker
     version: int
     client_id: str
-    session: Session
+    session: ConnectionSession
 
     @property
     def client_host(self) -> str:

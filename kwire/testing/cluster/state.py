@@ -24,7 +24,7 @@ from kwire.testing.cluster.control import RequestControl
 from kwire.testing.cluster.coordinators import Coordinators, KeyType
 from kwire.testing.cluster.fetch_sessions import FetchSessionCache
 from kwire.testing.cluster.groups.store import GroupStore
-from kwire.testing.cluster.groups.surroundings import Surroundings
+from kwire.testing.cluster.groups.surroundings import CoordinatorServices
 from kwire.testing.cluster.releases import LATEST, Release
 from kwire.testing.cluster.settings import BrokerSettings, TopicSettings
 from kwire.testing.cluster.timers import Timers
@@ -89,7 +89,9 @@ class ClusterState:
         """Bugs of the cluster that a request brought to light; `Cluster` raises the first one when it ends."""
         self.group_configs: dict[str, dict[str, str]] = {}
         self.coordinators = Coordinators(self.brokers, self.settings.load_ms)
-        self.groups = GroupStore(Surroundings(settings=self.settings, random=self.random, notify=self.changed.notify))
+        self.groups = GroupStore(
+            CoordinatorServices(settings=self.settings, random=self.random, notify=self.changed.notify)
+        )
         self.transactions = TransactionCoordinator(self)
         self._sessions = BrokerSessions(self.brokers, self.settings.broker_session_timeout_ms, self._fence)
         self.timers = Timers(self.now_ms)

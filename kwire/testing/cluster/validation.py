@@ -13,7 +13,7 @@ from fastcrc.crc32 import iscsi as crc32c
 from kwire.errors import CorruptRecordError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.record_batch import Batch, iter_batches
-from kwire.testing.cluster.batches import CRC_COVERS_FROM, ZSTD, Fields, compress, framed, with_times
+from kwire.testing.cluster.batches import CRC_COVERS_FROM, ZSTD, ChecksummedFields, compress, framed, with_times
 
 if TYPE_CHECKING:
     from kwire.protocol.record_batch import Buffer
@@ -180,5 +180,5 @@ def _compressed_anew(data: bytes, settings: TopicSettings) -> bytes:
     from kwire.protocol.compression import DEFAULT_LIMIT_BYTES
     from kwire.protocol.record_decoding import inflate_payload
 
-    fields = Fields.of(batch)._replace(attributes=batch.attributes & ~_CODEC_MASK | codec)
+    fields = ChecksummedFields.of(batch)._replace(attributes=batch.attributes & ~_CODEC_MASK | codec)
     return framed(fields, compress(codec, bytes(inflate_payload(batch, DEFAULT_LIMIT_BYTES))))

@@ -15,18 +15,18 @@ from kwire.testing.faults.catalogue import KINDS, strike
 from kwire.testing.faults.kind import Amount, FaultKind, Need, Parameter, Value
 from kwire.testing.faults.quantities import MS_PER_SECOND
 from kwire.testing.faults.rules import problems
-from kwire.testing.faults.schedule import GroupProtocol, Members, Schedule, ScheduleError, Step, TopicPlan
+from kwire.testing.faults.schedule import GroupProtocol, MembersLine, Schedule, ScheduleError, Step, TopicPlan
 from kwire.testing.faults.targets import (
     AllBrokers,
-    Broker,
-    Coordinator,
-    Group,
+    GroupCoordinator,
     LeaderOf,
-    Member,
+    OneBroker,
+    OneMember,
+    OneTopic,
     PartitionOf,
     Target,
     TargetKind,
-    Topic,
+    WholeGroup,
 )
 
 # What depends on the machine, or wants brokers of its own, is struck only where somebody asks for it.
@@ -75,7 +75,7 @@ def _begin(rng: random.Random, theme: FaultKind, title: str, end_ms: int) -> Sch
     topics = max(rng.choice((1, 1, 2)), 2 if Need.ONE_TOPIC_LEFT in theme.needs else 1)
     return Schedule(
         title=title,
-        members=(Members(count=rng.randint(2, 4), protocol=protocol, static=is_static),),
+        members=(MembersLine(count=rng.randint(2, 4), protocol=protocol, static=is_static),),
         topics=tuple(TopicPlan(name=f"topic{number}", partitions=rng.randint(2, 8)) for number in range(topics)),
         rate_per_second=rng.choice((100, 300, 1_000)),
         end_ms=end_ms,
@@ -130,13 +130,13 @@ def _draw_target(rng: random.Random, schedule: Schedule, kind: TargetKind) -> Ta
     topic = rng.choice(schedule.topics)
     partition = TopicPartition(topic.name, rng.randrange(topic.partitions))
     targets: dict[TargetKind, Target] = {
-        Broker: Broker(rng.randrange(schedule.brokers)),
+        OneBroker: OneBroker(rng.randrange(schedule.brokers)),
         LeaderOf: LeaderOf(partition),
-        Coordinator: Coordinator(),
+        GroupCoordinator: GroupCoordinator(),
         AllBrokers: AllBrokers(),
-        Member: Member(rng.randrange(schedule.member_count)),
-        Group: Group(),
-        Topic: Topic(topic.name),
+        OneMember: OneMember(rng.randrange(schedule.member_count)),
+        WholeGroup: WholeGroup(),
+        OneTopic: OneTopic(topic.name),
         PartitionOf: PartitionOf(partition),
     }
     return targets[kind]

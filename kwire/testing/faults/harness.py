@@ -34,7 +34,7 @@ from kwire.testing.faults.kind import Need
 from kwire.testing.faults.machine import Load
 from kwire.testing.faults.member_plan import MemberPlan
 from kwire.testing.faults.members import Members
-from kwire.testing.faults.order import Order, Outcome, Progress, expected
+from kwire.testing.faults.order import Progress, RunOrder, RunOutcome, expected
 from kwire.testing.faults.proxies import toxiproxy_server
 from kwire.testing.faults.proxies.chain import ProxiedBrokers
 from kwire.testing.faults.reconciliation import reconcile
@@ -72,7 +72,7 @@ class FaultsError(KafkaError):
 Watch = Callable[[Progress], None]
 
 
-def run(order: Order, watch: Watch = lambda _progress: None) -> Outcome:
+def run(order: RunOrder, watch: Watch = lambda _progress: None) -> RunOutcome:
     """Carry it out and judge it. `watch` is told of its progress, a few times in a second.
 
     Raises:
@@ -163,7 +163,7 @@ class _AtWork:
 class _Performance:
     """One run on a testbed, from the first member's start to the judgement."""
 
-    def __init__(self, order: Order, watch: Watch, testbed: Testbed) -> None:
+    def __init__(self, order: RunOrder, watch: Watch, testbed: Testbed) -> None:
         self._order = order
         self._watch = watch
         self._testbed = testbed
@@ -173,12 +173,12 @@ class _Performance:
         testbed.recorder.listen(self._tally.take)
         testbed.recorder.listen(self._at_work.take)
 
-    def give(self, logs: Path) -> Outcome:
+    def give(self, logs: Path) -> RunOutcome:
         self._gather()
         self._strike()
         notes = self._drain()
         self._end()
-        return Outcome(run=self._judge(), notes=notes, logs=logs)
+        return RunOutcome(run=self._judge(), notes=notes, logs=logs)
 
     def _gather(self) -> None:
         """The group comes together and reads: whether it is well again can be said of one that was."""
@@ -237,11 +237,11 @@ class _Performance:
         self._testbed.members.close_all()
         self._testbed.recorder.note(lambda at_ms: Ended(at_ms=at_ms))
 
-    def _judge(self) -> report.Run:
+    def _judge(self) -> report.FaultRun:
         order, recorder = self._order, self._testbed.recorder
         ledger = recorder.ledger
         found = [*check(ledger), *recorder.violations, *unmet(ledger, order.expects)]
-        return report.Run(
+        return report.FaultRun(
             name=order.name,
             title=order.schedule.title,
             ledger=ledger,

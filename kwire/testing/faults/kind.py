@@ -83,7 +83,7 @@ class Choice:
 Parameter: TypeAlias = Amount | Choice
 
 
-class Claim(Enum):
+class FaultClaim(Enum):
     """What a fault has for itself while it strikes: another one that claims the same would make nonsense of both."""
 
     BROKER_DOWN = "a broker's process"
@@ -153,7 +153,7 @@ class FaultKind:
     parameters: tuple[Parameter, ...] = ()
     lasting: Lasting | None = None
     heals: str
-    claims: tuple[Claim, ...]
+    claims: tuple[FaultClaim, ...]
     needs: tuple[Need, ...] = ()
     increasing: tuple[tuple[str, str], ...] = ()
     settles_ms: int = 0

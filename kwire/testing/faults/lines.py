@@ -43,7 +43,7 @@ class Callback:
 
 @dataclass(frozen=True, slots=True)
 class Datum:
-    """One record of the poll that the next `Batch` sums up."""
+    """One record of the poll that the next `BatchLine` sums up."""
 
     at_ms: int
     partition: TopicPartition
@@ -64,7 +64,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BatchLine:
     """One poll."""
 
     at_ms: int
@@ -72,7 +72,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommitLine:
     """How a commit ended; `error` is empty if well. `cursors` has one for each offset, of a member that catches up."""
 
     at_ms: int
@@ -82,7 +82,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerLine:
     """What `committed()` told a member that catches up."""
 
     at_ms: int
@@ -98,7 +98,7 @@ class Failure:
     message: str
 
 
-Line: TypeAlias = Moment | Callback | Datum | Batch | Commit | Answer | Failure
+Line: TypeAlias = Moment | Callback | Datum | BatchLine | CommitLine | AnswerLine | Failure
 
 
 def read_line(text: str) -> Line:
@@ -130,17 +130,17 @@ def _datum(_name: str, at_ms: int, fields: JsonObject) -> Line:
 
 
 def _batch(_name: str, at_ms: int, fields: JsonObject) -> Line:
-    return Batch(at_ms, tuple(_span(row) for row in _rows(fields, "partitions")))
+    return BatchLine(at_ms, tuple(_span(row) for row in _rows(fields, "partitions")))
 
 
 def _commit(_name: str, at_ms: int, fields: JsonObject) -> Line:
     error = "" if fields["success"] is True else str(fields.get("error") or "no reason")
     cursors = tuple(_cursor(row) for row in _rows(fields, "offsets"))
-    return Commit(at_ms, _offsets(fields), error, cursors if any(cursors) else ())
+    return CommitLine(at_ms, _offsets(fields), error, cursors if any(cursors) else ())
 
 
 def _answer(_name: str, at_ms: int, fields: JsonObject) -> Line:
-    return Answer(at_ms, _offsets(fields))
+    return AnswerLine(at_ms, _offsets(fields))
 
 
 def _failure(_name: str, at_ms: int, fields: JsonObject) -> Line:

@@ -17,7 +17,7 @@ from pathlib import Path
 from kwire.testing.faults.lines import Datum
 from kwire.testing.faults.process_state import is_stopped
 from kwire.testing.faults.telling import Teller
-from kwire.testing.kafka.guard import Order, guarded
+from kwire.testing.kafka.guard import GuardOrder, guarded
 from kwire.testing.kafka.jars import ClusterError
 from kwire.testing.kafka.node import running_processes
 
@@ -68,7 +68,7 @@ class MemberProcess:
         found = running_processes(self._directory)
         return None if found is None else found.broker
 
-    def order(self, order: Order) -> None:
+    def order(self, order: GuardOrder) -> None:
         """A guard that is gone has nothing left to do."""
         assert self._process.stdin is not None
         with self._ordering, suppress(BrokenPipeError):
@@ -82,7 +82,7 @@ class MemberProcess:
             ClusterError: it does not.
         """
         pid = self.pid
-        self.order(Order.PAUSE)
+        self.order(GuardOrder.PAUSE)
         deadline_s = time.monotonic() + STOPS_WITHIN_S
         while pid is not None and is_stopped(pid) is False:
             if time.monotonic() > deadline_s:
@@ -92,7 +92,7 @@ class MemberProcess:
 
     def thaw(self) -> None:
         self.is_frozen = False
-        self.order(Order.RESUME)
+        self.order(GuardOrder.RESUME)
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Until it has ended and all that it said is told; whether it has."""

@@ -28,7 +28,7 @@ from kwire.testing.faults.process_state import MemorySampler
 from kwire.testing.faults.report.run import MemorySample
 from kwire.testing.faults.telling import Teller
 from kwire.testing.invariants.ledger import Raised, Started
-from kwire.testing.kafka.guard import Order
+from kwire.testing.kafka.guard import GuardOrder
 from kwire.testing.kafka.jars import ClusterError
 
 START_LIMIT_S = 60.0  # a JVM on a machine that is busy with others takes seconds of it
@@ -118,7 +118,7 @@ class Members:
         with self._told:
             process.was_killed = True
         killed_at_ms = self._recorder.now_ms()
-        process.order(Order.KILL)
+        process.order(GuardOrder.KILL)
         process.wait(ENDS_WITHIN_S)
         if process.teller.has_started and not process.teller.has_closed:  # the shot may come too late
             process.teller.killed(killed_at_ms)
@@ -254,7 +254,7 @@ class Members:
             process.was_asked_to_close = True
         if process.is_frozen:  # the guard thaws what is to end
             self.thaw(process.name)
-        process.order(Order.TERMINATE)
+        process.order(GuardOrder.TERMINATE)
 
     def _hear(self, name: str) -> None:
         """A reader's thread: there is a line, or an end."""

@@ -10,7 +10,7 @@ Each member's `Teller` feeds one. Members with one cursor only ever come to the 
 from __future__ import annotations
 
 from kwire.model import TopicPartition
-from kwire.testing.faults.lines import Batch, Callback, Commit, Line
+from kwire.testing.faults.lines import BatchLine, Callback, CommitLine, Line
 from kwire.testing.invariants.catching_up import CHILD
 
 HANDED_OVER = "handed-over"
@@ -19,7 +19,7 @@ BETWEEN_COMMITS = "between-commits"
 MOMENTS = (CATCHING_UP, HANDED_OVER, BETWEEN_COMMITS)
 
 
-class Moments:
+class MemberMoments:
     """From one line to the next."""
 
     def __init__(self) -> None:
@@ -32,11 +32,11 @@ class Moments:
         match line:
             case Callback():
                 self._call_back(line)
-            case Batch():
+            case BatchLine():
                 self._handed_over -= {span.partition for span in line.spans}
                 self._read, self._committed = {span.cursor for span in line.spans}, set()
                 self._is_catching_up = CHILD in self._read
-            case Commit() if not line.error:
+            case CommitLine() if not line.error:
                 self._committed |= set(line.cursors)
             case _:
                 pass

@@ -17,7 +17,7 @@ from kwire.testing.faults.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class RunOrder:
     """One run that is wanted: its schedule, its client, where it writes.
 
     Args:
@@ -53,7 +53,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """What a run came to.
 
     Args:
@@ -62,17 +62,17 @@ class Outcome:
         logs: a directory with what the members printed. The caller deletes it.
     """
 
-    run: report.Run
+    run: report.FaultRun
     notes: tuple[str, ...]
     logs: Path
 
 
-def expected(order: Order) -> Mapping[str, report.Expectation]:
+def expected(order: RunOrder) -> Mapping[str, report.ExpectedRecovery]:
     """What the report is to know of each kind of fault that strikes."""
-    found: dict[str, report.Expectation] = {}
+    found: dict[str, report.ExpectedRecovery] = {}
     for kind in {step.fault: step.kind for step in order.schedule.steps}.values():
         bound = order.bounds.get(kind.name, kind.bound)
-        found[kind.name] = report.Expectation(
+        found[kind.name] = report.ExpectedRecovery(
             bound_ms=bound.in_ms(order.schedule.settings),
             since_strike=kind.since is Since.STRIKE,
             formula=bound.formula,

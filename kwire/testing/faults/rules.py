@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from kwire.testing.faults.kind import Claim, Need
+from kwire.testing.faults.kind import FaultClaim, Need
 from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.schedule import MOST_BROKERS, Schedule, ScheduleError, Step
 from kwire.testing.faults.targets import (
     TOPIC_NAME,
-    Broker,
-    Group,
-    Member,
+    OneBroker,
+    OneMember,
+    OneTopic,
     Target,
-    Topic,
+    WholeGroup,
     may_be_same_broker,
     partition_of,
     topic_of,
@@ -28,16 +28,16 @@ from kwire.testing.faults.targets import (
 
 BROKER_CLAIMS = frozenset(
     {
-        Claim.BROKER_DOWN,
-        Claim.REACH,
-        Claim.BROKER_LATENCY,
-        Claim.BROKER_BANDWIDTH,
-        Claim.BROKER_CHUNKS,
-        Claim.BROKER_CLOSING,
-        Claim.ANSWERS,
+        FaultClaim.BROKER_DOWN,
+        FaultClaim.REACH,
+        FaultClaim.BROKER_LATENCY,
+        FaultClaim.BROKER_BANDWIDTH,
+        FaultClaim.BROKER_CHUNKS,
+        FaultClaim.BROKER_CLOSING,
+        FaultClaim.ANSWERS,
     }
 )
-TOPIC_CLAIMS = frozenset({Claim.TOPIC, Claim.LEADERSHIP, Claim.TRAFFIC})
+TOPIC_CLAIMS = frozenset({FaultClaim.TOPIC, FaultClaim.LEADERSHIP, FaultClaim.TRAFFIC})
 LEAST_BROKERS_TO_LOSE_ONE = 3
 # More are too many for one machine: mistyped, most likely.
 MOST_PARTITIONS = 1_000
@@ -122,14 +122,14 @@ def _is_in_time(schedule: Schedule, step: Step) -> Iterator[str]:
 
 
 def _broker_is_there(schedule: Schedule, step: Step) -> Iterator[str]:
-    if isinstance(step.target, Broker) and step.target.number >= schedule.brokers:
+    if isinstance(step.target, OneBroker) and step.target.number >= schedule.brokers:
         yield f"there is no {step.target}; allowed: 0 to {schedule.brokers - 1}"
 
 
 def _member_is_there(schedule: Schedule, step: Step) -> Iterator[str]:
     joined = sum(1 for each in schedule.steps if each.fault == "consumer-join" and each.at_ms < step.at_ms)
     count = schedule.member_count + joined
-    if isinstance(step.target, Member) and step.target.number >= count:
+    if isinstance(step.target, OneMember) and step.target.number >= count:
         yield f"there is no {step.target} by then; allowed: 0 to {count - 1}"
 
 
@@ -152,7 +152,7 @@ def _partitions_at(schedule: Schedule, topic: str, step: Step) -> int | None:
     for each in schedule.steps:
         if each is step or each.at_ms > step.at_ms:
             break
-        if count is None or each.target != Topic(topic):
+        if count is None or each.target != OneTopic(topic):
             continue
         if each.fault == "partition-growth":
             count += each.amount("more")
@@ -174,7 +174,7 @@ def _has_what_it_needs(schedule: Schedule, step: Step) -> Iterator[str]:
 def _is_met(schedule: Schedule, step: Step, need: Need) -> bool:
     lines = (
         (schedule.members_of(step.target.number),)
-        if isinstance(step.target, Member) and schedule.members
+        if isinstance(step.target, OneMember) and schedule.members
         else schedule.members
     )
     match need:
@@ -234,12 +234,12 @@ def _overlap(one: Step, other: Step) -> bool:
     return one.at_ms < other.settled_ms and other.at_ms < one.settled_ms
 
 
-def _contested(one: Step, other: Step) -> Iterator[Claim]:
+def _contested(one: Step, other: Step) -> Iterator[FaultClaim]:
     shared = set(one.kind.claims) & set(other.kind.claims)
-    return (claim for claim in Claim if claim in shared and _same(claim, one.target, other.target))
+    return (claim for claim in FaultClaim if claim in shared and _same(claim, one.target, other.target))
 
 
-def _same(claim: Claim, one: Target, other: Target) -> bool:
+def _same(claim: FaultClaim, one: Target, other: Target) -> bool:
     """Whether what is claimed may be the same thing."""
     if claim in BROKER_CLAIMS:
         return may_be_same_broker(one, other)
@@ -247,16 +247,16 @@ def _same(claim: Claim, one: Target, other: Target) -> bool:
         return topic_of(one) == topic_of(other) and (
             partition_of(one) is None or partition_of(other) is None or partition_of(one) == partition_of(other)
         )
-    if claim in (Claim.MEMBER, Claim.CLOCK):
-        return one == other or isinstance(one, Group) or isinstance(other, Group)
+    if claim in (FaultClaim.MEMBER, FaultClaim.CLOCK):
+        return one == other or isinstance(one, WholeGroup) or isinstance(other, WholeGroup)
     return True
 
 
 def _takes_too_many_brokers(schedule: Schedule, step: Step, beside: list[Step]) -> Iterator[str]:
     """Controllers need a majority, and partitions `min.insync.replicas`, two of three."""
-    if Claim.BROKER_DOWN not in step.kind.claims:
+    if FaultClaim.BROKER_DOWN not in step.kind.claims:
         return
-    down = [each for each in beside if Claim.BROKER_DOWN in each.kind.claims and not any(_contested(each, step))]
+    down = [each for each in beside if FaultClaim.BROKER_DOWN in each.kind.claims and not any(_contested(each, step))]
     most = max(1, (schedule.brokers - 1) // 2)
     if _most_at_once(down, step) >= most:
         names = " and ".join(_named(each) for each in down)

@@ -27,7 +27,7 @@ class Expectation(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class FaultRow:
     """A row of the table of faults, as a schedule.
 
     Args:
@@ -44,8 +44,8 @@ class Row:
 STAYS = (Expectation.NO_REBALANCE,)
 EXACT = (Expectation.NO_REBALANCE, Expectation.NO_DUPLICATES)
 
-ROWS: tuple[Row, ...] = (
-    Row(
+ROWS: tuple[FaultRow, ...] = (
+    FaultRow(
         number=1,
         title="the process of a leader is killed",
         text="""
@@ -55,7 +55,7 @@ ROWS: tuple[Row, ...] = (
         bounds={"broker-kill": within(2_000, "broker_session_timeout_ms")},
         expects=STAYS,
     ),
-    Row(
+    FaultRow(
         number=2,
         title="brokers are restarted, one after the other, five times",
         text="""
@@ -66,7 +66,7 @@ ROWS: tuple[Row, ...] = (
         bounds={"rolling-restart": within(2_000)},
         expects=EXACT,
     ),
-    Row(
+    FaultRow(
         number=3,
         title="a leader moves",
         text="""
@@ -78,7 +78,7 @@ ROWS: tuple[Row, ...] = (
         bounds={"leader-move": within(1_000)},
         expects=EXACT,
     ),
-    Row(
+    FaultRow(
         number=5,
         title="the coordinator moves and loads",
         text="""
@@ -91,7 +91,7 @@ ROWS: tuple[Row, ...] = (
         bounds={"coordinator-move": within(2_000)},
         expects=EXACT,
     ),
-    Row(
+    FaultRow(
         number=7,
         title="the clients and one broker are cut off from each other",
         text="""
@@ -104,7 +104,7 @@ ROWS: tuple[Row, ...] = (
         bounds={"partition-broker": within(0, "request_timeout_ms")},
         expects=STAYS,
     ),
-    Row(
+    FaultRow(
         number=8,
         title="the clients are cut off from all brokers for less than a session",
         text="""
@@ -115,7 +115,7 @@ ROWS: tuple[Row, ...] = (
         bounds={"partition-all": within(2_000)},
         expects=STAYS,
     ),
-    Row(
+    FaultRow(
         number=9,
         title="the clients are cut off from all brokers for more than a session",
         text="""
@@ -123,7 +123,7 @@ ROWS: tuple[Row, ...] = (
         end 60s
         """,
     ),
-    Row(
+    FaultRow(
         number=10,
         title="connections are half open, a broker stands still, connections end late",
         text="""
@@ -134,7 +134,7 @@ ROWS: tuple[Row, ...] = (
         """,
         bounds={"half-open": within(0, "request_timeout_ms")},
     ),
-    Row(
+    FaultRow(
         number=11,
         title="connections go nowhere, and are refused",
         text="""
@@ -146,7 +146,7 @@ ROWS: tuple[Row, ...] = (
         end 120s
         """,
     ),
-    Row(
+    FaultRow(
         number=12,
         title="the network is slow, and its delay varies",
         text="""
@@ -156,7 +156,7 @@ ROWS: tuple[Row, ...] = (
         """,
         expects=STAYS,
     ),
-    Row(
+    FaultRow(
         number=13,
         title="bytes come in slices",
         text="""
@@ -166,7 +166,7 @@ ROWS: tuple[Row, ...] = (
         """,
         expects=EXACT,
     ),
-    Row(
+    FaultRow(
         number=14,
         title="connections live for a second",
         text="""
@@ -174,7 +174,7 @@ ROWS: tuple[Row, ...] = (
         end 80s
         """,
     ),
-    Row(
+    FaultRow(
         number=15,
         title="answers are cut, and connections with them",
         text="""
@@ -187,7 +187,7 @@ ROWS: tuple[Row, ...] = (
         end 75s
         """,
     ),
-    Row(
+    FaultRow(
         number=16,
         title="frames of impossible lengths, and of nobody's request",
         text="""
@@ -199,7 +199,7 @@ ROWS: tuple[Row, ...] = (
         """,
         expects=STAYS,
     ),
-    Row(
+    FaultRow(
         number=17,
         title="a bit is flipped under the checksum, in front of the records, and in it",
         text="""
@@ -210,7 +210,7 @@ ROWS: tuple[Row, ...] = (
         """,
         expects=STAYS,
     ),
-    Row(
+    FaultRow(
         number=19,
         title="a record is larger than a fetch",
         text="""
@@ -220,7 +220,7 @@ ROWS: tuple[Row, ...] = (
         """,
         expects=EXACT,
     ),
-    Row(
+    FaultRow(
         number=22,
         title="retention overtakes the position",
         text="""
@@ -236,7 +236,7 @@ ROWS: tuple[Row, ...] = (
             "retention-cut": within(1_000 + ONE_ROUND_MS, "request_timeout_ms"),
         },
     ),
-    Row(
+    FaultRow(
         number=23,
         title="records are deleted, and compacted away, where members read",
         text="""
@@ -250,7 +250,7 @@ ROWS: tuple[Row, ...] = (
         bounds={"partition-all": within(2_000)},
         expects=STAYS,
     ),
-    Row(
+    FaultRow(
         number=24,
         title="an unclean election takes what was read",
         text="""
@@ -259,7 +259,7 @@ ROWS: tuple[Row, ...] = (
         """,
         expects=STAYS,
     ),
-    Row(
+    FaultRow(
         number=27,
         title="transactions hang, abort, end",
         text="""
@@ -271,7 +271,7 @@ ROWS: tuple[Row, ...] = (
         """,
         expects=EXACT,
     ),
-    Row(
+    FaultRow(
         number=28,
         title="a static member is restarted within its session",
         text="""
@@ -287,7 +287,7 @@ ROWS: tuple[Row, ...] = (
         },
         expects=STAYS,
     ),
-    Row(
+    FaultRow(
         number=29,
         title="two members have one instance id",
         text="""
@@ -297,7 +297,7 @@ ROWS: tuple[Row, ...] = (
         """,
         bounds={"duplicate-instance": within(10_000)},
     ),
-    Row(
+    FaultRow(
         number=30,
         title="a process is stopped for two sessions",
         text="""
@@ -305,7 +305,7 @@ ROWS: tuple[Row, ...] = (
         end 55s
         """,
     ),
-    Row(
+    FaultRow(
         number=31,
         title="commits meet a member epoch that is not theirs any more",
         text="""
@@ -315,7 +315,7 @@ ROWS: tuple[Row, ...] = (
         end 85s
         """,
     ),
-    Row(
+    FaultRow(
         number=32,
         title="a commit hears that the membership is over",
         text="""
@@ -326,7 +326,7 @@ ROWS: tuple[Row, ...] = (
         end 75s
         """,
     ),
-    Row(
+    FaultRow(
         number=33,
         title="a handler takes longer than the poll interval",
         text="""
@@ -335,7 +335,7 @@ ROWS: tuple[Row, ...] = (
         """,
         bounds={"poll-interval-exceeded": within(2_000, "max_poll_interval_ms", "rebalance_slack_ms")},
     ),
-    Row(
+    FaultRow(
         number=34,
         title="a consumer is slow for ten minutes",
         text="""
@@ -345,7 +345,7 @@ ROWS: tuple[Row, ...] = (
         """,
         expects=EXACT,
     ),
-    Row(
+    FaultRow(
         number=38,
         title="a storm of members",
         text="""
@@ -355,7 +355,7 @@ ROWS: tuple[Row, ...] = (
         """,
         bounds={"storm": within(0, "max_poll_interval_ms")},
     ),
-    Row(
+    FaultRow(
         number=39,
         title="a topic is deleted, and made anew",
         text="""
@@ -366,7 +366,7 @@ ROWS: tuple[Row, ...] = (
         end 55s
         """,
     ),
-    Row(
+    FaultRow(
         number=40,
         title="a topic grows",
         text="""
@@ -375,7 +375,7 @@ ROWS: tuple[Row, ...] = (
         end 45s
         """,
     ),
-    Row(
+    FaultRow(
         number=41,
         title="the permission to read is taken away: of the topic, then of the group",
         text="""
@@ -387,7 +387,7 @@ ROWS: tuple[Row, ...] = (
         bounds={"group-forbidden": within(2_000, "rebalance_slack_ms")},
         expects=(Expectation.REFUSAL_TOLD,),
     ),
-    Row(
+    FaultRow(
         number=42,
         title="fetches are throttled, then all requests",
         text="""
@@ -397,7 +397,7 @@ ROWS: tuple[Row, ...] = (
         """,
         expects=STAYS,
     ),
-    Row(
+    FaultRow(
         number=43,
         title="errors that nobody knows; brokers are rolled back to an older release, and forth",
         text="""
@@ -409,7 +409,7 @@ ROWS: tuple[Row, ...] = (
         """,
         expects=STAYS,
     ),
-    Row(
+    FaultRow(
         number=45,
         title="the wall clock steps; a process stands still for less than a session",
         text="""
@@ -421,7 +421,7 @@ ROWS: tuple[Row, ...] = (
         bounds={"consumer-freeze": within(STARTING_MS + ONE_ROUND_MS)},
         expects=STAYS,
     ),
-    Row(
+    FaultRow(
         number=46,
         title="processes are killed wherever they are",
         text="""
@@ -436,7 +436,7 @@ ROWS: tuple[Row, ...] = (
         end 75s
         """,
     ),
-    Row(
+    FaultRow(
         number=48,
         title="closing: idle, beside one that joins, beside one that was killed, cut off from all brokers",
         text="""
@@ -451,7 +451,7 @@ ROWS: tuple[Row, ...] = (
         end 120s
         """,
     ),
-    Row(
+    FaultRow(
         number=49,
         # Who was killed comes back when its session is over: earlier, it would get its own lag, and no other has one.
         title="members end while they catch up with a lag, in the hand-over, and between the commits of two cursors",

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kwire.testing.faults.scenario_rows import ROWS, Expectation, Row
+from kwire.testing.faults.scenario_rows import ROWS, Expectation, FaultRow
 from kwire.testing.faults.schedule import Schedule
 from kwire.testing.faults.schedule_text import parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
+class RowScenario:
     """One row as a schedule, whose title says what the row is about."""
 
-    row: Row
+    row: FaultRow
     schedule: Schedule
 
     @property
@@ -41,10 +41,10 @@ class Scenario:
         return max(self.bounds_ms().values())
 
 
-def scenarios() -> Mapping[str, Scenario]:
+def scenarios() -> Mapping[str, RowScenario]:
     """Every row that is one, by its name."""
     return {scenario.name: scenario for scenario in map(_scenario, ROWS)}
 
 
-def _scenario(row: Row) -> Scenario:
-    return Scenario(row=row, schedule=replace(parse(row.text), title=f"row {row.number}: {row.title}"))
+def _scenario(row: FaultRow) -> RowScenario:
+    return RowScenario(row=row, schedule=replace(parse(row.text), title=f"row {row.number}: {row.title}"))

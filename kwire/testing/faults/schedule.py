@@ -33,7 +33,7 @@ class ScheduleError(ConfigError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
+class MembersLine:
     """Members of the group that are alike.
 
     Args:
@@ -157,7 +157,7 @@ class Schedule:
 
     title: str = ""
     brokers: int = 3
-    members: tuple[Members, ...] = (Members(count=3),)
+    members: tuple[MembersLine, ...] = (MembersLine(count=3),)
     topics: tuple[TopicPlan, ...] = (TopicPlan(name="orders", partitions=6),)
     rate_per_second: int = 500
     settings: RunSettings = field(default_factory=RunSettings)
@@ -177,7 +177,7 @@ class Schedule:
         """What its faults need."""
         return frozenset(need for step in self.steps for need in step.kind.needs)
 
-    def members_of(self, number: int) -> Members:
+    def members_of(self, number: int) -> MembersLine:
         """What the member of that number is like. Those that come beside them are like the lines in turn."""
         for members in self.members:
             if number < members.count:

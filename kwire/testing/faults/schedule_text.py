@@ -21,9 +21,9 @@ from dataclasses import dataclass, field, replace
 from kwire.testing.faults.bounds import SETTINGS, RunSettings
 from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.rules import problems
-from kwire.testing.faults.schedule import Members, Schedule, ScheduleError, Step, TopicPlan
+from kwire.testing.faults.schedule import MembersLine, Schedule, ScheduleError, Step, TopicPlan
 from kwire.testing.faults.step_text import read_step, render_step
-from kwire.testing.faults.targets import Topic, parse_target
+from kwire.testing.faults.targets import OneTopic, parse_target
 from kwire.testing.faults.words import Line, WordError, lines_of, quoted
 
 STARTS = ("title", "brokers", "members", "topic", "rate", "set", "at", "end")
@@ -113,9 +113,9 @@ def _with_figure(whole: Schedule, start: str, line: Line) -> Schedule:
             return replace(whole, end_ms=line.quantity(Quantity.DURATION_MS, least=1))
 
 
-def _read_members(line: Line) -> Members:
+def _read_members(line: Line) -> MembersLine:
     """`members COUNT CLIENT PROTOCOL`, then whatever else they are."""
-    members = Members(count=line.quantity(Quantity.COUNT, least=1))
+    members = MembersLine(count=line.quantity(Quantity.COUNT, least=1))
     if not line.is_over:
         members = replace(members, client=line.next("a client: kwire, confluent, java, or a command in quotes"))
     if not line.is_over:
@@ -126,7 +126,7 @@ def _read_members(line: Line) -> Members:
     return members
 
 
-def _with_trait(members: Members, line: Line) -> Members:
+def _with_trait(members: MembersLine, line: Line) -> MembersLine:
     match line.one_of(TRAITS, "what members may be"):
         case "static":
             return replace(members, static=True)
@@ -144,7 +144,7 @@ def _read_topic(line: Line) -> TopicPlan:
     """`topic NAME partitions N`."""
     name = line.next("a topic's name")
     try:
-        parse_target(Topic, name)
+        parse_target(OneTopic, name)
     except ValueError as error:
         raise line.wrong(str(error)) from error
     line.one_of(("partitions",), "behind a topic's name")
@@ -179,7 +179,7 @@ def _checked(draft: _Draft) -> Schedule:
 # --- writing -------------------------------------------------------------------------------------------------
 
 
-def _members_line(members: Members) -> str:
+def _members_line(members: MembersLine) -> str:
     words = ["members", str(members.count), quoted(members.client), members.protocol]
     words += ["static"] if members.static else []
     words += ["read-committed"] if members.read_committed else []

@@ -19,7 +19,7 @@ TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class OneBroker:
     """One broker, by its node id."""
 
     number: int
@@ -39,7 +39,7 @@ class LeaderOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Coordinator:
+class GroupCoordinator:
     """The broker that coordinates the group when the fault strikes."""
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class AllBrokers:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class OneMember:
     """One member, by its number: those of the `members` lines in order, then those that have joined."""
 
     number: int
@@ -63,7 +63,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class WholeGroup:
     """The group as a whole: any of its members, or all."""
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class OneTopic:
     name: str
 
     def __str__(self) -> str:
@@ -86,21 +86,23 @@ class PartitionOf:
         return f"partition {self.partition}"
 
 
-Target: TypeAlias = Broker | LeaderOf | Coordinator | AllBrokers | Member | Group | Topic | PartitionOf
+Target: TypeAlias = (
+    OneBroker | LeaderOf | GroupCoordinator | AllBrokers | OneMember | WholeGroup | OneTopic | PartitionOf
+)
 TargetKind: TypeAlias = type[Target]
 
-ONE_BROKER: tuple[TargetKind, ...] = (Broker, LeaderOf, Coordinator)
+ONE_BROKER: tuple[TargetKind, ...] = (OneBroker, LeaderOf, GroupCoordinator)
 ANY_BROKERS: tuple[TargetKind, ...] = (*ONE_BROKER, AllBrokers)
 
 # The words of a target; what stands behind the first is for `parse_target` to read.
 WORDS: Mapping[TargetKind, str] = {
-    Broker: "broker N",
+    OneBroker: "broker N",
     LeaderOf: "leader TOPIC-N",
-    Coordinator: "coordinator",
+    GroupCoordinator: "coordinator",
     AllBrokers: "all",
-    Member: "member N",
-    Group: "group",
-    Topic: "topic NAME",
+    OneMember: "member N",
+    WholeGroup: "group",
+    OneTopic: "topic NAME",
     PartitionOf: "partition TOPIC-N",
 }
 KINDS: Mapping[str, TargetKind] = {words.split()[0]: kind for kind, words in WORDS.items()}
@@ -126,7 +128,7 @@ def partition_of(target: Target) -> TopicPartition | None:
 
 def topic_of(target: Target) -> str | None:
     """The topic that is struck, whole or in a part."""
-    if isinstance(target, Topic):
+    if isinstance(target, OneTopic):
         return target.name
     partition = partition_of(target)
     return None if partition is None else partition.topic
@@ -134,7 +136,7 @@ def topic_of(target: Target) -> str | None:
 
 def may_be_same_broker(one: Target, other: Target) -> bool:
     """Whether two targets among brokers can be the same one. Who leads or coordinates then is not known before."""
-    return not (isinstance(one, Broker) and isinstance(other, Broker)) or one == other
+    return not (isinstance(one, OneBroker) and isinstance(other, OneBroker)) or one == other
 
 
 def _is_number(argument: str) -> bool:
@@ -161,12 +163,12 @@ def _partition(argument: str) -> TopicPartition:
 
 
 _MAKERS: Mapping[TargetKind, Callable[[str], Target]] = {
-    Broker: lambda argument: Broker(_number(argument)),
+    OneBroker: lambda argument: OneBroker(_number(argument)),
     LeaderOf: lambda argument: LeaderOf(_partition(argument)),
-    Coordinator: lambda _argument: Coordinator(),
+    GroupCoordinator: lambda _argument: GroupCoordinator(),
     AllBrokers: lambda _argument: AllBrokers(),
-    Member: lambda argument: Member(_number(argument)),
-    Group: lambda _argument: Group(),
-    Topic: lambda argument: Topic(_topic_name(argument)),
+    OneMember: lambda argument: OneMember(_number(argument)),
+    WholeGroup: lambda _argument: WholeGroup(),
+    OneTopic: lambda argument: OneTopic(_topic_name(argument)),
     PartitionOf: lambda argument: PartitionOf(_partition(argument)),
 }

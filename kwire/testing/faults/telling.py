@@ -10,18 +10,18 @@ from collections.abc import Callable
 from kwire.model import TopicPartition
 from kwire.testing.faults.events import Recorder
 from kwire.testing.faults.lines import (
-    Answer,
+    AnswerLine,
     BadLineError,
-    Batch,
+    BatchLine,
     Callback,
-    Commit,
+    CommitLine,
     Datum,
     Failure,
     Line,
     Moment,
     read_line,
 )
-from kwire.testing.faults.moments import Moments
+from kwire.testing.faults.moments import MemberMoments
 from kwire.testing.faults.payload import identity
 from kwire.testing.invariants.ledger import (
     Assigned,
@@ -58,7 +58,7 @@ class Teller:
         self.has_started = self.has_closed = False
         self.trusts_its_clock = True
         self.last_ms = 0.0
-        self.moments = Moments()
+        self.moments = MemberMoments()
         self._member = member
         self._recorder = recorder
         self._started = started
@@ -95,15 +95,15 @@ class Teller:
         match line:
             case Datum():
                 self._pending.setdefault((line.partition, line.cursor), []).append(line)
-            case Batch():
+            case BatchLine():
                 self._poll(line)
             case Moment():
                 self._pass(line.name, self._at_ms(line.at_ms))
             case Callback():
                 self._call_back(line, self._at_ms(line.at_ms))
-            case Commit():
+            case CommitLine():
                 self._commit(line, self._at_ms(line.at_ms))
-            case Answer():
+            case AnswerLine():
                 self._answer(line, self._at_ms(line.at_ms))
             case Failure():
                 at_ms = self._at_ms(line.at_ms)
@@ -141,7 +141,7 @@ class Teller:
                 event = Lost(at_ms=at_ms, member=self._member, partitions=line.partitions)
         self._write(event)
 
-    def _poll(self, line: Batch) -> None:
+    def _poll(self, line: BatchLine) -> None:
         """The records came first, one a line; what sums them up has to agree with them."""
         pending, self._pending = self._pending, {}
         told = {(span.partition, span.cursor): (span.count, span.first, span.last) for span in line.spans}
@@ -163,7 +163,7 @@ class Teller:
                 )
             )
 
-    def _commit(self, line: Commit, at_ms: float) -> None:
+    def _commit(self, line: CommitLine, at_ms: float) -> None:
         if line.error:
             self._write(
                 Raised(at_ms=at_ms, member=self._member, call="commit_sync", error="KafkaError", message=line.error)
@@ -172,7 +172,7 @@ class Teller:
         for (partition, offset), cursor in zip(line.offsets, line.cursors or ("",) * len(line.offsets), strict=True):
             self._write(Committed(at_ms=at_ms, member=self._member, partition=partition, offset=offset, cursor=cursor))
 
-    def _answer(self, line: Answer, at_ms: float) -> None:
+    def _answer(self, line: AnswerLine, at_ms: float) -> None:
         for partition, offset in line.offsets:
             self._write(LowWater(at_ms=at_ms, member=self._member, partition=partition, offset=offset))
 

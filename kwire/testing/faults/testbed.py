@@ -17,7 +17,15 @@ from kwire.testing.faults.events import Recorder
 from kwire.testing.faults.members import Members
 from kwire.testing.faults.proxies.chain import BrokerProxy, ProxiedBrokers
 from kwire.testing.faults.schedule import Schedule
-from kwire.testing.faults.targets import AllBrokers, Broker, Coordinator, LeaderOf, Target, partition_of, topic_of
+from kwire.testing.faults.targets import (
+    AllBrokers,
+    GroupCoordinator,
+    LeaderOf,
+    OneBroker,
+    Target,
+    partition_of,
+    topic_of,
+)
 from kwire.testing.faults.traffic import Traffic
 from kwire.testing.kafka import KafkaCluster
 
@@ -58,11 +66,11 @@ class Testbed:
     def brokers(self, target: Target) -> tuple[int, ...]:
         """Those it means, now."""
         match target:
-            case Broker():
+            case OneBroker():
                 return (target.number,)
             case LeaderOf():
                 return (self.admin.leaders.of(target.partition),)
-            case Coordinator():
+            case GroupCoordinator():
                 return (self.admin.group.coordinator(),)
             case AllBrokers():
                 return tuple(range(self.schedule.brokers))

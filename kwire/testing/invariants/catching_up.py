@@ -51,7 +51,7 @@ class _Cursor:
 
 
 @dataclass(slots=True)
-class _Holding:
+class _CursorHolding:
     """What a member has been given of a partition, in this assignment of it.
 
     Args:
@@ -73,7 +73,7 @@ class _TwoCursors:
     def __init__(self) -> None:
         self.logs: defaultdict[TopicPartition, Log] = defaultdict(Log)
         self.sent_at_ms: dict[str, float] = {}
-        self.holdings: dict[tuple[str, TopicPartition], _Holding] = {}
+        self.holdings: dict[tuple[str, TopicPartition], _CursorHolding] = {}
         self.catches_up_from: dict[str, int] = {}
         self.polled: set[str] = set()
         self.committed: defaultdict[TopicPartition, set[str]] = defaultdict(set)
@@ -86,12 +86,12 @@ class _TwoCursors:
             self.committed[event.partition].clear()
             for key, holding in self.holdings.items():
                 if key[1] == event.partition:
-                    self.holdings[key] = _Holding(holding.at_ms, frozenset())
+                    self.holdings[key] = _CursorHolding(holding.at_ms, frozenset())
 
     def assign(self, event: Assigned) -> None:
         for partition in event.partitions:
             done = frozenset(self.committed[partition])
-            self.holdings[event.member, partition] = _Holding(event.at_ms, done)
+            self.holdings[event.member, partition] = _CursorHolding(event.at_ms, done)
 
     def give(self, event: Revoked | Lost) -> None:
         for partition in event.partitions:
@@ -115,14 +115,14 @@ class _TwoCursors:
         holding.seen.update(event.offsets)
         self.polled.update(event.values)
 
-    def _come_again(self, event: Polled, holding: _Holding) -> Iterator[Violation]:
+    def _come_again(self, event: Polled, holding: _CursorHolding) -> Iterator[Violation]:
         if twice := holding.seen.intersection(event.offsets):
             yield _violation("overlap", event, f"{event.partition}@{min(twice)}, which one of its cursors gave before")
         if again := holding.done.intersection(event.values):
             story = f"{len(again)} of {event.partition}, such as {min(again)}, which were committed before it had them"
             yield _violation("redelivered", event, story)
 
-    def _sides(self, event: Polled, holding: _Holding) -> Iterator[Violation]:
+    def _sides(self, event: Polled, holding: _CursorHolding) -> Iterator[Violation]:
         """The main cursor begins with the newest; a child stays in front of that."""
         if event.cursor == CHILD:
             holding.last_of_child = max(holding.last_of_child, *event.offsets)
@@ -134,7 +134,7 @@ class _TwoCursors:
             yield _violation("ranges-overlap", event, f"{story} {holding.first}")
             holding.last_of_child = -1  # told once
 
-    def _begin(self, event: Polled, holding: _Holding, first: int) -> Iterator[Violation]:
+    def _begin(self, event: Polled, holding: _CursorHolding, first: int) -> Iterator[Violation]:
         """Or in order, if there is no lag that is long enough, or nothing is committed: that is no lag, but all."""
         known_ms = holding.at_ms - ASKED_BEFORE_MS
         log = self.logs[event.partition]
@@ -143,7 +143,7 @@ class _TwoCursors:
             story = f"{event.partition} from {first} on, where {len(ahead)} records lay in front of the newest"
             yield _violation("newest-late", event, story)
 
-    def _step(self, event: Polled, holding: _Holding, offset: int, value: str) -> Iterator[Violation]:
+    def _step(self, event: Polled, holding: _CursorHolding, offset: int, value: str) -> Iterator[Violation]:
         """A main cursor leaves nothing out, a child only what somebody has been given."""
         cursor = holding.cursors.setdefault(event.cursor, _Cursor(offset))
         where = f"{event.partition}@{offset} by its {event.cursor} cursor"

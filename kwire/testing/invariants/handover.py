@@ -26,7 +26,7 @@ from kwire.testing.invariants.ledger import (
 from kwire.testing.invariants.violation import Violation
 
 
-class _Hands:
+class _PartitionOwners:
     """Who holds each partition, how far it was handed to each member, and where it was when it was revoked."""
 
     def __init__(self) -> None:
@@ -69,12 +69,12 @@ class _Hands:
 def partitions_change_hands_cleanly(ledger: Ledger) -> Iterator[Violation]:
     """While all is well, what is assigned has no owner any more, and is committed as far as its last owner was handed
     it, if that commits when it is revoked."""
-    hands = _Hands()
+    hands = _PartitionOwners()
     for event in ledger.events:
         yield from _take(event, hands)
 
 
-def _take(event: Event, hands: _Hands) -> Iterator[Violation]:
+def _take(event: Event, hands: _PartitionOwners) -> Iterator[Violation]:
     match event:
         case FaultBegan() | Calm():
             hands.is_well = isinstance(event, Calm)

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.testing.kafka.addresses import HOST, choose_addresses
-from kwire.testing.kafka.guard import Order
+from kwire.testing.kafka.guard import GuardOrder
 from kwire.testing.kafka.jars import ClusterError, ensure_kafka
-from kwire.testing.kafka.node import JVM_OPTIONS, Node, new_id, node_settings
+from kwire.testing.kafka.node import JVM_OPTIONS, KafkaNode, new_id, node_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,7 +91,7 @@ class KafkaCluster:
         self._class_path = tuple(class_path)
         self._advertised = tuple(advertised)
         self._storage_of = storage_of
-        self._nodes: list[Node] = []
+        self._nodes: list[KafkaNode] = []
 
     def __enter__(self) -> KafkaCluster:
         self.start()
@@ -153,7 +153,7 @@ class KafkaCluster:
         temporary = self._wanted_directory is None
         directory = self._wanted_directory or Path(tempfile.mkdtemp(prefix="kwire-kafka-"))
         self._nodes = [
-            Node(
+            KafkaNode(
                 directory / f"broker-{i}",
                 at,
                 kafka,
@@ -173,7 +173,9 @@ class KafkaCluster:
         """Stops every broker and removes a temporary directory. Does nothing when there is nothing to stop."""
         temporary = self._wanted_directory is None
         for node in self._nodes:
-            node.order(Order.KILL if temporary else Order.TERMINATE)  # what is thrown away need not be in order
+            node.order(
+                GuardOrder.KILL if temporary else GuardOrder.TERMINATE
+            )  # what is thrown away need not be in order
         for node in self._nodes:
             node.wait()
         if temporary and self._nodes:
@@ -200,7 +202,7 @@ class KafkaCluster:
                     raise ClusterError(f"broker {i} is not ready after {timeout_s:.0f} s; {node.log_end()}")
                 time.sleep(POLL_INTERVAL_S)
 
-    def _check_running(self, wanted: Mapping[int, Node]) -> None:
+    def _check_running(self, wanted: Mapping[int, KafkaNode]) -> None:
         for i, node in wanted.items():
             if not node.is_running:
                 problem = PortClashError if node.has_logged(PORT_CLASH) else ClusterError
@@ -222,11 +224,11 @@ class KafkaCluster:
 
     def stop_broker(self, broker: int) -> None:
         """Shuts a broker down in order: leaders move away first."""
-        self._end(broker, Order.TERMINATE)
+        self._end(broker, GuardOrder.TERMINATE)
 
     def kill_broker(self, broker: int) -> None:
         """Kills a broker, as a power failure would."""
-        self._end(broker, Order.KILL)
+        self._end(broker, GuardOrder.KILL)
 
     def restart_broker(self, broker: int) -> None:
         """`stop_broker`, then `start_broker`."""
@@ -257,6 +259,6 @@ class KafkaCluster:
         """Ends `pause_broker`."""
         self._nodes[broker].resume()
 
-    def _end(self, broker: int, order: Order) -> None:
+    def _end(self, broker: int, order: GuardOrder) -> None:
         self._nodes[broker].order(order)
         self._nodes[broker].wait()

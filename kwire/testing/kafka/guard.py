@@ -5,9 +5,9 @@ what they start. The parent holds the other end of stdin; when the parent goes a
 the end of the stream, stops the program and removes the directory REMOVE (unless that is empty). So nothing is left by
 the process that was killed.
 
-Each byte on stdin is an order: see `Order`. A process without the pipe (the cluster was left running on purpose) sends
-SIGTERM instead. The guard holds a lock on LOCK as long as it lives, with its own and the program's process id in the
-file: a process that can take the lock knows that both are gone, without trusting process ids, which the system uses
+Each byte on stdin is an order: see `GuardOrder`. A process without the pipe sends SIGTERM instead (the cluster was left
+running on purpose). The guard holds a lock on LOCK as long as it lives, with its own and the program's process id in
+the file: a process that can take the lock knows that both are gone, without trusting process ids, which the system uses
 again.
 Standard library only, nothing of kwire, one thread.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-class Order(Enum):
+class GuardOrder(Enum):
     """What the parent may ask for."""
 
     TERMINATE = b"T"  # SIGTERM; SIGKILL after the grace period
@@ -89,18 +89,18 @@ class Guard:
         return code if code >= 0 else 128 - code
 
     def _obey(self, order: bytes, watched: list[int]) -> None:
-        if not order or order == Order.DETACH.value:
+        if not order or order == GuardOrder.DETACH.value:
             watched.remove(sys.stdin.fileno())
         if not order:
             self.is_orphan = True
             self._end_orphan()
-        elif order == Order.TERMINATE.value:
+        elif order == GuardOrder.TERMINATE.value:
             self._terminate()
-        elif order == Order.KILL.value:
+        elif order == GuardOrder.KILL.value:
             self._program.kill()
-        elif order == Order.PAUSE.value:
+        elif order == GuardOrder.PAUSE.value:
             self._program.send_signal(signal.SIGSTOP)
-        elif order == Order.RESUME.value:
+        elif order == GuardOrder.RESUME.value:
             self._program.send_signal(signal.SIGCONT)
 
     def _end_orphan(self) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.testing.kafka.addresses import HOST
-from kwire.testing.kafka.guard import Order, guarded
+from kwire.testing.kafka.guard import GuardOrder, guarded
 from kwire.testing.kafka.jars import ClusterError
 from kwire.testing.kafka.probe import known_brokers
 
@@ -115,7 +115,7 @@ def new_id() -> str:
     return text
 
 
-class Node:
+class KafkaNode:
     """A node's directory and the process that runs in it."""
 
     def __init__(
@@ -186,7 +186,7 @@ class Node:
         ports = {self.address.broker_port, self.address.client_port}
         return frozenset.intersection(*(known_brokers(HOST, port) for port in ports))
 
-    def order(self, order: Order) -> None:
+    def order(self, order: GuardOrder) -> None:
         """Tells the guard; a guard that is gone has nothing left to do."""
         if self._guard is None or self._guard.stdin is None or self._guard.stdin.closed:
             return
@@ -199,7 +199,7 @@ class Node:
         """Freezes the process, which has stopped when this returns. The guard, like everybody, waits for a processor;
         meanwhile the broker would answer."""
         self.is_paused = True
-        self.order(Order.PAUSE)
+        self.order(GuardOrder.PAUSE)
         deadline_s = time.monotonic() + GRACE_S
         while (running := running_processes(self.directory)) is not None and not is_stopped(running.broker):
             if time.monotonic() > deadline_s:
@@ -209,7 +209,7 @@ class Node:
     def resume(self) -> None:
         """Ends `pause`."""
         self.is_paused = False
-        self.order(Order.RESUME)
+        self.order(GuardOrder.RESUME)
 
     def wait(self) -> None:
         """Until the process is gone. Returns in time: the guard kills what does not end by itself."""
@@ -220,7 +220,7 @@ class Node:
 
     def detach(self) -> None:
         """Leaves the process running for good; `stop_detached` ends it."""
-        self.order(Order.DETACH)
+        self.order(GuardOrder.DETACH)
         self._close()
         if self._guard is not None:
             self._guard.returncode = 0  # or it would warn, when collected, that it still runs
@@ -240,21 +240,21 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Processes:
+class NodeProcesses:
     """Process ids of a running node."""
 
     guard: int
     broker: int
 
 
-def running_processes(directory: Path) -> Processes | None:
+def running_processes(directory: Path) -> NodeProcesses | None:
     """Who runs in a node's directory; None when its lock is free, which means that nobody does."""
     lock = directory / "lock"
     while is_locked(lock):
         text = lock.read_text()
         if text.endswith("\n"):  # otherwise the guard is just starting: it writes the line next, or ends
             guard, broker = text.split()
-            return Processes(int(guard), int(broker))
+            return NodeProcesses(int(guard), int(broker))
         time.sleep(0.001)
     return None
 

@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from kwire.testing.simulation.run import Outcome, simulate
+from kwire.testing.simulation.run import WorldOutcome, simulate
 
-__all__ = ["Outcome", "simulate"]
+__all__ = ["WorldOutcome", "simulate"]

@@ -30,7 +30,7 @@ WORK_MS = 20.0
 CLOSE_SECONDS = 5.0
 
 
-class Surroundings(Protocol):
+class LifeSurroundings(Protocol):
     """What a life sees of its world."""
 
     @property
@@ -68,7 +68,7 @@ class CrashLife(RebalanceListener):
         life: None for the last one, which nothing befalls.
     """
 
-    def __init__(self, world: Surroundings, process: Process, life: Life | None) -> None:
+    def __init__(self, world: LifeSurroundings, process: Process, life: Life | None) -> None:
         self.process = process
         self.name = process.name
         self.catches_up = life is None or life.catches_up

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from kwire.protocol.record_batch import Batch, iter_batches
-from kwire.testing.cluster.batches import Fields, framed
+from kwire.testing.cluster.batches import ChecksummedFields, framed
 
 MAGIC_WITH_CRC32C = 2
 
@@ -29,6 +29,6 @@ def _with_a_bit_flipped(records: bytes, batch: Batch, rng: random.Random) -> byt
 
 def _with_a_record_too_few(records: bytes, batch: Batch, _rng: random.Random) -> bytes:
     """Under a good checksum: it was reckoned anew over what was damaged already."""
-    fields = Fields.of(batch)._replace(record_count=batch.record_count + 1)
+    fields = ChecksummedFields.of(batch)._replace(record_count=batch.record_count + 1)
     payload = records[batch.payload_start : batch.end]
     return framed(fields, payload, base_offset=batch.base_offset, leader_epoch=batch.partition_leader_epoch)

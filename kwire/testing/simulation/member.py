@@ -47,7 +47,7 @@ HURRIED_MS = 1.0
 HURRIED_POLL_SECONDS = 0.5
 
 
-class Member(RebalanceListener):
+class SimulatedMember(RebalanceListener):
     """A simulated application: a consumer, its poll loop and its listener.
 
     Args:

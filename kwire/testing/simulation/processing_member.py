@@ -43,7 +43,7 @@ from kwire.testing.simulation.blocking import sleep
 from kwire.testing.simulation.failing import BytesRecord, Failing, PoisonedError, what_is_not_raw
 from kwire.testing.simulation.handling import SLOW_MS, Handling
 from kwire.testing.simulation.host import Process
-from kwire.testing.simulation.member import HURRIED_MS, Member
+from kwire.testing.simulation.member import HURRIED_MS, SimulatedMember
 from kwire.testing.simulation.scenario import Scenario
 from kwire.testing.simulation.threads import TaskExecutor
 from kwire.testing.simulation.user_code import Interrupt, UserError
@@ -58,10 +58,10 @@ BURYING_MS = 3_000.0
 IMPATIENT_SECONDS = 1.0
 
 
-class ProcessingMember(Member):
+class ProcessingMember(SimulatedMember):
     """A simulated application that works with a `Processor`.
 
-    Args: as of a `Member`.
+    Args: as of a `SimulatedMember`.
     """
 
     slow_value: str = ""

@@ -27,7 +27,7 @@ MOST_IN_BURST = 6
 PAUSE_SECONDS = 0.3
 
 
-class Producer:
+class SimulatedProducer:
     """Writes the records of a world, some of them in transactions.
 
     Args:

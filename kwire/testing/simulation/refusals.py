@@ -53,7 +53,7 @@ Draw: TypeAlias = Callable[[], ErrorCode | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RequestRefusal:
     """How one kind of request is refused: `answer` makes an answer in place of the broker's, or `spoil` edits that.
 
     Args:
@@ -199,7 +199,7 @@ _OF_LEADERS = (
     ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 )
-COMMITS_REFUSED = Refusal(
+COMMITS_REFUSED = RequestRefusal(
     request=OffsetCommitRequest,
     answer=_commit_refused,
     codes=(
@@ -211,8 +211,8 @@ COMMITS_REFUSED = Refusal(
         ErrorCode.UNKNOWN_SERVER_ERROR,
     ),
 )
-POSITION_REFUSALS: tuple[Refusal, ...] = (
-    Refusal(
+POSITION_REFUSALS: tuple[RequestRefusal, ...] = (
+    RequestRefusal(
         request=OffsetFetchRequest,
         spoil=_partitions_of_lookup,
         codes=(
@@ -221,10 +221,10 @@ POSITION_REFUSALS: tuple[Refusal, ...] = (
             ErrorCode.UNKNOWN_SERVER_ERROR,
         ),
     ),
-    Refusal(request=ListOffsetsRequest, spoil=_partitions_of_listing, codes=_OF_LEADERS),
-    Refusal(request=OffsetForLeaderEpochRequest, spoil=_partitions_of_epochs, codes=_OF_LEADERS),
+    RequestRefusal(request=ListOffsetsRequest, spoil=_partitions_of_listing, codes=_OF_LEADERS),
+    RequestRefusal(request=OffsetForLeaderEpochRequest, spoil=_partitions_of_epochs, codes=_OF_LEADERS),
 )
-LOOKUPS_REFUSED = Refusal(
+LOOKUPS_REFUSED = RequestRefusal(
     request=OffsetFetchRequest,
     spoil=_whole_lookup,
     codes=(
@@ -234,8 +234,8 @@ LOOKUPS_REFUSED = Refusal(
         ErrorCode.UNKNOWN_SERVER_ERROR,
     ),
 )
-FETCH_REFUSALS: tuple[Refusal, ...] = (
-    Refusal(
+FETCH_REFUSALS: tuple[RequestRefusal, ...] = (
+    RequestRefusal(
         request=FetchRequest,
         answer=lambda _request, code: FetchResponse(error_code=code),
         codes=(
@@ -245,23 +245,23 @@ FETCH_REFUSALS: tuple[Refusal, ...] = (
             ErrorCode.UNKNOWN_SERVER_ERROR,
         ),
     ),
-    Refusal(
+    RequestRefusal(
         request=FetchRequest,
         answer=_fetch_refused_in_part,
         codes=(*_OF_LEADERS, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID),
     ),
-    Refusal(  # nothing of these is a reason to ask for metadata, which would make a client look at everything again
+    RequestRefusal(  # none of these is a reason to ask for metadata, after which a client looks at everything again
         request=FetchRequest,
         answer=_fetch_refused_in_part,
         codes=(ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.CORRUPT_MESSAGE, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ),
 )
-REFUSALS: tuple[Refusal, ...] = (
+REFUSALS: tuple[RequestRefusal, ...] = (
     COMMITS_REFUSED,
     LOOKUPS_REFUSED,
     *POSITION_REFUSALS,
     *FETCH_REFUSALS,
-    Refusal(
+    RequestRefusal(
         request=HeartbeatRequest,
         answer=lambda _request, code: HeartbeatResponse(error_code=code),
         codes=(
@@ -271,17 +271,17 @@ REFUSALS: tuple[Refusal, ...] = (
             ErrorCode.ILLEGAL_GENERATION,
         ),
     ),
-    Refusal(
+    RequestRefusal(
         request=ConsumerGroupHeartbeatRequest,
         answer=lambda _request, code: ConsumerGroupHeartbeatResponse(error_code=code),
         codes=(*_OF_COORDINATORS, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID),
     ),
-    Refusal(
+    RequestRefusal(
         request=JoinGroupRequest,
         answer=lambda _request, code: JoinGroupResponse(error_code=code),
         codes=(*_OF_COORDINATORS, ErrorCode.UNKNOWN_MEMBER_ID),
     ),
-    Refusal(
+    RequestRefusal(
         request=SyncGroupRequest,
         answer=lambda _request, code: SyncGroupResponse(error_code=code),
         codes=(
@@ -291,12 +291,12 @@ REFUSALS: tuple[Refusal, ...] = (
             ErrorCode.ILLEGAL_GENERATION,
         ),
     ),
-    Refusal(
+    RequestRefusal(
         request=LeaveGroupRequest,
         answer=lambda _request, code: LeaveGroupResponse(error_code=code),
         codes=(*_OF_COORDINATORS, ErrorCode.UNKNOWN_MEMBER_ID),
     ),
-    Refusal(
+    RequestRefusal(
         request=MetadataRequest,
         spoil=_topics_of_metadata,
         codes=(
@@ -305,12 +305,12 @@ REFUSALS: tuple[Refusal, ...] = (
             ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ),
     ),
-    Refusal(
+    RequestRefusal(
         request=MetadataRequest,
         spoil=_leaders_of_metadata,
         codes=(ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND),
     ),
-    Refusal(
+    RequestRefusal(
         request=FindCoordinatorRequest,
         spoil=_coordinators,
         codes=(ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),

@@ -18,7 +18,7 @@ from kwire.testing.simulation.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class WorldOutcome:
     """One run: the same whenever and wherever the seed is run.
 
     Args:
@@ -48,7 +48,7 @@ class Outcome:
 
 def simulate(
     seed: int, only: tuple[str, ...] | None = None, *, processing: bool = False, user_faults: bool = False
-) -> Outcome:
+) -> WorldOutcome:
     """Run the world of a seed.
 
     Args:
@@ -67,7 +67,7 @@ def simulate(
 
     ledger = run_deterministically(seed, live)
     violations = (*check(ledger), *world[0].own_violations())
-    return Outcome(
+    return WorldOutcome(
         scenario=scenario,
         ledger=ledger,
         checksum=world[0].network.checksum,

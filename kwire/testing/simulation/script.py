@@ -66,7 +66,7 @@ SETTLING_SECONDS = 1.0
 CLOSE_GRACE_MS = 150.0
 
 
-class Recovery(NamedTuple):
+class TimeToRecover(NamedTuple):
     """How long it took until all was well, and how long it may."""
 
     took_ms: float
@@ -94,7 +94,7 @@ class Script:
         self.dials = 0
         self.aliases: dict[str, str] = {}
         self.tamper: Callable[[bytes], bytes] | None = None
-        self.recoveries: list[Recovery] = []
+        self.recoveries: list[TimeToRecover] = []
         self._processes = Processes()
         self._made: list[Process] = []
         self._consumers: list[tuple[Process, BytesConsumer]] = []
@@ -126,7 +126,7 @@ class Script:
 
     def recovers(self, within_ms: float, action: Callable[[], object]) -> None:
         """The action, which is over when all is well again, takes no longer than that. Kept in `recoveries`."""
-        recovery = Recovery(self.took_ms(action), within_ms)
+        recovery = TimeToRecover(self.took_ms(action), within_ms)
         self.recoveries.append(recovery)
         assert recovery.took_ms <= within_ms, f"took {recovery.took_ms:.1f} ms, may take {within_ms:.0f}"
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from kwire.model import TopicPartition
 from kwire.testing.invariants.ledger import Event, Polled
 from kwire.testing.invariants.words import words
-from kwire.testing.simulation.run import Outcome
+from kwire.testing.simulation.run import WorldOutcome
 
 LINES = 150
 AFTERMATH_MS = 3_000.0
 
 
-def story(outcome: Outcome, lines: int = LINES) -> str:
+def story(outcome: WorldOutcome, lines: int = LINES) -> str:
     """The scenario; the last events up to a little behind the first violation, alike ones as one; what was found."""
     told = list(_told(_relevant(outcome)))
     left_out = [f"  ... {len(told) - lines} lines before"] if len(told) > lines else []
@@ -21,7 +21,7 @@ def story(outcome: Outcome, lines: int = LINES) -> str:
     return "\n".join((*_scenario(outcome), *left_out, *told[-lines:], *found))
 
 
-def _scenario(outcome: Outcome) -> list[str]:
+def _scenario(outcome: WorldOutcome) -> list[str]:
     scenario = outcome.scenario
     how = f"classic protocol, {'/'.join(scenario.assignors)}" if scenario.protocol == "classic" else "consumer protocol"
     return [
@@ -32,7 +32,7 @@ def _scenario(outcome: Outcome) -> list[str]:
     ]
 
 
-def _relevant(outcome: Outcome) -> list[Event]:
+def _relevant(outcome: WorldOutcome) -> list[Event]:
     events = outcome.ledger.events
     if not outcome.violations:
         return events

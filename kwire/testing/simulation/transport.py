@@ -101,7 +101,7 @@ class Pipe:
         return chunk.data[:max_bytes]
 
 
-class Link:
+class SimulatedLink:
     """A connection: both pipes."""
 
     def __init__(self, network: Network, client: str, host: str) -> None:
@@ -124,7 +124,7 @@ class Link:
 class ClientStream:
     """`network.transport.ByteStream` of a client process, which may be frozen."""
 
-    def __init__(self, network: Network, link: Link, pause: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, network: Network, link: SimulatedLink, pause: Callable[[], Awaitable[None]]) -> None:
         self._network = network
         self._link = link
         self._pause = pause
@@ -160,7 +160,7 @@ class ClientStream:
 class BrokerStream(trio.abc.Stream):
     """The broker's end, as a trio stream."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: SimulatedLink) -> None:
         self._link = link
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
@@ -200,7 +200,7 @@ class Network:
         self._rng = rng
         self._nursery = nursery
         self._accept = accept
-        self._links: list[Link] = []
+        self._links: list[SimulatedLink] = []
         self._troubles: list[tuple[Callable[[str, str], bool], Weather]] = []
         self.connections_made = 0
         self.checksum = 0
@@ -284,13 +284,13 @@ class Network:
         serve = None if weather.refuses else self._accept(host, port)
         if serve is None:
             raise ConnectionRefusedError("connection refused")
-        link = Link(self, client, host)
+        link = SimulatedLink(self, client, host)
         self._links.append(link)
         self.connections_made += 1
         self._nursery.start_soon(self._serve, serve, link)
         return ClientStream(self, link, pause)
 
-    async def _serve(self, serve: Callable[[BrokerStream, str], Awaitable[None]], link: Link) -> None:
+    async def _serve(self, serve: Callable[[BrokerStream, str], Awaitable[None]], link: SimulatedLink) -> None:
         stream = BrokerStream(link)
         try:
             await serve(stream, link.client)
@@ -298,7 +298,7 @@ class Network:
             link.to_client.end()
             link.to_broker.reset()
 
-    def forget(self, link: Link) -> None:
+    def forget(self, link: SimulatedLink) -> None:
         if link in self._links:
             self._links.remove(link)
 

@@ -47,8 +47,8 @@ from kwire.testing.simulation.faults import FAULTS
 from kwire.testing.simulation.host import Process, Processes
 from kwire.testing.simulation.joining import joins_anew
 from kwire.testing.simulation.listening import listener_at
-from kwire.testing.simulation.member import CLOSE_TIMEOUT_MS, Member
-from kwire.testing.simulation.producer import Producer
+from kwire.testing.simulation.member import CLOSE_TIMEOUT_MS, SimulatedMember
+from kwire.testing.simulation.producer import SimulatedProducer
 from kwire.testing.simulation.scenario import (
     GROUP,
     HEARTBEAT_INTERVAL_MS,
@@ -95,14 +95,14 @@ class World:
         self.backlog = Backlog()
         self.unfinished = self.backlog  # what is waited for before it is calm
         self._processes = Processes()
-        self._members: list[Member] = []
+        self._members: list[SimulatedMember] = []
         self._started = 0
         self._healing: list[tuple[Strike, Injected]] = []
         self._has_left_members = False
         self._new_sessions = 0
         self._quiet_at_ms = 0.0
         self._closes_when_drained = False
-        self.producer = Producer(scenario, self.cluster, self.write, self.now_ms)
+        self.producer = SimulatedProducer(scenario, self.cluster, self.write, self.now_ms)
         self.network: Network
         self._nursery: trio.Nursery
 
@@ -327,10 +327,10 @@ class World:
     def start_soon(self, task: Callable[[], Awaitable[None]]) -> None:
         self._nursery.start_soon(task)
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[SimulatedMember]:
         return [member for member in self._members if member.is_alive]
 
-    def start_member(self) -> Member:
+    def start_member(self) -> SimulatedMember:
         self._started += 1
         process = Process(f"member{self._started}", self._on_death)
         process.transport = ClientTransport(self.network, process.name, process.while_frozen)
@@ -341,20 +341,20 @@ class World:
         self._nursery.start_soon(partial(process.run, member.live))
         return member
 
-    def _new_member(self, process: Process, rng: random.Random) -> Member:
-        return Member(self.scenario, process, self.write, self.bootstrap(), self.now_ms, rng)
+    def _new_member(self, process: Process, rng: random.Random) -> SimulatedMember:
+        return SimulatedMember(self.scenario, process, self.write, self.bootstrap(), self.now_ms, rng)
 
-    def kill_member(self, member: Member) -> None:
+    def kill_member(self, member: SimulatedMember) -> None:
         self.write(Killed(at_ms=self.now_ms(), member=member.name))
         member.process.kill()
         member.abandon()
         self.network.cut(lambda client, _host: client == member.name)
 
-    def freeze_member(self, member: Member) -> None:
+    def freeze_member(self, member: SimulatedMember) -> None:
         self.write(Frozen(at_ms=self.now_ms(), member=member.name))
         member.process.freeze()
 
-    def thaw_member(self, member: Member) -> None:
+    def thaw_member(self, member: SimulatedMember) -> None:
         if member.process.is_frozen:
             self.write(Thawed(at_ms=self.now_ms(), member=member.name))
             member.process.thaw()

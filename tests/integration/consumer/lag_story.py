@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 from confluent_kafka import Producer
 
 from kwire import Cursor, OffsetAndMetadata, Records, TopicPartition
-from kwire.conformance.client import Address, Connection
+from kwire.conformance.client import BrokerAddress, ClientConnection
 from kwire.parallel_rebalance.token import decode, decode_mark
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
@@ -168,7 +168,7 @@ class Story:
     def _log(self, group_id: str) -> Committed:
         """Asked as nobody in particular, and shown as it is: `committed()` leaves out what is kwire's own."""
         topics = [OffsetFetchRequestTopic(name=self.tp.topic, partition_indexes=[self.tp.partition])]
-        with Connection(Address.parse(self._kafka.bootstrap_servers), 10.0) as connection:
+        with ClientConnection(BrokerAddress.parse(self._kafka.bootstrap_servers), 10.0) as connection:
             answer = connection.ask(OffsetFetchRequest(group_id=group_id, topics=topics), ONE_GROUP_VERSION)
         (found,) = answer.topics[0].partitions
         assert not found.error_code

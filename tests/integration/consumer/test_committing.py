@@ -9,7 +9,7 @@ import confluent_kafka
 import pytest
 
 from kwire import ConsumerGroupMetadata, OffsetAndMetadata, RebalanceConsumer, RebalanceListener, TopicPartition
-from kwire.conformance.client import Address, Connection
+from kwire.conformance.client import BrokerAddress, ClientConnection
 from kwire.errors import CommitFailedError, FencedInstanceIdError, KafkaError, KafkaTimeoutError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.offset_commit import (
@@ -219,7 +219,7 @@ def ask_to_commit(kafka: SharedKafka, member: ConsumerGroupMetadata, epoch: int,
         member_id=member.member_id,
         topics=[OffsetCommitRequestTopic(name=tp.topic, partitions=[partition])],
     )
-    with Connection(Address.parse(kafka.bootstrap_servers), 10.0) as connection:
+    with ClientConnection(BrokerAddress.parse(kafka.bootstrap_servers), 10.0) as connection:
         answer = connection.ask(request, MEMBER_EPOCHS_VERSION)
     return ErrorCode.of(answer.topics[0].partitions[0].error_code)
 

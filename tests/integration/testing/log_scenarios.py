@@ -11,8 +11,8 @@ from typing import TypeAlias
 import google_crc32c
 
 from kwire.clock import wall_clock_ms
-from kwire.conformance.batches import NewRecord, Producer, encode_batch
-from kwire.conformance.broker import Broker, Topic
+from kwire.conformance.batches import RecordToWrite, Writer, encode_batch
+from kwire.conformance.broker import JudgedBroker, SuiteTopic
 from kwire.conformance.checks.list_offsets import look_up
 from kwire.conformance.producers import idempotent_producer
 from kwire.conformance.reading import at, fetch, fetch_request, fetch_topic
@@ -28,11 +28,11 @@ from kwire.protocol.messages.delete_records import (
 from kwire.protocol.messages.fetch import FetchPartition, PartitionData
 from kwire.protocol.record_batch import iter_batches
 
-Scenario: TypeAlias = Callable[[Broker], object]
+Scenario: TypeAlias = Callable[[JudgedBroker], object]
 Answer: TypeAlias = tuple[object, ...]
 
-RECORD = NewRecord(b"a", b"k")
-LARGE = NewRecord(b"x" * 100)
+RECORD = RecordToWrite(b"a", b"k")
+LARGE = RecordToWrite(b"x" * 100)
 CRC_AT, ATTRIBUTES_AT, MAX_TIMESTAMP_AT, COUNT_AT = 17, 21, 35, 57
 CONTROL, LOG_APPEND_TIME = 0x20, 0x08
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
@@ -44,7 +44,12 @@ def name_of(code: int) -> str:
 
 
 def produce(
-    broker: Broker, topic: Topic, batch: bytes, *, version: int | None = None, transactional_id: str | None = None
+    broker: JudgedBroker,
+    topic: SuiteTopic,
+    batch: bytes,
+    *,
+    version: int | None = None,
+    transactional_id: str | None = None,
 ) -> Answer:
     """What Produce answers; a time of the log's own is only "now"."""
     request = produce_request(topic, batch, transactional_id=transactional_id)
@@ -79,13 +84,15 @@ BATCHES: Mapping[str, Callable[[], bytes]] = {
     "more records announced than there are": lambda: edited(ONE, COUNT_AT, struct.pack(">i", 3)),
     "a control batch": lambda: edited(ONE, ATTRIBUTES_AT, struct.pack(">h", CONTROL)),
     "a batch with the log's time": lambda: edited(ONE, ATTRIBUTES_AT, struct.pack(">h", LOG_APPEND_TIME)),
-    "a record from the future": lambda: encode_batch(RECORD, NewRecord(b"f", None, (), wall_clock_ms() + TWO_HOURS_MS)),
-    "a producer without sequence": lambda: encode_batch(RECORD, producer=Producer(producer_id=5, epoch=0)),
+    "a record from the future": lambda: encode_batch(
+        RECORD, RecordToWrite(b"f", None, (), wall_clock_ms() + TWO_HOURS_MS)
+    ),
+    "a producer without sequence": lambda: encode_batch(RECORD, producer=Writer(producer_id=5, epoch=0)),
 }
 
 CONFIGURED: Mapping[str, tuple[Mapping[str, str], bytes]] = {
-    "no key for a compacted topic": ({"cleanup.policy": "compact"}, encode_batch(RECORD, NewRecord(b"v"))),
-    "more than the topic takes": ({"max.message.bytes": "100"}, encode_batch(NewRecord(b"v" * 200))),
+    "no key for a compacted topic": ({"cleanup.policy": "compact"}, encode_batch(RECORD, RecordToWrite(b"v"))),
+    "more than the topic takes": ({"max.message.bytes": "100"}, encode_batch(RecordToWrite(b"v" * 200))),
     "recompressed with gzip": ({"compression.type": "gzip"}, encode_batch(RECORD, RECORD)),
     "recompressed with zstd": ({"compression.type": "zstd"}, encode_batch(RECORD, RECORD)),
     "recompressed with lz4": ({"compression.type": "lz4"}, encode_batch(RECORD, RECORD)),
@@ -93,11 +100,11 @@ CONFIGURED: Mapping[str, tuple[Mapping[str, str], bytes]] = {
 }
 
 
-def one_batch(make: Callable[[], bytes], broker: Broker) -> object:
+def one_batch(make: Callable[[], bytes], broker: JudgedBroker) -> object:
     return produce(broker, broker.topic(), make())
 
 
-def one_batch_for(config: Mapping[str, str], batch: bytes, broker: Broker) -> object:
+def one_batch_for(config: Mapping[str, str], batch: bytes, broker: JudgedBroker) -> object:
     """What is answered, what is stored, and whether a Fetch from before zstd gets it (KIP-110)."""
     topic = broker.topic(config=config)
     answer = produce(broker, topic, batch)
@@ -108,10 +115,10 @@ def one_batch_for(config: Mapping[str, str], batch: bytes, broker: Broker) -> ob
     return answer, stored, name_of(fetch(broker, topic, at(0), version=9).error_code)
 
 
-def a_wrong_largest_time(broker: Broker) -> object:
+def a_wrong_largest_time(broker: JudgedBroker) -> object:
     """It is mended on the way into the log."""
     topic = broker.topic()
-    batch = encode_batch(NewRecord(b"v", None, (), 1_000))
+    batch = encode_batch(RecordToWrite(b"v", None, (), 1_000))
     answer = produce(broker, topic, edited(batch, MAX_TIMESTAMP_AT, struct.pack(">q", 99_999_999)))
     return answer, [batch.max_timestamp for batch in iter_batches(fetch(broker, topic, at(0)).records or b"")]
 
@@ -124,7 +131,7 @@ NUMBERED: Mapping[str, tuple[tuple[int, int], ...]] = {  # epochs above the prod
 }
 
 
-def numbered(steps: tuple[tuple[int, int], ...], broker: Broker) -> object:
+def numbered(steps: tuple[tuple[int, int], ...], broker: JudgedBroker) -> object:
     topic, producer = broker.topic(), idempotent_producer(broker)
     return [
         produce(
@@ -132,7 +139,7 @@ def numbered(steps: tuple[tuple[int, int], ...], broker: Broker) -> object:
             topic,
             encode_batch(
                 RECORD,
-                producer=Producer(producer_id=producer.producer_id, epoch=producer.epoch + epoch),
+                producer=Writer(producer_id=producer.producer_id, epoch=producer.epoch + epoch),
                 base_sequence=sequence,
             ),
         )
@@ -140,7 +147,7 @@ def numbered(steps: tuple[tuple[int, int], ...], broker: Broker) -> object:
     ]
 
 
-def the_log_s_time(broker: Broker) -> object:
+def the_log_s_time(broker: JudgedBroker) -> object:
     """The last record has the largest time, and a repetition is answered with the first one's."""
     topic, producer = broker.topic(config={"message.timestamp.type": "LogAppendTime"}), idempotent_producer(broker)
     batch = encode_batch(RECORD, RECORD, RECORD, producer=producer, base_sequence=0)
@@ -148,10 +155,10 @@ def the_log_s_time(broker: Broker) -> object:
     return answers, look_up(broker, 11, topic.name, MAX_TIMESTAMP).offset
 
 
-def times_are_looked_up(broker: Broker) -> object:
+def times_are_looked_up(broker: JudgedBroker) -> object:
     topic, start_ms = broker.topic(), wall_clock_ms() - 1_000
     for times in ((0, 50, 20), (50, 10), (5,)):
-        produce(broker, topic, encode_batch(*[NewRecord(b"v", None, (), start_ms + time) for time in times]))
+        produce(broker, topic, encode_batch(*[RecordToWrite(b"v", None, (), start_ms + time) for time in times]))
     asked = [MAX_TIMESTAMP, *(start_ms + time for time in (0, 1, 20, 21, 50, 51))]
     return [look_up(broker, 11, topic.name, time_ms).offset for time_ms in asked]
 
@@ -173,7 +180,7 @@ def told(found: PartitionData) -> Answer:
     )
 
 
-def filled(broker: Broker, count: int, record: NewRecord = RECORD, partitions: int = 1) -> Topic:
+def filled(broker: JudgedBroker, count: int, record: RecordToWrite = RECORD, partitions: int = 1) -> SuiteTopic:
     """A topic with so many batches in partition 0."""
     topic = broker.topic(partitions)
     for _ in range(count):
@@ -181,7 +188,7 @@ def filled(broker: Broker, count: int, record: NewRecord = RECORD, partitions: i
     return topic
 
 
-def places_to_fetch_from(broker: Broker) -> object:
+def places_to_fetch_from(broker: JudgedBroker) -> object:
     topic = filled(broker, 3)
     found = [
         told(fetch(broker, topic, at(offset), version=version))
@@ -192,7 +199,7 @@ def places_to_fetch_from(broker: Broker) -> object:
     return [*found, told(fetch(broker, topic, at(0, partition=9)))]
 
 
-def epochs_to_fetch_after(broker: Broker) -> object:
+def epochs_to_fetch_after(broker: JudgedBroker) -> object:
     """KIP-595: what is told to who says which epoch it has read last."""
     topic = filled(broker, 3)
 
@@ -204,7 +211,7 @@ def epochs_to_fetch_after(broker: Broker) -> object:
     return [told(fetch(broker, topic, place(offset, epoch))) for epoch in (0, 1) for offset in (0, 3, 5)]
 
 
-def room_for_part_of_it(broker: Broker) -> object:
+def room_for_part_of_it(broker: JudgedBroker) -> object:
     """The first batch comes whole, whatever was asked for (KIP-74)."""
     topic = filled(broker, 4, LARGE)
     found = []
@@ -216,7 +223,7 @@ def room_for_part_of_it(broker: Broker) -> object:
     return found
 
 
-def room_for_two_partitions(broker: Broker) -> object:
+def room_for_two_partitions(broker: JudgedBroker) -> object:
     topic = filled(broker, 2, LARGE, partitions=2)
     produced(broker.ask(produce_request(topic, encode_batch(LARGE), partition=1)))
     found = []
@@ -230,14 +237,14 @@ def room_for_two_partitions(broker: Broker) -> object:
 # --- deleting ----------------------------------------------------------------------------------------------------
 
 
-def records_are_deleted(broker: Broker) -> object:
+def records_are_deleted(broker: JudgedBroker) -> object:
     """Also where there are none, in a partition that is not there, and in a topic that may only be compacted."""
     topic, compacted = filled(broker, 3), broker.topic(config={"cleanup.policy": "compact"})
     found = [delete(broker, topic, offset, 0, 9) for offset in (4, -2, 1, 0, -1)]
     return [*found, delete(broker, compacted, 0, 0)]
 
 
-def delete(broker: Broker, topic: Topic, offset: int, *partitions: int) -> object:
+def delete(broker: JudgedBroker, topic: SuiteTopic, offset: int, *partitions: int) -> object:
     wanted = [DeleteRecordsPartition(partition_index=index, offset=offset) for index in partitions]
     request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic.name, partitions=wanted)], timeout_ms=1_000)
     answered = sorted(broker.ask(request).topics[0].partitions, key=lambda each: each.partition_index)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pytest
 
-from kwire.conformance.broker import Broker
-from kwire.conformance.client import Address
+from kwire.conformance.broker import JudgedBroker
+from kwire.conformance.client import BrokerAddress
 from kwire.protocol.consumer_protocol import decode_assignment, encode_subscription
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -71,7 +71,7 @@ class Side:
     """One of the two clusters, and one group there."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        self.broker = Broker(Address.parse(bootstrap_servers), 30.0)
+        self.broker = JudgedBroker(BrokerAddress.parse(bootstrap_servers), 30.0)
         self.topics = {name: self.broker.topic(partitions) for name, partitions in PARTITIONS.items()}
         self.names = {topic.id: name for name, topic in self.topics.items()}
         self.by_real_name = {topic.name: name for name, topic in self.topics.items()}

@@ -20,7 +20,7 @@ from kwire.protocol.messages.end_txn import EndTxnRequest
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
 
 if TYPE_CHECKING:
-    from kwire.conformance.broker import Broker, Topic
+    from kwire.conformance.broker import JudgedBroker, SuiteTopic
     from tests.integration.testing.log_scenarios import RECORD, Answer, Scenario, name_of, produce, told
 else:
     from log_scenarios import RECORD, name_of, produce, told
@@ -31,13 +31,13 @@ TIMEOUT_MS = 60_000
 # --- writing without having said so -------------------------------------------------------------------------------
 
 
-def without_its_name(broker: Broker) -> object:
+def without_its_name(broker: JudgedBroker) -> object:
     """A transactional batch in a request that names no transaction."""
     topic, producer = broker.topic(), TransactionalProducer.start(broker)
     return produce(broker, topic, encode_batch(RECORD, producer=producer.producer, base_sequence=0))
 
 
-def unasked(version: int, is_fenced: bool, broker: Broker) -> object:
+def unasked(version: int, is_fenced: bool, broker: JudgedBroker) -> object:
     """A batch for a partition that was not added; from version 12 on Produce adds it (KIP-890)."""
     topic, producer = broker.topic(), TransactionalProducer.start(broker)
     if is_fenced:
@@ -65,7 +65,7 @@ ENDINGS = {
 """w: write; c: commit; a: abort; o: be who one was an epoch ago."""
 
 
-def endings(version: int, steps: str, broker: Broker) -> object:
+def endings(version: int, steps: str, broker: JudgedBroker) -> object:
     topic, producer = broker.topic(), TransactionalProducer.start(broker)
     answers = []
     for step in steps:
@@ -102,7 +102,7 @@ BEGINNINGS: Mapping[str, Mapping[str, str | int | None]] = {
 }
 
 
-def beginning(changes: Mapping[str, str | int | None], broker: Broker) -> object:
+def beginning(changes: Mapping[str, str | int | None], broker: JudgedBroker) -> object:
     transaction = broker.transaction()
     request = InitProducerIdRequest(transactional_id=transaction.name, transaction_timeout_ms=TIMEOUT_MS)
     for field, value in changes.items():
@@ -111,7 +111,7 @@ def beginning(changes: Mapping[str, str | int | None], broker: Broker) -> object
     return name_of(answer.error_code), answer.producer_epoch, answer.producer_id < 0
 
 
-def beginning_in_the_middle(broker: Broker) -> object:
+def beginning_in_the_middle(broker: JudgedBroker) -> object:
     """A producer that asks for a new epoch ends what was open, and the one before is fenced."""
     topic, producer = broker.topic(), TransactionalProducer.start(broker)
     write_in_transaction(producer, topic)
@@ -135,7 +135,7 @@ def beginning_in_the_middle(broker: Broker) -> object:
 # --- looking ------------------------------------------------------------------------------------------------------
 
 
-def producers_of(broker: Broker, topic: Topic, *partitions: int) -> list[Answer]:
+def producers_of(broker: JudgedBroker, topic: SuiteTopic, *partitions: int) -> list[Answer]:
     request = DescribeProducersRequest(topics=[TopicRequest(name=topic.name, partition_indexes=list(partitions))])
     return [
         (
@@ -149,7 +149,7 @@ def producers_of(broker: Broker, topic: Topic, *partitions: int) -> list[Answer]
     ]
 
 
-def an_open_transaction(broker: Broker) -> object:
+def an_open_transaction(broker: JudgedBroker) -> object:
     """As fetches, offsets, its producers and its coordinator show it, and once more after it was aborted."""
     topic, producer = broker.topic(), TransactionalProducer.start(broker)
     write_in_transaction(producer, topic)
@@ -170,7 +170,7 @@ def an_open_transaction(broker: Broker) -> object:
 # --- offsets ------------------------------------------------------------------------------------------------------
 
 
-def offsets(version: int, is_added: bool, is_fenced: bool, broker: Broker) -> object:
+def offsets(version: int, is_added: bool, is_fenced: bool, broker: JudgedBroker) -> object:
     """Offsets for a group that was added to the transaction or not, by who was fenced or not."""
     topic, group, producer = broker.topic(), broker.group(), TransactionalProducer.start(broker)
     if is_added:
@@ -180,7 +180,7 @@ def offsets(version: int, is_added: bool, is_fenced: bool, broker: Broker) -> ob
     return name_of(commit_offset(producer, group, topic, 4, version))
 
 
-def a_group_in_it(broker: Broker) -> object:
+def a_group_in_it(broker: JudgedBroker) -> object:
     """The offsets topic is a partition of the transaction; an empty name is nobody's."""
     group, producer = broker.group(), TransactionalProducer.start(broker)
     add_group(producer, group, 4)

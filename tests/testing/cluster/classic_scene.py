@@ -15,8 +15,8 @@ from kwire.protocol.messages.leave_group import MemberIdentity
 from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from kwire.testing.cluster.groups import classic_join, classic_leave, classic_sync
 from kwire.testing.cluster.groups.classic import ClassicGroup
-from kwire.testing.cluster.groups.refusal import Refusal
-from kwire.testing.cluster.groups.surroundings import Client, Surroundings
+from kwire.testing.cluster.groups.refusal import GroupRefusal
+from kwire.testing.cluster.groups.surroundings import Client, CoordinatorServices
 from kwire.testing.cluster.settings import BrokerSettings
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Member:
                 is_transactional=is_transactional,
                 partitions=(),
             )
-        except Refusal as refusal:
+        except GroupRefusal as refusal:
             return refusal.code
         return ErrorCode.NONE
 
@@ -192,5 +192,5 @@ def is_open(answer: Pending[SyncGroupResponse]) -> bool:
 def scene(**settings: int) -> Scene:
     """A new group; settings are the broker's."""
     notified: list[Hashable] = []
-    surroundings = Surroundings(settings=BrokerSettings.of(settings), random=Random(7), notify=notified.append)
+    surroundings = CoordinatorServices(settings=BrokerSettings.of(settings), random=Random(7), notify=notified.append)
     return Scene(ClassicGroup(GROUP, surroundings), notified=notified)

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from kwire.conformance.client import Address, Connection
+from kwire.conformance.client import BrokerAddress, ClientConnection
 from kwire.errors import DisconnectError, IllegalStateError, InvalidArgumentError
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.testing import Cluster
@@ -16,16 +16,16 @@ from kwire.testing.cluster.settings import BrokerSettings
 TIMEOUT_S = 10.0
 
 
-def addresses(cluster: Cluster) -> list[Address]:
-    return [Address.parse(text) for text in cluster.bootstrap_servers.split(",")]
+def addresses(cluster: Cluster) -> list[BrokerAddress]:
+    return [BrokerAddress.parse(text) for text in cluster.bootstrap_servers.split(",")]
 
 
-def brokers_seen(address: Address) -> list[int]:
-    with Connection(address, TIMEOUT_S) as connection:
+def brokers_seen(address: BrokerAddress) -> list[int]:
+    with ClientConnection(address, TIMEOUT_S) as connection:
         return [broker.node_id for broker in connection.ask(MetadataRequest(topics=[]), 9).brokers]
 
 
-def refuses(address: Address) -> bool:
+def refuses(address: BrokerAddress) -> bool:
     try:
         socket.create_connection(address, TIMEOUT_S).close()
     except ConnectionRefusedError:
@@ -51,7 +51,7 @@ def test_every_broker_listens_while_the_cluster_runs() -> None:
 def test_a_killed_broker_refuses_connections_and_comes_back_at_its_address() -> None:
     with Cluster(brokers=2) as cluster:
         survivor, victim = addresses(cluster)
-        with Connection(victim, TIMEOUT_S) as connection:
+        with ClientConnection(victim, TIMEOUT_S) as connection:
             connection.ask(MetadataRequest(topics=[]), 9)
             cluster.kill_broker(1)
             with pytest.raises(DisconnectError):
@@ -69,7 +69,7 @@ def test_a_broker_may_tell_clients_of_a_proxy_and_keeps_its_own_port() -> None:
         cluster.kill_broker(1)
         cluster.start_broker(1)
         for own in cluster.client_addresses:
-            with Connection(Address(*own), TIMEOUT_S) as connection:
+            with ClientConnection(BrokerAddress(*own), TIMEOUT_S) as connection:
                 brokers = connection.ask(MetadataRequest(topics=[]), 9).brokers
             assert [(broker.host, broker.port) for broker in brokers] == [("proxy", 1), ("proxy", 2)]
     with pytest.raises(InvalidArgumentError, match="2 addresses, not 1"):
@@ -127,7 +127,7 @@ def test_the_same_seed_gives_the_same_ids() -> None:
     for seed in (1, 1, 2):
         with (
             Cluster(topics={"orders": 1}, seed=seed) as cluster,
-            Connection(addresses(cluster)[0], TIMEOUT_S) as client,
+            ClientConnection(addresses(cluster)[0], TIMEOUT_S) as client,
         ):
             answer = client.ask(MetadataRequest(topics=None), 13)
             ids.append((answer.cluster_id, answer.topics[0].topic_id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 
-from kwire.conformance.client import Address, RawConnection
+from kwire.conformance.client import BrokerAddress, RawConnection
 from kwire.protocol.framing import Framing
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.testing import Cluster
@@ -25,7 +25,7 @@ def anonymous(protocol: int) -> ssl.SSLContext:
 
 def test_a_client_that_speaks_tls_is_answered() -> None:
     with Cluster(tls=anonymous(ssl.PROTOCOL_TLS_SERVER), topics={"orders": 1}) as cluster:
-        address = Address.parse(cluster.bootstrap_servers)
+        address = BrokerAddress.parse(cluster.bootstrap_servers)
         framing = Framing("test")
         with (
             socket.create_connection(address, TIMEOUT_S) as plain,
@@ -40,7 +40,7 @@ def test_a_client_that_speaks_tls_is_answered() -> None:
 
 def test_a_client_that_does_not_is_sent_away_and_others_are_served() -> None:
     with Cluster(tls=anonymous(ssl.PROTOCOL_TLS_SERVER)) as cluster:
-        address = Address.parse(cluster.bootstrap_servers)
+        address = BrokerAddress.parse(cluster.bootstrap_servers)
         with RawConnection(address, TIMEOUT_S) as connection:
             connection.send_bytes(Framing("test").send(MetadataRequest(topics=None), 9))
             assert connection.closes_within(TIMEOUT_S)

@@ -35,7 +35,7 @@ from kwire.protocol.messages.sync_group import SyncGroupRequest
 from kwire.testing.cluster.call import Call
 from kwire.testing.cluster.groups.offsets import CommittedOffset, OffsetStore
 from kwire.testing.cluster.handlers import handlers
-from kwire.testing.cluster.request_context import Session
+from kwire.testing.cluster.request_context import ConnectionSession
 from kwire.testing.cluster.state import ClusterState
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class World:
             broker=self.state.brokers[self.coordinator() if broker is None else broker],
             version=request.max_version if version is None else version,
             client_id="client",
-            session=Session("/127.0.0.1"),
+            session=ConnectionSession("/127.0.0.1"),
         )
         running: Coroutine[object, None, R] = HANDLERS[type(request)](request, call)  # type: ignore[assignment]
         try:

@@ -9,7 +9,7 @@ import pytest
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
-from kwire.testing.cluster.fetch_sessions import FetchContext, FetchSessionCache, Place
+from kwire.testing.cluster.fetch_sessions import FetchContext, FetchedPartition, FetchSessionCache
 from kwire.testing.cluster.settings import BrokerSettings
 
 TOPIC = UUID(int=1)
@@ -34,14 +34,14 @@ def cache(slots: int = 10) -> FetchSessionCache:
     return FetchSessionCache(BrokerSettings.of({"max.incremental.fetch.session.cache.slots": slots}), Random(0))
 
 
-def result(index: int, **fields: object) -> tuple[Place, PartitionData]:
+def result(index: int, **fields: object) -> tuple[FetchedPartition, PartitionData]:
     data = PartitionData(partition_index=index, high_watermark=0, log_start_offset=0, records=b"")
     for name, value in fields.items():
         setattr(data, name, value)
-    return Place("", TOPIC, index), data
+    return FetchedPartition("", TOPIC, index), data
 
 
-def told(context: FetchContext, *results: tuple[Place, PartitionData]) -> list[int]:
+def told(context: FetchContext, *results: tuple[FetchedPartition, PartitionData]) -> list[int]:
     return [place.partition for place, _ in context.told(results)]
 
 

@@ -9,7 +9,7 @@ import pytest
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.record_batch import iter_batches
 from kwire.protocol.records import Codec, read_records
-from kwire.testing.cluster.batches import Fields, NewRecord, build_batch, framed, placed, transaction_marker
+from kwire.testing.cluster.batches import ChecksummedFields, NewRecord, build_batch, framed, placed, transaction_marker
 from kwire.testing.cluster.settings import TopicSettings
 from kwire.testing.cluster.validation import RecordsRefusedError, checked, the_batch
 
@@ -31,7 +31,7 @@ def refusal(data: bytes, settings: TopicSettings = PLAIN, version: int = 13) -> 
 def with_header(**changes: int) -> bytes:
     """GOOD with another header over the same records, and a checksum that fits."""
     batch = next(iter_batches(GOOD))
-    return framed(Fields.of(batch)._replace(**changes), GOOD[batch.payload_start :])
+    return framed(ChecksummedFields.of(batch)._replace(**changes), GOOD[batch.payload_start :])
 
 
 def test_a_good_batch_is_taken_as_it_is() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from kwire.testing.faults import harness
 from kwire.testing.faults.clock_shift import find_faketime, with_shifted_clock, write_shift
-from kwire.testing.faults.order import Order, Progress
+from kwire.testing.faults.order import Progress, RunOrder
 from kwire.testing.faults.schedule_text import parse
 
 CLOCKS = "import time; print(time.time(), time.monotonic())"
@@ -59,7 +59,7 @@ def test_only_the_wall_clock_is_shifted(tmp_path: Path) -> None:
 
 def test_a_run_that_needs_it_says_how_to_get_it_before_anything_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harness, "find_faketime", lambda: None)
-    order = Order(schedule=parse("at 10s clock-jump group 1h for 5s\nend 20s"), name="kwire")
+    order = RunOrder(schedule=parse("at 10s clock-jump group 1h for 5s\nend 20s"), name="kwire")
     watched: list[Progress] = []
     with pytest.raises(harness.FaultsError, match=r"needs libfaketime .*: apt-get install libfaketime"):
         harness.run(order, watched.append)

@@ -13,7 +13,7 @@ import pytest
 
 from kwire.model import TopicPartition
 from kwire.testing.faults.harness import run
-from kwire.testing.faults.order import Order, Progress
+from kwire.testing.faults.order import Progress, RunOrder
 from kwire.testing.faults.report import summarize
 from kwire.testing.faults.schedule_text import parse
 from kwire.testing.invariants.ledger import Closed, FaultBegan, Frozen, Killed, Raised, Sent
@@ -55,7 +55,7 @@ end 34s
 
 def test_kwire_goes_through_faults_of_every_family() -> None:
     schedule, watched = parse(STORY), list[Progress]()
-    outcome = run(Order(schedule=schedule, name="kwire"), watched.append)
+    outcome = run(RunOrder(schedule=schedule, name="kwire"), watched.append)
     shutil.rmtree(outcome.logs)
     summary, ledger = summarize(outcome.run), outcome.run.ledger
     assert [str(violation) for violation in outcome.run.violations] == []

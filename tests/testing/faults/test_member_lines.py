@@ -7,9 +7,9 @@ import pytest
 from kwire.model import TopicPartition
 from kwire.testing.faults.lines import (
     BadLineError,
-    Batch,
+    BatchLine,
     Callback,
-    Commit,
+    CommitLine,
     Datum,
     Failure,
     Line,
@@ -40,15 +40,15 @@ WHERE = '"topic":"t","partition":3'
         ),
         (
             f'{{"timestamp":5,"name":"records_consumed","count":2,"partitions":[{SPAN}]}}',
-            Batch(5, (Span(T3, 2, 7, 8),)),
+            BatchLine(5, (Span(T3, 2, 7, 8),)),
         ),
         (
             f'{{"timestamp":5,"name":"offsets_committed","offsets":[{{{WHERE},"offset":9}}],"success":true}}',
-            Commit(5, ((T3, 9),), ""),
+            CommitLine(5, ((T3, 9),), ""),
         ),
         (
             '{"timestamp":5,"name":"offsets_committed","offsets":[],"error":"too late","success":false}',
-            Commit(5, (), "too late"),
+            CommitLine(5, (), "too late"),
         ),
         (
             '{"timestamp":5,"name":"poll_failed","error":"CorruptRecordError","message":"why"}',

@@ -12,8 +12,8 @@ from kwire.config import ConsumerConfig, IsolationLevel
 from kwire.testing.faults.bounds import RunSettings
 from kwire.testing.faults.catalogue import strike
 from kwire.testing.faults.member_plan import JAVA_STRATEGIES, MemberPlan
-from kwire.testing.faults.schedule import Members, Schedule, TopicPlan
-from kwire.testing.faults.targets import Member
+from kwire.testing.faults.schedule import MembersLine, Schedule, TopicPlan
+from kwire.testing.faults.targets import OneMember
 from kwire.testing.kafka import ClusterError
 from kwire.verifiable_consumer.arguments import parse
 
@@ -33,8 +33,8 @@ def flag(plan: MemberPlan, name: str) -> str | None:
 def test_members_are_what_their_lines_say() -> None:
     schedule = Schedule(
         members=(
-            Members(count=2, protocol="classic", static=True, assignor="sticky"),
-            Members(count=1, client="java", committing="auto", read_committed=True),
+            MembersLine(count=2, protocol="classic", static=True, assignor="sticky"),
+            MembersLine(count=1, client="java", committing="auto", read_committed=True),
         ),
         topics=(TopicPlan(name="orders", partitions=1), TopicPlan(name="bills", partitions=1)),
         settings=RunSettings(session_timeout_ms=7_000),
@@ -54,7 +54,7 @@ def test_members_are_what_their_lines_say() -> None:
 
 
 def test_polls_are_small_where_members_may_be_told_to_be_slow() -> None:
-    slow = strike(5_000, "slow-consumer", Member(0), lasts_ms=1_000)
+    slow = strike(5_000, "slow-consumer", OneMember(0), lasts_ms=1_000)
     found = [MemberPlan.of(0, Schedule(steps=steps)).file_settings("m") for steps in ((), (slow,))]
     assert [settings["max.poll.records"] for settings in found] == ["500", "50"]
 
@@ -137,7 +137,7 @@ def test_how_long_a_close_may_take_is_kwires_setting_and_others_own_affair() -> 
 
 
 def test_who_catches_up_is_told_so_and_takes_many_polls_for_it() -> None:
-    plan = MemberPlan.of(0, Schedule(members=(Members(count=1, catches_up=True),)))
+    plan = MemberPlan.of(0, Schedule(members=(MembersLine(count=1, catches_up=True),)))
     settings = plan.file_settings("m")
     assert settings["enable.parallel.rebalance"] == "true"
     assert settings["parallel.rebalance.min.lag.records"] == "100"

@@ -6,8 +6,8 @@ import pytest
 
 from kwire.model import TopicPartition
 from kwire.testing.faults.catalogue import KINDS
-from kwire.testing.faults.lines import Batch, Callback, Commit, Line, Span
-from kwire.testing.faults.moments import MOMENTS, Moments
+from kwire.testing.faults.lines import BatchLine, Callback, CommitLine, Line, Span
+from kwire.testing.faults.moments import MOMENTS, MemberMoments
 
 T0 = TopicPartition("t", 0)
 ASSIGNED = Callback(1, "partitions_assigned", (T0,))
@@ -15,12 +15,12 @@ NOTHING = Callback(1, "partitions_assigned", ())
 REVOKED = Callback(1, "partitions_revoked", (T0,))
 
 
-def batch(*cursors: str) -> Batch:
-    return Batch(1, tuple(Span(T0, 1, 5, 5, cursor) for cursor in cursors))
+def batch(*cursors: str) -> BatchLine:
+    return BatchLine(1, tuple(Span(T0, 1, 5, 5, cursor) for cursor in cursors))
 
 
-def commit(*cursors: str, error: str = "") -> Commit:
-    return Commit(1, tuple((T0, 6) for _ in cursors), error, cursors)
+def commit(*cursors: str, error: str = "") -> CommitLine:
+    return CommitLine(1, tuple((T0, 6) for _ in cursors), error, cursors)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def commit(*cursors: str, error: str = "") -> Commit:
         ([ASSIGNED, REVOKED], []),
         ([ASSIGNED, batch("main")], []),
         ([ASSIGNED, NOTHING], ["handed-over"]),
-        ([ASSIGNED, Batch(1, (Span(TopicPartition("t", 1), 1, 5, 5, "main"),))], ["handed-over"]),
+        ([ASSIGNED, BatchLine(1, (Span(TopicPartition("t", 1), 1, 5, 5, "main"),))], ["handed-over"]),
         ([ASSIGNED, batch("main", "child")], ["catching-up"]),
         ([ASSIGNED, batch("child")], ["catching-up"]),
         ([ASSIGNED, batch("child"), commit("child")], ["catching-up"]),
@@ -47,7 +47,7 @@ def commit(*cursors: str, error: str = "") -> Commit:
     ],
 )
 def test_each_line_may_be_a_moment(lines: list[Line], at: list[str]) -> None:
-    moments = Moments()
+    moments = MemberMoments()
     for line in lines:
         moments.take(line)
     assert [moment for moment in MOMENTS if moments.is_at(moment)] == [each for each in MOMENTS if each in at]

@@ -18,16 +18,16 @@ from kwire.model import TopicPartition
 from kwire.testing.faults import harness
 from kwire.testing.faults.bounds import RunSettings
 from kwire.testing.faults.harness import run
-from kwire.testing.faults.order import Order
+from kwire.testing.faults.order import RunOrder
 from kwire.testing.faults.report import summarize
-from kwire.testing.faults.schedule import Members, Schedule, TopicPlan
+from kwire.testing.faults.schedule import MembersLine, Schedule, TopicPlan
 from kwire.testing.invariants import recovery
 from kwire.testing.invariants.ledger import Sent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kwire.testing.faults.report.run import Run
+    from kwire.testing.faults.report.run import FaultRun
     from kwire.testing.invariants import Violation
     from tests.testing.faults.planted_member import ENOUGH, FAULTS, STRIKES_FROM, STRUCK_PARTITION
 else:
@@ -56,7 +56,7 @@ def schedule() -> Schedule:
     programs = {fault: shlex.join([sys.executable, str(PLANTED_MEMBER), fault]) for fault in FAULTS}
     return Schedule(
         brokers=1,
-        members=tuple(Members(count=1, client=program) for program in programs.values()),
+        members=tuple(MembersLine(count=1, client=program) for program in programs.values()),
         topics=tuple(TopicPlan(name=fault, partitions=2) for fault in FAULTS),
         rate_per_second=20 * 2 * len(FAULTS),
         settings=RunSettings(request_timeout_ms=30_000, max_poll_interval_ms=60_000),
@@ -65,40 +65,40 @@ def schedule() -> Schedule:
 
 
 @pytest.fixture(scope="module")
-def planted() -> Iterator[Run]:
+def planted() -> Iterator[FaultRun]:
     """Two of them leave records unread for ever, and nobody else has anything to recover from: so all of the time that
     a recovery may take would be waited out for nothing."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (harness, recovery):
             patch.setattr(module, "RECOVERY_MS", 5_000.0)
-        outcome = run(Order(schedule=schedule(), name="planted"))
+        outcome = run(RunOrder(schedule=schedule(), name="planted"))
     yield outcome.run
     shutil.rmtree(outcome.logs)
 
 
-def blamed_on(planted: Run, fault: str) -> list[Violation]:
+def blamed_on(planted: FaultRun, fault: str) -> list[Violation]:
     """What is said of the partition in which it strikes."""
     return [violation for violation in planted.violations if f"{fault}-{STRUCK_PARTITION}" in violation.what]
 
 
-def test_each_fault_has_had_the_records_for_it(planted: Run) -> None:
+def test_each_fault_has_had_the_records_for_it(planted: FaultRun) -> None:
     for fault in FAULTS:
         partition = TopicPartition(fault, STRUCK_PARTITION)
         assert sum(sent.partition == partition for sent in planted.ledger.of(Sent)) > STRIKES_FROM + 2 * ENOUGH
 
 
 @pytest.mark.parametrize("fault", CAUGHT_BY)
-def test_a_planted_fault_is_found_by_its_rules(planted: Run, fault: str) -> None:
+def test_a_planted_fault_is_found_by_its_rules(planted: FaultRun, fault: str) -> None:
     assert {violation.rule for violation in blamed_on(planted, fault)} == CAUGHT_BY[fault]
 
 
-def test_nobody_is_blamed_for_anything_else(planted: Run) -> None:
+def test_nobody_is_blamed_for_anything_else(planted: FaultRun) -> None:
     """Neither the sound consumer beside them, nor they where they are sound."""
     explained = {violation for fault in CAUGHT_BY for violation in blamed_on(planted, fault)}
     assert [str(violation) for violation in planted.violations if violation not in explained] == []
 
 
-def test_the_report_counts_what_they_did(planted: Run) -> None:
+def test_the_report_counts_what_they_did(planted: FaultRun) -> None:
     summary = summarize(planted)
     assert not summary.has_passed
     assert (summary.records.lost, summary.records.unexplained) == (1, 1)  # what was dropped, and what came twice

@@ -7,7 +7,7 @@ import pytest
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.catalogue import KINDS
 from kwire.testing.faults.scenario_rows import LEFT_OUT, Expectation
-from kwire.testing.faults.scenarios import Scenario, scenarios
+from kwire.testing.faults.scenarios import RowScenario, scenarios
 from kwire.testing.faults.schedule_text import parse, render
 
 ROWS = range(1, 51)
@@ -26,19 +26,19 @@ def test_every_row_is_a_scenario_or_left_out_with_a_reason() -> None:
 
 
 @EACH
-def test_a_scenario_is_named_by_its_row_and_told_as_text(scenario: Scenario) -> None:
+def test_a_scenario_is_named_by_its_row_and_told_as_text(scenario: RowScenario) -> None:
     assert ALL[f"row-{scenario.row.number:02}"] is scenario
     assert scenario.schedule.title.startswith(f"row {scenario.row.number}: ")
     assert parse(render(scenario.schedule)) == scenario.schedule
 
 
 @EACH
-def test_a_scenario_strikes_with_a_fault_of_its_row(scenario: Scenario) -> None:
+def test_a_scenario_strikes_with_a_fault_of_its_row(scenario: RowScenario) -> None:
     assert any(scenario.row.number in step.kind.rows for step in scenario.schedule.steps)
 
 
 @EACH
-def test_a_scenarios_bounds_are_of_its_faults_and_no_looser_than_the_catalogues(scenario: Scenario) -> None:
+def test_a_scenarios_bounds_are_of_its_faults_and_no_looser_than_the_catalogues(scenario: RowScenario) -> None:
     assert set(scenario.row.bounds) <= {step.fault for step in scenario.schedule.steps}
     assert 0 < scenario.within_ms <= 30_000
     if scenario.row.number not in (22, 49):  # whose records are deleted while nobody can read
@@ -47,7 +47,7 @@ def test_a_scenarios_bounds_are_of_its_faults_and_no_looser_than_the_catalogues(
 
 
 @EACH
-def test_a_scenario_leaves_time_to_begin_and_to_recover(scenario: Scenario) -> None:
+def test_a_scenario_leaves_time_to_begin_and_to_recover(scenario: RowScenario) -> None:
     steps = scenario.schedule.steps
     assert steps[0].at_ms >= 10_000
     assert scenario.schedule.end_ms - max(step.ends_ms for step in steps) >= 5_000

@@ -6,19 +6,19 @@ import pytest
 
 from kwire.testing.faults.bounds import RunSettings
 from kwire.testing.faults.catalogue import KINDS, strike
-from kwire.testing.faults.kind import Claim, Need
+from kwire.testing.faults.kind import FaultClaim, Need
 from kwire.testing.faults.rules import check, problems
-from kwire.testing.faults.schedule import Members, Schedule, ScheduleError, TopicPlan
+from kwire.testing.faults.schedule import MembersLine, Schedule, ScheduleError, TopicPlan
 from kwire.testing.faults.schedule_text import parse
 from kwire.testing.faults.targets import (
     AllBrokers,
-    Broker,
-    Coordinator,
-    Group,
+    GroupCoordinator,
     LeaderOf,
-    Member,
+    OneBroker,
+    OneMember,
+    OneTopic,
     PartitionOf,
-    Topic,
+    WholeGroup,
 )
 
 DOWN = ("broker-kill", "broker-stop", "broker-freeze")
@@ -226,8 +226,8 @@ def test_faults_are_healed_by_the_end() -> None:
         (Schedule(brokers=10), "1 to 9 brokers are allowed"),
         (Schedule(topics=()), "there is no topic"),
         (Schedule(members=()), "there are 0 members; 1 to 100 are allowed"),
-        (Schedule(members=(Members(count=101),)), "there are 101 members; 1 to 100 are allowed"),
-        (Schedule(members=(Members(count=1, client=""),)), "a client's command is empty"),
+        (Schedule(members=(MembersLine(count=101),)), "there are 101 members; 1 to 100 are allowed"),
+        (Schedule(members=(MembersLine(count=1, client=""),)), "a client's command is empty"),
         (Schedule(rate_per_second=0), "nothing is sent"),
         (Schedule(title="two\nlines"), "has to stand in one line"),
         (Schedule(topics=(TopicPlan(name="a", partitions=1),) * 2), "topic a is there twice"),
@@ -242,7 +242,7 @@ def test_a_world_that_cannot_be_is_refused(broken: Schedule, what: str) -> None:
 
 
 def test_all_that_is_wrong_is_found_and_told_with_its_step() -> None:
-    steps = (strike(5_000, "latency", Broker(7)), strike(50_000, "consumer-kill", Member(9), lasts_ms=20_000))
+    steps = (strike(5_000, "latency", OneBroker(7)), strike(50_000, "consumer-kill", OneMember(9), lasts_ms=20_000))
     schedule = Schedule(steps=steps)
     assert [problem.step for problem in problems(schedule)] == [0, 1, 1]
     with pytest.raises(ScheduleError, match="latency broker 7 at 5s: there is no broker 7") as raised:
@@ -252,19 +252,19 @@ def test_all_that_is_wrong_is_found_and_told_with_its_step() -> None:
 
 def test_every_claim_is_somebodys() -> None:
     """One that nobody makes would be a rule that cannot fire."""
-    assert {claim for kind in KINDS.values() for claim in kind.claims} == set(Claim)
+    assert {claim for kind in KINDS.values() for claim in kind.claims} == set(FaultClaim)
     assert {need for kind in KINDS.values() for need in kind.needs} == set(Need)
 
 
 TARGETS = {
     AllBrokers: "all",
-    Broker: "broker 0",
-    Coordinator: "coordinator",
-    Group: "group",
+    OneBroker: "broker 0",
+    GroupCoordinator: "coordinator",
+    WholeGroup: "group",
     LeaderOf: "leader a-0",
-    Member: "member 0",
+    OneMember: "member 0",
     PartitionOf: "partition a-0",
-    Topic: "topic a",
+    OneTopic: "topic a",
 }
 TAKES_A_WHILE = [name for name, kind in KINDS.items() if kind.lasting is not None or kind.settles_ms]
 

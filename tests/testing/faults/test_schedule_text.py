@@ -13,19 +13,19 @@ from kwire.testing.faults.bounds import SETTINGS, RunSettings
 from kwire.testing.faults.catalogue import KINDS, strike
 from kwire.testing.faults.kind import Amount, Parameter, Value
 from kwire.testing.faults.rules import problems
-from kwire.testing.faults.schedule import Members, Schedule, ScheduleError, Step, TopicPlan
+from kwire.testing.faults.schedule import MembersLine, Schedule, ScheduleError, Step, TopicPlan
 from kwire.testing.faults.schedule_text import parse, render
 from kwire.testing.faults.targets import (
     AllBrokers,
-    Broker,
-    Coordinator,
-    Group,
+    GroupCoordinator,
     LeaderOf,
-    Member,
+    OneBroker,
+    OneMember,
+    OneTopic,
     PartitionOf,
     Target,
     TargetKind,
-    Topic,
+    WholeGroup,
 )
 
 TEXT = """
@@ -43,14 +43,14 @@ end 90s
 
 def test_a_schedule_reads_as_one_would_say_it() -> None:
     assert parse(TEXT) == Schedule(
-        members=(Members(count=3, client="kwire", protocol="consumer"),),
+        members=(MembersLine(count=3, client="kwire", protocol="consumer"),),
         topics=(TopicPlan(name="orders", partitions=6),),
         rate_per_second=500,
         settings=RunSettings(session_timeout_ms=12_000),
         steps=(
-            strike(5_000, "broker-kill", Broker(1), lasts_ms=10_000),
+            strike(5_000, "broker-kill", OneBroker(1), lasts_ms=10_000),
             strike(20_000, "latency", AllBrokers(), lasts_ms=15_000, latency_ms=100, jitter_ms=20),
-            strike(40_000, "consumer-freeze", Member(2), lasts_ms=25_000),
+            strike(40_000, "consumer-freeze", OneMember(2), lasts_ms=25_000),
         ),
         end_ms=90_000,
     )
@@ -77,12 +77,12 @@ def test_members_may_be_of_many_kinds() -> None:
         members 1 "./my consumer --fast" consumer read-committed
     """
     assert parse(text).members == (
-        Members(count=2, protocol="classic", static=True, committing="auto", assignor="cooperative-sticky"),
-        Members(count=1, client="java"),
-        Members(count=1, client="./my consumer --fast", read_committed=True),
+        MembersLine(count=2, protocol="classic", static=True, committing="auto", assignor="cooperative-sticky"),
+        MembersLine(count=1, client="java"),
+        MembersLine(count=1, client="./my consumer --fast", read_committed=True),
     )
     text = "members 2 kwire consumer parallel-rebalance"
-    assert parse(text).members == (Members(count=2, catches_up=True),)
+    assert parse(text).members == (MembersLine(count=2, catches_up=True),)
     assert text in render(parse(text)).splitlines()
 
 
@@ -170,13 +170,13 @@ def test_what_makes_no_sense_is_said_with_the_line_of_its_fault() -> None:
 NAMES = st.sampled_from(("orders", "a-1", "UPPER.case_9"))
 PARTITIONS = st.builds(TopicPartition, NAMES, st.integers(0, 99))
 TARGETS: dict[TargetKind, st.SearchStrategy[Target]] = {
-    Broker: st.builds(Broker, st.integers(0, 9)),
+    OneBroker: st.builds(OneBroker, st.integers(0, 9)),
     LeaderOf: st.builds(LeaderOf, PARTITIONS),
-    Coordinator: st.just(Coordinator()),
+    GroupCoordinator: st.just(GroupCoordinator()),
     AllBrokers: st.just(AllBrokers()),
-    Member: st.builds(Member, st.integers(0, 9)),
-    Group: st.just(Group()),
-    Topic: st.builds(Topic, NAMES),
+    OneMember: st.builds(OneMember, st.integers(0, 9)),
+    WholeGroup: st.just(WholeGroup()),
+    OneTopic: st.builds(OneTopic, NAMES),
     PartitionOf: st.builds(PartitionOf, PARTITIONS),
 }
 
@@ -200,7 +200,7 @@ def steps(draw: st.DrawFn) -> Step:
 
 ONE_LINE = st.text(st.characters(exclude_characters="\n", codec="utf-8"), min_size=1, max_size=20)
 MEMBERS = st.builds(
-    Members,
+    MembersLine,
     count=st.integers(1, 9),
     client=st.sampled_from(("kwire", "confluent", "java")) | ONE_LINE,
     protocol=st.sampled_from(("classic", "consumer")),
@@ -220,7 +220,7 @@ def parts(schedule: Schedule) -> list[Schedule]:
 @pytest.mark.slow
 @given(st.lists(steps(), max_size=5), st.lists(MEMBERS, min_size=1, max_size=3), ONE_LINE | st.just(""), RUN_SETTINGS)
 def test_what_is_written_is_read_back(
-    some: list[Step], members: list[Members], title: str, settings: RunSettings
+    some: list[Step], members: list[MembersLine], title: str, settings: RunSettings
 ) -> None:
     schedule = Schedule(
         title=title, brokers=9, members=tuple(members), settings=settings, steps=tuple(some), end_ms=10**7
@@ -239,7 +239,7 @@ def test_what_is_written_is_read_back(
 @given(steps(), st.permutations(["title x", "brokers 9", "members 9", "rate 1/s", "end 10000s"]))
 def test_the_order_of_lines_means_nothing(step: Step, lines: list[str]) -> None:
     schedule = Schedule(
-        title="x", brokers=9, members=(Members(count=9),), rate_per_second=1, steps=(step,), end_ms=10**7
+        title="x", brokers=9, members=(MembersLine(count=9),), rate_per_second=1, steps=(step,), end_ms=10**7
     )
     assume(not problems(schedule))
     at = next(line for line in render(schedule).splitlines() if line.startswith("at "))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.testing.kafka import guard
-from kwire.testing.kafka.guard import Order
-from kwire.testing.kafka.node import Processes, running_processes
+from kwire.testing.kafka.guard import GuardOrder
+from kwire.testing.kafka.node import NodeProcesses, running_processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,12 +42,12 @@ class Guarded:
         self._out, self._in = self.guard.stdout, self.guard.stdin
         assert self._out.readline() == b"up\n"
 
-    def processes(self) -> Processes:
+    def processes(self) -> NodeProcesses:
         found = running_processes(self.directory)
         assert found is not None
         return found
 
-    def order(self, order: Order) -> None:
+    def order(self, order: GuardOrder) -> None:
         os.write(self._in.fileno(), order.value)
 
     def let_go(self) -> None:
@@ -100,7 +100,7 @@ def test_the_end_of_the_parent_ends_the_program(start: Start) -> None:
 
 def test_a_program_that_ignores_sigterm_is_killed_after_the_grace_period(start: Start) -> None:
     guarded = start(STUBBORN, grace_s=0.01)
-    guarded.order(Order.TERMINATE)
+    guarded.order(GuardOrder.TERMINATE)
     assert guarded.exit_code() == KILLED
 
 
@@ -121,14 +121,14 @@ def test_the_directory_of_the_cluster_stays_while_another_node_is_in_it(start: S
 
 def test_the_directory_stays_when_the_parent_ordered_the_end(start: Start, tmp_path: Path) -> None:
     guarded = start(SLEEPER, remove=tmp_path / "cluster" / "broker-0")
-    guarded.order(Order.KILL)
+    guarded.order(GuardOrder.KILL)
     assert guarded.exit_code() == KILLED
     assert (tmp_path / "cluster" / "broker-0").exists()
 
 
 def test_a_detached_program_survives_the_parent_and_ends_by_signal_to_the_guard(start: Start, tmp_path: Path) -> None:
     guarded = start(SLEEPER, remove=tmp_path / "cluster" / "broker-0")
-    guarded.order(Order.DETACH)
+    guarded.order(GuardOrder.DETACH)
     guarded.let_go()
     os.kill(guarded.processes().guard, signal.SIGTERM)
     assert guarded.exit_code() == TERMINATED  # an orphan would have been killed, and its directory removed
@@ -137,8 +137,8 @@ def test_a_detached_program_survives_the_parent_and_ends_by_signal_to_the_guard(
 
 def test_a_paused_program_can_be_terminated(start: Start) -> None:
     guarded = start(SLEEPER)
-    guarded.order(Order.PAUSE)
-    guarded.order(Order.TERMINATE)
+    guarded.order(GuardOrder.PAUSE)
+    guarded.order(GuardOrder.TERMINATE)
     assert guarded.exit_code() == TERMINATED
 
 
@@ -146,7 +146,7 @@ def test_a_paused_program_goes_on_when_resumed(start: Start) -> None:
     guarded = start(["/bin/sh", "-c", "echo up; kill -STOP $$; exit 7"])
     with suppress(BrokenPipeError):  # it has ended
         while guarded.guard.poll() is None:  # an order before the program stopped itself has no effect
-            guarded.order(Order.RESUME)
+            guarded.order(GuardOrder.RESUME)
     assert guarded.exit_code() == 7
 
 

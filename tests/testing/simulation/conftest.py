@@ -7,17 +7,17 @@ from typing import TypeAlias
 
 import pytest
 
-from kwire.testing.simulation.script import Recovery
+from kwire.testing.simulation.script import TimeToRecover
 
-Note: TypeAlias = Callable[[Sequence[Recovery]], None]
-RECOVERIES = pytest.StashKey[list[tuple[str, Recovery]]]()
+Note: TypeAlias = Callable[[Sequence[TimeToRecover]], None]
+RECOVERIES = pytest.StashKey[list[tuple[str, TimeToRecover]]]()
 
 
 @pytest.fixture
 def recoveries(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> Note:
     """Takes what a scenario has measured: into the table, and into the report for machines."""
 
-    def note(found: Sequence[Recovery]) -> None:
+    def note(found: Sequence[TimeToRecover]) -> None:
         told = request.config.stash.setdefault(RECOVERIES, [])
         for recovery in found:
             told.append((request.node.name, recovery))
@@ -30,7 +30,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     told = config.stash.get(RECOVERIES, [])
     if not told or config.get_verbosity() < 1:
         return
-    slowest: dict[str, tuple[Recovery, int]] = {}
+    slowest: dict[str, tuple[TimeToRecover, int]] = {}
     for name, recovery in told:
         worst, count = slowest.get(name, (recovery, 0))
         slowest[name] = max(worst, recovery, key=lambda each: each.took_ms / each.within_ms), count + 1

@@ -18,7 +18,7 @@ from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
 from kwire.errors import KafkaError
 from kwire.model import TopicPartition
 from kwire.testing.cluster.releases import LATEST
-from kwire.testing.simulation.script import BytesConsumer, Recovery, Script, play
+from kwire.testing.simulation.script import BytesConsumer, Script, TimeToRecover, play
 
 TOPIC = "t"
 GROUP = "scripted"
@@ -42,7 +42,7 @@ def scripted(
     """A story as a test: its first argument is the `Script`, the others are pytest's."""
 
     def decorate(story: Callable[..., None]) -> Callable[..., None]:
-        def test(recoveries: Callable[[Sequence[Recovery]], None], **arguments: object) -> None:
+        def test(recoveries: Callable[[Sequence[TimeToRecover]], None], **arguments: object) -> None:
             told = play(
                 partial(story, **arguments), brokers=brokers, settings=settings, release=release, racks=racks, seed=SEED
             )

@@ -11,7 +11,7 @@ import pytest
 
 from kwire.errors import CorruptRecordError
 from kwire.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
-from kwire.testing.cluster.batches import CRC_COVERS_FROM, GZIP, Fields, build_batch, framed, record_bytes
+from kwire.testing.cluster.batches import CRC_COVERS_FROM, GZIP, ChecksummedFields, build_batch, framed, record_bytes
 from kwire.testing.simulation.script import BytesConsumer, Script
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def test_row_17_damage_that_stays_is_told_and_stepped_over_and_other_partitions_
 
 def batch_of(count: int, payload: bytes, last_offset_delta: int = 0) -> bytes:
     """A batch at offset 1 with a good checksum over bad contents."""
-    return framed(Fields(0, last_offset_delta, 0, 0, -1, -1, -1, count), payload, base_offset=1)
+    return framed(ChecksummedFields(0, last_offset_delta, 0, 0, -1, -1, -1, count), payload, base_offset=1)
 
 
 GOOD_RECORD = record_bytes(0, 0, None, b"good", ())

@@ -37,7 +37,7 @@ from kwire.protocol.messages.offset_for_leader_epoch import (
 )
 from kwire.protocol.schema import Message
 from kwire.testing.cluster.control import Action, RequestControl
-from kwire.testing.simulation.refusals import REFUSALS, Refusal
+from kwire.testing.simulation.refusals import REFUSALS, RequestRefusal
 
 COUNT = 40
 QUESTIONS = {
@@ -83,7 +83,7 @@ def codes(message: object) -> set[int]:
 @pytest.mark.parametrize(
     "refusal", REFUSALS, ids=lambda refusal: f"{refusal.request.__name__}-{refusal.codes[-1].name}"
 )
-def test_a_refusal_says_what_it_may(refusal: Refusal) -> None:
+def test_a_refusal_says_what_it_may(refusal: RequestRefusal) -> None:
     """With every code that it has, over many answers, and with no other."""
     said: set[int] = set()
     for code in refusal.codes:
@@ -100,7 +100,7 @@ def test_a_refusal_says_what_it_may(refusal: Refusal) -> None:
 
 
 @pytest.mark.parametrize("refusal", [each for each in REFUSALS if each.spoil], ids=lambda each: each.request.__name__)
-def test_a_part_is_refused_and_the_rest_is_as_it_was(refusal: Refusal) -> None:
+def test_a_part_is_refused_and_the_rest_is_as_it_was(refusal: RequestRefusal) -> None:
     control, rng = RequestControl(), random.Random(1)
     rule = refusal.begin(control, rng, share=0.5)
     assert rule.action is Action.EDIT

@@ -20,7 +20,7 @@ from kwire.testing.invariants.user_events import GivenUp, UserCodeRaised
 from kwire.testing.simulation import run
 from kwire.testing.simulation.drawing import draw, with_handling, with_user_faults
 from kwire.testing.simulation.faults import FAULTS
-from kwire.testing.simulation.run import Outcome, simulate
+from kwire.testing.simulation.run import WorldOutcome, simulate
 from kwire.testing.simulation.scenario import Scenario
 from kwire.testing.simulation.story import story
 from kwire.testing.simulation.user_code import Interrupt, OutageError, UnreadableError, UserCode, UserError
@@ -38,7 +38,7 @@ def _quietly() -> Iterator[None]:
 
 def outcome_of(
     faults: UserFaults, monkeypatch: pytest.MonkeyPatch, *, processing: bool = False, **changes: object
-) -> Outcome:
+) -> WorldOutcome:
     """Of a world in which nothing else goes wrong."""
     quiet = replace(draw(1, ()), records_per_second=20.0, busy_ms=15_000.0, processing_ms=1.0)
     drawn = with_handling(quiet) if processing else quiet

@@ -33,7 +33,7 @@ from kwire.testing.simulation import run
 from kwire.testing.simulation.drawing import NEEDS_BROKERS, draw
 from kwire.testing.simulation.faults import FAULTS
 from kwire.testing.simulation.habits import Habits, draw_habits
-from kwire.testing.simulation.run import Outcome, simulate
+from kwire.testing.simulation.run import WorldOutcome, simulate
 from kwire.testing.simulation.scenario import Scenario, Strike
 from kwire.testing.simulation.story import story
 
@@ -74,7 +74,7 @@ def small(fault: str | None = None, **changes: object) -> Scenario:
     return replace(scenario, **changes)  # type: ignore[arg-type]  # fields of a scenario, by name
 
 
-def outcome_of(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Outcome:
+def outcome_of(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> WorldOutcome:
     monkeypatch.setattr(run, "draw", lambda _seed, _only: scenario)
     return simulate(scenario.seed)
 

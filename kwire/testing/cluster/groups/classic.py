@@ -17,16 +17,16 @@ from kwire.protocol.messages.sync_group import SyncGroupResponse
 from kwire.testing.cluster.groups.classic_answers import joined, synced
 from kwire.testing.cluster.groups.classic_log import EMPTY_GROUP, LoggedGroup
 from kwire.testing.cluster.groups.classic_roster import Roster
-from kwire.testing.cluster.groups.classic_states import NEXT, ClassicState
-from kwire.testing.cluster.groups.refusal import Refusal
-from kwire.testing.cluster.groups.timers import Timers
+from kwire.testing.cluster.groups.classic_states import NEXT, ClassicGroupState
+from kwire.testing.cluster.groups.refusal import GroupRefusal
+from kwire.testing.cluster.groups.timers import GroupTimers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from uuid import UUID
 
-    from kwire.testing.cluster.groups.classic_member import ClassicMember
-    from kwire.testing.cluster.groups.surroundings import Surroundings
+    from kwire.testing.cluster.groups.classic_member import ClassicMemberEntry
+    from kwire.testing.cluster.groups.surroundings import CoordinatorServices
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 JOIN_TIMER, SYNC_TIMER = "join", "sync"
@@ -39,16 +39,16 @@ class ClassicGroup:
 
     kind = "classic"
 
-    def __init__(self, group_id: str, surroundings: Surroundings) -> None:
+    def __init__(self, group_id: str, surroundings: CoordinatorServices) -> None:
         self.group_id = group_id
         self.surroundings = surroundings
-        self.state = ClassicState.EMPTY
+        self.state = ClassicGroupState.EMPTY
         self.generation = 0
         self.protocol_type = ""
         self.protocol_name: str | None = None
         self.subscribed_topics: frozenset[str] | None = None
         self.roster = Roster()
-        self.timers = Timers()
+        self.timers = GroupTimers()
         self.logged = EMPTY_GROUP
         self._is_initial_rebalance = False
         self._has_grown = False
@@ -58,10 +58,10 @@ class ClassicGroup:
     def of_consumer_members(
         cls,
         group_id: str,
-        surroundings: Surroundings,
+        surroundings: CoordinatorServices,
         *,
         generation: int,
-        members: Iterable[ClassicMember],
+        members: Iterable[ClassicMemberEntry],
         now_ms: float,
     ) -> ClassicGroup:
         """A stable group of these members with their assignments: a consumer group after its downgrade (KIP-848)."""
@@ -71,7 +71,7 @@ class ClassicGroup:
         for member in members:
             group.roster.add(member)
         group.protocol_name = group.roster.selected_protocol()
-        group.state = ClassicState.STABLE
+        group.state = ClassicGroupState.STABLE
         group._restart_sessions(now_ms)
         group.subscribed_topics = group._compute_subscribed_topics()
         group.log()
@@ -80,7 +80,7 @@ class ClassicGroup:
     # --- what others ask -------------------------------------------------------------------------------------
 
     @property
-    def members(self) -> dict[str, ClassicMember]:
+    def members(self) -> dict[str, ClassicMemberEntry]:
         return self.roster.members
 
     @property
@@ -90,7 +90,7 @@ class ClassicGroup:
     @property
     def is_empty(self) -> bool:
         """Whether it has no members, and no rebalance that could bring some."""
-        return self.state is ClassicState.EMPTY
+        return self.state is ClassicGroupState.EMPTY
 
     @property
     def uses_consumer_protocol(self) -> bool:
@@ -119,12 +119,12 @@ class ClassicGroup:
         if generation >= 0 or member_id or instance_id is not None:
             self.roster.check(member_id, instance_id)
             if generation != self.generation:
-                raise Refusal(ErrorCode.ILLEGAL_GENERATION)
+                raise GroupRefusal(ErrorCode.ILLEGAL_GENERATION)
         elif not is_transactional:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID)
         # A member with this generation has also heard of it, so it knows that a rebalance is going on.
-        if not is_transactional and self.state is ClassicState.COMPLETING_REBALANCE:
-            raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
+        if not is_transactional and self.state is ClassicGroupState.COMPLETING_REBALANCE:
+            raise GroupRefusal(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def check_fetch(self, *, member_id: str | None, generation: int) -> None:
         """Raises: Refusal, if the group cannot be asked for offsets. Anybody may ask a classic group."""
@@ -132,7 +132,10 @@ class ClassicGroup:
 
     def touch(self, member_id: str, now_ms: float) -> None:
         """A commit is a sign of life, except while the leader assigns."""
-        if self.state in {ClassicState.STABLE, ClassicState.PREPARING_REBALANCE} and member_id in self.members:
+        if (
+            self.state in {ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE}
+            and member_id in self.members
+        ):
             self.restart_session(self.members[member_id], now_ms)
 
     # --- clocks ----------------------------------------------------------------------------------------------
@@ -145,7 +148,7 @@ class ClassicGroup:
         """Do what is due; answers when something will be due next."""
         return self.timers.expire(now_ms)
 
-    def restart_session(self, member: ClassicMember, now_ms: float) -> None:
+    def restart_session(self, member: ClassicMemberEntry, now_ms: float) -> None:
         """A sign of life."""
         self.start_session(member.member_id, now_ms + member.session_timeout_ms)
 
@@ -172,18 +175,18 @@ class ClassicGroup:
         if member is None or member.is_excused:
             return
         self.remove(member)
-        if self.state is ClassicState.PREPARING_REBALANCE:
+        if self.state is ClassicGroupState.PREPARING_REBALANCE:
             self.complete_join_if_ready(now_ms, even_initial=True)
         else:
             self.rebalance(now_ms)
 
-    def remove(self, member: ClassicMember) -> None:
+    def remove(self, member: ClassicMemberEntry) -> None:
         """A member is gone. If it still waits for its join, it is told to begin anew."""
         self.end_session(member.member_id)
         member.answer_join(JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         self.roster.remove(member.member_id)
 
-    def fence(self, member: ClassicMember) -> None:
+    def fence(self, member: ClassicMemberEntry) -> None:
         """Somebody else came with the member's instance id: whatever it waits for is refused."""
         self.end_session(member.member_id)
         self.roster.pending_syncs.pop(member.member_id, None)
@@ -191,10 +194,10 @@ class ClassicGroup:
 
     # --- a rebalance -----------------------------------------------------------------------------------------
 
-    def add(self, member: ClassicMember, now_ms: float) -> None:
+    def add(self, member: ClassicMemberEntry, now_ms: float) -> None:
         """A new member has joined; a rebalance follows."""
         member.is_new = True
-        if self._is_initial_rebalance and self.state is ClassicState.PREPARING_REBALANCE:
+        if self._is_initial_rebalance and self.state is ClassicGroupState.PREPARING_REBALANCE:
             self._has_grown = True
         self.roster.add(member)
         # It cannot send heartbeats before it is answered, and a broken connection is not noticed meanwhile.
@@ -203,19 +206,19 @@ class ClassicGroup:
 
     def rebalance(self, now_ms: float) -> None:
         """Something has changed that needs a new generation; if one is under way, it may be complete now."""
-        if ClassicState.PREPARING_REBALANCE in NEXT[self.state]:
+        if ClassicGroupState.PREPARING_REBALANCE in NEXT[self.state]:
             self.prepare_rebalance(now_ms)
         else:
             self.complete_join_if_ready(now_ms)
 
     def prepare_rebalance(self, now_ms: float) -> None:
         """Begin to wait for everybody to join."""
-        if self.state is ClassicState.COMPLETING_REBALANCE:
+        if self.state is ClassicGroupState.COMPLETING_REBALANCE:
             self._drop_assignments()
         self.roster.pending_syncs.clear()
         self.timers.cancel(SYNC_TIMER)
         self._is_initial_rebalance = self.is_empty
-        self._to(ClassicState.PREPARING_REBALANCE)
+        self._to(ClassicGroupState.PREPARING_REBALANCE)
         if self._is_initial_rebalance:
             self._wait_for_first_members(now_ms)
         elif not self.complete_join_if_ready(now_ms):
@@ -245,7 +248,7 @@ class ClassicGroup:
 
     def complete_join_if_ready(self, now_ms: float, *, even_initial: bool = False) -> bool:
         """End the joining if nobody has to be waited for. The initial rebalance is ended by its timer."""
-        if self.state is not ClassicState.PREPARING_REBALANCE or not self.roster.has_everybody_joined():
+        if self.state is not ClassicGroupState.PREPARING_REBALANCE or not self.roster.has_everybody_joined():
             return False
         if self._is_initial_rebalance and not even_initial:
             return False
@@ -265,10 +268,10 @@ class ClassicGroup:
         self.subscribed_topics = self._compute_subscribed_topics()
         self.roster.pending_syncs.clear()
         if not self.members:
-            self._to(ClassicState.EMPTY)
+            self._to(ClassicGroupState.EMPTY)
             self.log()
             return
-        self._to(ClassicState.COMPLETING_REBALANCE)
+        self._to(ClassicGroupState.COMPLETING_REBALANCE)
         self._announce_generation(now_ms)
 
     def _announce_generation(self, now_ms: float) -> None:
@@ -291,7 +294,7 @@ class ClassicGroup:
         """The leader has assigned: everybody who waits gets a share, and may begin."""
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, b"")
-        self._to(ClassicState.STABLE)
+        self._to(ClassicGroupState.STABLE)
         self.log()
         for member in self.members.values():
             if member.answer_sync(synced(self, member)):
@@ -326,9 +329,9 @@ class ClassicGroup:
         """It has been deleted, or gave way to a consumer group."""
         self.abandon(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self.timers.clear()
-        self._to(ClassicState.DEAD)
+        self._to(ClassicGroupState.DEAD)
 
-    def _to(self, state: ClassicState) -> None:
+    def _to(self, state: ClassicGroupState) -> None:
         if state not in NEXT[self.state]:
             raise InternalError(f"group {self.group_id!r} cannot go from {self.state_name} to {state.value}")
         self.state = state

@@ -10,7 +10,7 @@ from kwire.protocol.messages.sync_group import SyncGroupResponse
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kwire.testing.cluster.groups.classic_member import ClassicMember
+    from kwire.testing.cluster.groups.classic_member import ClassicMemberEntry
     from kwire.testing.cluster.groups.classic_roster import Roster
 
 
@@ -23,11 +23,11 @@ class GenerationFacts(Protocol):
     roster: Roster
 
     @property
-    def members(self) -> Mapping[str, ClassicMember]: ...
+    def members(self) -> Mapping[str, ClassicMemberEntry]: ...
 
 
 def joined(
-    group: GenerationFacts, member: ClassicMember, *, tell_members: bool = True, skip_assignment: bool = False
+    group: GenerationFacts, member: ClassicMemberEntry, *, tell_members: bool = True, skip_assignment: bool = False
 ) -> JoinGroupResponse:
     """The current generation; only the leader hears of the others."""
     tells = tell_members and group.roster.is_leader(member.member_id)
@@ -42,13 +42,13 @@ def joined(
     )
 
 
-def _told(member: ClassicMember, protocol: str | None) -> JoinGroupResponseMember:
+def _told(member: ClassicMemberEntry, protocol: str | None) -> JoinGroupResponseMember:
     return JoinGroupResponseMember(
         member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata(protocol)
     )
 
 
-def synced(group: GenerationFacts, member: ClassicMember) -> SyncGroupResponse:
+def synced(group: GenerationFacts, member: ClassicMemberEntry) -> SyncGroupResponse:
     """The member's share."""
     return SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment

@@ -19,9 +19,9 @@ from kwire.protocol.messages.leave_group import MemberResponse
 from kwire.protocol.messages.sync_group import SyncGroupResponse
 from kwire.testing.cluster.groups import migration
 from kwire.testing.cluster.groups.consumer import Change
-from kwire.testing.cluster.groups.consumer_member import ClassicFacts, ConsumerMember, MemberState
+from kwire.testing.cluster.groups.consumer_member import ClassicFacts, ConsumerMember, ConsumerMemberState
 from kwire.testing.cluster.groups.consumer_roster import voters
-from kwire.testing.cluster.groups.refusal import Refusal
+from kwire.testing.cluster.groups.refusal import GroupRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ def join(
     """A classic member joins, joins again, or takes the place of a static member."""
     try:
         return _join(world, group, request, client, now_ms)
-    except Refusal as refusal:
+    except GroupRefusal as refusal:
         return JoinGroupResponse(error_code=refusal.code, protocol_name=None)
 
 
@@ -75,7 +75,7 @@ def _join(
     try:
         subscription = decode_subscription(request.protocols[0].metadata)
     except ProtocolError as error:
-        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+        raise GroupRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
     joining = _Joining(group=group, request=request, client=client, member_id=member_id, subscription=subscription)
     holder = group.roster.static_member(request.group_instance_id) if request.group_instance_id is not None else None
     change = _change(joining, holder)
@@ -96,13 +96,13 @@ def _join(
 def _check_join(world: MigratingWorld, group: ConsumerGroup, request: JoinGroupRequest, member_id: str) -> None:
     policy = world.settings.group_consumer_migration_policy
     if policy == "disabled":
-        raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The group migration is disabled.")
+        raise GroupRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The group migration is disabled.")
     group.check_room(member_id)
     classic = sum(member.is_classic for member in group.members.values())
     supported = voters(group.members.values())
     is_common = any(supported[protocol.name] == classic for protocol in request.protocols)
     if request.protocol_type != group.protocol_type or not is_common:
-        raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported.")
+        raise GroupRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported.")
 
 
 def _change(joining: _Joining, holder: ConsumerMember | None) -> Change:
@@ -179,7 +179,7 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, now_ms: float) -> Sync
     """What the member owns in the epoch in which it joined; leaders assign nothing here."""
     try:
         return _sync(group, request, now_ms)
-    except Refusal as refusal:
+    except GroupRefusal as refusal:
         return SyncGroupResponse(error_code=refusal.code)
 
 
@@ -187,9 +187,9 @@ def _sync(group: ConsumerGroup, request: SyncGroupRequest, now_ms: float) -> Syn
     member, facts = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
     _check_protocol(group, facts, request)
     # Who has partitions to give up has joined, and is told so by its assignment.
-    if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if group.assignment_epoch > member.epoch and member.state is not ConsumerMemberState.UNREVOKED_PARTITIONS:
         _limit_join(group, member, now_ms)
-        raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
+        raise GroupRefusal(ErrorCode.REBALANCE_IN_PROGRESS)
     group.timers.cancel(("sync", member.member_id))
     group.start_session(member.member_id, facts.session_timeout_ms, now_ms)
     assigned = {topic_id: sorted(partitions) for topic_id, partitions in member.assigned.items()}
@@ -204,14 +204,14 @@ def _check_protocol(group: ConsumerGroup, facts: ClassicFacts, request: SyncGrou
     has_type = request.protocol_type in {None, group.protocol_type}
     has_name = request.protocol_name in {None, facts.protocols[0][0]}
     if not has_type or not has_name:
-        raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        raise GroupRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
 def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, now_ms: float) -> ErrorCode:
     """A sign of life, answered by REBALANCE_IN_PROGRESS to who has to join again."""
     try:
         member, facts = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
-    except Refusal as refusal:
+    except GroupRefusal as refusal:
         return refusal.code
     group.start_session(member.member_id, facts.session_timeout_ms, now_ms)
     if not _has_to_join(group, member):
@@ -221,9 +221,9 @@ def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, now_ms: float) ->
 
 
 def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    if member.epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
+    if member.epoch < group.assignment_epoch or member.state is ConsumerMemberState.UNREVOKED_PARTITIONS:
         return True
-    if member.state is not MemberState.UNRELEASED_PARTITIONS:
+    if member.state is not ConsumerMemberState.UNRELEASED_PARTITIONS:
         return False
     return not any(
         partition not in member.assigned.get(topic_id, {}) and group.roster.owner(topic_id, partition) is not None
@@ -238,7 +238,7 @@ def _classic_member(
     member = group.roster.known_member(member_id, instance_id)
     facts = migration.classic_facts(member)
     if generation != member.epoch:
-        raise Refusal(ErrorCode.ILLEGAL_GENERATION)
+        raise GroupRefusal(ErrorCode.ILLEGAL_GENERATION)
     return member, facts
 
 
@@ -256,7 +256,7 @@ def leave(group: ConsumerGroup, identities: Sequence[MemberIdentity], now_ms: fl
         try:
             member = _leaving(group, identity)
             leaving[member.member_id] = member
-        except Refusal as refusal:
+        except GroupRefusal as refusal:
             code = refusal.code
         instance_id = identity.group_instance_id
         answers.append(MemberResponse(member_id=identity.member_id, group_instance_id=instance_id, error_code=code))

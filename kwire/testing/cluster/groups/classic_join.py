@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.join_group import JoinGroupResponse
 from kwire.testing.cluster.groups.classic_answers import joined
-from kwire.testing.cluster.groups.classic_member import ClassicMember
-from kwire.testing.cluster.groups.classic_states import ClassicState
+from kwire.testing.cluster.groups.classic_member import ClassicMemberEntry
+from kwire.testing.cluster.groups.classic_states import ClassicGroupState
 from kwire.testing.cluster.groups.pending import Pending
-from kwire.testing.cluster.groups.refusal import Refusal
+from kwire.testing.cluster.groups.refusal import GroupRefusal
 
 if TYPE_CHECKING:
     from kwire.protocol.messages.join_group import JoinGroupRequest
@@ -76,7 +76,7 @@ def _has_room(group: ClassicGroup, member_id: str) -> bool:
     if group.is_empty:
         return True
     member = group.members.get(member_id)
-    if group.state is ClassicState.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         return (member is not None and member.waiting_join is not None) or group.roster.waiting_to_join() < limit
     return member is not None or len(group.members) < limit
 
@@ -116,7 +116,7 @@ def _add(joining: Joining, member_id: str) -> None:
     group, request = joining.group, joining.request
     if not group.members:
         group.protocol_type = request.protocol_type
-    member = ClassicMember(
+    member = ClassicMemberEntry(
         member_id=member_id,
         instance_id=request.group_instance_id,
         client_id=joining.client.client_id,
@@ -140,17 +140,17 @@ def _replace_static(joining: Joining, old_id: str, new_id: str) -> None:
     member = group.roster.rename(old_id, new_id)
     _update(joining, member)
     group.restart_session(member, joining.now_ms)
-    if group.state is ClassicState.COMPLETING_REBALANCE:
+    if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         # The leader assigns to the old id, so the new one would be left without partitions.
         group.prepare_rebalance(joining.now_ms)
-    elif group.state is ClassicState.STABLE and group.roster.selected_protocol() == group.protocol_name:
+    elif group.state is ClassicGroupState.STABLE and group.roster.selected_protocol() == group.protocol_name:
         group.log()
         _welcome_back(joining, member, old_leader or "")
     else:
         group.rebalance(joining.now_ms)
 
 
-def _welcome_back(joining: Joining, member: ClassicMember, old_leader: str) -> None:
+def _welcome_back(joining: Joining, member: ClassicMemberEntry, old_leader: str) -> None:
     """Before KIP-814 a returning leader was named the old leader's id, so that it would not assign; now it is told."""
     group = joining.group
     if joining.client.version >= SKIPS_ASSIGNMENT_FROM:
@@ -169,7 +169,7 @@ def _join_again(joining: Joining) -> None:
     group, request = joining.group, joining.request
     try:
         group.roster.check(request.member_id, request.group_instance_id)
-    except Refusal as refusal:
+    except GroupRefusal as refusal:
         joining.refuse(refusal.code, request.member_id)
         return
     member = group.members[request.member_id]
@@ -181,14 +181,14 @@ def _join_again(joining: Joining) -> None:
         joining.answer.complete(joined(group, member))
 
 
-def _has_news(group: ClassicGroup, member: ClassicMember, protocols: list[tuple[str, bytes]]) -> bool:
+def _has_news(group: ClassicGroup, member: ClassicMemberEntry, protocols: list[tuple[str, bytes]]) -> bool:
     """Whether its coming back makes a rebalance. A stable group's leader comes back to ask for one."""
-    if group.state is ClassicState.PREPARING_REBALANCE or member.protocols != protocols:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE or member.protocols != protocols:
         return True
-    return group.state is ClassicState.STABLE and group.roster.is_leader(member.member_id)
+    return group.state is ClassicGroupState.STABLE and group.roster.is_leader(member.member_id)
 
 
-def _update(joining: Joining, member: ClassicMember) -> None:
+def _update(joining: Joining, member: ClassicMemberEntry) -> None:
     """What it says now counts. An older JoinGroup of it is never answered: its connection waits for it in vain."""
     member.protocols = joining.protocols
     member.rebalance_timeout_ms = joining.rebalance_timeout_ms

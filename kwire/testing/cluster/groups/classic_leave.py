@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.leave_group import MemberResponse
-from kwire.testing.cluster.groups.refusal import Refusal
+from kwire.testing.cluster.groups.refusal import GroupRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ def _leave_one(group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:
         return ErrorCode.NONE
     try:
         roster.check(member_id, instance_id)
-    except Refusal as refusal:
+    except GroupRefusal as refusal:
         return refusal.code
     group.remove(group.members[member_id])
     return ErrorCode.NONE

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from kwire.testing.cluster.groups.classic_answers import GenerationFacts
-from kwire.testing.cluster.groups.classic_states import ClassicState
+from kwire.testing.cluster.groups.classic_states import ClassicGroupState
 
 if TYPE_CHECKING:
-    from kwire.testing.cluster.groups.classic_member import ClassicMember
+    from kwire.testing.cluster.groups.classic_member import ClassicMemberEntry
 
 
 class LoggedState(GenerationFacts, Protocol):
     """What the log tells of a group: `classic.ClassicGroup`."""
 
-    state: ClassicState
+    state: ClassicGroupState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class LoggedGroup:
     protocol_type: str = ""
     protocol_name: str | None = None
     leader_id: str | None = None
-    members: tuple[ClassicMember, ...] = ()
+    members: tuple[ClassicMemberEntry, ...] = ()
 
     @classmethod
     def of(cls, group: LoggedState) -> LoggedGroup:
@@ -51,11 +51,11 @@ class LoggedGroup:
         for member in self.members:
             group.roster.add(_copy(member, list(member.protocols)))
         group.roster.leader_id = self.leader_id
-        group.state = ClassicState.STABLE if self.members else ClassicState.EMPTY
+        group.state = ClassicGroupState.STABLE if self.members else ClassicGroupState.EMPTY
 
 
 EMPTY_GROUP = LoggedGroup()
 
 
-def _copy(member: ClassicMember, protocols: list[tuple[str, bytes]]) -> ClassicMember:
+def _copy(member: ClassicMemberEntry, protocols: list[tuple[str, bytes]]) -> ClassicMemberEntry:
     return replace(member, protocols=protocols, is_new=False, waiting_join=None, waiting_sync=None)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, kw_only=True)
-class ClassicMember:
+class ClassicMemberEntry:
     """A member. `protocols` are names and subscriptions, the one it likes best in front."""
 
     member_id: str

@@ -10,19 +10,19 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kwire.protocol.error_codes import ErrorCode
-from kwire.testing.cluster.groups.refusal import Refusal
+from kwire.testing.cluster.groups.refusal import GroupRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from kwire.testing.cluster.groups.classic_member import ClassicMember
+    from kwire.testing.cluster.groups.classic_member import ClassicMemberEntry
 
 
 class Roster:
     """The members of a group. The sets are dictionaries: their order is always the same."""
 
     def __init__(self) -> None:
-        self.members: dict[str, ClassicMember] = {}
+        self.members: dict[str, ClassicMemberEntry] = {}
         self.static_ids: dict[str, str] = {}
         """Member ids by group instance id (KIP-345)."""
         self.pending_joins: dict[str, None] = {}
@@ -33,7 +33,7 @@ class Roster:
 
     # --- coming and going ------------------------------------------------------------------------------------
 
-    def add(self, member: ClassicMember) -> None:
+    def add(self, member: ClassicMemberEntry) -> None:
         """A member joins; the first one leads."""
         self.members[member.member_id] = member
         if member.instance_id is not None:
@@ -51,7 +51,7 @@ class Roster:
         self.pending_joins.pop(member_id, None)
         self.pending_syncs.pop(member_id, None)
 
-    def rename(self, old_id: str, new_id: str) -> ClassicMember:
+    def rename(self, old_id: str, new_id: str) -> ClassicMemberEntry:
         """A static member came back: the same member under a new id, in the last place, leading if it led."""
         member = self.members.pop(old_id)
         member.member_id = new_id
@@ -75,11 +75,11 @@ class Roster:
         if instance_id is not None:
             holder = self.static_ids.get(instance_id)
             if holder is not None and holder != member_id:
-                raise Refusal(ErrorCode.FENCED_INSTANCE_ID)
+                raise GroupRefusal(ErrorCode.FENCED_INSTANCE_ID)
             if holder is None:
-                raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+                raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID)
         if member_id not in self.members:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def is_leader(self, member_id: str) -> bool:
         return self.leader_id == member_id
@@ -92,7 +92,7 @@ class Roster:
         """Whether nobody has to be waited for."""
         return not self.pending_joins and self.waiting_to_join() == len(self.members)
 
-    def absent(self) -> list[ClassicMember]:
+    def absent(self) -> list[ClassicMemberEntry]:
         """Who has not joined this rebalance; static members are not counted as absent (KIP-345)."""
         return [m for m in self.members.values() if m.waiting_join is None and not m.is_static]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class ClassicState(Enum):
+class ClassicGroupState(Enum):
     """A state under the name that ListGroups and DescribeGroups show."""
 
     EMPTY = "Empty"
@@ -24,15 +24,15 @@ class ClassicState(Enum):
     """Deleted."""
 
 
-NEXT: dict[ClassicState, frozenset[ClassicState]] = {
-    ClassicState.EMPTY: frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
-    ClassicState.PREPARING_REBALANCE: frozenset(
-        {ClassicState.EMPTY, ClassicState.COMPLETING_REBALANCE, ClassicState.DEAD}
+NEXT: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
+    ClassicGroupState.EMPTY: frozenset({ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD}),
+    ClassicGroupState.PREPARING_REBALANCE: frozenset(
+        {ClassicGroupState.EMPTY, ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.DEAD}
     ),
-    ClassicState.COMPLETING_REBALANCE: frozenset(
-        {ClassicState.PREPARING_REBALANCE, ClassicState.STABLE, ClassicState.DEAD}
+    ClassicGroupState.COMPLETING_REBALANCE: frozenset(
+        {ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.STABLE, ClassicGroupState.DEAD}
     ),
-    ClassicState.STABLE: frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
-    ClassicState.DEAD: frozenset(),
+    ClassicGroupState.STABLE: frozenset({ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD}),
+    ClassicGroupState.DEAD: frozenset(),
 }
 """Which states may come after each."""

@@ -8,9 +8,9 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.sync_group import SyncGroupResponse
 from kwire.testing.cluster.groups.classic import SYNC_TIMER
 from kwire.testing.cluster.groups.classic_answers import synced
-from kwire.testing.cluster.groups.classic_states import ClassicState
+from kwire.testing.cluster.groups.classic_states import ClassicGroupState
 from kwire.testing.cluster.groups.pending import Pending
-from kwire.testing.cluster.groups.refusal import Refusal
+from kwire.testing.cluster.groups.refusal import GroupRefusal
 
 if TYPE_CHECKING:
     from kwire.protocol.messages.heartbeat import HeartbeatRequest
@@ -23,12 +23,12 @@ def sync(group: ClassicGroup, request: SyncGroupRequest, now_ms: float) -> Pendi
     answer: Pending[SyncGroupResponse] = Pending(group.surroundings.notify)
     try:
         _check(group, request)
-    except Refusal as refusal:
+    except GroupRefusal as refusal:
         answer.complete(SyncGroupResponse(error_code=refusal.code))
         return answer
     member = group.members[request.member_id]
     _has_synced(group, member.member_id)
-    if group.state is ClassicState.STABLE:
+    if group.state is ClassicGroupState.STABLE:
         answer.complete(synced(group, member))
         return answer
     member.waiting_sync = answer
@@ -40,11 +40,11 @@ def sync(group: ClassicGroup, request: SyncGroupRequest, now_ms: float) -> Pendi
 def _check(group: ClassicGroup, request: SyncGroupRequest) -> None:
     group.roster.check(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
-        raise Refusal(ErrorCode.ILLEGAL_GENERATION)
+        raise GroupRefusal(ErrorCode.ILLEGAL_GENERATION)
     if _differ(request.protocol_type, group.protocol_type) or _differ(request.protocol_name, group.protocol_name):
-        raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)  # KIP-559
-    if group.state is ClassicState.PREPARING_REBALANCE:
-        raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
+        raise GroupRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)  # KIP-559
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
+        raise GroupRefusal(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def _differ(asked: str | None, actual: str | None) -> bool:
@@ -61,10 +61,10 @@ def heartbeat(group: ClassicGroup, request: HeartbeatRequest, now_ms: float) -> 
     """A sign of life; the answer says whether to join again."""
     try:
         group.roster.check(request.member_id, request.group_instance_id)
-    except Refusal as refusal:
+    except GroupRefusal as refusal:
         return refusal.code
     if request.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     group.restart_session(group.members[request.member_id], now_ms)
-    is_joining = group.state is ClassicState.PREPARING_REBALANCE
+    is_joining = group.state is ClassicGroupState.PREPARING_REBALANCE
     return ErrorCode.REBALANCE_IN_PROGRESS if is_joining else ErrorCode.NONE

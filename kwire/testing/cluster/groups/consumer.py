@@ -18,13 +18,19 @@ from kwire.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from kwire.testing.cluster.groups import server_assignors
-from kwire.testing.cluster.groups.consumer_member import LEAVING, LEAVING_FOR_A_WHILE, NEW, ConsumerMember, MemberState
+from kwire.testing.cluster.groups.consumer_member import (
+    LEAVING,
+    LEAVING_FOR_A_WHILE,
+    NEW,
+    ConsumerMember,
+    ConsumerMemberState,
+)
 from kwire.testing.cluster.groups.consumer_patterns import ResolvedPatterns
 from kwire.testing.cluster.groups.consumer_roster import ConsumerRoster
 from kwire.testing.cluster.groups.consumer_world import Fingerprint, GroupWorld
 from kwire.testing.cluster.groups.reconciling import Goal, reconcile
-from kwire.testing.cluster.groups.refusal import Refusal
-from kwire.testing.cluster.groups.timers import Timers
+from kwire.testing.cluster.groups.refusal import GroupRefusal
+from kwire.testing.cluster.groups.timers import GroupTimers
 from kwire.testing.cluster.groups.topic_patterns import compile_pattern
 
 if TYPE_CHECKING:
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-    from kwire.testing.cluster.groups.consumer_world import World
+    from kwire.testing.cluster.groups.consumer_world import GroupCluster
     from kwire.testing.cluster.groups.surroundings import Client
 
     Downgrade = Callable[["ConsumerGroup", Sequence[ConsumerMember], float], bool]
@@ -63,13 +69,13 @@ class ConsumerGroup:
     kind = "consumer"
     protocol_type = "consumer"
 
-    def __init__(self, group_id: str, world: World, downgrade: Downgrade) -> None:
+    def __init__(self, group_id: str, world: GroupCluster, downgrade: Downgrade) -> None:
         self.group_id = group_id
         self.world = GroupWorld(group_id, world)
         self.epoch = 1
         self.assignment_epoch = 0
         self.roster = ConsumerRoster()
-        self.timers = Timers()
+        self.timers = GroupTimers()
         self._assigned_at_ms: float | None = None
         self._patterns = ResolvedPatterns()
         self._fingerprint: Fingerprint = ()
@@ -120,17 +126,19 @@ class ConsumerGroup:
             return
         member = self.roster.member(member_id)
         if not is_transactional and not member.is_classic and version < SERVED_FROM:
-            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, "OffsetCommit version 9 or above must be used")
+            raise GroupRefusal(ErrorCode.UNSUPPORTED_VERSION, "OffsetCommit version 9 or above must be used")
         if generation == member.epoch:
             return
         # KIP-1251: an old epoch is as good as the new one for partitions that the member has had since then.
         stale = _stale(member, is_transactional=is_transactional)
         if generation > member.epoch:
-            raise Refusal(stale, f"Epoch {generation} is newer than {member.epoch}.")
+            raise GroupRefusal(stale, f"Epoch {generation} is newer than {member.epoch}.")
         for topic_id, partition in partitions:
             since = member.owned_since(topic_id, partition)
             if since is None or generation < since:
-                raise Refusal(stale, f"Partition {partition} was not assigned to the member in epoch {generation}.")
+                raise GroupRefusal(
+                    stale, f"Partition {partition} was not assigned to the member in epoch {generation}."
+                )
 
     def check_fetch(self, *, member_id: str | None, generation: int) -> None:
         """Raises: Refusal, if this member may not ask for offsets in that epoch."""
@@ -138,7 +146,7 @@ class ConsumerGroup:
             return
         member = self.roster.member(member_id or "")
         if generation != member.epoch:
-            raise Refusal(_stale(member), f"Epoch {generation} is not the member's, {member.epoch}.")
+            raise GroupRefusal(_stale(member), f"Epoch {generation} is not the member's, {member.epoch}.")
 
     # --- heartbeats ------------------------------------------------------------------------------------------
 
@@ -170,7 +178,7 @@ class ConsumerGroup:
     def check_room(self, member_id: str) -> None:
         """Raises: Refusal, GROUP_MAX_SIZE_REACHED for one more member."""
         if len(self.members) >= self.world.settings.group_consumer_max_size and member_id not in self.members:
-            raise Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED)
+            raise GroupRefusal(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def _change(self, request: ConsumerGroupHeartbeatRequest, client: Client) -> Change:
         """Who sent the heartbeat, and what becomes of it."""
@@ -183,7 +191,7 @@ class ConsumerGroup:
         elif (holder := self._holder(request.instance_id)) is not None:
             if not holder.is_classic and holder.epoch != LEAVING_FOR_A_WHILE:
                 message = f"Instance id {request.instance_id} is owned by member {holder.member_id}."
-                raise Refusal(ErrorCode.UNRELEASED_INSTANCE_ID, message)
+                raise GroupRefusal(ErrorCode.UNRELEASED_INSTANCE_ID, message)
             before, successor_of = holder.succeeded_by(member_id), holder
         else:
             before = self.members.get(member_id) or ConsumerMember(member_id=member_id)
@@ -257,7 +265,7 @@ class ConsumerGroup:
         if self.assignment_epoch >= self.epoch or not self._is_time_to_assign(now_ms):
             return
         topics = self.world.existing(self._subscribed_topics())
-        task = server_assignors.Assignment(
+        task = server_assignors.ServerAssignment(
             members={member_id: self._candidate(member) for member_id, member in self.members.items()},
             partitions={topic.topic_id: len(topic.partitions) for topic in topics},
         )
@@ -320,7 +328,7 @@ class ConsumerGroup:
     def _limit_revocation(self, member: ConsumerMember, now_ms: float) -> None:
         if member.is_classic:
             return  # it has timers for join and sync instead
-        if member.state is not MemberState.UNREVOKED_PARTITIONS:
+        if member.state is not ConsumerMemberState.UNREVOKED_PARTITIONS:
             self.timers.cancel(("rebalance", member.member_id))
             return
         member_id, epoch = member.member_id, member.epoch
@@ -376,7 +384,7 @@ def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest)
         return
     if said != member.previous_epoch or said > member.epoch or not member.holds_all(request.topic_partitions):
         message = f"Epoch {said} is not the member's, {member.epoch}. It must abandon all its partitions and rejoin."
-        raise Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message)
+        raise GroupRefusal(ErrorCode.FENCED_MEMBER_EPOCH, message)
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:

@@ -24,7 +24,7 @@ NEW, LEAVING, LEAVING_FOR_A_WHILE = 0, -1, -2
 """Member epochs in a heartbeat that say something else than an epoch."""
 
 
-class MemberState(Enum):
+class ConsumerMemberState(Enum):
     """How far a member has come on its way to its target."""
 
     STABLE = "has all there is for it in its epoch"
@@ -47,7 +47,7 @@ class ConsumerMember:
     member_id: str
     epoch: int = NEW
     previous_epoch: int = -1
-    state: MemberState = MemberState.STABLE
+    state: ConsumerMemberState = ConsumerMemberState.STABLE
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
@@ -66,7 +66,7 @@ class ConsumerMember:
 
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether nothing is left to do for it in that assignment epoch."""
-        return self.state is MemberState.STABLE and self.epoch == epoch
+        return self.state is ConsumerMemberState.STABLE and self.epoch == epoch
 
     def told(self, request: ConsumerGroupHeartbeatRequest, client_id: str, client_host: str) -> ConsumerMember:
         """The member after what this heartbeat says; what it leaves out stays as it was."""

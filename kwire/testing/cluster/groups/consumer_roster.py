@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kwire.errors import InternalError
 from kwire.protocol.error_codes import ErrorCode
-from kwire.testing.cluster.groups.refusal import Refusal
+from kwire.testing.cluster.groups.refusal import GroupRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +35,7 @@ class ConsumerRoster:
         """Raises: Refusal, UNKNOWN_MEMBER_ID."""
         found = self.members.get(member_id)
         if found is None:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of the group.")
+            raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of the group.")
         return found
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
@@ -53,10 +53,10 @@ class ConsumerRoster:
             return self.member(member_id)
         found = self.static_member(instance_id)
         if found is None:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+            raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
         if found.member_id != member_id:
             message = f"Static member {member_id} with instance id {instance_id} was fenced by {found.member_id}."
-            raise Refusal(ErrorCode.FENCED_INSTANCE_ID, message)
+            raise GroupRefusal(ErrorCode.FENCED_INSTANCE_ID, message)
         return found
 
     def owner(self, topic_id: UUID, partition: int) -> str | None:

@@ -28,7 +28,7 @@ class TopicFacts(Protocol):
     def partitions(self) -> Sized: ...
 
 
-class World(Protocol):
+class GroupCluster(Protocol):
     """The cluster as a consumer group needs it."""
 
     @property
@@ -53,7 +53,7 @@ Fingerprint = tuple[tuple[str, "UUID", int], ...]
 class GroupWorld:
     """The cluster as one group sees it."""
 
-    def __init__(self, group_id: str, world: World) -> None:
+    def __init__(self, group_id: str, world: GroupCluster) -> None:
         self._group_id = group_id
         self._world = world
 

@@ -15,11 +15,11 @@ from kwire.protocol.consumer_protocol import decode_assignment, decode_subscript
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartition
 from kwire.testing.cluster.groups.classic import ClassicGroup
-from kwire.testing.cluster.groups.classic_member import ClassicMember
+from kwire.testing.cluster.groups.classic_member import ClassicMemberEntry
 from kwire.testing.cluster.groups.consumer import ConsumerGroup
 from kwire.testing.cluster.groups.consumer_member import NEW, ClassicFacts, ConsumerMember
-from kwire.testing.cluster.groups.consumer_world import World
-from kwire.testing.cluster.groups.refusal import Refusal
+from kwire.testing.cluster.groups.consumer_world import GroupCluster
+from kwire.testing.cluster.groups.refusal import GroupRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from kwire.testing.cluster.groups.consumer_world import TopicFacts
     from kwire.testing.cluster.groups.group import Group
-    from kwire.testing.cluster.groups.surroundings import Client, Surroundings
+    from kwire.testing.cluster.groups.surroundings import Client, CoordinatorServices
 
 UPGRADES, DOWNGRADES = frozenset({"bidirectional", "upgrade"}), frozenset({"bidirectional", "downgrade"})
 """Values of group.consumer.migration.policy that allow it."""
@@ -43,14 +43,14 @@ class Groups(Protocol):
     """The cluster's groups. `GroupStore` is one."""
 
     @property
-    def surroundings(self) -> Surroundings: ...
+    def surroundings(self) -> CoordinatorServices: ...
 
     def get(self, group_id: str) -> Group | None: ...
 
     def put(self, group: Group) -> None: ...
 
 
-class MigratingWorld(World, Protocol):
+class MigratingWorld(GroupCluster, Protocol):
     """The cluster as far as groups change their kind in it. `ClusterState` is one."""
 
     @property
@@ -74,7 +74,7 @@ def heartbeat(
     if isinstance(found, ConsumerGroup):
         return found.heartbeat(request, client, now_ms)
     if request.member_epoch != NEW:
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {request.group_id} not found.")
+        raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {request.group_id} not found.")
     if isinstance(found, ClassicGroup) and not found.is_empty:
         made = upgraded(world, found, now_ms)
     else:
@@ -104,7 +104,9 @@ def upgraded(world: MigratingWorld, group: ClassicGroup, now_ms: float) -> Consu
         for member in group.members.values():
             _add(made, member, group, world.topics)
     except ProtocolError as error:
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"the embedded consumer protocol is malformed: {error}") from None
+        raise GroupRefusal(
+            ErrorCode.GROUP_ID_NOT_FOUND, f"the embedded consumer protocol is malformed: {error}"
+        ) from None
     made.remember_topics()
     for member in group.members.values():
         made.start_session(member.member_id, member.session_timeout_ms, now_ms)
@@ -114,16 +116,18 @@ def upgraded(world: MigratingWorld, group: ClassicGroup, now_ms: float) -> Consu
 def _check_upgrade(world: MigratingWorld, group: ClassicGroup) -> None:
     name = group.group_id
     if world.settings.group_consumer_migration_policy not in UPGRADES:
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade {name}: online upgrade is disabled.")
+        raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade {name}: online upgrade is disabled.")
     if not group.uses_consumer_protocol:
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade {name}: it is not a group of consumers.")
+        raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade {name}: it is not a group of consumers.")
     if len(group.members) > world.settings.group_consumer_max_size:
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade {name}: it has too many members.")
+        raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade {name}: it has too many members.")
     if group.protocol_name is None:
-        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Cannot upgrade {name}: it has had no generation yet.")
+        raise GroupRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Cannot upgrade {name}: it has had no generation yet.")
 
 
-def _add(made: ConsumerGroup, member: ClassicMember, group: ClassicGroup, topics: Mapping[str, TopicFacts]) -> None:
+def _add(
+    made: ConsumerGroup, member: ClassicMemberEntry, group: ClassicGroup, topics: Mapping[str, TopicFacts]
+) -> None:
     subscription = decode_subscription(member.metadata(group.protocol_name))
     assigned = _assigned(member.assignment, topics)
     made.roster.put(
@@ -150,7 +154,9 @@ def _assigned(assignment: bytes, topics: Mapping[str, TopicFacts]) -> dict[UUID,
         return {}
     read = decode_assignment(assignment)
     if read.user_data:
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, "Cannot upgrade: userData from a custom assignor would be lost")
+        raise GroupRefusal(
+            ErrorCode.GROUP_ID_NOT_FOUND, "Cannot upgrade: userData from a custom assignor would be lost"
+        )
     found = [entry for entry in read.assigned_partitions if entry.topic in topics]
     return {topics[entry.topic].topic_id: frozenset(entry.partitions) for entry in found}
 
@@ -203,10 +209,10 @@ def _downgrade(
     return made
 
 
-def _classic(group: ConsumerGroup, member: ConsumerMember) -> ClassicMember:
+def _classic(group: ConsumerGroup, member: ConsumerMember) -> ClassicMemberEntry:
     facts = classic_facts(member)
     target = group.roster.target(member.member_id)
-    return ClassicMember(
+    return ClassicMemberEntry(
         member_id=member.member_id,
         instance_id=member.instance_id,
         client_id=member.client_id,
@@ -226,7 +232,7 @@ def classic_facts(member: ConsumerMember) -> ClassicFacts:
     """
     if member.classic is None:
         message = f"Member {member.member_id} does not use the classic protocol."
-        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, message)
+        raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID, message)
     return member.classic
 
 

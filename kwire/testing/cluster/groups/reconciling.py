@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from kwire.testing.cluster.groups.consumer_member import ConsumerMember, Holdings, MemberState, Target
+from kwire.testing.cluster.groups.consumer_member import ConsumerMember, ConsumerMemberState, Holdings, Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,9 +38,9 @@ class Goal:
 
 def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     """The member after one step, or the same one when it has to wait."""
-    if member.state is MemberState.STABLE and member.epoch == goal.epoch:
+    if member.state is ConsumerMemberState.STABLE and member.epoch == goal.epoch:
         return _without_unsubscribed(member, goal) if goal.subscription_changed else member
-    if member.state is MemberState.UNREVOKED_PARTITIONS and _still_owns(member.revoking, goal.owned):
+    if member.state is ConsumerMemberState.UNREVOKED_PARTITIONS and _still_owns(member.revoking, goal.owned):
         return _without_unsubscribed(member, goal) if goal.subscription_changed else member
     return _next(member, goal)
 
@@ -63,7 +63,7 @@ def _without_unsubscribed(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     moved = replace(member, previous_epoch=member.epoch, assigned=assigned)
     if not _still_owns(revoking, goal.owned):
         return moved
-    return replace(moved, state=MemberState.UNREVOKED_PARTITIONS, revoking=revoking)
+    return replace(moved, state=ConsumerMemberState.UNREVOKED_PARTITIONS, revoking=revoking)
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ def _next(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     if shares.given_up and _still_owns(shares.given_up, goal.owned):
         return replace(
             member,
-            state=MemberState.UNREVOKED_PARTITIONS,
+            state=ConsumerMemberState.UNREVOKED_PARTITIONS,
             previous_epoch=member.epoch,
             assigned=shares.kept,
             revoking=shares.given_up,
@@ -90,7 +90,7 @@ def _next(member: ConsumerMember, goal: Goal) -> ConsumerMember:
         shares.kept.setdefault(topic, {}).update(dict.fromkeys(partitions, goal.epoch))
     return replace(
         member,
-        state=MemberState.UNRELEASED_PARTITIONS if shares.is_short else MemberState.STABLE,
+        state=ConsumerMemberState.UNRELEASED_PARTITIONS if shares.is_short else ConsumerMemberState.STABLE,
         previous_epoch=member.epoch,
         epoch=goal.epoch,
         assigned=shares.kept,

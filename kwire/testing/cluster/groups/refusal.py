@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from kwire.protocol.error_codes import ErrorCode
 
 
-class Refusal(Exception):  # noqa: N818  # it is an answer, not a failure of the cluster
+class GroupRefusal(Exception):  # noqa: N818  # it is an answer, not a failure of the cluster
     """The answer is this error. Nothing of the group has changed."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:

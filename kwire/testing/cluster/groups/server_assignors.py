@@ -31,7 +31,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class ServerAssignment:
     """The task: members in the order they joined, and how many partitions the topics have."""
 
     members: Mapping[str, Candidate]
@@ -43,7 +43,7 @@ class Assignment:
         return len({member.topic_ids for member in self.members.values()}) <= 1
 
 
-def assign_ranges(task: Assignment) -> Plan:
+def assign_ranges(task: ServerAssignment) -> Plan:
     """Each topic in ranges, to its subscribers by their instance ids and then by their member ids."""
     order = sorted(task.members, key=lambda member_id: _range_key(member_id, task.members[member_id]))
     plan: Plan = {member_id: {} for member_id in order}
@@ -62,21 +62,24 @@ def _range_key(member_id: str, member: Candidate) -> tuple[bool, str]:
     return (True, member_id) if member.instance_id is None else (False, member.instance_id)
 
 
-def assign_uniformly(task: Assignment) -> Plan:
+def assign_uniformly(task: ServerAssignment) -> Plan:
     """As evenly as can be, moving as little as can be."""
     if not task.members:
         return {}
     return _Alike(task).plan() if task.is_homogeneous else _Mixed(task).plan()
 
 
-SERVER_ASSIGNORS: Mapping[str, Callable[[Assignment], Plan]] = {"uniform": assign_uniformly, "range": assign_ranges}
+SERVER_ASSIGNORS: Mapping[str, Callable[[ServerAssignment], Plan]] = {
+    "uniform": assign_uniformly,
+    "range": assign_ranges,
+}
 """By the names that members ask for."""
 
 
 class _Alike:
     """Members that all want the same topics: everyone keeps up to its quota, the rest goes where there is room."""
 
-    def __init__(self, task: Assignment) -> None:
+    def __init__(self, task: ServerAssignment) -> None:
         self._members = task.members
         topic_ids = next(iter(task.members.values())).topic_ids
         self._wanted = [(topic, partition) for topic in topic_ids for partition in range(task.partitions[topic])]
@@ -128,7 +131,7 @@ MOST_ROUNDS = 16
 class _Mixed:
     """Members that want different topics: keep, hand out what is free, then even out topic by topic."""
 
-    def __init__(self, task: Assignment) -> None:
+    def __init__(self, task: ServerAssignment) -> None:
         self._task = task
         self._line = {member_id: position for position, member_id in enumerate(task.members)}
         self._sizes = dict.fromkeys(task.members, 0)

@@ -11,8 +11,8 @@ from kwire.testing.cluster.groups import classic_join
 from kwire.testing.cluster.groups.classic import ClassicGroup
 from kwire.testing.cluster.groups.offsets import CommittedOffset, OffsetStore
 from kwire.testing.cluster.groups.pending import Pending
-from kwire.testing.cluster.groups.refusal import Refusal
-from kwire.testing.cluster.groups.surroundings import Client, Surroundings
+from kwire.testing.cluster.groups.refusal import GroupRefusal
+from kwire.testing.cluster.groups.surroundings import Client, CoordinatorServices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +29,7 @@ SERVED_BOTH_PROTOCOLS_FROM = 9
 class GroupStore:
     """Groups in the order in which they came."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: CoordinatorServices) -> None:
         self.surroundings = surroundings
         self.offsets = OffsetStore()
         self._groups: dict[str, Group] = {}
@@ -110,9 +110,9 @@ class GroupStore:
                 is_transactional=is_transactional,
                 partitions=partitions,
             )
-        except Refusal as refusal:
+        except GroupRefusal as refusal:
             if is_transactional and refusal.code is ErrorCode.STALE_MEMBER_EPOCH:
-                raise Refusal(ErrorCode.ILLEGAL_GENERATION) from refusal  # TxnOffsetCommit has no such error
+                raise GroupRefusal(ErrorCode.ILLEGAL_GENERATION) from refusal  # TxnOffsetCommit has no such error
             raise
         if isinstance(group, ClassicGroup) and not is_transactional:
             group.touch(member_id, now_ms)
@@ -121,8 +121,8 @@ class GroupStore:
         if generation < 0:
             return self.classic(group_id)
         if version >= SERVED_BOTH_PROTOCOLS_FROM and not is_transactional:
-            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        raise Refusal(ErrorCode.ILLEGAL_GENERATION)
+            raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        raise GroupRefusal(ErrorCode.ILLEGAL_GENERATION)
 
     # --- what happens around -----------------------------------------------------------------------------------
 

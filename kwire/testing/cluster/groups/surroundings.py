@@ -23,7 +23,7 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class CoordinatorServices:
     """Settings and services of the coordinator. `notify` is `ClusterState.changed.notify`."""
 
     settings: BrokerSettings

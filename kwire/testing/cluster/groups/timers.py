@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Action: TypeAlias = Callable[[float], None]
 
 
-class Timers:
+class GroupTimers:
     """Deadlines by key. One key has one deadline: scheduling it again moves it."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 
 from kwire.protocol.error_codes import ErrorCode
-from kwire.testing.cluster.groups.refusal import Refusal
+from kwire.testing.cluster.groups.refusal import GroupRefusal
 
 POSIX_CLASSES = {
     "alnum": "0-9A-Za-z",
@@ -68,7 +68,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
         return re.compile(_Translation(pattern).text(), re.ASCII)
     except (re.error, OverflowError, ValueError) as error:
         message = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
-        raise Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from None
+        raise GroupRefusal(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from None
 
 
 class _Translation:

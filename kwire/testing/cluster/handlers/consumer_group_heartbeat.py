@@ -11,7 +11,7 @@ from kwire.protocol.messages.consumer_group_heartbeat import (
 )
 from kwire.testing.cluster.groups import migration
 from kwire.testing.cluster.groups.consumer_member import LEAVING, LEAVING_FOR_A_WHILE, NEW
-from kwire.testing.cluster.groups.refusal import Refusal
+from kwire.testing.cluster.groups.refusal import GroupRefusal
 from kwire.testing.cluster.groups.surroundings import Client
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ async def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> Consumer
             return ConsumerGroupHeartbeatResponse(error_code=code, error_message=code.meaning)
         client = Client(call.client_id, call.client_host, call.version)
         return migration.heartbeat(cluster, request, client, cluster.now_ms())
-    except Refusal as refusal:
+    except GroupRefusal as refusal:
         message = refusal.message or refusal.code.meaning
         return ConsumerGroupHeartbeatResponse(error_code=refusal.code, error_message=message)
 
@@ -55,7 +55,7 @@ def _check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tupl
     assignor = request.server_assignor
     if assignor is not None and assignor not in assignors:
         message = f"ServerAssignor {assignor} is not supported. Supported assignors: {', '.join(assignors)}."
-        raise Refusal(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
+        raise GroupRefusal(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
 
 
 def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
@@ -72,4 +72,4 @@ def _check_filled(value: str | None, name: str) -> None:
 
 def _demand(is_met: bool, message: str) -> None:
     if not is_met:
-        raise Refusal(ErrorCode.INVALID_REQUEST, message)
+        raise GroupRefusal(ErrorCode.INVALID_REQUEST, message)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kwire.testing.cluster.groups.classic import ClassicGroup
-from kwire.testing.cluster.groups.classic_states import ClassicState
+from kwire.testing.cluster.groups.classic_states import ClassicGroupState
 
 if TYPE_CHECKING:
     from kwire.testing.cluster.call import Call
@@ -36,18 +36,18 @@ def _described(group_id: str, call: Call) -> DescribedGroup:
     if isinstance(group, ClassicGroup):
         return _classic(group)
     if call.version < NOT_FOUND_FROM:
-        return DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value)
+        return DescribedGroup(group_id=group_id, group_state=ClassicGroupState.DEAD.value)
     return DescribedGroup(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
         error_message=f"Group {group_id} {'not found' if group is None else 'is not a classic group'}.",
         group_id=group_id,
-        group_state=ClassicState.DEAD.value,
+        group_state=ClassicGroupState.DEAD.value,
     )
 
 
 def _classic(group: ClassicGroup) -> DescribedGroup:
     """Protocol and subscriptions are told of stable groups only: during a rebalance they are about to change."""
-    protocol = group.protocol_name if group.state is ClassicState.STABLE else None
+    protocol = group.protocol_name if group.state is ClassicGroupState.STABLE else None
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,

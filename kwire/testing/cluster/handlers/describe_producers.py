@@ -15,7 +15,7 @@ from kwire.protocol.messages.describe_producers import (
 
 if TYPE_CHECKING:
     from kwire.testing.cluster.call import Call
-    from kwire.testing.cluster.producers import Producer
+    from kwire.testing.cluster.producers import ProducerStateEntry
 
 
 async def handle(request: DescribeProducersRequest, call: Call) -> DescribeProducersResponse:
@@ -38,7 +38,7 @@ def _describe(topic: str, index: int, call: Call) -> PartitionResponse:
     )
 
 
-def _state(producer: Producer) -> ProducerState:
+def _state(producer: ProducerStateEntry) -> ProducerState:
     return ProducerState(
         producer_id=producer.producer_id,
         producer_epoch=producer.epoch,

@@ -14,7 +14,7 @@ from kwire.protocol.messages.fetch import (
     PartitionData,
 )
 from kwire.testing.cluster.fetch_reading import HINTS_FROM, read_partitions, topic_at
-from kwire.testing.cluster.fetch_sessions import Place
+from kwire.testing.cluster.fetch_sessions import FetchedPartition
 from kwire.testing.cluster.leader_hints import LeaderHint, hinted_brokers
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kwire.testing.cluster.fetch_reading import Reading
     from kwire.testing.cluster.fetch_sessions import FetchContext
 
-Found = list[tuple[Place, PartitionData]]
+Found = list[tuple[FetchedPartition, PartitionData]]
 
 
 async def handle(request: FetchRequest, call: Call) -> FetchResponse:
@@ -48,7 +48,7 @@ async def _read(request: FetchRequest, call: Call, context: FetchContext) -> Rea
         await cluster.changed.wait_any(_keys(call, context.partitions), left_ms)
 
 
-def _keys(call: Call, places: Iterable[Place]) -> list[Hashable]:
+def _keys(call: Call, places: Iterable[FetchedPartition]) -> list[Hashable]:
     """What to wait for: all that was read is there."""
     topics = ((place, topic_at(call, place)) for place in places)
     found = (topic.partition(place.partition) for place, topic in topics if topic is not None)

@@ -12,7 +12,7 @@ from kwire.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kwire.testing.cluster.offset_commits import Committer, Position, commit
+from kwire.testing.cluster.offset_commits import OffsetCommitter, PositionToCommit, commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOP
 
 async def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
     """Answer one OffsetCommit."""
-    committer = Committer(
+    committer = OffsetCommitter(
         group_id=request.group_id,
         member_id=request.member_id,
         instance_id=request.group_instance_id,
@@ -44,9 +44,9 @@ def _topic(asked: OffsetCommitRequestTopic, call: Call) -> Topic | None:
     return call.cluster.topics.get(asked.name)
 
 
-def _positions(asked: OffsetCommitRequestTopic, topic: Topic | None) -> list[Position]:
+def _positions(asked: OffsetCommitRequestTopic, topic: Topic | None) -> list[PositionToCommit]:
     return [
-        Position(
+        PositionToCommit(
             topic=topic,
             index=partition.partition_index,
             offset=partition.committed_offset,

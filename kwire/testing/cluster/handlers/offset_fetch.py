@@ -20,7 +20,7 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from kwire.testing.cluster.groups.refusal import Refusal
+from kwire.testing.cluster.groups.refusal import GroupRefusal
 
 if TYPE_CHECKING:
     from kwire.testing.cluster.call import Call
@@ -105,7 +105,7 @@ def _error(asked: OffsetFetchRequestGroup, call: Call) -> ErrorCode:
     if code is ErrorCode.NONE and group is not None:
         try:
             group.check_fetch(member_id=asked.member_id, generation=asked.member_epoch)
-        except Refusal as refusal:
+        except GroupRefusal as refusal:
             return refusal.code
     return code
 

@@ -11,7 +11,7 @@ from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kwire.testing.cluster.offset_commits import Committer, Position, commit
+from kwire.testing.cluster.offset_commits import OffsetCommitter, PositionToCommit, commit
 from kwire.testing.cluster.transaction import ProducerIdAndEpoch
 from kwire.testing.cluster.transaction_checks import Participant, take_part
 
@@ -28,7 +28,7 @@ async def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommit
         code = _take_part(request, call)
     positions = _positions(request, call)
     if code is ErrorCode.NONE:
-        committer = Committer(
+        committer = OffsetCommitter(
             group_id=request.group_id,
             member_id=request.member_id,
             instance_id=request.group_instance_id,
@@ -52,9 +52,9 @@ def _take_part(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if code is ErrorCode.NOT_ENOUGH_REPLICAS else code
 
 
-def _positions(request: TxnOffsetCommitRequest, call: Call) -> list[Position]:
+def _positions(request: TxnOffsetCommitRequest, call: Call) -> list[PositionToCommit]:
     return [
-        Position(
+        PositionToCommit(
             topic=call.cluster.topics.get(topic.name),
             index=one.partition_index,
             offset=one.committed_offset,

@@ -22,7 +22,7 @@ EVERYBODY, EVERYWHERE = "User:*", "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AccessRule:
     """Whether everybody may do something."""
 
     operation: AclOperation
@@ -30,8 +30,8 @@ class Rule:
 
 
 # What somebody has said anything about is closed to all who are not named. What is denied goes before what is allowed.
-ALL_ELSE = Rule(AclOperation.ALL, AclPermissionType.ALLOW)
-NO_READING = Rule(AclOperation.READ, AclPermissionType.DENY)
+ALL_ELSE = AccessRule(AclOperation.ALL, AclPermissionType.ALLOW)
+NO_READING = AccessRule(AclOperation.READ, AclPermissionType.DENY)
 
 
 class Permissions:
@@ -54,13 +54,13 @@ class Permissions:
     def allow_group(self, group_id: str) -> None:
         self._remove(ResourceType.GROUP, group_id, (NO_READING, ALL_ELSE))
 
-    def _add(self, kind: ResourceType, name: str, rules: Sequence[Rule]) -> None:
+    def _add(self, kind: ResourceType, name: str, rules: Sequence[AccessRule]) -> None:
         """One after the other: a writer is never without its permission."""
         for rule in rules:
             binding = AclBinding(*_about(kind, name), EVERYBODY, EVERYWHERE, rule.operation, rule.permission)
             insist(partial(self._set, binding), f"a permission of {name} is set")
 
-    def _remove(self, kind: ResourceType, name: str, rules: Sequence[Rule]) -> None:
+    def _remove(self, kind: ResourceType, name: str, rules: Sequence[AccessRule]) -> None:
         for rule in rules:
             gone = AclBindingFilter(*_about(kind, name), EVERYBODY, EVERYWHERE, rule.operation, rule.permission)
             insist(partial(self._take_back, gone), f"a permission of {name} is as before")

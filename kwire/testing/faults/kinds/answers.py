@@ -11,10 +11,10 @@ from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.fault import Begin, Heal, fault
-from kwire.testing.faults.kind import Amount, Choice, Claim, Lasting
+from kwire.testing.faults.kind import Amount, Choice, FaultClaim, Lasting
 from kwire.testing.faults.kinds.connections import lift
 from kwire.testing.faults.kinds.toxics import AGAIN_MS, names_of
-from kwire.testing.faults.proxies.tamperings import AnnounceLength, FlipBit, Place, UnknownCode
+from kwire.testing.faults.proxies.tamperings import AnnounceLength, BitPlace, FlipBit, UnknownCode
 from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.schedule import Step
 from kwire.testing.faults.targets import ANY_BROKERS
@@ -58,14 +58,14 @@ Striking: TypeAlias = Callable[[int], Struck]
     ),
     lasting=Lasting(),
     heals="answers arrive as they were sent",
-    claims=(Claim.ANSWERS,),
+    claims=(FaultClaim.ANSWERS,),
     rows=(16, 17),
     bound=within(AGAIN_MS, "reconnect_backoff_max_ms"),
     simulated_as="damaged-batches",
 )
 def flip_bit(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     """Another bit each time."""
-    place, nth = Place(step.choice("where")), step.amount("every")
+    place, nth = BitPlace(step.choice("where")), step.amount("every")
 
     def order(number: int) -> FlipBit:
         return FlipBit(api_key=FetchRequest.api_key, nth=nth, place=place, seed=step.at_ms + number)
@@ -88,7 +88,7 @@ def flip_bit(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     ),
     lasting=Lasting(),
     heals="answers arrive as they were sent",
-    claims=(Claim.ANSWERS,),
+    claims=(FaultClaim.ANSWERS,),
     rows=(16,),
     bound=within(AGAIN_MS, "reconnect_backoff_max_ms"),
 )
@@ -113,7 +113,7 @@ def announce_length(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     ),
     lasting=Lasting(),
     heals="answers say what happened",
-    claims=(Claim.ANSWERS,),
+    claims=(FaultClaim.ANSWERS,),
     rows=(43,),
     bound=within(AGAIN_MS, "retry_backoff_max_ms"),
 )

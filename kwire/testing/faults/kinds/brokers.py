@@ -12,7 +12,7 @@ from kwire.testing.faults.admin.group import OFFSETS_TOPIC
 from kwire.testing.faults.admin.patience import wait_for
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.fault import Begin, Heal, fault, stays
-from kwire.testing.faults.kind import Amount, Claim, Lasting, Need, Since
+from kwire.testing.faults.kind import Amount, FaultClaim, Lasting, Need, Since
 from kwire.testing.faults.proxies.tamperings import Refuse
 from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.schedule import Step
@@ -30,7 +30,7 @@ CATCHING_UP_MS = 5_000
     targets=ONE_BROKER,
     lasting=Lasting(default_ms=15_000, least_ms=1_000),
     heals="the broker is started again, with its data",
-    claims=(Claim.BROKER_DOWN,),
+    claims=(FaultClaim.BROKER_DOWN,),
     needs=(Need.THREE_BROKERS,),
     settles_ms=CATCHING_UP_MS,
     rows=(1,),
@@ -52,7 +52,7 @@ def kill(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     targets=ONE_BROKER,
     lasting=Lasting(least_ms=1_000),
     heals="the broker is started again, with its data",
-    claims=(Claim.BROKER_DOWN,),
+    claims=(FaultClaim.BROKER_DOWN,),
     needs=(Need.THREE_BROKERS,),
     settles_ms=CATCHING_UP_MS,
     rows=(2,),
@@ -73,7 +73,7 @@ def stop(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     targets=ONE_BROKER,
     lasting=Lasting(default_ms=15_000, least_ms=1_000),
     heals="the process goes on (SIGCONT), and finds out what it has missed",
-    claims=(Claim.BROKER_DOWN,),
+    claims=(FaultClaim.BROKER_DOWN,),
     needs=(Need.THREE_BROKERS,),
     settles_ms=CATCHING_UP_MS,
     rows=(10,),
@@ -105,7 +105,7 @@ def freeze(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     ),
     lasting=Lasting(default_ms=45_000, least_ms=15_000),
     heals="the last broker is up again",
-    claims=(Claim.BROKER_DOWN,),
+    claims=(FaultClaim.BROKER_DOWN,),
     needs=(Need.THREE_BROKERS,),
     settles_ms=CATCHING_UP_MS,
     rows=(2,),
@@ -129,7 +129,7 @@ def roll(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     targets=(AllBrokers,),
     lasting=Lasting(default_ms=60_000, least_ms=30_000),
     heals="the last broker is up again, and all are of one release",
-    claims=(Claim.BROKER_DOWN,),
+    claims=(FaultClaim.BROKER_DOWN,),
     needs=(Need.THREE_BROKERS, Need.OLDER_STORAGE),
     settles_ms=CATCHING_UP_MS,
     rows=(43,),

@@ -10,9 +10,9 @@ from functools import partial
 
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.fault import Begin, Heal, fault
-from kwire.testing.faults.kind import Amount, Claim, Lasting
+from kwire.testing.faults.kind import Amount, FaultClaim, Lasting
 from kwire.testing.faults.kinds.toxics import AGAIN_MS, names_of
-from kwire.testing.faults.proxies.tamperings import BlackHole, ChaosDialer, HalfOpen, Hold, Refuse, Tampering
+from kwire.testing.faults.proxies.tamperings import BlackHole, ChaosDialer, HalfOpen, HoldBack, Refuse, Tampering
 from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.schedule import Step
 from kwire.testing.faults.targets import ANY_BROKERS, ONE_BROKER, AllBrokers
@@ -31,7 +31,7 @@ MS = Quantity.DURATION_MS
     ),
     lasting=Lasting(default_ms=30_000),
     heals="new connections stay",
-    claims=(Claim.REACH,),
+    claims=(FaultClaim.REACH,),
     increasing=(("least_ms", "most_ms"),),
     rows=(14,),
     bound=within(AGAIN_MS, "reconnect_backoff_max_ms"),
@@ -48,7 +48,7 @@ def chaos_dialer(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     targets=ANY_BROKERS,
     lasting=Lasting(),
     heals="the port listens again",
-    claims=(Claim.REACH,),
+    claims=(FaultClaim.REACH,),
     rows=(11,),
     bound=within(AGAIN_MS, "reconnect_backoff_max_ms", "rebalance_slack_ms"),
     simulated_as="refused",
@@ -63,7 +63,7 @@ def refused(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     targets=ANY_BROKERS,
     lasting=Lasting(),
     heals="new connections are answered; attempts of before may hang until they time out",
-    claims=(Claim.REACH,),
+    claims=(FaultClaim.REACH,),
     rows=(11,),
     bound=within(AGAIN_MS, "socket_connection_setup_timeout_ms", "reconnect_backoff_max_ms", "rebalance_slack_ms"),
 )
@@ -77,7 +77,7 @@ def black_hole(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     targets=ANY_BROKERS,
     lasting=Lasting(default_ms=20_000),
     heals="connections that have lost bytes end, and new ones are well",
-    claims=(Claim.REACH,),
+    claims=(FaultClaim.REACH,),
     rows=(10,),
     bound=within(AGAIN_MS, "request_timeout_ms", "rebalance_slack_ms"),
     simulated_as="half-open",
@@ -92,13 +92,13 @@ def half_open(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     targets=ONE_BROKER,
     lasting=Lasting(default_ms=15_000),
     heals="what was held back arrives, and everything passes",
-    claims=(Claim.REACH,),
+    claims=(FaultClaim.REACH,),
     rows=(7, 8, 9),
     bound=within(AGAIN_MS, "request_timeout_ms", "rebalance_slack_ms"),
     simulated_as="partition-from-one-broker",
 )
 def partition_broker(testbed: Testbed, step: Step, begin: Begin) -> Heal:
-    return _tamper(testbed, step, begin, [Hold(), BlackHole()])
+    return _tamper(testbed, step, begin, [HoldBack(), BlackHole()])
 
 
 @fault(
@@ -107,12 +107,12 @@ def partition_broker(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     targets=(AllBrokers,),
     lasting=Lasting(default_ms=5_000),
     heals="what was held back arrives, and everything passes",
-    claims=(Claim.REACH,),
+    claims=(FaultClaim.REACH,),
     rows=(8, 9),
     bound=within(AGAIN_MS, "request_timeout_ms", "rebalance_slack_ms"),
 )
 def partition_all(testbed: Testbed, step: Step, begin: Begin) -> Heal:
-    return _tamper(testbed, step, begin, [Hold(), BlackHole()])
+    return _tamper(testbed, step, begin, [HoldBack(), BlackHole()])
 
 
 def _tamper(testbed: Testbed, step: Step, begin: Begin, given: Sequence[Tampering], *, hangs_up: bool = False) -> Heal:

@@ -6,10 +6,10 @@ from kwire.model import TopicPartition
 from kwire.testing.faults.admin.patience import CLIENT_ID
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.fault import Begin, Heal, fault, stay_so, stays
-from kwire.testing.faults.kind import Amount, Claim, Lasting, Need, Since
+from kwire.testing.faults.kind import Amount, FaultClaim, Lasting, Need, Since
 from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.schedule import Step
-from kwire.testing.faults.targets import AllBrokers, Group, PartitionOf, Topic
+from kwire.testing.faults.targets import AllBrokers, OneTopic, PartitionOf, WholeGroup
 from kwire.testing.faults.testbed import Testbed
 from kwire.testing.faults.traffic import CLIENT_ID as TRAFFIC_CLIENT_ID
 
@@ -22,9 +22,9 @@ SPARED = {"consumer_byte_rate": 1e12, "request_percentage": 1e6}
 @fault(
     name="leader-move",
     description="The leader of a partition, or of each of a topic, moves to another replica that is in sync.",
-    targets=(PartitionOf, Topic),
+    targets=(PartitionOf, OneTopic),
     heals="nothing: it stays where it is",
-    claims=(Claim.LEADERSHIP,),
+    claims=(FaultClaim.LEADERSHIP,),
     needs=(Need.THREE_BROKERS,),
     settles_ms=MOVING_MS,
     rows=(3,),
@@ -39,9 +39,9 @@ def move_leaders(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 @fault(
     name="coordinator-move",
     description="The partition of __consumer_offsets that holds the group gets another leader, which loads it.",
-    targets=(Group,),
+    targets=(WholeGroup,),
     heals="nothing: it stays where it is",
-    claims=(Claim.COORDINATION,),
+    claims=(FaultClaim.COORDINATION,),
     needs=(Need.THREE_BROKERS,),
     settles_ms=MOVING_MS,
     rows=(5,),
@@ -85,7 +85,7 @@ def _move(testbed: Testbed, partitions: tuple[TopicPartition, ...], begin: Begin
     ),
     lasting=Lasting(default_ms=15_000, least_ms=1_000),
     heals="the quota is taken back; what is throttled by then waits for its time",
-    claims=(Claim.QUOTA,),
+    claims=(FaultClaim.QUOTA,),
     rows=(42,),
     # A throttle lasts at most as long as the samples it is made of: eleven windows of a second.
     bound=within(11_000 + 2_000),

@@ -7,10 +7,10 @@ from functools import partial
 
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.fault import Begin, Heal, fault, stay_so, stays
-from kwire.testing.faults.kind import Amount, Claim, Lasting, Since
+from kwire.testing.faults.kind import Amount, FaultClaim, Lasting, Since
 from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.schedule import Step
-from kwire.testing.faults.targets import PartitionOf, Topic, topic_of
+from kwire.testing.faults.targets import OneTopic, PartitionOf, topic_of
 from kwire.testing.faults.testbed import Testbed
 from kwire.testing.invariants.ledger import Removed
 
@@ -35,10 +35,10 @@ SHARE = Amount(
 @fault(
     name="retention-cut",
     description="Retention is lowered until old segments are deleted while they are read.",
-    targets=(Topic,),
+    targets=(OneTopic,),
     lasting=Lasting(default_ms=10_000, least_ms=1_000),
     heals="retention is what it was; what is gone is gone",
-    claims=(Claim.TOPIC,),
+    claims=(FaultClaim.TOPIC,),
     rows=(22,),
     bound=within(2_000),
 )
@@ -82,10 +82,10 @@ class _Starts:
 @fault(
     name="delete-records",
     description="Records are deleted from the start of the log (DeleteRecords).",
-    targets=(PartitionOf, Topic),
+    targets=(PartitionOf, OneTopic),
     parameters=(SHARE,),
     heals="nothing: they are gone",
-    claims=(Claim.TOPIC,),
+    claims=(FaultClaim.TOPIC,),
     rows=(22, 23),
     bound=within(2_000),
     since=Since.STRIKE,
@@ -108,10 +108,10 @@ def delete_records(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 @fault(
     name="compaction",
     description="A topic is compacted: of records with the same key only the last stays, and offsets get holes.",
-    targets=(Topic,),
+    targets=(OneTopic,),
     lasting=Lasting(default_ms=20_000, least_ms=5_000),
     heals="the topic is not compacted any more; what is gone is gone",
-    claims=(Claim.TOPIC,),
+    claims=(FaultClaim.TOPIC,),
     rows=(23,),
     bound=within(2_000),
 )

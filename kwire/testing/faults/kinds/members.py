@@ -7,11 +7,11 @@ from functools import partial
 from kwire.errors import KafkaError
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.fault import Begin, Heal, fault, stays
-from kwire.testing.faults.kind import Amount, Choice, Claim, Lasting, Need, Since
+from kwire.testing.faults.kind import Amount, Choice, FaultClaim, Lasting, Need, Since
 from kwire.testing.faults.member_plan import MemberPlan
 from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.schedule import Step
-from kwire.testing.faults.targets import Group, Member
+from kwire.testing.faults.targets import OneMember, WholeGroup
 from kwire.testing.faults.testbed import Testbed
 
 # A process that starts: Java's takes seconds on a busy machine.
@@ -29,10 +29,10 @@ class MomentError(KafkaError):
 @fault(
     name="consumer-kill",
     description="A member's process is killed (SIGKILL); its partitions wait for the end of its session.",
-    targets=(Member,),
+    targets=(OneMember,),
     lasting=Lasting(default_ms=15_000),
     heals="another process takes its place, and its instance id if it had one",
-    claims=(Claim.MEMBER,),
+    claims=(FaultClaim.MEMBER,),
     settles_ms=STARTING_MS,
     rows=(38, 46),
     bound=within(2_000, "session_timeout_ms", "rebalance_slack_ms"),
@@ -50,10 +50,10 @@ def kill(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 @fault(
     name="consumer-freeze",
     description="A member's process is stopped (SIGSTOP); beyond its session it is a zombie with work in hand.",
-    targets=(Member,),
+    targets=(OneMember,),
     lasting=Lasting(default_ms=25_000),
     heals="the process goes on (SIGCONT), and hears that it is no member any more",
-    claims=(Claim.MEMBER,),
+    claims=(FaultClaim.MEMBER,),
     settles_ms=STARTING_MS,
     rows=(30, 32, 45),
     bound=within(2_000, "session_timeout_ms", "rebalance_slack_ms"),
@@ -72,10 +72,10 @@ def freeze(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 @fault(
     name="consumer-close",
     description="A member commits, leaves and ends (SIGTERM).",
-    targets=(Member,),
+    targets=(OneMember,),
     lasting=Lasting(),
     heals="another process takes its place, and its instance id if it had one",
-    claims=(Claim.MEMBER,),
+    claims=(FaultClaim.MEMBER,),
     settles_ms=STARTING_MS,
     # A static member does not leave: it is given up when its session ends.
     rows=(28, 38, 48),
@@ -93,7 +93,7 @@ def close(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 @fault(
     name="catch-up-end",
     description="A member ends at a moment of its catching up with a lag; who takes it over may go the same way.",
-    targets=(Member,),
+    targets=(OneMember,),
     parameters=(
         Choice(
             name="moment",
@@ -111,7 +111,7 @@ def close(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     ),
     lasting=Lasting(default_ms=15_000),
     heals="another process takes its place",
-    claims=(Claim.MEMBER,),
+    claims=(FaultClaim.MEMBER,),
     needs=(Need.TWO_CURSORS,),
     settles_ms=STARTING_MS,
     rows=(49,),
@@ -122,7 +122,7 @@ def close(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 def end_catching_up(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     """Raises: MomentError."""
     moment = step.choice("moment")
-    assert isinstance(step.target, Member)
+    assert isinstance(step.target, OneMember)
     number = step.target.number
 
     def is_at_it() -> bool:
@@ -142,7 +142,7 @@ def end_catching_up(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 @fault(
     name="slow-consumer",
     description="A member takes its time over each record, and goes on polling.",
-    targets=(Member,),
+    targets=(OneMember,),
     parameters=(
         Amount(
             name="each_ms",
@@ -155,7 +155,7 @@ def end_catching_up(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     ),
     lasting=Lasting(default_ms=30_000),
     heals="it is as fast as before, and catches up",
-    claims=(Claim.MEMBER,),
+    claims=(FaultClaim.MEMBER,),
     needs=(Need.OWN_RUNNER,),
     rows=(34,),
     bound=within(2_000),
@@ -172,10 +172,10 @@ def slow(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 @fault(
     name="poll-interval-exceeded",
     description="A member's handler is stuck over a record for longer than max_poll_interval_ms.",
-    targets=(Member,),
+    targets=(OneMember,),
     lasting=Lasting(default_ms=25_000, least_ms=1_000),
     heals="the handler returns, and the next poll joins again",
-    claims=(Claim.MEMBER,),
+    claims=(FaultClaim.MEMBER,),
     needs=(Need.OWN_RUNNER,),
     settles_ms=STARTING_MS,
     rows=(33,),
@@ -194,7 +194,7 @@ def stick(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 @fault(
     name="clock-jump",
     description="The wall clock of the members jumps; their monotonic clock goes on.",
-    targets=(Group, Member),
+    targets=(WholeGroup, OneMember),
     parameters=(
         Amount(
             name="step_ms",
@@ -207,7 +207,7 @@ def stick(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     ),
     lasting=Lasting(default_ms=15_000),
     heals="the clock is right again, which is another jump",
-    claims=(Claim.CLOCK,),
+    claims=(FaultClaim.CLOCK,),
     needs=(Need.LIBFAKETIME,),
     rows=(45,),
     bound=within(2_000),
@@ -216,7 +216,7 @@ def stick(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 )
 def jump(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     """Of all that run now, or of one."""
-    names = (struck(testbed, step)[1],) if isinstance(step.target, Member) else tuple(testbed.members.names())
+    names = (struck(testbed, step)[1],) if isinstance(step.target, OneMember) else tuple(testbed.members.names())
     begin(", ".join(names))
     _shift(testbed, names, step.amount("step_ms"))
     return partial(_shift, testbed, names, 0)
@@ -230,7 +230,7 @@ def _shift(testbed: Testbed, names: tuple[str, ...], step_ms: int) -> None:
 
 def struck(testbed: Testbed, step: Step) -> tuple[int, str]:
     """The number that is meant, and the process that has it; "" if it has ended, which the ledger knows already."""
-    assert isinstance(step.target, Member)
+    assert isinstance(step.target, OneMember)
     number = step.target.number
     return number, testbed.members.running(number) or ""
 

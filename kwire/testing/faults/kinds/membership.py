@@ -8,12 +8,12 @@ from functools import partial
 
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.fault import Begin, Heal, fault, stays
-from kwire.testing.faults.kind import Amount, Claim, Lasting, Need, Since
+from kwire.testing.faults.kind import Amount, FaultClaim, Lasting, Need, Since
 from kwire.testing.faults.kinds.members import STARTING_MS, put_back, start, struck
 from kwire.testing.faults.member_plan import MemberPlan
 from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.schedule import Step
-from kwire.testing.faults.targets import Group, Member
+from kwire.testing.faults.targets import OneMember, WholeGroup
 from kwire.testing.faults.testbed import Testbed
 
 # Of those that come in a storm: none that a schedule can name.
@@ -25,9 +25,9 @@ ON_ITS_WAY_OUT_MS = 2_000.0
 @fault(
     name="consumer-join",
     description="One more member comes and stays: like those of the first line; the next one like the second.",
-    targets=(Group,),
+    targets=(WholeGroup,),
     heals="nothing: it stays",
-    claims=(Claim.MEMBERSHIP,),
+    claims=(FaultClaim.MEMBERSHIP,),
     rows=(48,),
     bound=within(STARTING_MS, "rebalance_slack_ms"),
     since=Since.STRIKE,
@@ -45,9 +45,9 @@ def join(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 @fault(
     name="member-expelled",
     description="Somebody who is allowed to takes a member out of the group; it hears so with its next request.",
-    targets=(Member,),
+    targets=(OneMember,),
     heals="the member joins again by itself",
-    claims=(Claim.MEMBER,),
+    claims=(FaultClaim.MEMBER,),
     settles_ms=STARTING_MS,
     rows=(32,),
     bound=within(2_000, "heartbeat_interval_ms", "rebalance_slack_ms"),
@@ -64,10 +64,10 @@ def expel(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 @fault(
     name="duplicate-instance",
     description="Another process comes with a member's instance id; only one of the two may stay.",
-    targets=(Member,),
+    targets=(OneMember,),
     lasting=Lasting(default_ms=20_000, least_ms=1_000),
     heals="whichever of the two is still there after all is left alone; one process holds the id",
-    claims=(Claim.MEMBER,),
+    claims=(FaultClaim.MEMBER,),
     needs=(Need.STATIC_MEMBERS,),
     settles_ms=STARTING_MS,
     rows=(29,),
@@ -100,7 +100,7 @@ def _leave_one(testbed: Testbed, number: int, twin: int) -> None:
 @fault(
     name="storm",
     description="Members come, leave and are killed, again and again.",
-    targets=(Group,),
+    targets=(WholeGroup,),
     parameters=(
         Amount(
             name="changes",
@@ -113,7 +113,7 @@ def _leave_one(testbed: Testbed, number: int, twin: int) -> None:
     ),
     lasting=Lasting(default_ms=40_000, least_ms=1_000),
     heals="there are as many members as before, and they stay",
-    claims=(Claim.MEMBERSHIP, Claim.MEMBER),
+    claims=(FaultClaim.MEMBERSHIP, FaultClaim.MEMBER),
     settles_ms=STARTING_MS,
     rows=(31, 38),
     bound=within(STARTING_MS, "session_timeout_ms", "max_poll_interval_ms"),

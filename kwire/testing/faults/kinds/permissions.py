@@ -6,9 +6,9 @@ from functools import partial
 
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.fault import Begin, Heal, fault, stay_so
-from kwire.testing.faults.kind import Claim, Lasting, Need
+from kwire.testing.faults.kind import FaultClaim, Lasting, Need
 from kwire.testing.faults.schedule import Step
-from kwire.testing.faults.targets import Group, Topic, topic_of
+from kwire.testing.faults.targets import OneTopic, WholeGroup, topic_of
 from kwire.testing.faults.testbed import GROUP_ID, Testbed
 
 # The poll that failed last was a moment ago, and what every broker has to hear comes as metadata does.
@@ -18,10 +18,10 @@ HEARING_MS = 2_000
 @fault(
     name="topic-forbidden",
     description="Nobody may read a topic, nor commit positions in it; who writes to it goes on.",
-    targets=(Topic,),
+    targets=(OneTopic,),
     lasting=Lasting(),
     heals="it may be read again",
-    claims=(Claim.TOPIC,),
+    claims=(FaultClaim.TOPIC,),
     needs=(Need.PERMISSIONS,),
     rows=(41,),
     bound=within(HEARING_MS, "retry_backoff_max_ms"),
@@ -37,10 +37,10 @@ def forbid_topic(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 @fault(
     name="group-forbidden",
     description="Nobody may be in the group: members are refused, and after a session the group is empty.",
-    targets=(Group,),
+    targets=(WholeGroup,),
     lasting=Lasting(default_ms=15_000),
     heals="members may join again; one that is remembered from before keeps its partitions until its session ends",
-    claims=(Claim.MEMBERSHIP, Claim.MEMBER),
+    claims=(FaultClaim.MEMBERSHIP, FaultClaim.MEMBER),
     needs=(Need.PERMISSIONS,),
     rows=(41,),
     bound=within(HEARING_MS, "session_timeout_ms", "rebalance_slack_ms"),

@@ -11,7 +11,7 @@ from kwire.model import TopicPartition
 from kwire.testing.faults.admin.patience import PATIENCE_S, AdminError
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.fault import Begin, Heal, fault, stays
-from kwire.testing.faults.kind import Amount, Choice, Claim, Lasting, Since
+from kwire.testing.faults.kind import Amount, Choice, FaultClaim, Lasting, Since
 from kwire.testing.faults.payload import identity
 from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.schedule import Step
@@ -43,7 +43,7 @@ MOST_TIMEOUT_MS = 900_000  # the brokers' transaction.max.timeout.ms
         ),
     ),
     heals="nothing: it is read like any other",
-    claims=(Claim.TRAFFIC,),
+    claims=(FaultClaim.TRAFFIC,),
     rows=(19,),
     bound=within(2_000),
     since=Since.STRIKE,
@@ -62,7 +62,7 @@ def send_large(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     parameters=(Choice(name="ending", default="aborted", words=("aborted", "committed"), doc="how it ends"),),
     lasting=Lasting(default_ms=10_000),
     heals="the transaction ends",
-    claims=(Claim.TRAFFIC,),
+    claims=(FaultClaim.TRAFFIC,),
     rows=(27,),
     bound=within(2_000, "fetch_max_wait_ms"),
 )

@@ -6,10 +6,10 @@ from functools import partial
 
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.fault import Begin, Heal, fault, stays
-from kwire.testing.faults.kind import Amount, Claim, Lasting, Need, Since
+from kwire.testing.faults.kind import Amount, FaultClaim, Lasting, Need, Since
 from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.schedule import Step
-from kwire.testing.faults.targets import Topic, topic_of
+from kwire.testing.faults.targets import OneTopic, topic_of
 from kwire.testing.faults.testbed import Testbed
 from kwire.testing.faults.topic_settings import REPLICAS, TOPIC_SETTINGS
 from kwire.testing.invariants.ledger import Truncated
@@ -21,9 +21,9 @@ SPREADING_MS = 3_000
 @fault(
     name="topic-delete",
     description="A topic is deleted, for good.",
-    targets=(Topic,),
+    targets=(OneTopic,),
     heals="nothing: who reads it goes on with the others",
-    claims=(Claim.TOPIC, Claim.LEADERSHIP, Claim.TRAFFIC),
+    claims=(FaultClaim.TOPIC, FaultClaim.LEADERSHIP, FaultClaim.TRAFFIC),
     needs=(Need.ONE_TOPIC_LEFT,),
     settles_ms=SPREADING_MS,
     rows=(39,),
@@ -40,7 +40,7 @@ def delete(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 @fault(
     name="topic-recreate",
     description="A topic is deleted and, some time later, made anew with another id and other records.",
-    targets=(Topic,),
+    targets=(OneTopic,),
     parameters=(
         Amount(
             name="partitions",
@@ -53,7 +53,7 @@ def delete(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     ),
     lasting=Lasting(default_ms=5_000, least_ms=1_000),
     heals="the topic is there again",
-    claims=(Claim.TOPIC, Claim.LEADERSHIP, Claim.TRAFFIC),
+    claims=(FaultClaim.TOPIC, FaultClaim.LEADERSHIP, FaultClaim.TRAFFIC),
     settles_ms=SPREADING_MS,
     rows=(39,),
     bound=within(SPREADING_MS, "metadata_max_age_ms", "rebalance_slack_ms"),
@@ -88,10 +88,10 @@ def _create_again(testbed: Testbed, topic: str, partitions: int) -> None:
 @fault(
     name="partition-growth",
     description="A topic gets more partitions, and they get records at once.",
-    targets=(Topic,),
+    targets=(OneTopic,),
     parameters=(Amount(name="more", quantity=Quantity.COUNT, default=1, least=1, most=100, doc="how many more"),),
     heals="nothing: they stay",
-    claims=(Claim.TOPIC,),
+    claims=(FaultClaim.TOPIC,),
     settles_ms=SPREADING_MS,
     rows=(40,),
     bound=within(SPREADING_MS, "metadata_max_age_ms", "rebalance_slack_ms"),

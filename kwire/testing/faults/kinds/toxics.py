@@ -8,7 +8,7 @@ from functools import partial
 
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.fault import Begin, Heal, fault
-from kwire.testing.faults.kind import Amount, Choice, Claim, Lasting
+from kwire.testing.faults.kind import Amount, Choice, FaultClaim, Lasting
 from kwire.testing.faults.proxies.chain import BrokerProxy
 from kwire.testing.faults.proxies.stream import Stream
 from kwire.testing.faults.proxies.toxics import Bandwidth, Latency, LimitData, ResetPeer, Slicer, SlowClose, Toxic
@@ -45,7 +45,7 @@ DIRECTION = Choice(
     ),
     lasting=Lasting(default_ms=15_000),
     heals="bytes arrive at once again",
-    claims=(Claim.BROKER_LATENCY,),
+    claims=(FaultClaim.BROKER_LATENCY,),
     rows=(12,),
     bound=within(AGAIN_MS),
     simulated_as="slow-network",
@@ -73,7 +73,7 @@ def latency(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     ),
     lasting=Lasting(default_ms=15_000),
     heals="bytes pass as fast as they come",
-    claims=(Claim.BROKER_BANDWIDTH,),
+    claims=(FaultClaim.BROKER_BANDWIDTH,),
     rows=(12,),
     bound=within(AGAIN_MS),
 )
@@ -102,7 +102,7 @@ def bandwidth(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     ),
     lasting=Lasting(default_ms=15_000),
     heals="bytes arrive as they were sent",
-    claims=(Claim.BROKER_CHUNKS,),
+    claims=(FaultClaim.BROKER_CHUNKS,),
     increasing=(("vary_bytes", "slice_bytes"),),
     rows=(13,),
     bound=within(AGAIN_MS),
@@ -128,7 +128,7 @@ def slicer(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     parameters=(Amount(name="delay_ms", quantity=MS, default=5_000, least=1, most=600_000, doc="how late"),),
     lasting=Lasting(default_ms=20_000),
     heals="connections end when they are closed",
-    claims=(Claim.BROKER_CLOSING,),
+    claims=(FaultClaim.BROKER_CLOSING,),
     rows=(10,),
     bound=within(AGAIN_MS),
 )
@@ -144,7 +144,7 @@ def slow_close(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     parameters=(Amount(name="after_ms", word="after", quantity=MS, default=0, most=60_000, doc="so long after"),),
     lasting=Lasting(default_ms=5_000),
     heals="new connections stay",
-    claims=(Claim.REACH,),
+    claims=(FaultClaim.REACH,),
     rows=(14, 15),
     bound=within(AGAIN_MS, "reconnect_backoff_max_ms"),
 )
@@ -162,7 +162,7 @@ def reset(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     ),
     lasting=Lasting(),
     heals="new connections stay",
-    claims=(Claim.REACH,),
+    claims=(FaultClaim.REACH,),
     rows=(15,),
     bound=within(AGAIN_MS, "reconnect_backoff_max_ms"),
 )

@@ -13,7 +13,7 @@ from kwire.testing.faults.admin.patience import AdminError, wait_for
 from kwire.testing.faults.admin.topics import Placement
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.fault import Begin, Heal, fault
-from kwire.testing.faults.kind import Claim, Lasting, Need
+from kwire.testing.faults.kind import FaultClaim, Lasting, Need
 from kwire.testing.faults.kinds.brokers import CATCHING_UP_MS
 from kwire.testing.faults.proxies.tamperings import Refuse
 from kwire.testing.faults.schedule import Step
@@ -34,7 +34,7 @@ SLACK_S = 20.0
     targets=(PartitionOf,),
     lasting=Lasting(default_ms=30_000, least_ms=15_000),
     heals="the former leader is started again and cuts its log, and all replicas follow again",
-    claims=(Claim.BROKER_DOWN, Claim.LEADERSHIP, Claim.TOPIC),
+    claims=(FaultClaim.BROKER_DOWN, FaultClaim.LEADERSHIP, FaultClaim.TOPIC),
     needs=(Need.THREE_BROKERS,),
     settles_ms=CATCHING_UP_MS,
     rows=(24,),

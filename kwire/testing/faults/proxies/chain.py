@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVarTuple, overload
 
 from kwire.errors import IllegalStateError
 from kwire.testing.faults.proxies.tampering import TamperingProxy
-from kwire.testing.faults.proxies.tamperings import BlackHole, Hold, Tampering
+from kwire.testing.faults.proxies.tamperings import BlackHole, HoldBack, Tampering
 from kwire.testing.faults.proxies.toxiproxy import ToxiproxyError
 from kwire.testing.faults.proxies.toxiproxy_server import ToxiproxyServer
 
@@ -95,7 +95,7 @@ class BrokerProxy:
 
     def cut_off(self) -> None:
         """Part this broker from all clients: nothing passes, nobody can connect. What waits comes when it is healed."""
-        self._tampering.tamper(Hold(), BlackHole())
+        self._tampering.tamper(HoldBack(), BlackHole())
 
     def hang_up(self, *, abruptly: bool = False) -> int:
         """End every connection, with a reset if abruptly; how many there were."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kwire.testing.faults.proxies.strikes import LENGTH_BYTES, Asked, Struck
 
 if TYPE_CHECKING:
-    from kwire.testing.faults.proxies.orders import Orders
+    from kwire.testing.faults.proxies.orders import ProxyOrders
 
 REQUEST_FRONT_BYTES = 12  # length, API key, version, correlation id
 ANSWER_FRONT_BYTES = 8  # length, correlation id
@@ -90,7 +90,7 @@ class Requests:
 class Answers:
     """What the broker sends; struck where there are orders to."""
 
-    def __init__(self, requests: Requests, orders: Orders) -> None:
+    def __init__(self, requests: Requests, orders: ProxyOrders) -> None:
         self._requests = requests
         self._orders = orders
         self._frames = _Frames(ANSWER_FRONT_BYTES)

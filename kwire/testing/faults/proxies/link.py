@@ -19,16 +19,16 @@ from kwire.testing.faults.proxies.stream import Stream
 from kwire.testing.faults.proxies.strikes import Struck
 
 if TYPE_CHECKING:
-    from kwire.testing.faults.proxies.orders import Orders
+    from kwire.testing.faults.proxies.orders import ProxyOrders
 
 PUMP_BYTES = 256 * 1024
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # linger for 0 s: what is unsent is thrown away, and the peer sees a reset
 
 
-class Link:
+class ProxyLink:
     """A client's socket and a broker's."""
 
-    def __init__(self, client: trio.socket.SocketType, broker: trio.socket.SocketType, orders: Orders) -> None:
+    def __init__(self, client: trio.socket.SocketType, broker: trio.socket.SocketType, orders: ProxyOrders) -> None:
         self._client = client
         self._broker = broker
         self._orders = orders

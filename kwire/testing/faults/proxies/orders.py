@@ -22,7 +22,7 @@ from kwire.testing.faults.proxies.tamperings import (
     DropFin,
     FlipBit,
     HalfOpen,
-    Hold,
+    HoldBack,
     Injector,
     Refuse,
     Tampering,
@@ -65,14 +65,14 @@ class Door(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
+class _WaitingOrder:
     """A strike and how many answers it still counts down."""
 
     strike: Injector
     answers: int
 
 
-class Orders:
+class ProxyOrders:
     """Conditions and strikes of one proxy."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Orders:
         self.held = self.swallowed = self.without_fin = NO_STREAM
         self.changed = trio.Event()
         self._conditions: list[Condition] = []
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_WaitingOrder] = []
 
     @property
     def active(self) -> tuple[Tampering, ...]:
@@ -104,7 +104,7 @@ class Orders:
     def give(self, tampering: Tampering) -> None:
         """From now on."""
         if isinstance(tampering, Injector):
-            self._waiting.append(_Waiting(tampering, tampering.nth))
+            self._waiting.append(_WaitingOrder(tampering, tampering.nth))
         else:
             self._conditions.append(tampering)
         self._change()
@@ -125,13 +125,13 @@ class Orders:
         self._change()
 
     def _change(self) -> None:
-        self.held = self._streams(Hold)
+        self.held = self._streams(HoldBack)
         self.swallowed = self._streams(HalfOpen)
         self.without_fin = self.held | self.swallowed | self._streams(DropFin)
         self.changed.set()
         self.changed = trio.Event()
 
-    def _streams(self, kind: type[Hold | HalfOpen | DropFin]) -> frozenset[Stream]:
+    def _streams(self, kind: type[HoldBack | HalfOpen | DropFin]) -> frozenset[Stream]:
         return NO_STREAM.union(*(each.streams for each in self._conditions if isinstance(each, kind)))
 
     # --- asked when bytes come -------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from kwire.protocol.compiler import decode_message, decode_prefix, encode_messag
 from kwire.protocol.messages.headers import ResponseHeader
 from kwire.protocol.registry import request_class
 from kwire.protocol.schema import Structure
-from kwire.testing.faults.proxies.tamperings import AnnounceLength, CutAnswer, FlipBit, Injector, Place, UnknownCode
+from kwire.testing.faults.proxies.tamperings import AnnounceLength, BitPlace, CutAnswer, FlipBit, Injector, UnknownCode
 
 LENGTH_BYTES = 4
 ANSWER_HEADER = range(4, 8)  # the correlation id, behind the frame's length
@@ -65,19 +65,19 @@ def strike(tampering: Injector, frame: bytes, asked: Asked | None = None) -> Str
             assert_never(tampering)
 
 
-def bytes_of(place: Place, frame: bytes) -> range:
+def bytes_of(place: BitPlace, frame: bytes) -> range:
     """Which bytes of a frame the place means; none if it has no record batch."""
-    if place is Place.HEADER:
+    if place is BitPlace.HEADER:
         return ANSWER_HEADER
     batch = find_batch(frame)
     if batch is None:
         return range(0)
     match place:
-        case Place.CRC:
+        case BitPlace.CRC:
             return range(batch.start + CRC_AT, batch.start + CRC_COVERS_FROM)
-        case Place.BATCH_HEADER:
+        case BitPlace.BATCH_HEADER:
             return range(batch.start + CRC_COVERS_FROM, batch.start + RECORDS_AT)
-        case Place.PAYLOAD:
+        case BitPlace.PAYLOAD:
             return range(batch.start + RECORDS_AT, batch.stop)
         case _:
             assert_never(place)

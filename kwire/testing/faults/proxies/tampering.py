@@ -23,8 +23,8 @@ import trio
 
 from kwire.errors import IllegalStateError
 from kwire.testing.faults.proxies.door import Entrance, bind
-from kwire.testing.faults.proxies.link import Link
-from kwire.testing.faults.proxies.orders import Counts, Door, Orders
+from kwire.testing.faults.proxies.link import ProxyLink
+from kwire.testing.faults.proxies.orders import Counts, Door, ProxyOrders
 from kwire.testing.faults.proxies.tamperings import ChaosDialer, Tampering
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class TamperingProxy:
     def __init__(self, listen_port: int = 0, to: tuple[str, int] | None = None) -> None:
         self._listen_port = listen_port
         self._to = to
-        self._orders = Orders()
-        self._links: dict[Link, None] = {}
+        self._orders = ProxyOrders()
+        self._links: dict[ProxyLink, None] = {}
         self._chances: dict[ChaosDialer, random.Random] = {}
         self._scope = trio.CancelScope()
         self._error: BaseException | None = None
@@ -238,7 +238,7 @@ class TamperingProxy:
             except OSError:  # as if the broker had hung up
                 self._orders.counts.failed_dials += 1
                 return
-            link = Link(client, broker, self._orders)
+            link = ProxyLink(client, broker, self._orders)
             self._links[link] = None
             for chaos in self._orders.chaos:
                 self._nursery.start_soon(self._end_some_time, link, chaos)
@@ -247,7 +247,7 @@ class TamperingProxy:
             finally:
                 del self._links[link]
 
-    async def _end_some_time(self, link: Link, chaos: ChaosDialer) -> None:
+    async def _end_some_time(self, link: ProxyLink, chaos: ChaosDialer) -> None:
         await trio.sleep(self._chances[chaos].uniform(chaos.shortest_ms, chaos.longest_ms) / 1000)
         if link in self._links and chaos in self._orders.chaos:
             link.end()

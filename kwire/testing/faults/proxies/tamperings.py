@@ -21,7 +21,7 @@ SHORTEST_ANSWER_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class HoldBack:
     """Nothing passes, and nothing is lost: what was sent arrives when this is lifted, ends of connections as well.
 
     So TCP lives through a network that was parted for a while.
@@ -80,7 +80,7 @@ class ChaosDialer:
 # --- strikes ------------------------------------------------------------------------------------------------------
 
 
-class Place(Enum):
+class BitPlace(Enum):
     """Where in an answer a bit is flipped. All but HEADER wait for an answer with a record batch (magic 2)."""
 
     HEADER = "header"  # the answer's correlation id
@@ -104,7 +104,7 @@ class _Strike:
 class FlipBit(_Strike):
     """One bit of an answer is the other way round; which one of its place, the seed decides."""
 
-    place: Place
+    place: BitPlace
     seed: int = 0
 
 
@@ -141,6 +141,6 @@ class UnknownCode(_Strike):
     """Wherever an answer says how it went, it says an error that nobody knows."""
 
 
-Condition: TypeAlias = Hold | HalfOpen | DropFin | Refuse | BlackHole | ChaosDialer
+Condition: TypeAlias = HoldBack | HalfOpen | DropFin | Refuse | BlackHole | ChaosDialer
 Injector: TypeAlias = FlipBit | AnnounceLength | CutAnswer | UnknownCode
 Tampering: TypeAlias = Condition | Injector

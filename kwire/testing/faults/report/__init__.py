@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from kwire.testing.faults.report.compare import as_text, recoveries_as_text
 from kwire.testing.faults.report.page import page
-from kwire.testing.faults.report.run import Expectation, MemorySample, Run
+from kwire.testing.faults.report.run import ExpectedRecovery, FaultRun, MemorySample
 from kwire.testing.faults.report.summary import Summary, summarize
 from kwire.testing.faults.report.timeline import timeline
 from kwire.testing.faults.report.verdict import verdict
 
 __all__ = [
-    "Expectation",
+    "ExpectedRecovery",
     "MemorySample",
-    "Run",
+    "FaultRun",
     "Summary",
     "as_text",
     "page",

@@ -15,7 +15,7 @@ from kwire.testing.faults.report.summary import Summary
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparisonRow:
     """One figure, and what it is for each run; `is_bad` marks what should not be."""
 
     label: str
@@ -63,7 +63,7 @@ FIGURES: tuple[tuple[str, Callable[[Summary], str], Callable[[Summary], bool] | 
 )
 
 
-def rows(summaries: Sequence[Summary]) -> list[Row]:
+def rows(summaries: Sequence[Summary]) -> list[ComparisonRow]:
     return [_row(*figure, summaries) for figure in FIGURES]
 
 
@@ -72,12 +72,12 @@ def _row(
     told: Callable[[Summary], str],
     is_bad: Callable[[Summary], bool] | None,
     summaries: Sequence[Summary],
-) -> Row:
+) -> ComparisonRow:
     marked = tuple(is_bad is not None and is_bad(each) for each in summaries)
-    return Row(label, tuple(map(told, summaries)), marked)
+    return ComparisonRow(label, tuple(map(told, summaries)), marked)
 
 
-def recovery_rows(summaries: Sequence[Summary]) -> list[Row]:
+def recovery_rows(summaries: Sequence[Summary]) -> list[ComparisonRow]:
     """One for each fault of the first, in its order: its bound, and how long each took. What is in brackets is not
     judged: it is past the bound, and other faults were at work."""
     found = [_by_step(each.recoveries) for each in summaries]
@@ -95,12 +95,12 @@ def _by_step(recoveries: Sequence[Recovery]) -> Mapping[tuple[str, int], Recover
     return found
 
 
-def _recovery_row(step: tuple[str, int], recoveries: Sequence[Recovery | None]) -> Row:
+def _recovery_row(step: tuple[str, int], recoveries: Sequence[Recovery | None]) -> ComparisonRow:
     first = recoveries[0]
     assert first is not None
     is_bad = (each is not None and each.judgement in (Judgement.LATE, Judgement.NEVER) for each in recoveries)
     label = f"{moment(first.fault.began_ms)}  {step[0]}"
-    return Row(label, (duration(first.bound_ms), *map(_took, recoveries)), (False, *is_bad))
+    return ComparisonRow(label, (duration(first.bound_ms), *map(_took, recoveries)), (False, *is_bad))
 
 
 def _took(recovery: Recovery | None) -> str:
@@ -120,7 +120,7 @@ def recoveries_as_text(summaries: Sequence[Summary]) -> str:
     return _columns(["", "bound", *(each.name for each in summaries)], recovery_rows(summaries))
 
 
-def _columns(head: Sequence[str], found: Sequence[Row]) -> str:
+def _columns(head: Sequence[str], found: Sequence[ComparisonRow]) -> str:
     cells = [tuple(head)]
     for row in found:
         told = (f"{value} !" if bad else value for value, bad in zip(row.values, row.is_bad, strict=True))
@@ -142,6 +142,6 @@ def recoveries_as_table(summaries: Sequence[Summary]) -> str:
     return _table(["", "bound", *(each.name for each in summaries)], recovery_rows(summaries))
 
 
-def _table(head: Sequence[str], found: Sequence[Row]) -> str:
+def _table(head: Sequence[str], found: Sequence[ComparisonRow]) -> str:
     bad = {(line, column + 1) for line, row in enumerate(found) for column, is_bad in enumerate(row.is_bad) if is_bad}
     return table(head, [[row.label, *row.values] for row in found], bad)

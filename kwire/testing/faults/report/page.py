@@ -11,7 +11,7 @@ from kwire.testing.faults.report.figures import NONE, count, counted, duration, 
 from kwire.testing.faults.report.html import document, folded, heading, paragraph, section, table, verbatim
 from kwire.testing.faults.report.progress import follow
 from kwire.testing.faults.report.recovery import Judgement, Recovery
-from kwire.testing.faults.report.run import Run
+from kwire.testing.faults.report.run import FaultRun
 from kwire.testing.faults.report.stories import stories
 from kwire.testing.faults.report.summary import Summary, summarize
 from kwire.testing.faults.report.timeline import timeline
@@ -21,7 +21,7 @@ from kwire.testing.faults.report.verdict import verdict
 OPEN_STORIES = 3
 
 
-def page(run: Run, others: Sequence[Run] = ()) -> str:
+def page(run: FaultRun, others: Sequence[FaultRun] = ()) -> str:
     """Args:
     others: more runs of the same schedule: in the table of figures beside this one, their pictures below.
     """
@@ -93,7 +93,7 @@ def _took(each: Recovery) -> str:
     return f"{duration(each.took_ms)} after the {'strike' if each.from_ms == each.fault.began_ms else 'heal'}"
 
 
-def _kinds(run: Run, summary: Summary) -> str:
+def _kinds(run: FaultRun, summary: Summary) -> str:
     """Of those that struck, what is known about them."""
     struck = sorted({each.fault.fault for each in summary.recoveries})
     known = [(name, run.expected[name]) for name in struck if name in run.expected]
@@ -101,7 +101,7 @@ def _kinds(run: Run, summary: Summary) -> str:
     return table(["fault", "what it does", "all is well again within"], lines)
 
 
-def _violations(run: Run) -> Iterator[str]:
+def _violations(run: FaultRun) -> Iterator[str]:
     told = stories(run.ledger, run.violations)
     for position, story in enumerate(told):
         lines = verbatim(
@@ -138,7 +138,7 @@ def _memory(summary: Summary) -> str:
     return table(["member", "at most", "at"], lines)
 
 
-def _again_with(run: Run) -> Iterator[str]:
+def _again_with(run: FaultRun) -> Iterator[str]:
     if run.replay:
         yield verbatim(run.replay)
     if run.schedule:

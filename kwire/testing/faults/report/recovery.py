@@ -9,7 +9,7 @@ from math import inf
 
 from kwire.model import TopicPartition
 from kwire.testing.faults.report.progress import Track
-from kwire.testing.faults.report.run import Expectation
+from kwire.testing.faults.report.run import ExpectedRecovery
 from kwire.testing.faults.report.spans import FaultSpan
 
 # A poll that was under way, or records that were on their way already, may hide for so long that a partition stands
@@ -60,14 +60,14 @@ class Recovery:
 
 
 def recoveries(
-    faults: Sequence[FaultSpan], tracks: Mapping[TopicPartition, Track], expected: Mapping[str, Expectation]
+    faults: Sequence[FaultSpan], tracks: Mapping[TopicPartition, Track], expected: Mapping[str, ExpectedRecovery]
 ) -> tuple[Recovery, ...]:
     """One for each fault, in their order."""
-    return tuple(_recovery(fault, faults, tracks, expected.get(fault.fault, Expectation())) for fault in faults)
+    return tuple(_recovery(fault, faults, tracks, expected.get(fault.fault, ExpectedRecovery())) for fault in faults)
 
 
 def _recovery(
-    fault: FaultSpan, faults: Sequence[FaultSpan], tracks: Mapping[TopicPartition, Track], expected: Expectation
+    fault: FaultSpan, faults: Sequence[FaultSpan], tracks: Mapping[TopicPartition, Track], expected: ExpectedRecovery
 ) -> Recovery:
     from_ms = fault.began_ms if expected.since_strike else fault.over_ms
     took = {partition: took for partition, track in tracks.items() if (took := _took_ms(track, from_ms))}

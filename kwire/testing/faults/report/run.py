@@ -23,7 +23,7 @@ class MemorySample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation:
+class ExpectedRecovery:
     """What is known of one kind of fault, from the catalogue or from a scenario that is stricter.
 
     Args:
@@ -40,7 +40,7 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class FaultRun:
     """One run, as a report needs it.
 
     Args:
@@ -55,7 +55,7 @@ class Run:
     name: str
     ledger: Ledger
     violations: tuple[Violation, ...] = ()
-    expected: Mapping[str, Expectation] = field(default_factory=dict)
+    expected: Mapping[str, ExpectedRecovery] = field(default_factory=dict)
     memory: tuple[MemorySample, ...] = ()
     title: str = ""
     schedule: str = ""

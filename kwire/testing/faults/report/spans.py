@@ -130,7 +130,7 @@ def _member_span(member: str, life: _Life, end_ms: float) -> MemberSpan:
     )
 
 
-class _Hands:
+class _OwnerSpans:
     """Who has which partition since when."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class _Hands:
 
 def owner_spans(ledger: Ledger) -> tuple[OwnerSpan, ...]:
     """By partition, and by when they began."""
-    hands = _Hands()
+    hands = _OwnerSpans()
     spans: list[OwnerSpan] = []
     for event in ledger.events:
         match event:

@@ -18,7 +18,7 @@ from kwire.model import TopicPartition
 from kwire.testing.faults.report.duplicates import UNEXPLAINED, duplicates
 from kwire.testing.faults.report.progress import Track, follow
 from kwire.testing.faults.report.recovery import Judgement, Recovery, recoveries
-from kwire.testing.faults.report.run import MemorySample, Run
+from kwire.testing.faults.report.run import FaultRun, MemorySample
 from kwire.testing.faults.report.spans import ends_ms, fault_spans, owner_spans
 from kwire.testing.invariants.ledger import Assigned, Ledger, Lost, Quiet, Raised, Revoked
 from kwire.testing.invariants.logs import final_logs
@@ -49,7 +49,7 @@ class PeakMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
+class RunRecords:
     """Counts of the records of a run.
 
     Args:
@@ -107,7 +107,7 @@ class Summary:
 
     name: str
     duration_ms: float
-    records: Records
+    records: RunRecords
     handovers: Handovers
     recoveries: tuple[Recovery, ...]
     stuck: tuple[TopicPartition, ...]
@@ -155,7 +155,7 @@ class Summary:
         return [each.took_ms for each in self.recoveries if each.took_ms is not None and not each.beside]
 
 
-def summarize(run: Run, tracks: Mapping[TopicPartition, Track] | None = None) -> Summary:
+def summarize(run: FaultRun, tracks: Mapping[TopicPartition, Track] | None = None) -> Summary:
     """Args:
     tracks: what `follow` has made of the run's ledger, if that is known already.
     """
@@ -177,7 +177,7 @@ def summarize(run: Run, tracks: Mapping[TopicPartition, Track] | None = None) ->
     )
 
 
-def _records(ledger: Ledger, tracks: Mapping[TopicPartition, Track]) -> Records:
+def _records(ledger: Ledger, tracks: Mapping[TopicPartition, Track]) -> RunRecords:
     lost = unread = 0
     for partition, log in final_logs(ledger).items():
         track = tracks[partition]
@@ -187,7 +187,7 @@ def _records(ledger: Ledger, tracks: Mapping[TopicPartition, Track]) -> Records:
         unread += len(missing) - overtaken
     again = duplicates(ledger)
     received = sum(track.delivered_records for track in tracks.values())
-    return Records(
+    return RunRecords(
         sent=sum(track.sent_records for track in tracks.values()),
         received=received,
         delivered=received + sum(again.values()),

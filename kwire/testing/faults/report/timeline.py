@@ -21,7 +21,7 @@ from kwire.testing.faults.report.lanes import (
 )
 from kwire.testing.faults.report.progress import Track, follow
 from kwire.testing.faults.report.recovery import recoveries
-from kwire.testing.faults.report.run import Run
+from kwire.testing.faults.report.run import FaultRun
 from kwire.testing.faults.report.spans import FaultSpan, ends_ms, fault_spans, member_spans, owner_spans
 from kwire.testing.faults.report.svg import (
     LEFT,
@@ -47,7 +47,7 @@ TICK_ROOM = 56.0
 TICKS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600)
 
 
-def timeline(run: Run, tracks: Mapping[TopicPartition, Track] | None = None) -> str:
+def timeline(run: FaultRun, tracks: Mapping[TopicPartition, Track] | None = None) -> str:
     """Args:
     tracks: what `follow` has made of the run's ledger, if that is known already.
     """
@@ -87,11 +87,11 @@ def _picture(name: str, height: float, parts: Iterable[str]) -> str:
     return picture + "\n"
 
 
-def _violations(run: Run, scale: Scale) -> list[Lane]:
+def _violations(run: FaultRun, scale: Scale) -> list[Lane]:
     return [violation_lane(run.violations, scale)] if run.violations else []
 
 
-def _below(run: Run, tracks: Mapping[TopicPartition, Track], scale: Scale) -> tuple[list[Lane], list[Lane]]:
+def _below(run: FaultRun, tracks: Mapping[TopicPartition, Track], scale: Scale) -> tuple[list[Lane], list[Lane]]:
     """Members, and partitions in their colours."""
     members = member_spans(run.ledger)
     peaks: dict[str, int] = {}

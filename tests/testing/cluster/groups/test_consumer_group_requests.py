@@ -19,7 +19,7 @@ from kwire.protocol.messages.consumer_group_heartbeat import (
 )
 from kwire.testing.cluster.call import Call
 from kwire.testing.cluster.handlers import consumer_group_describe, consumer_group_heartbeat
-from kwire.testing.cluster.request_context import Session
+from kwire.testing.cluster.request_context import ConnectionSession
 from kwire.testing.cluster.state import ClusterState
 
 NOT_ASKED_FOR = -2147483648
@@ -36,7 +36,7 @@ def call(cluster: ClusterState, version: int = 1, *, elsewhere: bool = False) ->
     """A call to the coordinator of the group "g", or to the other broker."""
     here = [cluster.group_error("g", broker) is ErrorCode.NONE for broker in cluster.brokers.values()]
     broker = cluster.brokers[here.index(not elsewhere)]
-    return Call(cluster=cluster, broker=broker, version=version, client_id="c", session=Session("/127.0.0.1"))
+    return Call(cluster=cluster, broker=broker, version=version, client_id="c", session=ConnectionSession("/127.0.0.1"))
 
 
 def heartbeat(cluster: ClusterState, version: int = 1, /, **fields: object) -> ConsumerGroupHeartbeatResponse:

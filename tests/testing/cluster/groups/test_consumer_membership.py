@@ -6,12 +6,12 @@ import pytest
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_group_heartbeat import TopicPartitions
-from kwire.testing.cluster.groups.refusal import Refusal
+from kwire.testing.cluster.groups.refusal import GroupRefusal
 from tests.testing.cluster.groups.coordinator_model import REBALANCE_TIMEOUT_MS, Consumer, Coordinator, settle
 
 
-def refused(code: ErrorCode) -> pytest.RaisesExc[Refusal]:
-    return pytest.RaisesExc(Refusal, check=lambda refusal: refusal.code is code)
+def refused(code: ErrorCode) -> pytest.RaisesExc[GroupRefusal]:
+    return pytest.RaisesExc(GroupRefusal, check=lambda refusal: refusal.code is code)
 
 
 @pytest.fixture

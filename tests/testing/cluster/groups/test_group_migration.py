@@ -20,7 +20,7 @@ from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReques
 from kwire.testing.cluster.groups import classic_in_consumer, classic_sync
 from kwire.testing.cluster.groups.classic import ClassicGroup
 from kwire.testing.cluster.groups.consumer import ConsumerGroup
-from kwire.testing.cluster.groups.refusal import Refusal
+from kwire.testing.cluster.groups.refusal import GroupRefusal
 from tests.testing.cluster.groups.coordinator_model import CLIENT, GROUP, Consumer, Coordinator, settle
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def test_a_classic_group_stays_one_where_upgrades_are_not_allowed(policy: str) -
     coordinator = Coordinator({"group_consumer_migration_policy": policy})
     coordinator.topic("a", 4)
     classic_member(coordinator)
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(GroupRefusal) as caught:
         Consumer(coordinator, "new", ["a"]).join()
     assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
     assert isinstance(coordinator.cluster.groups.get(GROUP), ClassicGroup)
@@ -281,7 +281,7 @@ def test_assignors_that_keep_data_with_members_cannot_be_upgraded(coordinator: C
     found = coordinator.cluster.groups.get(GROUP)
     assert isinstance(found, ClassicGroup)
     found.members[old.member_id].assignment = encoded([0], user_data=b"mine")
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(GroupRefusal) as caught:
         Consumer(coordinator, "new", ["a"]).join()
     assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 

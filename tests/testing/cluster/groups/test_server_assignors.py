@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from kwire.testing.cluster.groups.server_assignors import (
     SERVER_ASSIGNORS,
-    Assignment,
     Candidate,
     Plan,
+    ServerAssignment,
     assign_ranges,
     assign_uniformly,
 )
@@ -20,8 +20,8 @@ from kwire.testing.cluster.groups.server_assignors import (
 A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
-def task(partitions: dict[UUID, int], **members: Candidate) -> Assignment:
-    return Assignment(members=members, partitions=partitions)
+def task(partitions: dict[UUID, int], **members: Candidate) -> ServerAssignment:
+    return ServerAssignment(members=members, partitions=partitions)
 
 
 def wants(*topics: UUID, has: Plan | None = None, instance_id: str | None = None) -> Candidate:
@@ -82,14 +82,14 @@ TOPICS = [UUID(int=number) for number in range(1, 4)]
 
 
 @st.composite
-def tasks(draw: st.DrawFn) -> Assignment:
+def tasks(draw: st.DrawFn) -> ServerAssignment:
     partitions = {topic: draw(st.integers(1, 5)) for topic in TOPICS}
     subscriptions = draw(st.lists(st.sets(st.sampled_from(TOPICS)), min_size=1, max_size=5))
     members = {f"m{n}": Candidate(topic_ids=tuple(sorted(some))) for n, some in enumerate(subscriptions)}
-    return Assignment(members=members, partitions=partitions)
+    return ServerAssignment(members=members, partitions=partitions)
 
 
-def check_complete(task: Assignment, plan: Plan) -> None:
+def check_complete(task: ServerAssignment, plan: Plan) -> None:
     """Each partition that somebody wants has one owner, who wants it."""
     given_out = [(topic, partition) for some in plan.values() for topic, ps in some.items() for partition in ps]
     wanted = {topic for member in task.members.values() for topic in member.topic_ids}
@@ -101,13 +101,13 @@ def check_complete(task: Assignment, plan: Plan) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SERVER_ASSIGNORS)
 @given(task=tasks())
-def test_each_partition_has_one_owner_who_wants_it(name: str, task: Assignment) -> None:
+def test_each_partition_has_one_owner_who_wants_it(name: str, task: ServerAssignment) -> None:
     check_complete(task, SERVER_ASSIGNORS[name](task))
 
 
 @pytest.mark.slow
 @given(task=tasks())
-def test_a_uniform_assignment_stays_as_it_is(task: Assignment) -> None:
+def test_a_uniform_assignment_stays_as_it_is(task: ServerAssignment) -> None:
     plan = assign_uniformly(task)
     again = {
         member_id: Candidate(
@@ -116,12 +116,12 @@ def test_a_uniform_assignment_stays_as_it_is(task: Assignment) -> None:
         )
         for member_id, member in task.members.items()
     }
-    assert assign_uniformly(Assignment(members=again, partitions=task.partitions)) == plan
+    assert assign_uniformly(ServerAssignment(members=again, partitions=task.partitions)) == plan
 
 
 @pytest.mark.slow
 @given(task=tasks())
-def test_no_topic_could_be_moved_to_somebody_with_two_partitions_less(task: Assignment) -> None:
+def test_no_topic_could_be_moved_to_somebody_with_two_partitions_less(task: ServerAssignment) -> None:
     plan = assign_uniformly(task)
     sizes = {member_id: sum(map(len, plan.get(member_id, {}).values())) for member_id in task.members}
     for topic in TOPICS:

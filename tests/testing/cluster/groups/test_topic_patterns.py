@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kwire.protocol.error_codes import ErrorCode
-from kwire.testing.cluster.groups.refusal import Refusal
+from kwire.testing.cluster.groups.refusal import GroupRefusal
 from kwire.testing.cluster.groups.topic_patterns import compile_pattern
 
 NAMES = "orders ORDERS a aa aaa b AB aB cd Cd x a.b a-b a_b 1 t-7 orders.v1 payments-v22 . A -".split()  # noqa: SIM905  # as a list it takes a screen
@@ -155,6 +155,6 @@ def test_whole_names_are_matched_as_by_re2(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", REFUSED)
 def test_what_re2_does_not_know_is_refused_even_where_python_does(pattern: str) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(GroupRefusal) as caught:
         compile_pattern(pattern)
     assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -12,8 +12,7 @@ from kwire.testing.faults.catalogue import INJECTORS, strike
 from kwire.testing.faults.events import Recorder
 from kwire.testing.faults.fault import Heal
 from kwire.testing.faults.proxies.orders import Counts
-from kwire.testing.faults.schedule import Members as MembersLine
-from kwire.testing.faults.schedule import Schedule
+from kwire.testing.faults.schedule import MembersLine, Schedule
 from kwire.testing.faults.targets import Target
 from kwire.testing.faults.testbed import Testbed
 

@@ -8,7 +8,15 @@ import pytest
 
 from kwire.model import TopicPartition
 from kwire.testing.faults.proxies.tamperings import Refuse
-from kwire.testing.faults.targets import AllBrokers, Broker, Coordinator, Group, LeaderOf, PartitionOf, Topic
+from kwire.testing.faults.targets import (
+    AllBrokers,
+    GroupCoordinator,
+    LeaderOf,
+    OneBroker,
+    OneTopic,
+    PartitionOf,
+    WholeGroup,
+)
 from kwire.testing.faults.topic_settings import OLDER_KAFKA
 from kwire.testing.invariants.ledger import Truncated
 
@@ -31,7 +39,7 @@ def test_a_killed_broker_is_refused_by_its_proxy_until_it_is_back() -> None:
 
 def test_a_stopped_broker_is_started_again() -> None:
     struck = Struck()
-    heal = struck.strike("broker-stop", Coordinator())
+    heal = struck.strike("broker-stop", GroupCoordinator())
     assert (struck.told, struck.proxies[1].tampered) == (["stop_broker 1"], [Refuse()])
     heal()
     assert (struck.told[1:], struck.proxies[1].tampered) == (["start_broker 1"], [])
@@ -39,7 +47,7 @@ def test_a_stopped_broker_is_started_again() -> None:
 
 def test_a_frozen_broker_keeps_its_port() -> None:
     struck = Struck()
-    heal = struck.strike("broker-freeze", Broker(0))
+    heal = struck.strike("broker-freeze", OneBroker(0))
     assert struck.proxies[0].tampered == []
     heal()
     assert struck.told == ["pause_broker 0", "resume_broker 0"]
@@ -77,13 +85,13 @@ def test_a_leader_moves() -> None:
 
 def test_all_leaders_of_a_topic_move() -> None:
     struck = Struck()
-    struck.strike("leader-move", Topic("orders"))
+    struck.strike("leader-move", OneTopic("orders"))
     assert struck.told == ["prepare 6", "elect 6"]
 
 
 def test_the_coordinator_moves_with_its_partition() -> None:
     struck = Struck()
-    struck.strike("coordinator-move", Group())
+    struck.strike("coordinator-move", WholeGroup())
     assert struck.told == ["prepare 1", "elect 1"]
 
 

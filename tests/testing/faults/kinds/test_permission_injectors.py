@@ -8,14 +8,14 @@ import pytest
 
 from kwire.testing.faults.catalogue import faults_in
 from kwire.testing.faults.kinds import permissions
-from kwire.testing.faults.targets import Group, Target, Topic
+from kwire.testing.faults.targets import OneTopic, Target, WholeGroup
 
 if TYPE_CHECKING:
     from tests.testing.faults.kinds.recording_testbed import Struck
 else:
     from recording_testbed import Struck
 
-STRUCK = {"topic-forbidden": (Topic("orders"), "topic orders"), "group-forbidden": (Group(), "group faults")}
+STRUCK = {"topic-forbidden": (OneTopic("orders"), "topic orders"), "group-forbidden": (WholeGroup(), "group faults")}
 
 
 @pytest.mark.parametrize(("fault", "target", "forbidden"), [(fault, *what) for fault, what in STRUCK.items()])

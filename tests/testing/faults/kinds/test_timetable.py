@@ -9,7 +9,7 @@ import pytest
 from kwire.testing.faults.catalogue import INJECTORS, strike
 from kwire.testing.faults.fault import Begin, Heal
 from kwire.testing.faults.schedule import Schedule, Step
-from kwire.testing.faults.targets import AllBrokers, Broker, Group, Target, Topic
+from kwire.testing.faults.targets import AllBrokers, OneBroker, OneTopic, Target, WholeGroup
 from kwire.testing.faults.testbed import StoppedError, Testbed
 from kwire.testing.faults.timetable import Timetable, carry_out
 from kwire.testing.invariants.ledger import FaultBegan, FaultEnded
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 else:
     from recording_testbed import Struck
 
-KILL = strike(5_000, "broker-kill", Broker(1), lasts_ms=10_000)
-MOVE = strike(5_000, "coordinator-move", Group())
+KILL = strike(5_000, "broker-kill", OneBroker(1), lasts_ms=10_000)
+MOVE = strike(5_000, "coordinator-move", WholeGroup())
 
 
 def slowly(healed: list[float]) -> object:
@@ -64,10 +64,10 @@ def test_a_moment_has_no_end() -> None:
 @pytest.mark.parametrize(
     ("fault", "target", "asked"),
     [
-        ("topic-forbidden", Topic("orders"), "permissions.forbid_topic"),
-        ("group-forbidden", Group(), "permissions.forbid_group"),
+        ("topic-forbidden", OneTopic("orders"), "permissions.forbid_topic"),
+        ("group-forbidden", WholeGroup(), "permissions.forbid_group"),
         ("quota", AllBrokers(), "quotas.change"),
-        ("compaction", Topic("orders"), "topics.configure"),
+        ("compaction", OneTopic("orders"), "topics.configure"),
     ],
 )
 def test_what_a_cluster_is_slow_to_agree_to_lasts_its_time_from_then_on(
@@ -96,7 +96,7 @@ def test_who_is_stopped_heals_nothing() -> None:
 
 def test_a_step_that_cannot_be_carried_out_is_told() -> None:
     struck = Struck()
-    struck.schedule = Schedule(steps=(strike(0, "broker-kill", Broker(7)),))
+    struck.schedule = Schedule(steps=(strike(0, "broker-kill", OneBroker(7)),))
     timetable = Timetable(struck._testbed())
     timetable.start()
     timetable.stop()

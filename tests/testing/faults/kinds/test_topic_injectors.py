@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.model import TopicPartition
-from kwire.testing.faults.targets import PartitionOf, Topic
+from kwire.testing.faults.targets import OneTopic, PartitionOf
 from kwire.testing.invariants.ledger import Removed, Truncated
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
     from recording_testbed import Struck
 
-ORDERS = Topic("orders")
+ORDERS = OneTopic("orders")
 ALL = [TopicPartition("orders", number) for number in range(6)]
 
 

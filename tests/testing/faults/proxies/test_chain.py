@@ -15,7 +15,7 @@ from kwire.testing import Cluster, NewRecord
 from kwire.testing.faults.proxies.chain import BrokerProxy, ProxiedBrokers
 from kwire.testing.faults.proxies.stream import Stream
 from kwire.testing.faults.proxies.tampering import TamperingProxy
-from kwire.testing.faults.proxies.tamperings import AnnounceLength, CutAnswer, FlipBit, HalfOpen, Place, Refuse
+from kwire.testing.faults.proxies.tamperings import AnnounceLength, BitPlace, CutAnswer, FlipBit, HalfOpen, Refuse
 from kwire.testing.faults.proxies.toxics import Latency, LimitData, Slicer, Timeout
 from kwire.testing.kafka.jars import cache_dir
 
@@ -170,7 +170,7 @@ def test_kwire_reads_all_in_slices(cluster: Cluster, proxied: ProxiedBrokers) ->
 @pytest.mark.parametrize(
     "strike",
     [
-        FlipBit(api_key=FetchRequest.api_key, place=Place.HEADER),
+        FlipBit(api_key=FetchRequest.api_key, place=BitPlace.HEADER),
         AnnounceLength(api_key=FetchRequest.api_key, length_bytes=2**31 - 1),
         AnnounceLength(api_key=FetchRequest.api_key, length_bytes=0),
         CutAnswer(api_key=FetchRequest.api_key, after_bytes=1000),

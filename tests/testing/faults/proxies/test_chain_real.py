@@ -14,7 +14,7 @@ from kwire import Consumer, TopicPartition
 from kwire.errors import CorruptRecordError
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.testing.faults.proxies.chain import ProxiedBrokers
-from kwire.testing.faults.proxies.tamperings import FlipBit, Place
+from kwire.testing.faults.proxies.tamperings import BitPlace, FlipBit
 from kwire.testing.kafka import KafkaCluster
 from kwire.testing.kafka.jars import cache_dir
 
@@ -94,8 +94,8 @@ def test_a_group_reads_all_through_the_proxies(proxied: ProxiedBrokers) -> None:
     assert read_all(proxied, "plain") == (VALUES, [])
 
 
-@pytest.mark.parametrize("place", [Place.PAYLOAD, Place.CRC, Place.BATCH_HEADER])
-def test_a_flipped_bit_is_told_with_its_place_and_read_again(proxied: ProxiedBrokers, place: Place) -> None:
+@pytest.mark.parametrize("place", [BitPlace.PAYLOAD, BitPlace.CRC, BitPlace.BATCH_HEADER])
+def test_a_flipped_bit_is_told_with_its_place_and_read_again(proxied: ProxiedBrokers, place: BitPlace) -> None:
     for proxy in proxied:
         proxy.tamper(FlipBit(api_key=FetchRequest.api_key, place=place, seed=4))
     values, errors = read_all(proxied, f"flipped-{place.value}")

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.testing.faults.proxies.frames import Answers, Requests
-from kwire.testing.faults.proxies.orders import Orders
+from kwire.testing.faults.proxies.orders import ProxyOrders
 from kwire.testing.faults.proxies.strikes import Struck
-from kwire.testing.faults.proxies.tamperings import AnnounceLength, CutAnswer, FlipBit, Place
+from kwire.testing.faults.proxies.tamperings import AnnounceLength, BitPlace, CutAnswer, FlipBit
 
 if TYPE_CHECKING:
     from tests.testing.faults.proxies.kafka_like import FETCH, METADATA, PRODUCE, answer, request
@@ -25,7 +25,7 @@ class Followed:
     """One connection's both ways."""
 
     def __init__(self) -> None:
-        self.orders = Orders()
+        self.orders = ProxyOrders()
         self.requests = Requests()
         self.answers = Answers(self.requests, self.orders)
 
@@ -115,7 +115,7 @@ def test_what_is_held_back_of_a_broker_that_hangs_up_is_not_lost() -> None:
 @given(
     data=st.binary(max_size=64),
     slice_bytes=st.integers(1, 20),
-    strike=st.sampled_from([None, CutAnswer(api_key=18, after_bytes=0), FlipBit(api_key=18, place=Place.CRC)]),
+    strike=st.sampled_from([None, CutAnswer(api_key=18, after_bytes=0), FlipBit(api_key=18, place=BitPlace.CRC)]),
 )
 def test_bytes_that_are_no_kafka_pass_as_they_are(
     data: bytes, slice_bytes: int, strike: CutAnswer | FlipBit | None

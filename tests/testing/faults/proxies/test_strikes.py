@@ -19,10 +19,10 @@ from kwire.protocol.messages.offset_commit import (
 from kwire.testing.faults.proxies.strikes import UNKNOWN_CODE, Asked, Struck, find_batch, strike
 from kwire.testing.faults.proxies.tamperings import (
     AnnounceLength,
+    BitPlace,
     ChaosDialer,
     CutAnswer,
     FlipBit,
-    Place,
     UnknownCode,
 )
 
@@ -37,16 +37,16 @@ BATCH = record_batch(b"r" * 30)
 FETCHED = answer(77, BEFORE + BATCH + b"after")
 BATCH_AT = 8 + len(BEFORE)
 RANGES = {
-    Place.HEADER: range(4, 8),
-    Place.CRC: range(BATCH_AT + 17, BATCH_AT + 21),
-    Place.BATCH_HEADER: range(BATCH_AT + 21, BATCH_AT + 61),
-    Place.PAYLOAD: range(BATCH_AT + 61, BATCH_AT + len(BATCH)),
+    BitPlace.HEADER: range(4, 8),
+    BitPlace.CRC: range(BATCH_AT + 17, BATCH_AT + 21),
+    BitPlace.BATCH_HEADER: range(BATCH_AT + 21, BATCH_AT + 61),
+    BitPlace.PAYLOAD: range(BATCH_AT + 61, BATCH_AT + len(BATCH)),
 }
 
 
-@pytest.mark.parametrize("place", Place)
+@pytest.mark.parametrize("place", BitPlace)
 @pytest.mark.parametrize("seed", range(5))
-def test_one_bit_is_flipped_where_it_was_wanted(place: Place, seed: int) -> None:
+def test_one_bit_is_flipped_where_it_was_wanted(place: BitPlace, seed: int) -> None:
     struck = strike(FlipBit(place=place, seed=seed), FETCHED)
     assert struck is not None
     changed = [i for i, (old, new) in enumerate(zip(FETCHED, struck.data, strict=True)) if old != new]
@@ -57,19 +57,19 @@ def test_one_bit_is_flipped_where_it_was_wanted(place: Place, seed: int) -> None
 
 
 def test_the_seed_decides_which_bit() -> None:
-    flipped = {strike(FlipBit(place=Place.PAYLOAD, seed=seed), FETCHED) for seed in (1, 1, 2, 3)}
+    flipped = {strike(FlipBit(place=BitPlace.PAYLOAD, seed=seed), FETCHED) for seed in (1, 1, 2, 3)}
     assert len(flipped) == 3
 
 
 def test_a_batch_is_found_by_its_checksum() -> None:
     assert find_batch(FETCHED) == range(BATCH_AT, BATCH_AT + len(BATCH))
-    damaged = strike(FlipBit(place=Place.CRC), FETCHED)
+    damaged = strike(FlipBit(place=BitPlace.CRC), FETCHED)
     assert damaged is not None
     assert find_batch(damaged.data) is None
 
 
-@pytest.mark.parametrize("place", [Place.CRC, Place.BATCH_HEADER, Place.PAYLOAD])
-def test_an_answer_without_a_batch_is_not_what_was_meant(place: Place) -> None:
+@pytest.mark.parametrize("place", [BitPlace.CRC, BitPlace.BATCH_HEADER, BitPlace.PAYLOAD])
+def test_an_answer_without_a_batch_is_not_what_was_meant(place: BitPlace) -> None:
     assert strike(FlipBit(place=place), answer(77, BEFORE)) is None
 
 
@@ -128,7 +128,7 @@ def test_an_answer_without_a_place_for_errors_is_not_what_was_meant() -> None:
 
 def test_orders_that_mean_nothing_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="number 0"):
-        FlipBit(place=Place.CRC, nth=0)
+        FlipBit(place=BitPlace.CRC, nth=0)
     with pytest.raises(InvalidArgumentError, match="int32"):
         AnnounceLength(length_bytes=2**31)
     with pytest.raises(InvalidArgumentError, match="after -1 bytes"):

@@ -15,14 +15,14 @@ from kwire.testing.faults.proxies.stream import Stream
 from kwire.testing.faults.proxies.tampering import TamperingProxy
 from kwire.testing.faults.proxies.tamperings import (
     AnnounceLength,
+    BitPlace,
     BlackHole,
     ChaosDialer,
     CutAnswer,
     DropFin,
     FlipBit,
     HalfOpen,
-    Hold,
-    Place,
+    HoldBack,
     Refuse,
 )
 
@@ -152,7 +152,7 @@ def test_it_is_started_once_and_asked_while_it_runs() -> None:
 
 def test_a_bit_of_the_second_fetch_is_flipped(proxy: TamperingProxy, client: Client) -> None:
     body = record_batch(b"r" * 100)
-    proxy.tamper(FlipBit(api_key=FETCH, nth=2, place=Place.PAYLOAD))
+    proxy.tamper(FlipBit(api_key=FETCH, nth=2, place=BitPlace.PAYLOAD))
     assert client.ask(FETCH, 2, b"no batch") == answer(2, b"no batch")
     assert client.ask(FETCH, 3, body) == answer(3, body)
     assert client.ask(METADATA, 4, body) == answer(4, body)
@@ -186,15 +186,15 @@ def test_an_answer_is_cut_and_the_connection_ends(proxy: TamperingProxy, client:
 
 
 def test_what_is_held_comes_when_it_is_lifted(proxy: TamperingProxy, client: Client) -> None:
-    proxy.tamper(Hold())
+    proxy.tamper(HoldBack())
     client.sendall(request(FETCH, 2, b"body"))
     assert client.hears_nothing()
-    proxy.lift(Hold())
+    proxy.lift(HoldBack())
     assert read_exactly(client, 12) == answer(2, b"body")
 
 
 def test_answers_alone_can_be_held(server: FrameServer, proxy: TamperingProxy, client: Client) -> None:
-    proxy.tamper(Hold(DOWN))
+    proxy.tamper(HoldBack(DOWN))
     client.sendall(request(FETCH, 2, b"body"))
     client.shutdown(socket.SHUT_WR)
     assert server.ended.acquire(timeout=TIMEOUT_S)  # so the request has arrived

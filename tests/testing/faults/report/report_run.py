@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kwire.model import TopicPartition
-from kwire.testing.faults.report.run import Run
+from kwire.testing.faults.report.run import FaultRun
 from kwire.testing.invariants import Ledger
 from kwire.testing.invariants.ledger import (
     Assigned,
@@ -73,5 +73,5 @@ def ledger(*events: Event | Sequence[Event]) -> Ledger:
     return Ledger([each for event in events for each in (event if isinstance(event, Sequence) else [event])])
 
 
-def run(*events: Event | Sequence[Event]) -> Run:
-    return Run(name="kwire", ledger=ledger(*events))
+def run(*events: Event | Sequence[Event]) -> FaultRun:
+    return FaultRun(name="kwire", ledger=ledger(*events))

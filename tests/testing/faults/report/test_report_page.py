@@ -6,7 +6,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
-from kwire.testing.faults.report import Expectation, page
+from kwire.testing.faults.report import ExpectedRecovery, page
 from kwire.testing.faults.report.figures import counted, duration, moment
 from kwire.testing.faults.report.stories import MOST_STORIES, stories
 from kwire.testing.invariants import Violation
@@ -69,7 +69,7 @@ def test_a_page_holds_all_of_it_and_asks_for_nothing_from_outside() -> None:
     fault = [began(1_000, "latency", "all brokers"), *sent(1_100, 1), healed(9_000, "latency"), polled(9_400, 1)]
     one = replace(
         run(BEGIN, fault, END),
-        expected={"latency": Expectation(bound_ms=2_000.0, formula="2 x a_setting", about="Answers come late.")},
+        expected={"latency": ExpectedRecovery(bound_ms=2_000.0, formula="2 x a_setting", about="Answers come late.")},
         title="the network is slow",
         schedule="at 1s latency all 100ms for 8s",
         replay="kwire faults --seed 7",

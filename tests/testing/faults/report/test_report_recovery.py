@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kwire.testing.faults.report.progress import follow
 from kwire.testing.faults.report.recovery import HIDDEN_MS, Judgement, recoveries
-from kwire.testing.faults.report.run import Expectation
+from kwire.testing.faults.report.run import ExpectedRecovery
 from kwire.testing.faults.report.spans import fault_spans
 from kwire.testing.invariants.ledger import Ended
 
@@ -18,9 +18,9 @@ else:
     from report_run import T0, T1, began, healed, ledger, polled, sent, started
 
 EXPECTED = {
-    "broker-kill": Expectation(bound_ms=2_000.0),
-    "leader-move": Expectation(bound_ms=500.0),
-    "consumer-freeze": Expectation(bound_ms=12_000.0, since_strike=True),
+    "broker-kill": ExpectedRecovery(bound_ms=2_000.0),
+    "leader-move": ExpectedRecovery(bound_ms=500.0),
+    "consumer-freeze": ExpectedRecovery(bound_ms=12_000.0, since_strike=True),
 }
 END = Ended(at_ms=60_000)
 

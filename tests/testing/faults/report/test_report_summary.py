@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kwire.testing.faults.report import Expectation, MemorySample, as_text, recoveries_as_text, summarize, verdict
+from kwire.testing.faults.report import ExpectedRecovery, MemorySample, as_text, recoveries_as_text, summarize, verdict
 from kwire.testing.invariants import Violation
 from kwire.testing.invariants.ledger import Ended, Quiet, Raised, Removed
 
@@ -62,7 +62,7 @@ def test_violations_are_counted_by_their_rules() -> None:
 def test_a_late_recovery_is_enough_to_fail() -> None:
     fault = [began(1_000, "latency"), *sent(1_100, 3), healed(2_000, "latency"), polled(4_500, 3)]
     assert summarize(run(BEGIN, fault, END)).has_passed
-    summary = summarize(replace(run(BEGIN, fault, END), expected={"latency": Expectation(bound_ms=2_499.0)}))
+    summary = summarize(replace(run(BEGIN, fault, END), expected={"latency": ExpectedRecovery(bound_ms=2_499.0)}))
     assert not summary.has_passed
     assert verdict(summary) == "kwire failed: 1 recovery past the bound; 1 fault in 1:00 min."
 
@@ -155,7 +155,7 @@ def test_recoveries_stand_side_by_side_by_what_the_schedule_says() -> None:
     other = [*lasting("latency", 5_100, 2_500, 3, "broker 2"), *lasting("reset", 9_050, 900, 4, "broker 0")]
     *strike, come = lasting("latency", 20_000, 3_000, 5, "broker 0")
     crowd = [*strike, began(21_500, "slicer", "broker 1: broker 1"), come]
-    bounds = {"latency": Expectation(bound_ms=2_000.0), "reset": Expectation(bound_ms=2_000.0)}
+    bounds = {"latency": ExpectedRecovery(bound_ms=2_000.0), "reset": ExpectedRecovery(bound_ms=2_000.0)}
     runs = (run(BEGIN, kwire, crowd, END), replace(run(BEGIN, other, END), name="another"))
     text = recoveries_as_text([summarize(replace(each, expected=bounds)) for each in runs])
     assert [re.split(r" {2,}", line) for line in text.splitlines()] == [

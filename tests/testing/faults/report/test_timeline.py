@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from kwire.model import TopicPartition
-from kwire.testing.faults.report import Expectation, MemorySample, timeline
+from kwire.testing.faults.report import ExpectedRecovery, MemorySample, timeline
 from kwire.testing.faults.report.lane import concerning, place
 from kwire.testing.faults.report.lanes import member_colours
 from kwire.testing.faults.report.spans import member_spans
@@ -40,7 +40,7 @@ else:
     from report_run import T0, T1, assigned, began, healed, killed, ledger, lost, polled, run, sent, started
 
 END = Ended(at_ms=100_000)
-BOUND = Expectation(bound_ms=1_000.0)
+BOUND = ExpectedRecovery(bound_ms=1_000.0)
 BEGIN = [started(), assigned(10, "a", T0, T1), *sent(100, 0), polled(150, 0)]
 
 
