@@ -23,12 +23,12 @@ from kwire.testing.faults.scenarios import scenarios
 from kwire.testing.faults.schedule import GroupProtocol, MembersLine, Schedule, Step, TopicPlan
 from kwire.testing.faults.targets import AllBrokers, OneMember
 
-FIRST_MS = 12_000
+FIRST_MS = 7_000
 # A member that leaves is given time to be missed, and to come back, before the next one goes.
 BETWEEN_MS = 8_000
 AWAY_MS = 4_000
 DEAD_MS = 14_000
-END_MS = 12_000
+END_MS = 6_000
 RESTART_MS = 15_000
 PROTOCOLS: tuple[GroupProtocol, ...] = ("classic", "consumer")
 LAG_SCENARIO = "row-49"
