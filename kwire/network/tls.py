@@ -1,0 +1,146 @@
+"""TLS over a connected stream, as a stream itself.
+
+Python's own TLS sockets read a record of 16 KiB with each call to the system, and give the interpreter away for each.
+Here one call takes in as much as there is, up to a mebibyte, and TLS works in memory: what is there is decrypted in one
+go, straight into the buffer that records are later sliced from (`protocol/framing.py`).
+"""
+
+from __future__ import annotations
+
+import ssl
+
+from kwire.network.switch_interval import SWITCH_INTERVAL
+from kwire.network.transport import ByteStream
+
+RECEIVE_BYTES = 1024 * 1024
+"""Encrypted bytes that are taken in at once, at most. One buffer of it serves all connections of a network thread."""
+
+RECORD_BYTES = 17 * 1024
+"""A record's plain text, 16 KiB at most, with what encryption adds, and more. So much may be in work inside TLS."""
+
+LARGE_BYTES = 4 * RECORD_BYTES
+"""From here on, what is missing of an answer is worth a shorter switch interval."""
+
+
+class TlsStream:
+    """A stream that encrypts what it sends over another one, and decrypts what it receives from it.
+
+    Args:
+        stream: What is sent and received over.
+        context: Says what is trusted and who we are.
+        server_name: The broker's name: sent for routing (SNI), and looked for in its certificate if the context checks
+            that.
+        scratch: Where encrypted bytes are received; may be shared by the streams of one thread, as nothing stays there.
+    """
+
+    def __init__(self, stream: ByteStream, context: ssl.SSLContext, server_name: str, scratch: memoryview) -> None:
+        self._stream = stream
+        self._scratch = scratch
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
+        self._unsent = b""
+        self._encrypted_bytes = 0
+        self._is_hurried = False
+
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """The broker's certificate (DER), once it has shown one."""
+        return self._tls.getpeercert(binary_form=True)
+
+    async def do_handshake(self) -> None:
+        """Shake hands.
+
+        Raises:
+            ssl.SSLError: One side does not like the other.
+            OSError: The connection broke.
+            EOFError: The broker hung up.
+        """
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._flush()
+                if not await self._take_in(1):
+                    raise EOFError from None
+            except ssl.SSLError:
+                await self._flush()  # the alert that says what we do not like
+                raise
+            else:
+                return await self._flush()
+
+    # --- out --------------------------------------------------------------------------------------------------
+
+    def send_now(self, data: bytes) -> int:
+        """All of it, or nothing as far as the caller can tell. What is encrypted has to be sent as it is: where not all
+        of that went out, `send_all` is given the same data next, and sends the rest."""
+        if self._unsent:
+            return 0
+        self._encrypt(data)
+        sent = self._stream.send_now(self._unsent)
+        self._unsent = self._unsent[sent:]
+        if not self._unsent:
+            return len(data)
+        self._encrypted_bytes = len(data)
+        return 0
+
+    async def send_all(self, data: bytes) -> None:
+        if not self._encrypted_bytes:
+            self._encrypt(data)
+        self._encrypted_bytes = 0
+        await self._flush()
+
+    def _encrypt(self, data: bytes) -> None:
+        if data:
+            self._tls.write(data)
+        self._unsent += self._outgoing.read()
+
+    async def _flush(self) -> None:
+        unsent, self._unsent = self._unsent + self._outgoing.read(), b""
+        if unsent:
+            await self._stream.send_all(unsent)
+
+    # --- in ---------------------------------------------------------------------------------------------------
+
+    async def receive_into(self, buffer: memoryview, missing_bytes: int) -> int:
+        self._hurry(missing_bytes > LARGE_BYTES)
+        while True:
+            if received := self._decrypt_into(buffer):
+                return received
+            if not await self._take_in(missing_bytes):
+                return 0
+
+    def _decrypt_into(self, buffer: memoryview) -> int:
+        """Decrypt what is there, as far as it fits; how much that was. An error, or the end, shows itself again when
+        there is nothing in front of it any more."""
+        filled, size = 0, len(buffer)
+        try:
+            while filled < size and (received := self._tls.read(size - filled, buffer[filled:])):  # type: ignore[arg-type]  # any buffer will do
+                filled += received
+        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            pass
+        except ssl.SSLError:
+            if not filled:
+                raise
+        return filled
+
+    async def _take_in(self, missing_bytes: int) -> int:
+        """Receive encrypted bytes; how many. They are never fewer than those they hold, so as much may be waited for, but
+        for what TLS has taken in of a record that is not complete."""
+        received = await self._stream.receive_into(self._scratch, max(1, missing_bytes - RECORD_BYTES))
+        if received:
+            self._incoming.write(self._scratch[:received])
+        else:
+            self._incoming.write_eof()
+        return received
+
+    def _hurry(self, is_large: bool) -> None:  # noqa: FBT001
+        """Have the interpreter handed over sooner while a large answer comes in."""
+        if is_large != self._is_hurried:
+            self._is_hurried = is_large
+            (SWITCH_INTERVAL.shorten if is_large else SWITCH_INTERVAL.restore)()
+
+    async def aclose(self) -> None:
+        """Without a farewell of TLS: Kafka's own clients and brokers do not wait for one, and frames have a length."""
+        self._hurry(False)  # noqa: FBT003
+        await self._stream.aclose()
