@@ -189,6 +189,11 @@ class Cluster:
         return ",".join(f"{broker.host}:{broker.port}" for broker in self._state.brokers.values())
 
     @property
+    def cluster_id(self) -> str:
+        """What metadata says the cluster is called."""
+        return self._state.cluster_id
+
+    @property
     def client_addresses(self) -> Sequence[tuple[str, int]]:
         """Where each broker takes in its clients, whatever it advertises: what a proxy leads to."""
         return self._direct
