@@ -78,6 +78,11 @@ class DisconnectError(RetriableError):
     """A connection closed while an answer was due."""
 
 
+class RebootstrapRequiredError(DisconnectError):
+    """The broker at an address is not the one that metadata names for it, or is of another cluster (KIP-1242): a name
+    or a load balancer leads elsewhere. kwire starts from the bootstrap servers again by itself."""
+
+
 class BootstrapError(RetriableError):
     """No bootstrap server gave a usable answer; the message lists each with its reason."""
 

@@ -177,6 +177,12 @@ class ConsumerConfig:
         "Metadata that cannot be had for this long makes the client start from bootstrap_servers again (KIP-1102).",
         integer(0, MAX_LONG),
     )
+    metadata_cluster_check_enable: bool = setting(
+        True,
+        "Have brokers check that they are the broker, of the cluster, that a connection is meant for (KIP-1242). If "
+        "not, the client starts from bootstrap_servers again. Needs metadata_recovery_strategy=rebootstrap.",
+        boolean(),
+    )
     exclude_internal_topics: bool = setting(True, "Keep Kafka's own topics out of subscribed patterns.", boolean())
 
     # --- time ---------------------------------------------------------------------------------------------------

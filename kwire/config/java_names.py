@@ -12,7 +12,6 @@ interceptor.classes
 config.providers
 bootstrap.resolve.timeout.ms
 client.dns.lookup
-metadata.cluster.check.enable
 metric.reporters auto.include.jmx.reporter
 metrics.num.samples metrics.sample.window.ms metrics.recording.level
 enable.metrics.push
@@ -50,7 +49,6 @@ _WITHOUT_EFFECT: dict[str, frozenset[str] | None] = {
     "config.providers": frozenset({""}),
     "enable.metrics.push": None,
     "interceptor.classes": frozenset({""}),
-    "metadata.cluster.check.enable": frozenset({"false"}),
     "metric.reporters": frozenset({"", "org.apache.kafka.common.metrics.jmxreporter"}),
     "metrics.num.samples": None,
     "metrics.recording.level": None,

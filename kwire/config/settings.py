@@ -59,6 +59,7 @@ class Settings(TypedDict, total=False):
     allow_auto_create_topics: bool
     metadata_recovery_strategy: str | MetadataRecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
+    metadata_cluster_check_enable: bool
     exclude_internal_topics: bool
 
     default_api_timeout_ms: int

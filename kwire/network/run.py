@@ -80,11 +80,13 @@ def make_loop(
         transport,
         lambda: managers.metadata.cluster.nodes,
         waker.wake,
+        cluster_id=lambda: managers.metadata.cluster.cluster_id,
         client_id=client_id,
         reconnect_backoff=Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
         setup_backoff=Backoff(config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms),
     )
     managers.metadata.on_rebootstrap.append(client.hang_up)
+    client.on_rebootstrap_required = managers.metadata.rebootstrap_required
     read_committed = bool(config.isolation_level.value)
     loop = NetworkLoop(mailbox, managers, client, short_turns, waker, monotonic_ms, read_committed=read_committed)
     client.on_answers = loop.on_answers
