@@ -5,7 +5,13 @@
 
 from __future__ import annotations
 
-from kwire.config.choices import GroupProtocol, IsolationLevel, MetadataRecoveryStrategy, SecurityProtocol
+from kwire.config.choices import (
+    ClientDnsLookup,
+    GroupProtocol,
+    IsolationLevel,
+    MetadataRecoveryStrategy,
+    SecurityProtocol,
+)
 from kwire.config.consumer_config import SETTINGS, ConsumerConfig, parse_setting
 from kwire.config.deserializers import AnyDeserializer, Deserialize, Deserializer
 from kwire.config.docs import SettingDoc, docs
@@ -14,6 +20,7 @@ from kwire.config.offset_reset import OffsetReset, ResetKind
 from kwire.config.settings import Settings
 
 __all__ = [
+    "ClientDnsLookup",
     "ConsumerConfig",
     "Settings",
     "Endpoint",

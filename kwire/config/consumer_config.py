@@ -14,7 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Unpack
 
 from kwire.config import choices
-from kwire.config.choices import GroupProtocol, IsolationLevel, MetadataRecoveryStrategy, SecurityProtocol
+from kwire.config.choices import (
+    ClientDnsLookup,
+    GroupProtocol,
+    IsolationLevel,
+    MetadataRecoveryStrategy,
+    SecurityProtocol,
+)
 from kwire.config.deserializers import AnyDeserializer, deserializer
 from kwire.config.endpoints import Endpoint, endpoints
 from kwire.config.names import snake_case_name, snake_case_names
@@ -58,6 +64,12 @@ class ConsumerConfig:
     # --- brokers and identity -----------------------------------------------------------------------------------
     bootstrap_servers: tuple[Endpoint, ...] = setting(
         (), "Brokers to begin with; the others are learned from them.", endpoints(), shown_default="required"
+    )
+    client_dns_lookup: ClientDnsLookup = setting(
+        ClientDnsLookup.USE_ALL_DNS_IPS,
+        "What a bootstrap server's name stands for: one broker with all its addresses (KIP-302), or a broker for each "
+        "address, under the name that the address leads back to (KIP-235).",
+        choice(ClientDnsLookup),
     )
     client_id: str = setting("", "How brokers name this client in logs and quotas; made up when empty.", text())
     client_rack: str = setting("", "Where this client is; replicas in the same rack are read from (KIP-392).", text())

@@ -11,7 +11,6 @@ share.acknowledgement.mode share.acquire.mode
 interceptor.classes
 config.providers
 bootstrap.resolve.timeout.ms
-client.dns.lookup
 metric.reporters auto.include.jmx.reporter
 metrics.num.samples metrics.sample.window.ms metrics.recording.level
 enable.metrics.push
@@ -45,7 +44,6 @@ JAVA_ONLY = frozenset(_NAMES.split())
 # Values with which kwire does what the Java client does: its default, or nothing. In lower case; None for any value.
 _WITHOUT_EFFECT: dict[str, frozenset[str] | None] = {
     "auto.include.jmx.reporter": None,
-    "client.dns.lookup": frozenset({"use_all_dns_ips", "default"}),
     "config.providers": frozenset({""}),
     "enable.metrics.push": None,
     "interceptor.classes": frozenset({""}),

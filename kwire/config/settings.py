@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from kwire.config.choices import GroupProtocol, IsolationLevel, MetadataRecoveryStrategy, SecurityProtocol
+from kwire.config.choices import (
+    ClientDnsLookup,
+    GroupProtocol,
+    IsolationLevel,
+    MetadataRecoveryStrategy,
+    SecurityProtocol,
+)
 from kwire.config.deserializers import AnyDeserializer
 from kwire.config.endpoints import Endpoint
 from kwire.config.offset_reset import OffsetReset
@@ -20,6 +26,7 @@ class Settings(TypedDict, total=False):
     """See `ConsumerConfig` for what each means, or run `kwire config`."""
 
     bootstrap_servers: str | Sequence[str | Endpoint]
+    client_dns_lookup: str | ClientDnsLookup
     client_id: str
     client_rack: str
     security_protocol: str | SecurityProtocol

@@ -80,6 +80,7 @@ class Connection:
         self._wake = wake
         self._on_answers = on_answers
         self._handshake: Handshake | None = None
+        self._dialled: ByteStream | None = None
         self._stream: ByteStream | None = None
         self._versions = BrokerVersions({})
         self._outgoing: deque[bytes] = deque()
@@ -138,8 +139,8 @@ class Connection:
         with self._scope:
             try:
                 with trio.fail_after(setup_timeout_ms / 1000.0):
-                    stream = await self._transport.connect(self.node.host, self.node.port)
-                self._handshake = Handshake(self.node, stream, self._framing, self.greeting)
+                    self._dialled = await self._transport.connect(self.node.host, self.node.port)
+                self._handshake = Handshake(self.node, self._dialled, self._framing, self.greeting)
                 try:
                     await self._shake_hands(self._handshake, request_timeout_ms)
                     await self._read_and_write(self._handshake.stream)
@@ -148,6 +149,8 @@ class Connection:
                         await self._handshake.stream.aclose()
             except* (OSError, trio.TooSlowError, ProtocolError, UnsupportedVersionError, DisconnectError) as group:
                 error = _first(group)
+                if self._dialled is not None and not self.is_ready:
+                    self._transport.avoid(self._dialled)
                 self.hung_up_on_greeting = self._has_hung_up_on_greeting(error)
                 self._end(self._as_kafka_error(error))
 

@@ -171,6 +171,9 @@ class MemoryNetwork:
         trio.lowlevel.spawn_system_task(self._serve, self.hosts[host, port], MemoryStream(theirs))
         return MemoryStream(mine)
 
+    def avoid(self, stream: ByteStream) -> None:
+        """A host has one address here."""
+
     async def _serve(self, behave: Callable[[MemoryStream], Awaitable[None]], stream: MemoryStream) -> None:
         try:
             await behave(stream)
