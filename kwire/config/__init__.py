@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kwire.config.choices import (
     AssertionAlgorithm,
+    ClientDnsLookup,
     EndpointIdentification,
     GroupProtocol,
     IsolationLevel,
@@ -27,6 +28,7 @@ from kwire.config.settings import Settings
 from kwire.config.token_provider import OAuthToken, TokenAnswer, TokenProvider, TokenSource
 
 __all__ = [
+    "ClientDnsLookup",
     "ConsumerConfig",
     "Settings",
     "Endpoint",

@@ -16,11 +16,14 @@ import trio
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig, MetadataRecoveryStrategy
-from kwire.errors import BootstrapError, DisconnectError, KafkaError, KafkaTimeoutError
+from kwire.errors import BootstrapError, DisconnectError, KafkaError, KafkaTimeoutError, RebootstrapRequiredError
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination
 from kwire.model import Node
 from kwire.network.connection import Completed, Connection
+from kwire.network.handshake import Greeting
 from kwire.network.transport import Transport
+from kwire.network.version_ladder import VersionLadder
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +56,12 @@ class NetworkClient:
 
     Args:
         nodes: the brokers that metadata knows now.
+        cluster_id: the id of the cluster, once metadata says it.
         wake: makes the loop take another turn.
 
     Attributes:
         on_answers: told by connections that have read answers, see there; set before the first one is dialled.
+        on_rebootstrap_required: told when an address has led to another broker or cluster (KIP-1242); may hang up.
         troubles: why connections were lost, or never made, to brokers that none has been made to since.
     """
 
@@ -67,6 +72,7 @@ class NetworkClient:
         nodes: Nodes,
         wake: Callable[[], None],
         *,
+        cluster_id: Callable[[], str | None],
         client_id: str,
         reconnect_backoff: Backoff,
         setup_backoff: Backoff,
@@ -77,6 +83,9 @@ class NetworkClient:
         self._nodes_before: Mapping[int, Node] = {}
         self._wake = wake
         self.on_answers = wake
+        self.on_rebootstrap_required: Callable[[float], None] = lambda now_ms: None
+        self._cluster_id = cluster_id
+        self._ladder = VersionLadder()
         self._client_id = client_id
         self._reconnect_backoff = reconnect_backoff
         self._setup_backoff = setup_backoff
@@ -230,6 +239,7 @@ class NetworkClient:
             node,
             self._client_id,
             self._transport,
+            greeting=Greeting(self._ladder.version_for(node, now_ms), self._expected_cluster_id()),
             completed=self._completed,
             wake=self._on_change,
             on_answers=self.on_answers,
@@ -240,6 +250,11 @@ class NetworkClient:
         setup_timeout_ms = self._setup_backoff.delay_ms(1 if trouble is None else trouble.failures + 1)
         self._nursery.start_soon(connection.run, setup_timeout_ms, self._config.request_timeout_ms)
         return connection
+
+    def _expected_cluster_id(self) -> str | None:
+        """As in Java: a client that may not start from its bootstrap servers again could do nothing about an answer."""
+        may_rebootstrap = self._config.metadata_recovery_strategy is MetadataRecoveryStrategy.REBOOTSTRAP
+        return self._cluster_id() if may_rebootstrap and self._config.metadata_cluster_check_enable else None
 
     # --- what goes wrong ------------------------------------------------------------------------------------
 
@@ -253,6 +268,9 @@ class NetworkClient:
         for key, connection in list(self._connections.items()):
             if connection.is_ready:
                 self._troubles.pop(key, None)
+                offered = connection.versions.offered.get(ApiVersionsRequest.api_key)
+                newest = connection.greeting.version if offered is None else offered.max_version
+                self._ladder.answered(connection.node, connection.greeting.version, newest, now_ms)
                 self.ever_connected, self.bootstrap_error = True, None
             elif connection.is_closed:
                 del self._connections[key]
@@ -265,6 +283,8 @@ class NetworkClient:
         if error is None:
             return
         log.info("%s", error)
+        if connection.hung_up_on_greeting:
+            self._ladder.hung_up(connection.node, connection.greeting.version)
         before = self._trouble_with(connection.node, key.channel)
         failures = 1 if before is None else before.failures + 1
         not_before_ms = now_ms + self._reconnect_backoff.delay_ms(failures)
@@ -273,6 +293,9 @@ class NetworkClient:
         candidates = self._candidates()
         if all(self._trouble_with(candidate) is not None for candidate in candidates):
             self._fail_unreachable(candidates)
+        if isinstance(error, RebootstrapRequiredError):
+            self.on_rebootstrap_required(now_ms)
+            self._wake()
 
     def _fail_unreachable(self, candidates: Iterable[Node]) -> None:
         """Not one broker can be reached. Say so at once: those who wait have deadlines of their own."""

@@ -17,10 +17,10 @@ from typing import NamedTuple
 import trio
 
 from kwire.clock import NEVER_MS
-from kwire.errors import DisconnectError, KafkaError, ProtocolError, UnsupportedVersionError
+from kwire.errors import DisconnectError, KafkaError, ProtocolError, RebootstrapRequiredError, UnsupportedVersionError
 from kwire.managers.unsent import AnyUnsentRequest
 from kwire.model import Node
-from kwire.network.handshake import Handshake
+from kwire.network.handshake import Greeting, Handshake
 from kwire.network.transport import ByteStream, Transport
 from kwire.protocol.framing import Framing
 from kwire.protocol.registry import BrokerVersions
@@ -40,6 +40,7 @@ class Connection:
     """One connection to a broker: dials, shakes hands, writes requests, reads answers.
 
     Args:
+        greeting: how the broker is asked what it speaks.
         completed: where handlers go when their answer, or failure, is here.
         wake: tells the loop that something happened; may be called inside a turn.
         on_answers: the same, of answers that have been read, from the reader's task: a turn may be run inside.
@@ -48,6 +49,7 @@ class Connection:
         is_ready: the handshake is over, and requests are taken.
         is_closed: all is over, and everything that was in flight has failed.
         error: why it broke, if it did.
+        hung_up_on_greeting: the broker closed it instead of saying what it speaks.
         expires_at_ms: when the first of the unanswered requests has waited too long.
     """
 
@@ -57,15 +59,18 @@ class Connection:
         client_id: str,
         transport: Transport,
         *,
+        greeting: Greeting,
         completed: deque[Completed],
         wake: Callable[[], None],
         on_answers: Callable[[], None],
         now_ms: float,
     ) -> None:
         self.node = node
+        self.greeting = greeting
         self.is_ready = False
         self.is_closed = False
         self.error: KafkaError | None = None
+        self.hung_up_on_greeting = False
         self.used_at_ms = now_ms
         self.expires_at_ms = NEVER_MS
         self.throttled_until_ms = now_ms
@@ -75,6 +80,7 @@ class Connection:
         self._wake = wake
         self._on_answers = on_answers
         self._handshake: Handshake | None = None
+        self._dialled: ByteStream | None = None
         self._stream: ByteStream | None = None
         self._versions = BrokerVersions({})
         self._outgoing: deque[bytes] = deque()
@@ -82,6 +88,11 @@ class Connection:
         self._scope = trio.CancelScope()
 
     # --- what the client sees -------------------------------------------------------------------------------
+
+    @property
+    def versions(self) -> BrokerVersions:
+        """What the broker speaks, once it is ready."""
+        return self._versions
 
     @property
     def in_flight(self) -> int:
@@ -128,8 +139,8 @@ class Connection:
         with self._scope:
             try:
                 with trio.fail_after(setup_timeout_ms / 1000.0):
-                    stream = await self._transport.connect(self.node.host, self.node.port)
-                self._handshake = Handshake(self.node, stream, self._framing)
+                    self._dialled = await self._transport.connect(self.node.host, self.node.port)
+                self._handshake = Handshake(self.node, self._dialled, self._framing, self.greeting)
                 try:
                     await self._shake_hands(self._handshake, request_timeout_ms)
                     await self._read_and_write(self._handshake.stream)
@@ -137,7 +148,15 @@ class Connection:
                     with trio.CancelScope(shield=True):
                         await self._handshake.stream.aclose()
             except* (OSError, trio.TooSlowError, ProtocolError, UnsupportedVersionError, DisconnectError) as group:
-                self._end(self._as_kafka_error(_first(group)))
+                error = _first(group)
+                if self._dialled is not None and not self.is_ready:
+                    self._transport.avoid(self._dialled)
+                self.hung_up_on_greeting = self._has_hung_up_on_greeting(error)
+                self._end(self._as_kafka_error(error))
+
+    def _has_hung_up_on_greeting(self, error: Exception) -> bool:
+        is_greeting = self._handshake is not None and self._handshake.step == "version" and not self.is_ready
+        return is_greeting and isinstance(error, ConnectionError | DisconnectError)
 
     async def _shake_hands(self, handshake: Handshake, timeout_ms: float) -> None:
         with trio.fail_after(timeout_ms / 1000.0):
@@ -203,7 +222,7 @@ class Connection:
 
     def _as_kafka_error(self, error: Exception) -> KafkaError:
         """The edge: what the operating system, trio or the framing raised, in kwire's words, with the broker named."""
-        if isinstance(error, ProtocolError | UnsupportedVersionError):
+        if isinstance(error, ProtocolError | UnsupportedVersionError | RebootstrapRequiredError):
             return error if str(self.node) in str(error) else _named(error, self.node)
         reason = str(error) or type(error).__name__
         if isinstance(error, trio.TooSlowError):
@@ -232,7 +251,7 @@ def _first(group: BaseExceptionGroup[Exception]) -> Exception:
     return error
 
 
-def _named(error: ProtocolError | UnsupportedVersionError, node: Node) -> KafkaError:
+def _named(error: ProtocolError | UnsupportedVersionError | RebootstrapRequiredError, node: Node) -> KafkaError:
     named = type(error)(f"broker {node}: {error}")
     named.__cause__ = error
     return named

@@ -7,9 +7,9 @@ stream in the place of the one there is. So TLS is a step in front of the versio
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias, TypeVar, cast
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
-from kwire.errors import DisconnectError, ProtocolError
+from kwire.errors import DisconnectError, ProtocolError, RebootstrapRequiredError
 from kwire.model import Node
 from kwire.network.transport import ByteStream
 from kwire.protocol.error_codes import ErrorCode
@@ -24,18 +24,28 @@ CLIENT_SOFTWARE_NAME = "kwire"
 R = TypeVar("R", bound=Message)
 
 
+class Greeting(NamedTuple):
+    """How the broker is asked what it speaks: in which version first, and which cluster it is expected to be of; None
+    where that is not known, or not to be checked."""
+
+    version: int = ApiVersionsRequest.max_version
+    cluster_id: str | None = None
+
+
 class Handshake:
     """One connection that is not ready yet, as its steps see it.
 
     Attributes:
         stream: what is sent and received over.
+        greeting: how the broker is asked what it speaks.
         versions: what the broker speaks, once it has said so.
         step: the name of the step that is under way, for errors.
         asked: the API whose answer is waited for, for errors.
     """
 
-    def __init__(self, node: Node, stream: ByteStream, framing: Framing) -> None:
+    def __init__(self, node: Node, stream: ByteStream, framing: Framing, greeting: Greeting | None = None) -> None:
         self.node = node
+        self.greeting = greeting or Greeting()
         self.stream = stream
         self.versions = BrokerVersions({})
         self.step = ""
@@ -64,17 +74,39 @@ class Handshake:
 
 async def negotiate_versions(handshake: Handshake) -> None:
     """KIP-511: ask in our newest version; a broker that does not know it answers in v0 which ones it does."""
-    request = ApiVersionsRequest(client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__)
-    version = ApiVersionsRequest.max_version
+    request, version = _greeting(handshake), handshake.greeting.version
     while True:
         answer = await handshake.ask(request, version)
         code = ErrorCode.of(answer.error_code)
         if code is ErrorCode.NONE:
             handshake.versions = BrokerVersions.from_response(answer)
             return
+        if code is ErrorCode.REBOOTSTRAP_REQUIRED:
+            raise RebootstrapRequiredError(
+                f"broker {handshake.node}: this address leads to another broker, or to another cluster than "
+                f"{request.cluster_id}; do names, load balancers and advertised.listeners lead where they should?"
+            )
         if code is not ErrorCode.UNSUPPORTED_VERSION or version == 0:
             raise ProtocolError(f"broker {handshake.node} refuses ApiVersions v{version}: {code.name}")
-        version = 0
+        version = _older(version, BrokerVersions.from_response(answer))
+
+
+def _greeting(handshake: Handshake) -> ApiVersionsRequest:
+    """KIP-1242: the broker checks whether it is the one that is meant. A bootstrap server may be any."""
+    node, cluster_id = handshake.node, handshake.greeting.cluster_id
+    is_checked = cluster_id is not None and node.id >= 0
+    return ApiVersionsRequest(
+        client_software_name=CLIENT_SOFTWARE_NAME,
+        client_software_version=__version__,
+        cluster_id=cluster_id if is_checked else None,
+        node_id=node.id if is_checked else -1,
+    )
+
+
+def _older(version: int, offered: BrokerVersions) -> int:
+    """The version to ask in next, always an older one: what the broker says it has, or 0, which all have."""
+    has = offered.offered.get(ApiVersionsRequest.api_key)
+    return has.max_version if has is not None and 0 <= has.max_version < version else 0
 
 
 HandshakeStep: TypeAlias = Callable[[Handshake], Awaitable[None]]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
+from kwire.config.endpoints import Endpoint
 from kwire.errors import IllegalStateError, InvalidArgumentError
 from kwire.testing.cluster.batches import NewRecord
 from kwire.testing.cluster.handlers import handlers
@@ -186,7 +187,12 @@ class Cluster:
     @property
     def bootstrap_servers(self) -> str:
         """The addresses of all brokers, as "host:port,host:port": as clients are told of them."""
-        return ",".join(f"{broker.host}:{broker.port}" for broker in self._state.brokers.values())
+        return ",".join(str(Endpoint(broker.host, broker.port)) for broker in self._state.brokers.values())
+
+    @property
+    def cluster_id(self) -> str:
+        """What metadata says the cluster is called."""
+        return self._state.cluster_id
 
     @property
     def client_addresses(self) -> Sequence[tuple[str, int]]:
