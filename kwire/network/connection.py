@@ -9,6 +9,7 @@ reader asks for such a turn when it has read; the writer only sends what did not
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -24,6 +25,12 @@ from kwire.network.handshake import Greeting, Handshake
 from kwire.network.transport import ByteStream, Transport
 from kwire.protocol.framing import Framing
 from kwire.protocol.registry import BrokerVersions
+
+log = logging.getLogger(__name__)
+
+MOST_THROTTLED_MS = 60_000
+"""Brokers reckon throttle times from the windows of a quota, together 11 s by default. What is longer than this is none
+that is meant: a request is sent all the same, and answered, or given up like any other. Java would wait 24 days."""
 
 Completed = Callable[[float], None]
 """A handler with its argument, waiting for the loop to call it with the time."""
@@ -199,7 +206,9 @@ class Connection:
         """KIP-219: we are over a quota, and the broker reads nothing more from this connection for as long. What was
         sent all the same would use up its own time there, and the connection be given up as half-open. Brokers before
         2.0 have waited themselves before they answered; we wait once more."""
-        self.throttled_until_ms = max(self.throttled_until_ms, now_ms + throttle_time_ms)
+        if throttle_time_ms > MOST_THROTTLED_MS:
+            log.warning("broker %s throttles for %d ms; waiting %d", self.node, throttle_time_ms, MOST_THROTTLED_MS)
+        self.throttled_until_ms = max(self.throttled_until_ms, now_ms + min(throttle_time_ms, MOST_THROTTLED_MS))
 
     def _end(self, error: KafkaError | None) -> None:
         """Once. What comes later is of no interest: closing a socket wakes its reader with an error."""
