@@ -8,18 +8,31 @@ go, straight into the buffer that records are later sliced from (`protocol/frami
 from __future__ import annotations
 
 import ssl
+import threading
+from typing import cast
 
 from kwire.network.switch_interval import SWITCH_INTERVAL
 from kwire.network.transport import ByteStream
 
 RECEIVE_BYTES = 1024 * 1024
-"""Encrypted bytes that are taken in at once, at most. One buffer of it serves all connections of a network thread."""
+"""Encrypted bytes that are taken in at once, at most."""
 
 RECORD_BYTES = 17 * 1024
 """A record's plain text, 16 KiB at most, with what encryption adds, and more. So much may be in work inside TLS."""
 
 LARGE_BYTES = 4 * RECORD_BYTES
 """From here on, what is missing of an answer is worth a shorter switch interval."""
+
+
+_OF_THREAD = threading.local()
+
+
+def receive_buffer() -> memoryview:
+    """Where the connections of this thread receive: one buffer for all, for it is emptied in the step that fills it."""
+    buffer: memoryview | None = getattr(_OF_THREAD, "buffer", None)
+    if buffer is None:
+        buffer = _OF_THREAD.buffer = memoryview(bytearray(RECEIVE_BYTES))
+    return buffer
 
 
 class TlsStream:
@@ -30,12 +43,10 @@ class TlsStream:
         context: Says what is trusted and who we are.
         server_name: The broker's name: sent for routing (SNI), and looked for in its certificate if the context checks
             that.
-        scratch: Where encrypted bytes are received; may be shared by the streams of one thread, as nothing stays there.
     """
 
-    def __init__(self, stream: ByteStream, context: ssl.SSLContext, server_name: str, scratch: memoryview) -> None:
+    def __init__(self, stream: ByteStream, context: ssl.SSLContext, server_name: str) -> None:
         self._stream = stream
-        self._scratch = scratch
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
@@ -115,7 +126,7 @@ class TlsStream:
         there is nothing in front of it any more."""
         filled, size = 0, len(buffer)
         try:
-            while filled < size and (received := self._tls.read(size - filled, buffer[filled:])):  # type: ignore[arg-type]  # any buffer will do
+            while filled < size and (received := self._read_into(buffer[filled:])):
                 filled += received
         except (ssl.SSLWantReadError, ssl.SSLZeroReturnError, ssl.SSLEOFError):
             pass
@@ -124,12 +135,17 @@ class TlsStream:
                 raise
         return filled
 
+    def _read_into(self, buffer: memoryview) -> int:
+        """One record, or what is left of it. Given a buffer, `read` answers with a count, which its stub does not say."""
+        return cast("int", self._tls.read(len(buffer), cast("bytearray", buffer)))
+
     async def _take_in(self, missing_bytes: int) -> int:
         """Receive encrypted bytes; how many. They are never fewer than those they hold, so as much may be waited for, but
         for what TLS has taken in of a record that is not complete."""
-        received = await self._stream.receive_into(self._scratch, max(1, missing_bytes - RECORD_BYTES))
+        buffer = receive_buffer()
+        received = await self._stream.receive_into(buffer, max(1, missing_bytes - RECORD_BYTES))
         if received:
-            self._incoming.write(self._scratch[:received])
+            self._incoming.write(buffer[:received])
         else:
             self._incoming.write_eof()
         return received

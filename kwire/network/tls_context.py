@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 _VERSIONS = {TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2, TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3}
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _DER_SEQUENCE = b"\x30"
+_BEGIN_CERTIFICATE, _END_CERTIFICATE = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
 _Signature = tuple[tuple[int, int, int], ...]
 
@@ -38,7 +39,8 @@ class TlsContexts:
         self._config = config
         self._files = [path for path in (config.ssl_truststore_location, config.ssl_keystore_location) if path]
         self._signature = self._sign()
-        self._context = make_context(config) if config.ssl_context is None else config.ssl_context
+        self.own_certificate: bytes | None = None
+        self._context = config.ssl_context or self._make()
 
     def current(self) -> ssl.SSLContext:
         """The context for a connection that is made now."""
@@ -46,11 +48,15 @@ class TlsContexts:
         if signature != self._signature:
             self._signature = signature
             try:
-                self._context = make_context(self._config)
+                self._context = self._make()
                 log.info("certificates have changed: new connections use those in %s", self._names)
             except ConfigError as error:
                 log.warning("certificates have changed, but the ones before stay in use: %s", error)
         return self._context
+
+    def _make(self) -> ssl.SSLContext:
+        context, self.own_certificate = make_context(self._config)
+        return context
 
     @property
     def _names(self) -> str:
@@ -69,15 +75,14 @@ def _sign(path: Path) -> tuple[int, int, int]:
     return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def make_context(config: SecurityConfig) -> ssl.SSLContext:
-    """A context as the settings say. Raises: ConfigError."""
+def make_context(config: SecurityConfig) -> tuple[ssl.SSLContext, bytes | None]:
+    """A context as the settings say, and this client's certificate, if it has one. Raises: ConfigError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     versions = [_VERSIONS[version] for version in config.ssl_enabled_protocols]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     context.check_hostname = config.ssl_endpoint_identification_algorithm is EndpointIdentification.HTTPS
     _trust(context, config)
-    _identify(context, config)
-    return context
+    return context, _identify(context, config)
 
 
 def _trust(context: ssl.SSLContext, config: SecurityConfig) -> None:
@@ -94,19 +99,27 @@ def _trust(context: ssl.SSLContext, config: SecurityConfig) -> None:
         raise ConfigError(f"{name} has no certificate that can be read: {_reason(error)}") from None
 
 
-def _identify(context: ssl.SSLContext, config: SecurityConfig) -> None:
+def _identify(context: ssl.SSLContext, config: SecurityConfig) -> bytes | None:
     if config.ssl_keystore_location is not None:
-        text = _read(config.ssl_keystore_location, "ssl_keystore_location")
-        _load_chain(context, text, config.ssl_key_password, "ssl_keystore_location")
+        name, text = "ssl_keystore_location", _read(config.ssl_keystore_location, "ssl_keystore_location")
     elif config.ssl_keystore_certificate_chain is not None and config.ssl_keystore_key is not None:
+        name = "ssl_keystore_key"
         text = f"{config.ssl_keystore_key.reveal().strip()}\n{config.ssl_keystore_certificate_chain.strip()}\n"
-        _load_chain(context, text, config.ssl_key_password, "ssl_keystore_key")
+    else:
+        return None
+    _load_chain(context, text, config.ssl_key_password, name)
+    return ssl.PEM_cert_to_DER_cert(_first_certificate(text))
+
+
+def _first_certificate(text: str) -> str:
+    begin, end = text.index(_BEGIN_CERTIFICATE), text.index(_END_CERTIFICATE)
+    return text[begin : end + len(_END_CERTIFICATE)]
 
 
 def _load_chain(context: ssl.SSLContext, text: str, password: Secret | None, name: str) -> None:
     if "PRIVATE KEY-----" not in text:
         raise ConfigError(f"{name} has no private key: put the key in PEM form (PKCS#8) before its certificates")
-    if "-----BEGIN CERTIFICATE-----" not in text:
+    if _BEGIN_CERTIFICATE not in text:
         raise ConfigError(f"{name} has no certificate: put the client's chain in PEM form behind its key")
     if "ENCRYPTED" in text and password is None:
         raise ConfigError(f"the private key in {name} is encrypted: give ssl_key_password")
