@@ -30,7 +30,7 @@ R = TypeVar("R", bound=Message)
 
 NONCE_BYTES = 24
 EARLIEST, LATEST = 0.85, 0.95
-"""A session is renewed between these shares of its life, as in Java: by chance, so that connections do not do it together."""
+"""A session is renewed between these shares of its life, as in Java: by chance, so that not all do it at once."""
 LEAST_SHARE = 0.5
 LEAST_PAUSE_MS = 100.0
 
@@ -66,15 +66,16 @@ class Authentication:
         """
         exchange = await self._exchange(node)
         await self._choose_mechanism(ask, versions, node)
+        version, lifetime_ms = versions.pick(SaslAuthenticateRequest), 0
         message: bytes | None = await _said(exchange)
         while message is not None:
-            version = versions.pick(SaslAuthenticateRequest)
             answer = await ask(SaslAuthenticateRequest(auth_bytes=message), version)
             self._check(answer, exchange, node)
+            lifetime_ms = answer.session_lifetime_ms
             message = await self._reply(exchange, answer.auth_bytes, node)
         if not exchange.is_complete:
             raise IllegalSaslStateError(f"broker {node} ends {self._mechanism.value} before it is through")
-        return float(answer.session_lifetime_ms)
+        return float(lifetime_ms)
 
     async def _exchange(self, node: Node) -> SaslExchange:
         if self._mechanism is SaslMechanism.GSSAPI:

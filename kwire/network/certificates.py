@@ -49,7 +49,9 @@ def _describe(certificate: bytes) -> str:
     begin, end = (_day(each) for each in _elements(validity.content))
     names = list(_alternative_names(rest))
     shown = ", ".join(names[:MOST_SHOWN_NAMES]) + (", ..." if len(names) > MOST_SHOWN_NAMES else "")
-    return f"{_name(subject)}, issued by {_name(issuer)}, valid from {begin} to {end}" + (f", for {shown}" if names else "")
+    return f"{_name(subject)}, issued by {_name(issuer)}, valid from {begin} to {end}" + (
+        f", for {shown}" if names else ""
+    )
 
 
 def _elements(data: bytes) -> Iterator[_Element]:

@@ -334,7 +334,7 @@ class NetworkClient:
         self._fail_waiting(lambda destination: destination.node is None, error)
 
     def _refusal(self, candidates: Iterable[Node]) -> AuthenticationError | None:
-        """What one of the brokers has against us, or we against it: it tells more than that others cannot be reached."""
+        """Why a broker and we do not accept each other: that says more than that others cannot be reached."""
         troubles = (self._trouble_with(node) for node in candidates)
         errors = (trouble.error for trouble in troubles if trouble is not None)
         return next((error for error in errors if isinstance(error, AuthenticationError)), None)

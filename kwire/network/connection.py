@@ -133,8 +133,8 @@ class Connection:
 
     @property
     def usable_at_ms(self) -> float:
-        """When a request may go out, as far as that is a matter of time: not before the handshake is over, nor while the
-        login is renewed, nor while the broker throttles us."""
+        """When a request may go out, as far as that is a matter of time: not before the handshake is over, nor while
+        the login is renewed, nor while the broker throttles us."""
         return self.throttled_until_ms if self.is_ready and not self._renewing else NEVER_MS
 
     def may_send(self, now_ms: float) -> bool:
@@ -348,7 +348,7 @@ def _first(group: BaseExceptionGroup[Exception]) -> Exception:
     return error
 
 
-def _named(error: ProtocolError | UnsupportedVersionError | RebootstrapRequiredError, node: Node) -> KafkaError:
+def _named(error: KafkaError, node: Node) -> KafkaError:
     named = type(error)(f"broker {node}: {error}")
     named.__cause__ = error
     return named

@@ -90,7 +90,7 @@ class Handshake:
 
 
 async def start_tls(handshake: Handshake) -> None:
-    """Encrypt all that follows. The broker's name is sent whether it is checked or not: proxies find the broker by it."""
+    """Encrypt all that follows, if there is to be TLS."""
     if handshake.security.tls is None:
         return
     from kwire.network.tls_handshake import shake_hands

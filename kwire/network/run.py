@@ -50,7 +50,9 @@ def run_until_closed(
         mailbox.attach(_from_outside(trio.lowlevel.current_trio_token(), waker.wake))
         transport = TcpTransport(config.receive_buffer_bytes, config.send_buffer_bytes)
         resolved = await _with_canonical_servers(config)
-        loop = make_loop(resolved, assignors, mailbox, buffer, waker, client_id=client_id, transport=transport, security=security)
+        loop = make_loop(
+            resolved, assignors, mailbox, buffer, waker, client_id=client_id, transport=transport, security=security
+        )
         on_started()
         await loop.run()
 

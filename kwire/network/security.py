@@ -1,4 +1,4 @@
-"""How the connections of one client are secured: which steps of the handshake (`network/handshake.py`) have what to do."""
+"""How the connections of one client are secured: what the steps of the handshake (`network/handshake.py`) need."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How long a thread that computes keeps the interpreter while the network thread takes in a large answer over TLS.
 
 Each record of TLS, of 16 KiB at most, is decrypted without the interpreter's lock, and after each the network thread
-has to wait until it gets the lock back. From a thread that computes that takes a switch interval, 5 ms by default: so an
-answer would come in at 3 MB/s. While one is under way the interval is shorter. Without a thread that computes, nothing
+has to wait until it gets the lock back. A thread that computes gives it away after a switch interval, 5 ms by default:
+so an answer would come in at 3 MB/s. While one is under way the interval is shorter. Where no thread computes, nothing
 changes: nobody waits.
 """
 
@@ -17,8 +17,8 @@ SHORT_INTERVAL_S = 0.0001
 class SwitchInterval:
     """The interpreter's switch interval, shortened while any connection of the process wants it to be.
 
-    The interval belongs to the process. Consumers have network threads of their own, so it is counted who wants it short,
-    and the last one puts back what the first one found; unless somebody else has set it meanwhile.
+    The interval belongs to the process, and each consumer has a network thread of its own. So it is counted how many
+    want it short, and the last one puts back what the first one found, unless other code has set it meanwhile.
     """
 
     def __init__(self, short_s: float = SHORT_INTERVAL_S) -> None:

@@ -41,8 +41,8 @@ class TlsStream:
     Args:
         stream: What is sent and received over.
         context: Says what is trusted and who we are.
-        server_name: The broker's name: sent for routing (SNI), and looked for in its certificate if the context checks
-            that.
+        server_name: The broker's name. It is always sent (SNI), as proxies find the broker by it, and looked for in the
+            certificate if the context checks that.
     """
 
     def __init__(self, stream: ByteStream, context: ssl.SSLContext, server_name: str) -> None:
@@ -53,6 +53,7 @@ class TlsStream:
         self._unsent = b""
         self._encrypted_bytes = 0
         self._is_hurried = False
+        self._has_ended = False
 
     @property
     def peer_certificate(self) -> bytes | None:
@@ -118,30 +119,34 @@ class TlsStream:
         while True:
             if received := self._decrypt_into(buffer):
                 return received
-            if not await self._take_in(missing_bytes):
+            if self._has_ended or not await self._take_in(missing_bytes):
                 return 0
 
     def _decrypt_into(self, buffer: memoryview) -> int:
-        """Decrypt what is there, as far as it fits; how much that was. An error, or the end, shows itself again when
-        there is nothing in front of it any more."""
+        """Decrypt what is there, as far as it fits; how much that was. An error shows itself again when there is nothing
+        in front of it any more."""
         filled, size = 0, len(buffer)
         try:
-            while filled < size and (received := self._read_into(buffer[filled:])):
+            while filled < size and not self._has_ended:
+                received = self._read_into(buffer[filled:])
+                self._has_ended = not received  # the broker has said goodbye, whether it closes the connection or not
                 filled += received
-        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError, ssl.SSLEOFError):
+        except ssl.SSLWantReadError:
             pass
+        except ssl.SSLEOFError:
+            self._has_ended = True
         except ssl.SSLError:
             if not filled:
                 raise
         return filled
 
     def _read_into(self, buffer: memoryview) -> int:
-        """One record, or what is left of it. Given a buffer, `read` answers with a count, which its stub does not say."""
+        """One record, or the rest of one. Given a buffer, `read` answers with a count, which its stub does not say."""
         return cast("int", self._tls.read(len(buffer), cast("bytearray", buffer)))
 
     async def _take_in(self, missing_bytes: int) -> int:
-        """Receive encrypted bytes; how many. They are never fewer than those they hold, so as much may be waited for, but
-        for what TLS has taken in of a record that is not complete."""
+        """Receive encrypted bytes; how many. They are never fewer than the plain ones in them, so as many may be waited
+        for, but for what TLS has taken in of a record that is not complete."""
         buffer = receive_buffer()
         received = await self._stream.receive_into(buffer, max(1, missing_bytes - RECORD_BYTES))
         if received:
@@ -150,7 +155,7 @@ class TlsStream:
             self._incoming.write_eof()
         return received
 
-    def _hurry(self, is_large: bool) -> None:  # noqa: FBT001
+    def _hurry(self, is_large: bool) -> None:
         """Have the interpreter handed over sooner while a large answer comes in."""
         if is_large != self._is_hurried:
             self._is_hurried = is_large
@@ -158,5 +163,5 @@ class TlsStream:
 
     async def aclose(self) -> None:
         """Without a farewell of TLS: Kafka's own clients and brokers do not wait for one, and frames have a length."""
-        self._hurry(False)  # noqa: FBT003
+        self._hurry(False)
         await self._stream.aclose()

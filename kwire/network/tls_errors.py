@@ -45,7 +45,9 @@ _MEANING: Mapping[str, str] = {
     "TLSV1_UNRECOGNIZED_NAME": "the broker, or a proxy in front of it, does not know itself by this name",
     "TLSV1_ALERT_UNRECOGNIZED_NAME": "the broker, or a proxy in front of it, does not know itself by this name",
 }
-_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_TOO_SMALL", "PACKET_LENGTH_TOO_LONG", "BAD_RECORD_TYPE"})
+_NO_TLS = frozenset(
+    {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_TOO_SMALL", "PACKET_LENGTH_TOO_LONG", "BAD_RECORD_TYPE"}
+)
 
 
 def handshake_failure(error: ssl.SSLError, node: Node, shown: bytes | None) -> KafkaError:
@@ -63,7 +65,7 @@ def handshake_failure(error: ssl.SSLError, node: Node, shown: bytes | None) -> K
         return SslAuthenticationError(f"broker {node} is not trusted: {reason}{certificate}; {advice}")
     if error.reason in _NO_TLS:
         return SslAuthenticationError(
-            f"broker {node} does not speak TLS at this port; is security_protocol right, or the port another listener's?"
+            f"broker {node} does not speak TLS at this port; is security_protocol right, or is it another's port?"
         )
     return alert(error, node) or SslAuthenticationError(f"broker {node}: the TLS handshake failed: {_plain(error)}")
 

@@ -15,8 +15,8 @@ from kwire.config import ConsumerConfig
 from kwire.managers.unsent import Channel, Destination, UnsentRequest
 from kwire.model import Node
 from kwire.network.client import NetworkClient
-from kwire.network.security import Security
 from kwire.network.loop import Waker
+from kwire.network.security import Security
 from kwire.protocol.compiler import decode_message, decode_prefix, encode_message
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
