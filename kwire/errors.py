@@ -155,6 +155,13 @@ class AuthenticationError(KafkaError):
     fatal = True
 
 
+class NoTokenError(AuthenticationError, RetriableError):
+    """No valid token to log in with: the login server cannot be reached or answers nonsense, the provider fails, or
+    what came has expired. kwire goes on asking, at the pace of `sasl_login_retry_backoff_ms` and `_max_ms`."""
+
+    fatal = False
+
+
 class TopicAuthorizationError(BrokerError):
     """No permission on the topics."""
 
