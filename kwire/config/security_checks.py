@@ -72,10 +72,14 @@ def warn_of_unused(values: Mapping[str, object]) -> None:
     """Say what is given and has no effect with this protocol; the Java client takes such files in silence."""
     protocol = values.get("security_protocol", SecurityProtocol.PLAINTEXT)
     assert isinstance(protocol, SecurityProtocol)
+    url = values.get("sasl_oauthbearer_token_endpoint_url")
+    # Login servers are checked against the same authorities, whatever brokers speak.
+    used = (*_TRUST, "ssl_context") if protocol.is_sasl and isinstance(url, str) and url.startswith("https:") else ()
     unused = [
         name
         for name, value in values.items()
         if value is not None
+        and name not in used
         and ((name.startswith("ssl_") and not protocol.is_tls) or (name.startswith("sasl_") and not protocol.is_sasl))
     ]
     if unused:

@@ -51,16 +51,15 @@ def post(
     Raises:
         AskingError: there was none, within the timeouts, that could be read.
     """
-    connection = _connection(url, timeouts.connect_ms / 1000.0, context)
-    _connect(connection, url, timeouts.connect_ms)
+    connection = _connected(url, timeouts.connect_ms, context)
     connected: socket.socket = connection.sock
     connection.sock = _DeadlineSocket(connected, Deadline.after(timeouts.read_ms))
     try:
         return _exchange(connection, url, headers, body)
     except TimeoutError:
-        raise AskingError(f"{_name(url)} has not answered within {timeouts.read_ms:.0f} ms") from None
+        raise AskingError(f"{name_of(url)} has not answered within {timeouts.read_ms:.0f} ms") from None
     except (OSError, http.client.HTTPException) as error:
-        raise AskingError(f"{_name(url)} gave no answer: {_reason(error)}") from error.with_traceback(None)
+        raise AskingError(f"{name_of(url)} gave no answer: {_reason(error)}") from error.with_traceback(None)
     finally:
         connected.close()
 
@@ -76,7 +75,7 @@ def _exchange(
     data = answer.read(MAX_ANSWER_BYTES + 1)
     if len(data) > MAX_ANSWER_BYTES:
         raise AskingError(
-            f"{_name(url)} answered more than {MAX_ANSWER_BYTES} bytes; is it a login server?", is_certain=True
+            f"{name_of(url)} answered more than {MAX_ANSWER_BYTES} bytes; is it a login server?", is_certain=True
         )
     return HttpAnswer(
         status=answer.status,
@@ -86,29 +85,33 @@ def _exchange(
     )
 
 
-def _connection(url: SplitResult, timeout_seconds: float, context: ssl.SSLContext | None) -> http.client.HTTPConnection:
-    assert url.hostname is not None
-    if url.scheme == "https":
-        return http.client.HTTPSConnection(url.hostname, url.port, timeout=timeout_seconds, context=context)
-    return http.client.HTTPConnection(url.hostname, url.port, timeout=timeout_seconds)
-
-
-def _connect(connection: http.client.HTTPConnection, url: SplitResult, timeout_ms: float) -> None:
+def _connected(url: SplitResult, timeout_ms: float, context: ssl.SSLContext | None) -> http.client.HTTPConnection:
     try:
+        connection = _connection(url, timeout_ms / 1000.0, context)
         connection.connect()  # which closes what it has opened, if it fails
     except ssl.SSLCertVerificationError as error:
         raise AskingError(
-            f"the certificate of {_name(url)} is not trusted: {error.verify_message}. If an authority of your own has "
-            "signed it, give ssl_truststore_location, or SSL_CERT_FILE in the environment",
+            f"the certificate of {name_of(url)} is not trusted: {error.verify_message}. If an authority of your own "
+            "has signed it, give ssl_truststore_location, or SSL_CERT_FILE in the environment",
             is_certain=True,
         ) from error.with_traceback(None)
     except TimeoutError:
-        raise AskingError(f"{_name(url)} could not be connected to within {timeout_ms:.0f} ms") from None
+        raise AskingError(f"{name_of(url)} could not be connected to within {timeout_ms:.0f} ms") from None
     except OSError as error:
-        raise AskingError(f"{_name(url)} cannot be reached: {_reason(error)}") from error.with_traceback(None)
+        raise AskingError(f"{name_of(url)} cannot be reached: {_reason(error)}") from error.with_traceback(None)
+    except (ValueError, http.client.InvalidURL) as error:  # a name that is none; UnicodeError is a ValueError
+        raise AskingError(f"{name_of(url)} has no valid address: {error}", is_certain=True) from error
+    return connection
 
 
-def _name(url: SplitResult) -> str:
+def _connection(url: SplitResult, timeout_seconds: float, context: ssl.SSLContext | None) -> http.client.HTTPConnection:
+    assert url.hostname is not None
+    if url.scheme == "https":
+        return http.client.HTTPSConnection(url.hostname, url.port or 443, timeout=timeout_seconds, context=context)
+    return http.client.HTTPConnection(url.hostname, url.port or 80, timeout=timeout_seconds)
+
+
+def name_of(url: SplitResult) -> str:
     """The server in an error. A query may hold more than others should read."""
     return f"the login server {url.scheme}://{url.netloc}{url.path}"
 

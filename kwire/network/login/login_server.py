@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 from kwire.clock import wall_clock_ms
 from kwire.config import ConsumerConfig, OAuthToken, Secret
 from kwire.network.login.failures import AskingError
-from kwire.network.login.https import HttpAnswer, Timeouts, post
+from kwire.network.login.https import HttpAnswer, Timeouts, name_of, post
 
 DEFAULT_TIMEOUT_MS = 10_000
 # Errors of a server that may go away: it timed out, is not ready for this, or has had too many requests.
@@ -56,7 +56,7 @@ class LoginServer:
         context = trust(self._config) if self._url.scheme == "https" else None
         asked_at_ms = wall_clock_ms()
         answer = post(self._url, request.headers, request.body, self.timeouts, context)
-        name = f"the login server {self._url.scheme}://{self._url.netloc}{self._url.path}"
+        name = name_of(self._url)
         if answer.status in (200, 201):
             return _token_of(answer.body, asked_at_ms, name)
         raise _refusal(answer, request.secrets, name)
@@ -78,11 +78,9 @@ def trust(config: ConsumerConfig) -> ssl.SSLContext:
             context.load_verify_locations(cadata=config.ssl_truststore_certificates)
         if config.ssl_context is not None and (trusted := config.ssl_context.get_ca_certs(binary_form=True)):
             context.load_verify_locations(cadata=b"".join(trusted))
-    except OSError as error:  # ssl.SSLError is one
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         where = config.ssl_truststore_location or "ssl_truststore_certificates"
-        raise AskingError(
-            f"the authorities to trust cannot be read from {where}: {error.strerror or error}", is_certain=True
-        ) from error
+        raise AskingError(f"the authorities to trust cannot be read from {where}: {error}", is_certain=True) from error
     return context
 
 

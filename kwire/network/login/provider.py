@@ -35,7 +35,7 @@ class ProviderTokens:
             if inspect.isawaitable(answer):
                 answer = asyncio.run(_result_of(answer))
             extensions = self._extensions() if callable(self._extensions) else {}
-        except Exception as error:
+        except BaseException as error:  # in this thread there is nobody else to raise; sys.exit() is no end of it
             raise AskingError(
                 f"{_NAME} failed: {type(error).__name__}: {error}", is_refused=isinstance(error, AuthenticationError)
             ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, assert_never
 
@@ -24,6 +25,8 @@ from kwire.network.login.grants import client_assertion_request, client_secret_r
 from kwire.network.login.login_server import LoginServer
 from kwire.network.login.provider import ProviderTokens
 from kwire.network.login.token_file import FileTokens, TokenFile
+
+log = logging.getLogger("kwire.login")
 
 GiveToken: TypeAlias = Callable[[], OAuthToken]
 
@@ -48,6 +51,8 @@ def token_giver(config: ConsumerConfig, login: Login) -> GiveToken:
             if not has_assertion(config):
                 return LoginServer(config, lambda: client_secret_request(config, login))
             assertion = _assertion_maker(config)
+            if login.client_secret is not None:
+                log.warning("the client's secret is not used: it proves by an assertion who it is")
             return LoginServer(config, lambda: client_assertion_request(login, assertion()))
         case TokenOrigin.JWT_BEARER:
             assertion = _assertion_maker(config)
@@ -65,6 +70,8 @@ def name_of_origin(config: ConsumerConfig) -> str:
 
 def _assertion_maker(config: ConsumerConfig) -> Callable[[], Secret]:
     if config.sasl_oauthbearer_assertion_file is not None:
+        if config.sasl_oauthbearer_assertion_private_key_file is not None:
+            log.warning("sasl_oauthbearer_assertion_private_key_file is not used: assertions come from a file")
         file = TokenFile(config.sasl_oauthbearer_assertion_file, "sasl_oauthbearer_assertion_file")
         return lambda: Secret(file.read())
     from kwire.network.login.assertion import AssertionMaker  # loads a library that most do without

@@ -171,8 +171,7 @@ class TokenLogin:
         self._failures += 1
         self._failure = failure.with_traceback(None)
         is_certain = failure.is_certain or now_ms - self._failing_since_ms >= self._patience_ms
-        if is_certain:
-            self._error = failure.for_user
+        self._error = failure.for_user if is_certain else None
         self._not_before_ms = now_ms + max(self._pause_ms(failure, is_certain=is_certain), failure.pause_ms)
         has_token = self._usable() is not None
         level = logging.WARNING if has_token and self._failures == 1 else logging.DEBUG  # else token() raises it
