@@ -6,7 +6,8 @@ import json
 import ssl
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Protocol, TypeAlias
@@ -20,6 +21,7 @@ import trustme
 from kwire.clock import TimeSource, install
 from kwire.config import ConsumerConfig, OAuthToken, login_of
 from kwire.errors import KafkaError
+from kwire.network.login.failures import AskingError
 from kwire.network.login.token_login import TokenLogin
 
 CLIENT_ID = "kwire-client"
@@ -185,31 +187,51 @@ def first_token() -> Callable[[ConsumerConfig], OAuthToken]:
     return get
 
 
+Answer: TypeAlias = "OAuthToken | AskingError"
+
+
 @dataclass(slots=True)
-class VirtualLogins:
+class VirtualLogin:
     """A login whose questions a test answers, in virtual time.
 
     Attributes:
+        answers: what is answered to the next question: a token, or a failure that is raised.
         asked_at_s: when it was asked, in seconds since the test began.
     """
 
     config: ConsumerConfig
+    answers: Callable[[], Answer]
+    takes_s: float = 0.0
     asked_at_s: list[float] = field(default_factory=list)
+    login: TokenLogin = field(init=False)
 
-    def login(self, answer: Callable[[], Awaitable[OAuthToken]]) -> TokenLogin:
-        async def ask() -> OAuthToken:
-            self.asked_at_s.append(trio.current_time() - self.begin_s)
-            return await answer()
+    def __post_init__(self) -> None:
+        self.login = TokenLogin(self.config, login_of(self.config), ask=self._ask)
 
-        return TokenLogin(self.config, login_of(self.config), ask=ask)
+    async def _ask(self) -> OAuthToken:
+        self.asked_at_s.append(trio.current_time())
+        await trio.sleep(self.takes_s)
+        answer = self.answers()
+        if isinstance(answer, OAuthToken):
+            return answer
+        raise answer
 
-    @property
-    def begin_s(self) -> float:
-        return 0.0
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.login.run)
+            yield
+            nursery.cancel_scope.cancel()
 
-    def token(self, life_s: float, name: str = "token") -> OAuthToken:
-        """One that begins now."""
-        return OAuthToken(f"{name}-{len(self.asked_at_s)}", VIRTUAL_BEGIN_MS + (trio.current_time() + life_s) * 1000.0)
+
+def living(life_s: float, name: str = "token") -> OAuthToken:
+    """A token whose life begins now."""
+    return OAuthToken(name, VIRTUAL_BEGIN_MS + (trio.current_time() + life_s) * 1000.0)
+
+
+@pytest.fixture(name="living")
+def living_fixture() -> Callable[..., OAuthToken]:
+    return living
 
 
 class RunVirtually(Protocol):
@@ -239,6 +261,14 @@ def run_virtually() -> RunVirtually:
     return run
 
 
+class MakeLogin(Protocol):
+    def __call__(self, answers: Callable[[], Answer], *, takes_s: float = 0.0, **settings: object) -> VirtualLogin: ...
+
+
 @pytest.fixture
-def logins(make_config: MakeConfig) -> VirtualLogins:
-    return VirtualLogins(make_config(sasl_oauth_token_provider=lambda: "unused"))
+def make_login(make_config: MakeConfig) -> MakeLogin:
+    def make(answers: Callable[[], Answer], *, takes_s: float = 0.0, **settings: object) -> VirtualLogin:
+        config = make_config(sasl_oauth_token_provider=lambda: "not asked", **settings)
+        return VirtualLogin(config, answers, takes_s)
+
+    return make
