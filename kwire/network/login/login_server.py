@@ -59,7 +59,7 @@ class LoginServer:
         name = name_of(self._url)
         if answer.status in (200, 201):
             return _token_of(answer.body, asked_at_ms, name)
-        raise _refusal(answer, request.secrets, name)
+        raise _refusal(answer, (*request.secrets, *map(Secret, self._config.secrets)), name)
 
 
 def trust(config: ConsumerConfig) -> ssl.SSLContext:
