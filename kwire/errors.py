@@ -189,6 +189,13 @@ class IllegalSaslStateError(AuthenticationError):
     """
 
 
+class NoTokenError(AuthenticationError, RetriableError):
+    """No valid token to log in with: the login server cannot be reached or answers nonsense, the provider fails, or
+    what came has expired. kwire goes on asking, at the pace of `sasl_login_retry_backoff_ms` and `_max_ms`."""
+
+    fatal = False
+
+
 class AuthorizationError(BrokerError):
     """The broker knows who this is, and does not permit it. Nothing has to be done anew once it is granted: what was
     asked for is asked again, by the next poll or call."""

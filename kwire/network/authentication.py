@@ -24,7 +24,7 @@ from kwire.protocol.sasl import SaslExchange, ScramKeyCache, exchange_for
 from kwire.protocol.schema import Message, Request
 
 if TYPE_CHECKING:
-    from kwire.network.login import TokenLogin
+    from kwire.network.login.token_login import TokenLogin
 
 R = TypeVar("R", bound=Message)
 
@@ -50,7 +50,7 @@ class Authentication:
         self._keys = ScramKeyCache()
         self.tokens: TokenLogin | None = None
         if self._mechanism is SaslMechanism.OAUTHBEARER:
-            from kwire.network.login import TokenLogin
+            from kwire.network.login.token_login import TokenLogin
 
             self.tokens = TokenLogin(config, self._login)
 

@@ -113,7 +113,7 @@ class NetworkClient:
         self._completed: deque[Completed] = deque()
         self._nursery: trio.Nursery | None = None
         self.ever_connected = False
-        self.bootstrap_error: BootstrapError | None = None
+        self.bootstrap_error: KafkaError | None = None
         self.troubles = ""
 
     def attach(self, nursery: trio.Nursery | None) -> None:
@@ -325,11 +325,9 @@ class NetworkClient:
 
     def _fail_unreachable(self, candidates: Sequence[Node]) -> None:
         """Not one broker can be reached. Say so at once: those who wait have deadlines of their own."""
-        if (refusal := self._refusal(candidates)) is not None:
-            self._fail_waiting(lambda destination: destination.node is None, refusal)
-            return
-        error = BootstrapError(f"no broker can be reached: {self._reasons_of(candidates, Channel.CONTROL)}")
-        if not self.ever_connected:
+        reasons = self._reasons_of(candidates, Channel.CONTROL)
+        error = self._refusal(candidates) or BootstrapError(f"no broker can be reached: {reasons}")
+        if error.retriable and not self.ever_connected:
             self.bootstrap_error = error
         self._fail_waiting(lambda destination: destination.node is None, error)
 
