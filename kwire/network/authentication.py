@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import trio
 
-from kwire.config import Login, SaslMechanism, SecurityConfig, login_of
+from kwire.config import ConsumerConfig, Login, SaslMechanism, login_of
 from kwire.errors import (
     AuthenticationError,
     IllegalSaslStateError,
@@ -44,7 +44,7 @@ class Ask(Protocol):
 class Authentication:
     """How this client logs in, on each of its connections: mechanism, credentials, and tokens where it takes them."""
 
-    def __init__(self, config: SecurityConfig) -> None:
+    def __init__(self, config: ConsumerConfig) -> None:
         self._mechanism = config.sasl_mechanism
         self._login: Login = login_of(config)
         self._keys = ScramKeyCache()

@@ -289,25 +289,30 @@ class NetworkClient:
         self._connections_changed = False
         for key, connection in list(self._connections.items()):
             if connection.is_ready:
-                self._troubles.pop(key, None)
-                offered = connection.versions.offered.get(ApiVersionsRequest.api_key)
-                newest = connection.greeting.version if offered is None else offered.max_version
-                self._ladder.answered(connection.node, connection.greeting.version, newest, now_ms)
-                self.ever_connected, self.bootstrap_error = True, None
+                self._on_ready(key, connection, now_ms)
             elif connection.is_closed:
                 del self._connections[key]
                 self._on_closed(key, connection, now_ms)
         self.troubles = "; ".join(dict.fromkeys(str(trouble.error) for trouble in self._troubles.values()))
         self._reckon_give_up()
 
+    def _on_ready(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
+        offered = connection.versions.offered.get(ApiVersionsRequest.api_key)
+        newest = connection.greeting.version if offered is None else offered.max_version
+        self._ladder.answered(connection.node, connection.greeting.version, newest, now_ms)
+        if connection.is_proven:
+            self._troubles.pop(key, None)
+            self.ever_connected, self.bootstrap_error = True, None
+
     def _on_closed(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
         error = connection.error
         if error is None:
             return
-        log.log(logging.ERROR if isinstance(error, AuthenticationError) else logging.INFO, "%s", error)
+        before = self._trouble_with(connection.node, key.channel)
+        is_news = before is None or str(before.error) != str(error)
+        log.log(logging.ERROR if isinstance(error, AuthenticationError) and is_news else logging.INFO, "%s", error)
         if connection.hung_up_on_greeting:
             self._ladder.hung_up(connection.node, connection.greeting.version)
-        before = self._trouble_with(connection.node, key.channel)
         failures = 1 if before is None else before.failures + 1
         not_before_ms = now_ms + self._backoff_for(error).delay_ms(failures)
         self._troubles[key] = _Trouble(connection.node, error, failures, not_before_ms)

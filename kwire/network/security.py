@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.config import SecurityConfig
+from kwire.config import ConsumerConfig
 from kwire.errors import KafkaError
 from kwire.model import Node
 
@@ -24,7 +24,7 @@ class Security:
         ConfigError: Certificates or keys cannot be used.
     """
 
-    def __init__(self, config: SecurityConfig) -> None:
+    def __init__(self, config: ConsumerConfig) -> None:
         self.protocol = config.security_protocol
         self.tls: TlsContexts | None = None
         self.authentication: Authentication | None = None

@@ -129,7 +129,7 @@ class TlsStream:
         try:
             while filled < size and not self._has_ended:
                 received = self._read_into(buffer[filled:])
-                self._has_ended = not received  # the broker has said goodbye, whether it closes the connection or not
+                self._has_ended = not received  # a goodbye, whether the connection is closed or not
                 filled += received
         except ssl.SSLWantReadError:
             pass
