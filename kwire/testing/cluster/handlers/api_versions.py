@@ -26,6 +26,8 @@ async def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
     """All APIs, in order of their keys."""
     if call.version >= SOFTWARE_FROM and not _is_sound(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if call.session.authentication is not None:
+        call.session.authentication.versions_told()
     release = call.cluster.release
     ranges = offered(release)
     features = [
