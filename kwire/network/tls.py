@@ -123,8 +123,8 @@ class TlsStream:
                 return 0
 
     def _decrypt_into(self, buffer: memoryview) -> int:
-        """Decrypt what is there, as far as it fits; how much that was. An error shows itself again when there is nothing
-        in front of it any more."""
+        """Decrypt what is there, as far as it fits; how much that was. An error shows itself again when nothing is left
+        in front of it."""
         filled, size = 0, len(buffer)
         try:
             while filled < size and not self._has_ended:

@@ -25,7 +25,7 @@ from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from network.conftest import InVirtualTime, MakeRig, MemoryNetwork, MemoryStream, Peer
+    from tests.network.conftest import InVirtualTime, MakeRig, MemoryNetwork, MemoryStream, Peer
 
     from kwire.protocol.schema import Message
 
@@ -68,7 +68,7 @@ class SaslBroker:
             is_expired = bool(self._lifetime_ms) and trio.current_time() > ends_at_s
             match request:
                 case ApiVersionsRequest():
-                    await peer.answer(header, version, self._offering())  # type: ignore[arg-type]  # a response
+                    await peer.answer(header, version, self._offering())
                 case SaslHandshakeRequest():
                     is_login, known = True, request.mechanism == "PLAIN"
                     code = ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
