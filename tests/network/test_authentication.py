@@ -17,7 +17,7 @@ from kwire.errors import (
 )
 from kwire.network.authentication import EARLIEST, LATEST, LEAST_PAUSE_MS, renew_after_ms
 from kwire.protocol.error_codes import ErrorCode
-from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.protocol.messages.metadata import MetadataResponse
 from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.network.conftest import InVirtualTime, MakeRig, MemoryNetwork, MemoryStream, Peer
-
-    from kwire.protocol.schema import Message
 
 ADDRESS = ("broker", 9092)
 HOUR_MS = 3_600_000
@@ -48,7 +46,7 @@ class SaslBroker:
         is_deaf: It answers no login any more.
     """
 
-    def __init__(self, peer: type[Peer], offering: Callable[[], Message], *, lifetime_ms: int = 0) -> None:
+    def __init__(self, peer: type[Peer], offering: Callable[[], ApiVersionsResponse], *, lifetime_ms: int = 0) -> None:
         self.password = "secret"
         self.asked: list[tuple[float, str]] = []
         self.connections = 0
@@ -99,14 +97,14 @@ class SaslBroker:
 
 
 @pytest.fixture
-def broker(peer: type[Peer], offer: Callable[[], Message], network: MemoryNetwork) -> SaslBroker:
+def broker(peer: type[Peer], offer: Callable[[], ApiVersionsResponse], network: MemoryNetwork) -> SaslBroker:
     """One that a login is good for as long as the connection lives."""
     network.hosts[ADDRESS] = broker = SaslBroker(peer, offer)
     return broker
 
 
 @pytest.fixture
-def hourly(peer: type[Peer], offer: Callable[[], Message], network: MemoryNetwork) -> SaslBroker:
+def hourly(peer: type[Peer], offer: Callable[[], ApiVersionsResponse], network: MemoryNetwork) -> SaslBroker:
     """One that wants another login each hour."""
     network.hosts[ADDRESS] = broker = SaslBroker(peer, offer, lifetime_ms=HOUR_MS)
     return broker
