@@ -336,7 +336,8 @@ class Processor(Generic[K, V]):
                 too_soon.append(chunk)
             else:
                 self._dispatcher.deliver(chunk)
-        self._backpressure.put_off(too_soon)
+        if too_soon:
+            self._backpressure.put_off(too_soon)
         again, self._completion.to_redeliver = self._completion.to_redeliver, []
         for tp, position, stop in again:
             self._session.positions.redeliver(tp, position, stop)
