@@ -1,11 +1,13 @@
 """The cluster as metadata shows it: one immutable snapshot, replaced by every Metadata answer.
 
-Owned by the metadata manager; everybody else reads. A snapshot never goes back in time: a partition whose answer
-names an older leader epoch than the one known keeps what it had (KIP-320), unless the topic was recreated.
+Owned by the metadata manager; everybody else reads. A snapshot does not go back in time: a partition whose answer
+names an older leader epoch than the one known keeps what it had (KIP-320), unless the topic was recreated. But what
+every answer contradicts was no epoch of this partition: a false one must not keep it from being read for ever.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
@@ -15,18 +17,25 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from kwire.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
+log = logging.getLogger(__name__)
+
 NO_NODE = -1
+MOST_CONTRADICTIONS = 10
+"""Answers in a row that name an older epoch: 7 s of them with the default back-off. Brokers lag behind each other by
+less; an older leader that is asked all the same refuses (FENCED_LEADER_EPOCH), and metadata is asked for again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadata:
-    """`leader_id` is -1 while the partition has no leader."""
+    """`leader_id` is -1 while the partition has no leader. `contradictions` counts the answers since this one that named
+    an older epoch."""
 
     leader_id: int
     leader_epoch: int = NO_LEADER_EPOCH
     replicas: tuple[int, ...] = ()
     in_sync_replicas: tuple[int, ...] = ()
     offline_replicas: tuple[int, ...] = ()
+    contradictions: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +157,9 @@ def _topic(name: str, topic: MetadataResponseTopic, known: TopicMetadata | None)
 
 def _newer(partition: MetadataResponsePartition, known: PartitionMetadata | None) -> PartitionMetadata:
     if known is not None and NO_LEADER_EPOCH < partition.leader_epoch < known.leader_epoch:
-        return known
+        if known.contradictions + 1 < MOST_CONTRADICTIONS:
+            return replace(known, contradictions=known.contradictions + 1)
+        log.warning("leader epoch %d is contradicted by all brokers: %d", known.leader_epoch, partition.leader_epoch)
     return PartitionMetadata(
         leader_id=partition.leader_id,
         leader_epoch=partition.leader_epoch,
