@@ -27,8 +27,8 @@ less; an older leader that is asked all the same refuses (FENCED_LEADER_EPOCH), 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadata:
-    """`leader_id` is -1 while the partition has no leader. `contradictions` counts the answers since this one that named
-    an older epoch."""
+    """`leader_id` is -1 while the partition has no leader. `contradictions` counts the answers since then that named an
+    older epoch."""
 
     leader_id: int
     leader_epoch: int = NO_LEADER_EPOCH
