@@ -303,8 +303,8 @@ class FetchManager:
 
     def _follow_leaders(self, connection: FetchConnection, answer: FetchResponse, now_ms: float) -> None:
         """KIP-951: a broker that does not lead a partition any more says who does, and is taken at its word; metadata
-        for the rest is on its way. With a newer leader at hand nothing has to wait for the back-off of the error, unless
-        that one sends on to yet another: brokers that name each other would be asked without end."""
+        for the rest is on its way. With a newer leader at hand nothing has to wait for the back-off of the error.
+        Unless that one sends on to yet another: brokers that name each other would be asked without end."""
         leaders = {
             tp: data.current_leader
             for tp, data in _by_partition(answer, connection.session.topic_names)

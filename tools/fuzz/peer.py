@@ -50,7 +50,7 @@ from tools.fuzz.misbehaviours import KINDS
 from tools.fuzz.peer_process import PeerProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kwire.model import Record
     from tools.fuzz.misbehaviours import Api
@@ -330,7 +330,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--count and --processes must be at least 1")
     numbers = [chosen.case] if chosen.case else [f"{chosen.seed}/{number}" for number in range(chosen.count)]
     started = time.monotonic()
-    report = Report(run_all(numbers, chosen.only, tls=chosen.tls, processes=min(chosen.processes, len(numbers))))
+    report = Report()
+    for outcomes in run_all(numbers, chosen.only, tls=chosen.tls, processes=min(chosen.processes, len(numbers))):
+        report.outcomes += outcomes
+        print(f"{len(report.outcomes)} of {len(numbers)}, {len(report.findings)} findings", file=sys.stderr, flush=True)
     print("\n".join(report.lines()))
     for outcome in report.findings[:SHOWN_FINDINGS]:
         print(f"FOUND {outcome}")
@@ -339,12 +342,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if report.findings else 0
 
 
-def run_all(numbers: Sequence[str], only: Sequence[str], *, tls: bool, processes: int) -> list[Outcome]:
-    """Some at a time, in processes of their own."""
+def run_all(numbers: Sequence[str], only: Sequence[str], *, tls: bool, processes: int) -> Iterator[list[Outcome]]:
+    """Some at a time, in processes of their own; a hundred share a peer."""
     chunks = [numbers[start : start + 100] for start in range(0, len(numbers), 100)]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        found = pool.map(partial(fuzz, only=only, tls=tls), chunks)
-        return [outcome for chunk in found for outcome in chunk]
+        yield from pool.map(partial(fuzz, only=only, tls=tls), chunks)
 
 
 if __name__ == "__main__":
