@@ -87,11 +87,13 @@ def test_an_epoch_that_every_answer_contradicts_is_given_up(known: ClusterSnapsh
     """A broker named a leader of epoch 1,000,000 that there has never been; without this nobody else was ever asked."""
     lied_to = known.with_leaders(led_by(9, 1_000_000), [NodeEndpoint(node_id=9, host="nowhere", port=1)])
     for _ in range(MOST_CONTRADICTIONS - 1):
-        before, lied_to = lied_to, lied_to.updated(answer(topic(2, 2)))
+        before, lied_to = lied_to, lied_to.updated(answer(topic(2, 2)), in_doubt=True)
         assert lied_to.leader_epoch(O0) == 1_000_000
         assert lied_to.topics == before.topics, "nothing has changed: asking again has to wait longer and longer"
-    assert lied_to.updated(answer(topic(2, 2, epoch=1_000_000))).updated(answer(topic(2))).leader_epoch(O0) == 1_000_000
-    told = lied_to.updated(answer(topic(2, 2)))
+    assert lied_to.updated(answer(topic(2, 2))).leader_epoch(O0) == 1_000_000, "nobody has missed the leader"
+    confirmed = lied_to.updated(answer(topic(2, 2, epoch=1_000_000)))
+    assert confirmed.updated(answer(topic(2)), in_doubt=True).leader_epoch(O0) == 1_000_000
+    told = lied_to.updated(answer(topic(2, 2)), in_doubt=True)
     assert (told.leader_id(O0), told.leader_epoch(O0)) == (2, 5)
 
 

@@ -333,6 +333,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report = Report()
     for outcomes in run_all(numbers, chosen.only, tls=chosen.tls, processes=min(chosen.processes, len(numbers))):
         report.outcomes += outcomes
+        print(*(f"FOUND {outcome}\n" for outcome in outcomes if outcome.finding), file=sys.stderr, end="")
         print(f"{len(report.outcomes)} of {len(numbers)}, {len(report.findings)} findings", file=sys.stderr, flush=True)
     print("\n".join(report.lines()))
     for outcome in report.findings[:SHOWN_FINDINGS]:
