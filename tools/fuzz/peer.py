@@ -21,7 +21,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -65,6 +66,7 @@ MOST_BYTES = 400 << 20
 
 ERRORS_IN_A_ROW = 3
 SHOWN_FINDINGS = 20
+CHUNK = 50
 
 SETTINGS: dict[str, object] = {
     "auto_offset_reset": "earliest",
@@ -331,10 +333,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     numbers = [chosen.case] if chosen.case else [f"{chosen.seed}/{number}" for number in range(chosen.count)]
     started = time.monotonic()
     report = Report()
-    for outcomes in run_all(numbers, chosen.only, tls=chosen.tls, processes=min(chosen.processes, len(numbers))):
-        report.outcomes += outcomes
-        print(*(f"FOUND {outcome}\n" for outcome in outcomes if outcome.finding), file=sys.stderr, end="")
-        print(f"{len(report.outcomes)} of {len(numbers)}, {len(report.findings)} findings", file=sys.stderr, flush=True)
+    processes = min(chosen.processes, len(numbers))
+    with suppress(KeyboardInterrupt):  # Ctrl-C: what has been found so far
+        for outcomes in run_all(numbers, chosen.only, tls=chosen.tls, processes=processes):
+            report.outcomes += outcomes
+            print(*(f"FOUND {outcome}\n" for outcome in outcomes if outcome.finding), file=sys.stderr, end="")
+            print(f"{len(report.outcomes)} of {len(numbers)}, {len(report.findings)} findings", file=sys.stderr)
     print("\n".join(report.lines()))
     for outcome in report.findings[:SHOWN_FINDINGS]:
         print(f"FOUND {outcome}")
@@ -344,10 +348,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_all(numbers: Sequence[str], only: Sequence[str], *, tls: bool, processes: int) -> Iterator[list[Outcome]]:
-    """Some at a time, in processes of their own; a hundred share a peer."""
-    chunks = [numbers[start : start + 100] for start in range(0, len(numbers), 100)]
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(partial(fuzz, only=only, tls=tls), chunks)
+    """Some at a time, in processes of their own; those of a chunk share a peer."""
+    chunks = [numbers[start : start + CHUNK] for start in range(0, len(numbers), CHUNK)]
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+    try:
+        for done in as_completed([pool.submit(fuzz, chunk, only, tls=tls) for chunk in chunks]):
+            yield done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 if __name__ == "__main__":
