@@ -11,12 +11,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Unpack, cast
 
-from kwire.config import choices
-from kwire.config.choices import GroupProtocol, IsolationLevel, MetadataRecoveryStrategy, SecurityProtocol
+from kwire.config.choices import ClientDnsLookup, GroupProtocol, IsolationLevel, MetadataRecoveryStrategy
 from kwire.config.deserializers import AnyDeserializer, deserializer
-from kwire.config.endpoints import Endpoint, endpoints
+from kwire.config.endpoints import Endpoint, endpoints, listeners
 from kwire.config.names import snake_case_name, snake_case_names
 from kwire.config.offset_reset import OffsetReset, ResetKind, offset_reset
 from kwire.config.parsers import (
@@ -30,6 +29,14 @@ from kwire.config.parsers import (
     share,
     text,
 )
+from kwire.config.security_checks import (
+    check_listeners,
+    check_security,
+    fill_in_mechanism,
+    hide_secrets,
+    warn_of_unused,
+)
+from kwire.config.security_config import SecurityConfig
 from kwire.config.setting import setting, settings_of
 from kwire.config.settings import Settings
 from kwire.config.strategy import NamedAssignor, strategies
@@ -52,20 +59,21 @@ def _group_id() -> Parser[str | None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerConfig:
+class ConsumerConfig(SecurityConfig):
     """All settings of a consumer, with values that are valid each and together. Make one with `of`."""
 
     # --- brokers and identity -----------------------------------------------------------------------------------
     bootstrap_servers: tuple[Endpoint, ...] = setting(
         (), "Brokers to begin with; the others are learned from them.", endpoints(), shown_default="required"
     )
+    client_dns_lookup: ClientDnsLookup = setting(
+        ClientDnsLookup.USE_ALL_DNS_IPS,
+        "What a bootstrap server's name stands for: one broker with all its addresses (KIP-302), or a broker for each "
+        "address, under the name that the address leads back to (KIP-235).",
+        choice(ClientDnsLookup),
+    )
     client_id: str = setting("", "How brokers name this client in logs and quotas; made up when empty.", text())
     client_rack: str = setting("", "Where this client is; replicas in the same rack are read from (KIP-392).", text())
-    security_protocol: SecurityProtocol = setting(
-        SecurityProtocol.PLAINTEXT,
-        "How connections are secured.",
-        choice(SecurityProtocol, refused=choices.UNAVAILABLE_SECURITY_PROTOCOLS),
-    )
 
     # --- the group ----------------------------------------------------------------------------------------------
     group_id: str | None = setting(
@@ -177,6 +185,12 @@ class ConsumerConfig:
         "Metadata that cannot be had for this long makes the client start from bootstrap_servers again (KIP-1102).",
         integer(0, MAX_LONG),
     )
+    metadata_cluster_check_enable: bool = setting(
+        True,
+        "Have brokers check that they are the broker, of the cluster, that a connection is meant for (KIP-1242). If "
+        "not, the client starts from bootstrap_servers again. Needs metadata_recovery_strategy=rebootstrap.",
+        boolean(),
+    )
     exclude_internal_topics: bool = setting(True, "Keep Kafka's own topics out of subscribed patterns.", boolean())
 
     # --- time ---------------------------------------------------------------------------------------------------
@@ -216,6 +230,7 @@ class ConsumerConfig:
             )
         if self.enable_auto_commit and self.group_id is None:
             raise ConfigError("enable_auto_commit=True needs a group_id to commit under")
+        check_security(self)
 
     @classmethod
     def of(cls, config: Mapping[str, object] | None = None, **settings: Unpack[Settings]) -> ConsumerConfig:
@@ -231,12 +246,19 @@ class ConsumerConfig:
         """
         if config is not None and not isinstance(config, Mapping):
             raise ConfigError(f"config is a mapping of names to values, not {type(config).__name__}")
-        given = snake_case_names(SETTINGS, config or {}, {**settings})
+        keywords = cast("dict[str, object]", settings)
+        hide_secrets(SETTINGS, keywords)
+        given = snake_case_names(SETTINGS, config or {}, keywords)
+        hide_secrets(SETTINGS, given)
         values = {name: SETTINGS[name].parse(value) for name, value in given.items()}
         _check_protocol(values)
+        fill_in_mechanism(values)
+        warn_of_unused(values)
         _fill_in(values)
         make: Callable[..., ConsumerConfig] = cls
-        return _tamed(make(**values))
+        config_made = make(**values)
+        check_listeners(listeners(given.get("bootstrap_servers")), config_made.security_protocol)
+        return _tamed(config_made)
 
 
 SETTINGS = settings_of(ConsumerConfig)
