@@ -85,6 +85,11 @@ class KfakeCluster:
             raise ClusterError("kfake is not started")
         return self._servers
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives: kfake may die of what it is sent."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """When this returns, clients can connect. A cluster that was stopped begins anew, with nothing in it.
 
