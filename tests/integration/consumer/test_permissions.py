@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import (
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # as in kafkas.py
     AclBinding,
     AclBindingFilter,
     AclOperation,
