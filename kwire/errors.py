@@ -155,9 +155,45 @@ class RetriableBrokerError(BrokerError, RetriableError):
 
 
 class AuthenticationError(KafkaError):
-    """The broker refused the credentials."""
+    """Client and broker do not accept each other: credentials, certificates, or the way to show them are wrong.
+
+    Trying again does not help. Correct the settings or the broker, and make another consumer.
+    """
 
     fatal = True
+
+
+class SslAuthenticationError(AuthenticationError):
+    """The TLS handshake failed over a certificate or what the two sides can speak.
+
+    The message names the certificate: correct the trust store (`ssl_truststore_location`), this client's certificate
+    (`ssl_keystore_location`), or the name that the broker is reached by.
+    """
+
+
+class SaslAuthenticationError(AuthenticationError):
+    """The broker refused the credentials, or could not prove that it knows them.
+
+    Check user name and password, token or ticket, and that the broker has the user for this `sasl_mechanism`.
+    """
+
+
+class UnsupportedSaslMechanismError(AuthenticationError):
+    """The broker's listener does not offer the mechanism: choose one that it has with `sasl_mechanism`."""
+
+
+class IllegalSaslStateError(AuthenticationError):
+    """The broker got, or sent, something that does not belong to this step of authentication.
+
+    A listener without SASL answers so: compare `security_protocol` with the listener's. Or a proxy is in between.
+    """
+
+
+class NoTokenError(AuthenticationError, RetriableError):
+    """No valid token to log in with: the login server cannot be reached or answers nonsense, the provider fails, or
+    what came has expired. kwire goes on asking, at the pace of `sasl_login_retry_backoff_ms` and `_max_ms`."""
+
+    fatal = False
 
 
 class AuthorizationError(BrokerError):

@@ -1,4 +1,4 @@
-"""The closed sets among the settings, and which of their members kwire cannot serve so far."""
+"""The closed sets among the settings."""
 
 from __future__ import annotations
 
@@ -41,8 +41,49 @@ class SecurityProtocol(Enum):
     SASL_PLAINTEXT = "SASL_PLAINTEXT"
     SASL_SSL = "SASL_SSL"
 
+    @property
+    def is_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 
-UNAVAILABLE_SECURITY_PROTOCOLS = dict.fromkeys(
-    (SecurityProtocol.SSL, SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL),
-    "TLS and SASL are known to kwire but not available yet",
-)
+    @property
+    def is_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+class SaslMechanism(Enum):
+    """SASL mechanisms. The values are their registered names."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+    OAUTHBEARER = "OAUTHBEARER"
+    GSSAPI = "GSSAPI"
+
+    @property
+    def is_scram(self) -> bool:
+        return self in (SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512)
+
+    @property
+    def takes_password(self) -> bool:
+        return self is SaslMechanism.PLAIN or self.is_scram
+
+
+class TlsVersion(Enum):
+    """Versions of TLS that are safe to speak. The values are Java's names."""
+
+    TLS_1_2 = "TLSv1.2"
+    TLS_1_3 = "TLSv1.3"
+
+
+class EndpointIdentification(Enum):
+    """Whether the name in a broker's certificate has to be the one it was reached by."""
+
+    HTTPS = "https"
+    NONE = ""
+
+
+class AssertionAlgorithm(Enum):
+    """How an assertion for a login server is signed (RFC 7518)."""
+
+    RS256 = "RS256"
+    ES256 = "ES256"

@@ -11,18 +11,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Unpack, cast
 
-from kwire.config import choices
-from kwire.config.choices import (
-    ClientDnsLookup,
-    GroupProtocol,
-    IsolationLevel,
-    MetadataRecoveryStrategy,
-    SecurityProtocol,
-)
+from kwire.config.choices import ClientDnsLookup, GroupProtocol, IsolationLevel, MetadataRecoveryStrategy
 from kwire.config.deserializers import AnyDeserializer, deserializer
-from kwire.config.endpoints import Endpoint, endpoints
+from kwire.config.endpoints import Endpoint, endpoints, listeners
 from kwire.config.names import snake_case_name, snake_case_names
 from kwire.config.offset_reset import OffsetReset, ResetKind, offset_reset
 from kwire.config.parsers import (
@@ -36,6 +29,14 @@ from kwire.config.parsers import (
     share,
     text,
 )
+from kwire.config.security_checks import (
+    check_listeners,
+    check_security,
+    fill_in_mechanism,
+    hide_secrets,
+    warn_of_unused,
+)
+from kwire.config.security_config import SecurityConfig
 from kwire.config.setting import setting, settings_of
 from kwire.config.settings import Settings
 from kwire.config.strategy import NamedAssignor, strategies
@@ -58,7 +59,7 @@ def _group_id() -> Parser[str | None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerConfig:
+class ConsumerConfig(SecurityConfig):
     """All settings of a consumer, with values that are valid each and together. Make one with `of`."""
 
     # --- brokers and identity -----------------------------------------------------------------------------------
@@ -73,11 +74,6 @@ class ConsumerConfig:
     )
     client_id: str = setting("", "How brokers name this client in logs and quotas; made up when empty.", text())
     client_rack: str = setting("", "Where this client is; replicas in the same rack are read from (KIP-392).", text())
-    security_protocol: SecurityProtocol = setting(
-        SecurityProtocol.PLAINTEXT,
-        "How connections are secured.",
-        choice(SecurityProtocol, refused=choices.UNAVAILABLE_SECURITY_PROTOCOLS),
-    )
 
     # --- the group ----------------------------------------------------------------------------------------------
     group_id: str | None = setting(
@@ -234,6 +230,7 @@ class ConsumerConfig:
             )
         if self.enable_auto_commit and self.group_id is None:
             raise ConfigError("enable_auto_commit=True needs a group_id to commit under")
+        check_security(self)
 
     @classmethod
     def of(cls, config: Mapping[str, object] | None = None, **settings: Unpack[Settings]) -> ConsumerConfig:
@@ -249,12 +246,19 @@ class ConsumerConfig:
         """
         if config is not None and not isinstance(config, Mapping):
             raise ConfigError(f"config is a mapping of names to values, not {type(config).__name__}")
-        given = snake_case_names(SETTINGS, config or {}, {**settings})
+        keywords = cast("dict[str, object]", settings)
+        hide_secrets(SETTINGS, keywords)
+        given = snake_case_names(SETTINGS, config or {}, keywords)
+        hide_secrets(SETTINGS, given)
         values = {name: SETTINGS[name].parse(value) for name, value in given.items()}
         _check_protocol(values)
+        fill_in_mechanism(values)
+        warn_of_unused(values)
         _fill_in(values)
         make: Callable[..., ConsumerConfig] = cls
-        return _tamed(make(**values))
+        config_made = make(**values)
+        check_listeners(listeners(given.get("bootstrap_servers")), config_made.security_protocol)
+        return _tamed(config_made)
 
 
 SETTINGS = settings_of(ConsumerConfig)

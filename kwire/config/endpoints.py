@@ -31,6 +31,13 @@ def endpoints() -> Parser[tuple[Endpoint, ...]]:
     return Parser(_read, VALID)
 
 
+def listeners(value: object) -> frozenset[str]:
+    """The names of listeners that stand in front of servers, as in SSL://broker:9093. Nothing else is made of them."""
+    items = split_list(value) if isinstance(value, (str, list, tuple)) else []
+    found = (_ENDPOINT.fullmatch(item.strip()) for item in items if isinstance(item, str))
+    return frozenset(each["listener"].upper() for each in found if each is not None and each["listener"])
+
+
 def _read(value: object) -> tuple[Endpoint, ...]:
     items = [value] if isinstance(value, Endpoint) else split_list(value)
     if not items:
@@ -46,8 +53,6 @@ def _read_one(item: object) -> Endpoint:
     found = _ENDPOINT.fullmatch(item.strip())
     if found is None:
         raise BadValueError(_what_is_wrong(item.strip()))
-    if (found["listener"] or "PLAINTEXT").upper() != "PLAINTEXT":
-        raise BadValueError(f"{item!r}: kwire speaks only PLAINTEXT so far")
     host = found["name"] if found["ipv6"] is None else _ipv6(found["ipv6"])
     return Endpoint(host, _port(found["port"], item))
 

@@ -15,28 +15,17 @@ metric.reporters auto.include.jmx.reporter
 metrics.num.samples metrics.sample.window.ms metrics.recording.level
 enable.metrics.push
 security.providers
-ssl.protocol ssl.enabled.protocols ssl.cipher.suites ssl.endpoint.identification.algorithm ssl.key.password
-ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.keystore.key ssl.keystore.certificate.chain
-ssl.truststore.location ssl.truststore.password ssl.truststore.type ssl.truststore.certificates ssl.provider
+ssl.protocol ssl.cipher.suites ssl.keystore.password ssl.truststore.password ssl.provider
 ssl.engine.factory.class ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation
-sasl.mechanism sasl.jaas.config sasl.client.callback.handler.class sasl.login.class
-sasl.login.callback.handler.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
-sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
-sasl.login.refresh.window.jitter sasl.login.retry.backoff.ms sasl.login.retry.backoff.max.ms
-sasl.kerberos.service.name sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
-sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.oauthbearer.token.endpoint.url
+sasl.client.callback.handler.class sasl.login.class sasl.login.callback.handler.class
+sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
+sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
 sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwks.endpoint.refresh.ms
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
-sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
 sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
 sasl.oauthbearer.allow.unverified.issuer sasl.oauthbearer.allow.unverified.audience
-sasl.oauthbearer.header.urlencode sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
-sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
-sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.template.file
-sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
-sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.sub
-sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.exp.seconds
-sasl.oauthbearer.assertion.claim.nbf.seconds
+sasl.oauthbearer.jwt.validator.class
 """
 
 JAVA_ONLY = frozenset(_NAMES.split())
@@ -51,7 +40,42 @@ _WITHOUT_EFFECT: dict[str, frozenset[str] | None] = {
     "metrics.num.samples": None,
     "metrics.recording.level": None,
     "metrics.sample.window.ms": None,
+    # Tickets are the system's business: GSSAPI takes them from its cache, or from a key table.
+    "sasl.kerberos.kinit.cmd": None,
+    "sasl.kerberos.min.time.before.relogin": None,
+    "sasl.kerberos.ticket.renew.jitter": None,
+    "sasl.kerberos.ticket.renew.window.factor": None,
+    "sasl.login.callback.handler.class": frozenset(
+        {
+            "org.apache.kafka.common.security.oauthbearer.oauthbearerlogincallbackhandler",
+            "org.apache.kafka.common.security.oauthbearer.secured.oauthbearerlogincallbackhandler",
+        }
+    ),
+    # Of these the broker's side alone makes use.
+    "sasl.oauthbearer.allow.unverified.audience": None,
+    "sasl.oauthbearer.allow.unverified.issuer": None,
+    "sasl.oauthbearer.clock.skew.seconds": None,
+    "sasl.oauthbearer.expected.audience": None,
+    "sasl.oauthbearer.expected.issuer": None,
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": None,
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": None,
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": None,
+    "sasl.oauthbearer.jwks.endpoint.url": None,
+    "sasl.oauthbearer.jwt.validator.class": frozenset(
+        {
+            "org.apache.kafka.common.security.oauthbearer.clientjwtvalidator",
+            "org.apache.kafka.common.security.oauthbearer.defaultjwtvalidator",
+        }
+    ),
+    "sasl.oauthbearer.scope.claim.name": None,
+    "sasl.oauthbearer.sub.claim.name": None,
     "security.providers": frozenset({""}),
+    "ssl.cipher.suites": frozenset({""}),
+    "ssl.keymanager.algorithm": None,
+    "ssl.protocol": frozenset({"tls", "tlsv1.2", "tlsv1.3"}),
+    "ssl.provider": frozenset({""}),
+    "ssl.secure.random.implementation": None,
+    "ssl.trustmanager.algorithm": None,
 }
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from os import PathLike
+from pathlib import Path
 from typing import Generic, SupportsIndex, TypeVar
 
 T = TypeVar("T")
@@ -57,16 +59,23 @@ def optional_integer(minimum: int, maximum: int = MAX_INT) -> Parser[int | None]
     return Parser(lambda value: None if value is None else number.read(value), f"{number.valid}, or None")
 
 
+def number(minimum: float, maximum: float) -> Parser[float]:
+    """A number in the closed range."""
+
+    def read(value: object) -> float:
+        found = _read_number(value)
+        if not minimum <= found <= maximum:
+            raise BadValueError("out of range")
+        return found
+
+    return Parser(read, f"a number, {minimum} to {maximum}")
+
+
 def share() -> Parser[float]:
     """A number between 0 and 1, and neither of them."""
 
     def read(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            raise BadValueError("not a number")
-        try:
-            found = float(value)
-        except ValueError:
-            raise BadValueError("not a number") from None
+        found = _read_number(value)
         if not 0.0 < found < 1.0:
             raise BadValueError("out of range")
         return found
@@ -92,19 +101,55 @@ def optional_text(valid: str = "text that is not blank") -> Parser[str | None]:
     return Parser(read, valid)
 
 
-def choice(kind: type[E], *, refused: Mapping[E, str] | None = None) -> Parser[E]:
-    """A member of an enum, by its name in any case; `refused` are known, but cannot be had, and why."""
-    unavailable = dict(refused or {})
+def choice(kind: type[E]) -> Parser[E]:
+    """A member of an enum, by its name or by the text that is its value, in any case."""
     by_name = {member.name.lower(): member for member in kind}
-    valid = ", ".join(name for name, member in by_name.items() if member not in unavailable)
+    by_text = {member.value.lower(): member for member in kind if isinstance(member.value, str)}
+    valid = ", ".join(_shown_choice(member) for member in kind)
 
     def read(value: object) -> E:
-        member = value if isinstance(value, kind) else by_name.get(_read_text(value).strip().lower())
+        if isinstance(value, kind):
+            return value
+        spelled = _read_text(value).strip().lower()
+        member = by_name.get(spelled) or by_text.get(spelled)
         if member is None:
             raise BadValueError("no such choice")
-        if member in unavailable:
-            raise BadValueError(unavailable[member])
         return member
+
+    return Parser(read, valid)
+
+
+def _shown_choice(member: Enum) -> str:
+    """The text that is its value, if that differs from its name by more than case."""
+    if isinstance(member.value, str) and member.value and member.value.lower() != member.name.lower():
+        return member.value
+    return member.name.lower()
+
+
+def choices(kind: type[E]) -> Parser[tuple[E, ...]]:
+    """Members of an enum: a list, or their names with commas."""
+    one = choice(kind)
+
+    def read(value: object) -> tuple[E, ...]:
+        found = without_duplicates(one.read(item) for item in split_list(value))
+        if not found:
+            raise BadValueError("empty")
+        return found
+
+    return Parser(read, f"some of {one.valid}")
+
+
+def path(valid: str = "the path of a file, or None") -> Parser[Path | None]:
+    """A file's path; that the file is there is not looked at."""
+
+    def read(value: object) -> Path | None:
+        if value is None or isinstance(value, Path):
+            return value
+        if isinstance(value, PathLike):
+            return Path(value)
+        if not (found := _read_text(value)).strip():
+            raise BadValueError("blank")
+        return Path(found)
 
     return Parser(read, valid)
 
@@ -138,6 +183,15 @@ def _read_integer(value: object) -> int:
     if isinstance(value, SupportsIndex) and not isinstance(value, bool):
         return operator.index(value)
     raise BadValueError("not a whole number")
+
+
+def _read_number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise BadValueError("not a number")
+    try:
+        return float(value)
+    except ValueError:
+        raise BadValueError("not a number") from None
 
 
 def _read_text(value: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
 from kwire.config.parsers import BadValueError, Parser
@@ -24,6 +24,7 @@ class Setting:
     doc: str
     parser: Parser[object]
     shown_default: str | None = None
+    is_secret: bool = False
 
     @property
     def java_name(self) -> str:
@@ -35,27 +36,21 @@ class Setting:
         try:
             return self.parser.read(value)
         except BadValueError as error:
-            raise ConfigError(f"{self.name}={_show(value)}: {error}; valid: {self.parser.valid}") from None
+            shown = "<secret>" if self.is_secret else _show(value)
+            raise ConfigError(f"{self.name}={shown}: {error}; valid: {self.parser.valid}") from None
 
 
-def setting(default: T, doc: str, parser: Parser[T], *, shown_default: str | None = None) -> T:
+def setting(default: T, doc: str, parser: Parser[T], *, shown_default: str | None = None, is_secret: bool = False) -> T:
     """Declares a field of a config dataclass. Typed as its default, so that mypy checks it against the annotation."""
-    found = Setting(default=default, doc=doc, parser=_widen(parser), shown_default=shown_default)
+    found = Setting(default=default, doc=doc, parser=_widen(parser), shown_default=shown_default, is_secret=is_secret)
     return field(default=default, metadata={_KEY: found})
 
 
 def settings_of(config_class: type) -> Mapping[str, Setting]:
-    """The settings a config dataclass declares, in order, by name."""
-    return {
-        found.name: Setting(
-            name=found.name,
-            default=found.metadata[_KEY].default,
-            doc=found.metadata[_KEY].doc,
-            parser=found.metadata[_KEY].parser,
-            shown_default=found.metadata[_KEY].shown_default,
-        )
-        for found in fields(config_class)
-    }
+    """The settings a config dataclass declares, by name: its own in their order, then those it inherits."""
+    own = config_class.__annotations__
+    ordered = sorted(fields(config_class), key=lambda found: found.name not in own)
+    return {found.name: replace(found.metadata[_KEY], name=found.name) for found in ordered}
 
 
 def _widen(parser: Parser[T]) -> Parser[object]:

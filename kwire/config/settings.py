@@ -7,29 +7,89 @@ keeps the names equal to those of `ConsumerConfig`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from os import PathLike
+from typing import TYPE_CHECKING, TypedDict
 
 from kwire.config.choices import (
+    AssertionAlgorithm,
     ClientDnsLookup,
+    EndpointIdentification,
     GroupProtocol,
     IsolationLevel,
     MetadataRecoveryStrategy,
+    SaslMechanism,
     SecurityProtocol,
+    TlsVersion,
 )
 from kwire.config.deserializers import AnyDeserializer
 from kwire.config.endpoints import Endpoint
 from kwire.config.offset_reset import OffsetReset
+from kwire.config.secret import Secret
 from kwire.config.strategy import Strategy
+from kwire.config.token_provider import TokenProvider
+
+if TYPE_CHECKING:
+    import ssl
 
 
-class Settings(TypedDict, total=False):
+class SecuritySettings(TypedDict, total=False):
+    """The settings of `SecurityConfig`."""
+
+    security_protocol: str | SecurityProtocol
+
+    ssl_truststore_location: str | PathLike[str] | None
+    ssl_truststore_certificates: str | None
+    ssl_truststore_type: str | None
+    ssl_keystore_location: str | PathLike[str] | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_keystore_key: str | Secret | None
+    ssl_keystore_type: str | None
+    ssl_key_password: str | Secret | None
+    ssl_endpoint_identification_algorithm: str | EndpointIdentification
+    ssl_enabled_protocols: str | Sequence[str | TlsVersion]
+    ssl_context: ssl.SSLContext | None
+
+    sasl_mechanism: str | SaslMechanism
+    sasl_username: str | None
+    sasl_password: str | Secret | None
+    sasl_jaas_config: str | Secret | None
+    sasl_kerberos_service_name: str | None
+    sasl_oauth_token_provider: TokenProvider | None
+
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: str | Secret | None
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_jwt_retriever_class: str | None
+    sasl_oauthbearer_assertion_file: str | PathLike[str] | None
+    sasl_oauthbearer_assertion_private_key_file: str | PathLike[str] | None
+    sasl_oauthbearer_assertion_private_key_passphrase: str | Secret | None
+    sasl_oauthbearer_assertion_algorithm: str | AssertionAlgorithm
+    sasl_oauthbearer_assertion_template_file: str | PathLike[str] | None
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_login_connect_timeout_ms: int | None
+    sasl_login_read_timeout_ms: int | None
+    sasl_login_retry_backoff_ms: int
+    sasl_login_retry_backoff_max_ms: int
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_buffer_seconds: int
+
+
+class Settings(SecuritySettings, total=False):
     """See `ConsumerConfig` for what each means, or run `kwire config`."""
 
     bootstrap_servers: str | Sequence[str | Endpoint]
     client_dns_lookup: str | ClientDnsLookup
     client_id: str
     client_rack: str
-    security_protocol: str | SecurityProtocol
 
     group_id: str | None
     group_protocol: str | GroupProtocol

@@ -1,7 +1,7 @@
 """What a connection does after TCP is connected and before the first request of the client: the steps of `HANDSHAKE`.
 
 A step is a coroutine. It may ask the broker something and wait for the answer (`Handshake.ask`), and it may put another
-stream in the place of the one there is. So TLS is a step in front of the versions, SASL one behind them.
+stream in the place of the one there is, as TLS does. A step that this client's security does not need does nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from kwire.errors import DisconnectError, ProtocolError, RebootstrapRequiredError
 from kwire.model import Node
+from kwire.network.security import Security
 from kwire.network.transport import ByteStream
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.framing import Framing
@@ -20,6 +21,8 @@ from kwire.protocol.schema import Message, Request
 from kwire.version import __version__
 
 CLIENT_SOFTWARE_NAME = "kwire"
+
+Redial: TypeAlias = Callable[[], Awaitable[ByteStream]]
 
 R = TypeVar("R", bound=Message)
 
@@ -37,17 +40,31 @@ class Handshake:
 
     Attributes:
         stream: what is sent and received over.
+        redial: connects to the broker once more, to look at it.
+        security: which of TLS and SASL there is to be, and with what.
         greeting: how the broker is asked what it speaks.
+        session_lifetime_ms: how long the login is good for; 0 for ever.
         versions: what the broker speaks, once it has said so.
         step: the name of the step that is under way, for errors.
         asked: the API whose answer is waited for, for errors.
     """
 
-    def __init__(self, node: Node, stream: ByteStream, framing: Framing, greeting: Greeting | None = None) -> None:
+    def __init__(
+        self,
+        node: Node,
+        stream: ByteStream,
+        framing: Framing,
+        security: Security,
+        redial: Redial,
+        greeting: Greeting | None = None,
+    ) -> None:
         self.node = node
+        self.redial = redial
+        self.security = security
         self.greeting = greeting or Greeting()
         self.stream = stream
         self.versions = BrokerVersions({})
+        self.session_lifetime_ms = 0.0
         self.step = ""
         self.asked = ""
         self._framing = framing
@@ -70,6 +87,25 @@ class Handshake:
                 raise DisconnectError(f"it hung up during the {self.step} handshake")
             for answer in self._framing.received(received):
                 return answer.response
+
+
+async def start_tls(handshake: Handshake) -> None:
+    """Encrypt all that follows, if there is to be TLS."""
+    if handshake.security.tls is None:
+        return
+    from kwire.network.tls_handshake import shake_hands
+
+    handshake.asked = "the TLS handshake"
+    context = handshake.security.tls.current()
+    handshake.stream = await shake_hands(handshake.stream, context, handshake.node, handshake.redial)
+
+
+async def authenticate(handshake: Handshake) -> None:
+    """Log in, if there is a login."""
+    if handshake.security.authentication is not None:
+        handshake.session_lifetime_ms = await handshake.security.authentication.run(
+            handshake.ask, handshake.versions, handshake.node
+        )
 
 
 async def negotiate_versions(handshake: Handshake) -> None:
@@ -111,5 +147,5 @@ def _older(version: int, offered: BrokerVersions) -> int:
 
 HandshakeStep: TypeAlias = Callable[[Handshake], Awaitable[None]]
 
-HANDSHAKE: Mapping[str, HandshakeStep] = {"version": negotiate_versions}
+HANDSHAKE: Mapping[str, HandshakeStep] = {"TLS": start_tls, "version": negotiate_versions, "SASL": authenticate}
 """All steps by name, in the order they are taken in. Another one is added here."""

@@ -24,6 +24,7 @@ from kwire.managers.registry import Environment, RequestManagers
 from kwire.network.addresses import canonical_servers
 from kwire.network.client import NetworkClient
 from kwire.network.loop import NetworkLoop, Waker
+from kwire.network.security import Security
 from kwire.network.short_turns import ShortTurns
 from kwire.network.tcp import TcpTransport
 from kwire.network.transport import Transport
@@ -38,6 +39,7 @@ def run_until_closed(
     mailbox: Mailbox,
     buffer: FetchBuffer,
     *,
+    security: Security,
     client_id: str,
     on_started: Callable[[], None],
 ) -> None:
@@ -48,7 +50,9 @@ def run_until_closed(
         mailbox.attach(_from_outside(trio.lowlevel.current_trio_token(), waker.wake))
         transport = TcpTransport(config.receive_buffer_bytes, config.send_buffer_bytes)
         resolved = await _with_canonical_servers(config)
-        loop = make_loop(resolved, assignors, mailbox, buffer, waker, client_id=client_id, transport=transport)
+        loop = make_loop(
+            resolved, assignors, mailbox, buffer, waker, client_id=client_id, transport=transport, security=security
+        )
         on_started()
         await loop.run()
 
@@ -77,6 +81,7 @@ def make_loop(
     *,
     client_id: str,
     transport: Transport,
+    security: Security | None = None,
 ) -> NetworkLoop:
     """The loop with its managers and its client. Has to be called inside the trio run."""
 
@@ -99,10 +104,12 @@ def make_loop(
         transport,
         lambda: managers.metadata.cluster.nodes,
         waker.wake,
+        security=security or Security(config),
         cluster_id=lambda: managers.metadata.cluster.cluster_id,
         client_id=client_id,
         reconnect_backoff=Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
         setup_backoff=Backoff(config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms),
+        login_backoff=Backoff(config.sasl_login_retry_backoff_ms, config.sasl_login_retry_backoff_max_ms),
     )
     managers.metadata.on_rebootstrap.append(client.hang_up)
     client.on_rebootstrap_required = managers.metadata.rebootstrap_required

@@ -11,12 +11,12 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kwire.errors import (
-    AuthenticationError,
     BrokerError,
     ClusterAuthorizationError,
     FencedInstanceIdError,
     GroupAuthorizationError,
     GroupMaxSizeReachedError,
+    IllegalSaslStateError,
     InconsistentGroupProtocolError,
     InternalError,
     InvalidGroupIdError,
@@ -25,11 +25,13 @@ from kwire.errors import (
     KafkaError,
     RebalanceInProgressError,
     RetriableBrokerError,
+    SaslAuthenticationError,
     TopicAuthorizationError,
     TransactionalIdAuthorizationError,
     UnknownTopicOrPartitionError,
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
+    UnsupportedSaslMechanismError,
     UnsupportedVersionError,
 )
 
@@ -94,8 +96,12 @@ class ErrorCode(IntEnum):
     GROUP_AUTHORIZATION_FAILED = 30, FINAL, "no permission on the group", GroupAuthorizationError
     CLUSTER_AUTHORIZATION_FAILED = 31, FINAL, "no permission on the cluster", ClusterAuthorizationError
     INVALID_TIMESTAMP = 32, FINAL, "a record's timestamp is outside the range that the broker accepts"
-    UNSUPPORTED_SASL_MECHANISM = 33, FINAL, "the broker does not offer this SASL mechanism", AuthenticationError
-    ILLEGAL_SASL_STATE = 34, FINAL, "the request does not belong to this step of authentication", AuthenticationError
+    UNSUPPORTED_SASL_MECHANISM = (
+        *(33, FINAL),
+        "the broker does not offer this SASL mechanism",
+        UnsupportedSaslMechanismError,
+    )
+    ILLEGAL_SASL_STATE = 34, FINAL, "the request does not belong to this step of authentication", IllegalSaslStateError
     UNSUPPORTED_VERSION = 35, FINAL, "the broker does not offer this version of the request", UnsupportedVersionError
     TOPIC_ALREADY_EXISTS = 36, FINAL, "a topic of that name exists"
     INVALID_PARTITIONS = 37, FINAL, "the number of partitions is not valid"
@@ -123,7 +129,7 @@ class ErrorCode(IntEnum):
     OPERATION_NOT_ATTEMPTED = 55, FINAL, "an earlier operation of the same request failed, so this one was not tried"
     KAFKA_STORAGE_ERROR = 56, RETRY, "the broker's disk failed"
     LOG_DIR_NOT_FOUND = 57, FINAL, "the broker has no such log directory"
-    SASL_AUTHENTICATION_FAILED = 58, FINAL, "the broker refused the credentials", AuthenticationError
+    SASL_AUTHENTICATION_FAILED = 58, FINAL, "the broker refused the credentials", SaslAuthenticationError
     UNKNOWN_PRODUCER_ID = 59, FINAL, "the broker has no records of this producer any more"
     REASSIGNMENT_IN_PROGRESS = 60, FINAL, "the partition is being reassigned"
     DELEGATION_TOKEN_AUTH_DISABLED = 61, FINAL, "the broker does not use delegation tokens"

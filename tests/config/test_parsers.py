@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,12 +11,16 @@ from kwire.config import (
     SETTINGS,
     ConsumerConfig,
     Endpoint,
+    EndpointIdentification,
     GroupProtocol,
     IsolationLevel,
     MetadataRecoveryStrategy,
     OffsetReset,
     ResetKind,
+    SaslMechanism,
+    Secret,
     SecurityProtocol,
+    TlsVersion,
     parse_setting,
 )
 from kwire.config.offset_reset import parse_duration_ms
@@ -81,6 +87,14 @@ def parse(name: str, value: object) -> object:
         ("group_protocol", "CLASSIC", GroupProtocol.CLASSIC),
         ("group_protocol", "Consumer", GroupProtocol.CONSUMER),
         ("security_protocol", "PLAINTEXT", SecurityProtocol.PLAINTEXT),
+        ("security_protocol", "sasl_ssl", SecurityProtocol.SASL_SSL),
+        ("sasl_mechanism", "SCRAM-SHA-512", SaslMechanism.SCRAM_SHA_512),
+        ("sasl_mechanism", "scram_sha_256", SaslMechanism.SCRAM_SHA_256),
+        ("ssl_endpoint_identification_algorithm", "", EndpointIdentification.NONE),
+        ("ssl_endpoint_identification_algorithm", "HTTPS", EndpointIdentification.HTTPS),
+        ("ssl_enabled_protocols", "TLSv1.3", (TlsVersion.TLS_1_3,)),
+        ("ssl_truststore_location", "ca.pem", Path("ca.pem")),
+        ("sasl_password", "hush", Secret("hush")),
         ("partition_assignment_strategy", "range", ("range",)),
         ("partition_assignment_strategy", ["org.apache.kafka.clients.consumer.RangeAssignor"], ("range",)),
         ("partition_assignment_strategy", "cooperative-sticky, sticky", ("cooperative-sticky", "sticky")),
@@ -131,7 +145,19 @@ def test_good_values(name: str, value: object, expected: object) -> None:
         ("metadata_recovery_strategy", "always", "no such choice; valid: none, rebootstrap"),
         ("isolation_level", "serializable", "no such choice; valid: read_uncommitted, read_committed"),
         ("group_protocol", "share", "no such choice; valid: classic, consumer"),
-        ("security_protocol", "SASL_SSL", "TLS and SASL are known to kwire but not available yet; valid: plaintext"),
+        ("security_protocol", "TLS", "no such choice; valid: plaintext, ssl, sasl_plaintext, sasl_ssl"),
+        ("sasl_mechanism", "SCRAM", "no such choice; valid: plain, SCRAM-SHA-256, SCRAM-SHA-512, oauthbearer, gssapi"),
+        ("ssl_truststore_type", "JKS", "kwire reads PEM files; convert the JKS store with: keytool -importkeystore"),
+        (
+            "ssl_keystore_type",
+            "pkcs12",
+            "kwire reads PEM files; convert the PKCS12 store with: openssl pkcs12 -in STORE.p12",
+        ),
+        ("ssl_truststore_certificates", "/etc/ca.pem", "no PEM text; it has no line -----BEGIN CERTIFICATE-----"),
+        ("ssl_enabled_protocols", "TLSv1.1", "no such choice; valid: some of TLSv1.2, TLSv1.3"),
+        ("ssl_context", "context", "not an ssl.SSLContext"),
+        ("sasl_oauth_token_provider", "token", "gives no tokens"),
+        ("sasl_login_refresh_window_factor", 0.4, "out of range; valid: a number, 0.5 to 1.0"),
         ("partition_assignment_strategy", "", "no assignor; valid: range, "),
         ("partition_assignment_strategy", "range,range", "an assignor is listed twice; valid: range, "),
         ("partition_assignment_strategy", "rang", "no assignor 'rang'; valid: range, "),
@@ -171,7 +197,6 @@ def test_good_values(name: str, value: object, expected: object) -> None:
             "'::1:9092' looks like an IPv6 address; put it in brackets; valid: host:port",
         ),
         ("bootstrap_servers", "[::z]:9092", "[::z] is no IPv6 address: "),
-        ("bootstrap_servers", "SSL://a:1", "'SSL://a:1': kwire speaks only PLAINTEXT so far; valid: host:port"),
         ("auto_offset_reset", "smallest", "no such policy; valid: earliest, latest, none, by_duration:PnDTnHnMn.nS"),
         ("auto_offset_reset", "by_duration", "no such policy; valid: earliest"),
         ("auto_offset_reset", "by_duration:", "not an ISO 8601 duration; valid: earliest"),

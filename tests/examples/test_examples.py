@@ -21,7 +21,7 @@ NAMES = ("plain_loop", "worker_threads", "async_keys", "revocation_loop")
 RECORDS = 120
 PARTITIONS = 3
 KEYS = 7
-IDLE_SECONDS = 10  # each has to join its group first, all at once
+IDLE_SECONDS = 5  # each has to join its group first, all at once
 DEADLINE_S = 90.0
 
 

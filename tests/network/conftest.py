@@ -16,6 +16,7 @@ from kwire.managers.unsent import Channel, Destination, UnsentRequest
 from kwire.model import Node
 from kwire.network.client import NetworkClient
 from kwire.network.loop import Waker
+from kwire.network.security import Security
 from kwire.protocol.compiler import decode_message, decode_prefix, encode_message
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -227,11 +228,15 @@ class Rig:
             network,
             lambda: self.nodes,
             self._waker.wake,
+            security=Security(config),
             cluster_id=lambda: self.cluster_id,
             client_id="rig",
             reconnect_backoff=Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, lambda: 0.5),
             setup_backoff=Backoff(
                 config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms, lambda: 0.5
+            ),
+            login_backoff=Backoff(
+                config.sasl_login_retry_backoff_ms, config.sasl_login_retry_backoff_max_ms, lambda: 0.5
             ),
         )
 

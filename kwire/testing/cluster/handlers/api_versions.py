@@ -31,6 +31,8 @@ async def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     if not _is_meant(request, call):
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+    if call.session.authentication is not None:
+        call.session.authentication.versions_told()
     release = call.cluster.release
     ranges = offered(release)
     features = [

@@ -1,0 +1,66 @@
+"""What the settings of TLS hold: PEM text, the type of a store, a context of the user's."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kwire.config.parsers import BadValueError, Parser, optional_text
+
+if TYPE_CHECKING:
+    import ssl
+
+_CONVERT_STORE = {
+    "JKS": "keytool -importkeystore -srckeystore STORE.jks -destkeystore STORE.p12 -deststoretype PKCS12, and then "
+    "openssl pkcs12 -in STORE.p12 -out STORE.pem",
+    "PKCS12": "openssl pkcs12 -in STORE.p12 -out STORE.pem",
+}
+
+
+def pem_store_type() -> Parser[str | None]:
+    """PEM, in which Python's ssl reads certificates and keys. Java's other stores are refused with the way to go."""
+
+    def read(value: object) -> str | None:
+        found = optional_text().read(value)
+        if found is None or found.strip().upper() == "PEM":
+            return None if found is None else "PEM"
+        raise BadValueError(not_pem(found.strip().upper()))
+
+    return Parser(read, "PEM, or None")
+
+
+def not_pem(store_type: str) -> str:
+    """Why a store of this type is refused, and the command that converts it."""
+    convert = _CONVERT_STORE.get(store_type, _CONVERT_STORE["PKCS12"])
+    return f"kwire reads PEM files; convert the {store_type} store with: {convert}"
+
+
+def pem_text(label: str) -> Parser[str | None]:
+    """PEM text with at least one block of that label."""
+    begin = re.compile(rf"-----BEGIN [A-Z ]*{label}-----")
+    text = optional_text()
+
+    def read(value: object) -> str | None:
+        found = text.read(value)
+        if found is not None and not begin.search(found):
+            raise BadValueError(f"no PEM text; it has no line -----BEGIN {label}-----")
+        return found
+
+    return Parser(read, f"PEM text with a {label}, or None")
+
+
+def tls_context() -> Parser[ssl.SSLContext | None]:
+    """A context for clients, which is used as it is."""
+
+    def read(value: object) -> ssl.SSLContext | None:
+        if value is None:
+            return None
+        import ssl
+
+        if not isinstance(value, ssl.SSLContext):
+            raise BadValueError("not an ssl.SSLContext")
+        if value.protocol is ssl.PROTOCOL_TLS_SERVER:
+            raise BadValueError("a context for servers; make one by ssl.create_default_context()")
+        return value
+
+    return Parser(read, "an ssl.SSLContext for clients, or None")
