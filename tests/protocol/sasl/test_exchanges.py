@@ -13,6 +13,7 @@ from kwire.config.login import Login
 from kwire.config.secret import Secret
 from kwire.config.token_provider import OAuthToken
 from kwire.errors import AuthenticationError, IllegalSaslStateError, InternalError, SaslAuthenticationError
+from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.protocol.sasl import (
     OAuthBearerExchange,
     PlainExchange,
@@ -165,3 +166,8 @@ def test_a_message_without_end_is_refused_before_it_is_read(mechanism: str) -> N
     with pytest.raises(AuthenticationError, match="16385 bytes"):
         exchange.answer(b"x" * (MAX_CHALLENGE_BYTES + 1))
     assert not exchange.is_complete
+
+
+def test_the_request_that_carries_a_password_does_not_show_it() -> None:
+    request = SaslAuthenticateRequest(auth_bytes=PlainExchange("alice", Secret(PASSWORD)).first())
+    assert repr(request) == "SaslAuthenticateRequest(auth_bytes=<18 bytes>)"

@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kwire.config.choices import SaslMechanism
-from kwire.config.secret import Secret
 from kwire.errors import SaslAuthenticationError
-from kwire.protocol.sasl import OAuthBearerExchange, PlainExchange, SaslExchange, ScramExchange
+from tools.fuzz.sasl import exchange_of
+from tools.fuzz.targets import SASL_TALKS
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "sasl.jsonl"
-TALKS = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
-
-
-def exchange_of(talk: dict[str, Any]) -> SaslExchange:
-    """What Java's client was, with the nonce that it drew."""
-    login = talk["login"]
-    if talk["mechanism"] == "OAUTHBEARER":
-        return OAuthBearerExchange(login["token"], login["extensions"])
-    if talk["mechanism"] == "PLAIN":
-        return PlainExchange(login["username"], Secret(login["password"]))
-    nonce = bytes.fromhex(talk["client"][0]).decode().rpartition(",r=")[2].partition(",")[0]
-    return ScramExchange(
-        SaslMechanism(talk["mechanism"]),
-        login["username"],
-        Secret(login["password"]),
-        nonce=nonce,
-        extensions=login["extensions"],
-    )
+TALKS = [json.loads(line) for line in SASL_TALKS.read_text().splitlines()]
 
 
 @pytest.mark.parametrize("talk", TALKS, ids=[talk["case"] for talk in TALKS])
