@@ -130,6 +130,9 @@ def test_the_login_decides_which_exchange_it_is() -> None:
         assert isinstance(made, ScramExchange)
         assert mechanism.value in repr(made)
         assert made.first() == b"n,,n=alice,r=abc"
+    delegation_token = Login(username="id", password=Secret("hmac"), is_delegation_token=True)
+    made = exchange_for(SaslMechanism.SCRAM_SHA_256, delegation_token, nonce="abc")
+    assert made.first() == b"n,,n=id,r=abc,tokenauth=true"
     token = OAuthToken(TOKEN, extensions={"b": "token's"})
     made = exchange_for(SaslMechanism.OAUTHBEARER, Login(extensions={"a": "login's", "b": "login's"}), token=token)
     assert made.first() == f"n,,\x01auth=Bearer {TOKEN}\x01a=login's\x01b=token's\x01\x01".encode()
@@ -157,6 +160,34 @@ def test_no_exchange_shows_or_pickles_its_secret(mechanism: str) -> None:
     assert TOKEN not in shown
     with pytest.raises(TypeError):
         pickle.dumps(exchange)
+
+
+def lone_surrogate(text: str) -> Secret:
+    return Secret(f"{text}\ud800")
+
+
+FAILURES: dict[str, Callable[[], object]] = {
+    "a token that is none": lambda: OAuthBearerExchange(f"{TOKEN} and more"),
+    "a token with bad extensions": lambda: OAuthBearerExchange(TOKEN, {"auth": "x"}),
+    "a password that is no text": lambda: PlainExchange("alice", lone_surrogate(PASSWORD)).first(),
+    "a password with NUL": lambda: PlainExchange("alice", Secret(f"{PASSWORD}\0")),
+    "a password that no keys can be made of": lambda: ScramKeyCache().get(
+        "SCRAM-SHA-256", lone_surrogate(PASSWORD), b"salt", 4096
+    ),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_no_traceback_shows_a_secret_not_even_with_its_locals(failure: str) -> None:
+    with pytest.raises(SaslAuthenticationError) as raised:
+        FAILURES[failure]()
+    assert raised.tb.tb_next is not None
+    assert raised.tb.tb_next.tb_next is not None  # the two frames of this file have the secrets as constants
+    frames = traceback.StackSummary.extract(traceback.walk_tb(raised.tb.tb_next.tb_next), capture_locals=True)
+    shown = "".join(frames.format()) + str(raised.value)
+    assert "mechanism" in shown or "self" in shown or "token" in shown
+    assert PASSWORD not in shown
+    assert TOKEN not in shown
 
 
 @pytest.mark.parametrize("mechanism", EXCHANGES)
