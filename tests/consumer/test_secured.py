@@ -162,19 +162,11 @@ def test_a_listener_of_another_protocol_is_told(
     listener: str, spoken: str, error_class: type[KafkaError], said: str
 ) -> None:
     with cluster_of(listener) as cluster:
-        trust = {"ssl_truststore_location": cluster.certificates.path} if "SSL" in listener else {}
+        trust = {"ssl_truststore_location": cluster.certificates.path} if "SSL" in listener and "SSL" in spoken else {}
+        settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "billing", "security.protocol": spoken}
         login = LOGIN if "SASL" in spoken else {}
         with (
-            Consumer(
-                "orders",
-                config={
-                    "bootstrap.servers": cluster.bootstrap_servers,
-                    "group.id": "billing",
-                    "security.protocol": spoken,
-                    **(trust if "SSL" in spoken else {}),
-                    **login,
-                },
-            ) as consumer,
+            Consumer("orders", config={**settings, **trust, **login}) as consumer,
             pytest.raises(error_class, match=said),
         ):
             consumer.poll(1.5)
