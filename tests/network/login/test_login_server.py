@@ -198,7 +198,7 @@ def test_credentials_are_not_sent_where_a_redirect_points_to(
 def test_a_server_that_does_not_answer_is_given_up_when_the_time_is_over(
     login_server: ScriptedServer, server_config: MakeConfig, first_token: FirstToken
 ) -> None:
-    login_server.answers(lambda handler: handler.server.released.wait() and None)
+    login_server.answers(lambda handler: handler.server.released.wait())
 
     with pytest.raises(NoTokenError, match="has not answered within 30 ms"):
         first_token(server_config(sasl_login_read_timeout_ms=30, sasl_login_retry_backoff_max_ms=1))
