@@ -59,7 +59,7 @@ def post(
         return _exchange(connection, url, headers, body)
     except TimeoutError:
         raise AskingError(f"{name_of(url)} has not answered within {timeouts.read_ms:.0f} ms") from None
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise AskingError(f"{name_of(url)} gave no answer: {_reason(error)}") from error.with_traceback(None)
     finally:
         connected.close()

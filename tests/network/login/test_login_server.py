@@ -144,6 +144,8 @@ def test_a_server_that_stays_broken_is_an_error_once_the_time_for_retries_is_ove
         ({"access_token": "two words"}, "characters that a token cannot have"),
         ({"access_token": "a", "expires_in": "soon"}, "expires_in that is no number"),
         ({"access_token": "a", "expires_in": True}, "expires_in that is no number"),
+        ({"access_token": "a", "expires_in": 10**400}, "expires_in that is no number"),
+        ({"access_token": "a", "expires_in": float("inf")}, "expires_in that is no number"),
         ({"access_token": "a", "expires_in": -5}, "has expired before it came"),
         ({"access_token": jwt(exp=1_600_000_000)}, "expired before it came, at 2020-09-13 .* clocks wrong"),
         (b"x" * (1024 * 1024 + 1), "more than 1048576 bytes"),
