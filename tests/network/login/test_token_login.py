@@ -54,9 +54,12 @@ def test_all_connections_wait_for_one_question(
         async def connect() -> None:
             got.append(await virtual.login.token())
 
-        async with virtual.running(), trio.open_nursery() as connections:
-            for _ in range(100):
-                connections.start_soon(connect)
+        async with virtual.running():
+            async with trio.open_nursery() as connections:
+                for number in range(100):
+                    connections.start_soon(connect)
+                    await trio.sleep(0.1 if number < 50 else 0)  # half of them while it is under way
+            await trio.sleep(60)
         assert len(got) == 100
         assert virtual.asked_at_s == [0.0]
 
