@@ -103,7 +103,8 @@ class TokenLogin:
                 self._is_wanted = True
                 self._wanted.set()
                 await self._changed.wait()
-        raise NoTokenError(f"no token from {self._origin} within {_WAIT_MS / 1000:.0f} s: it has not answered")
+        reason = self._failure or "it has not answered"
+        raise NoTokenError(f"no token from {self._origin} within {_WAIT_MS / 1000:.0f} s: {reason}")
 
     # --- what is held ---------------------------------------------------------------------------------------------
 
