@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from hashlib import sha256
 from types import ModuleType
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from kwire.config.login import Login
 from kwire.errors import DisconnectError, KafkaError, SaslAuthenticationError
@@ -73,7 +73,7 @@ def load_library() -> ModuleType:
             f"sasl_mechanism=GSSAPI needs the package gssapi: pip install 'kwire[gssapi]' ({error}); that compiles it, "
             "and on Debian and Ubuntu wants gcc and libkrb5-dev"
         ) from None
-    return gssapi
+    return cast("ModuleType", gssapi)
 
 
 def _steps(library: ModuleType, login: Login, host: str) -> Steps:
