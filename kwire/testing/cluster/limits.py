@@ -57,7 +57,7 @@ LIMITS: tuple[Limit, ...] = (
     Limit("authorization", "no ACLs over the wire; rules come from allow() and deny()", "scope"),
     Limit(
         "authorization",
-        "creating, growing, deleting and configuring topics, DeleteRecords and AddPartitionsToTxn ask for no permission",
+        "no permission is asked for to make, grow, delete or configure topics, nor by AddPartitionsToTxn",
         "clients read and write",
     ),
     Limit("SASL", "no GSSAPI, no delegation tokens (KIP-48)", "scope"),
