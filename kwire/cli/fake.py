@@ -24,7 +24,7 @@ def run_fake_cluster(
     ] = 0,
     release: Annotated[
         str, typer.Option("--release", metavar="3.9", help="Speak as this release of Kafka does.")
-    ] = "4.3",
+    ] = "4.4",
     security_protocol: Annotated[
         str | None,
         typer.Option(

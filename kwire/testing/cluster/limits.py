@@ -1,4 +1,4 @@
-"""What the cluster does not do, or does otherwise than Kafka 4.3.1, and why. Everything else is meant to be the same.
+"""What the cluster does not do, or does otherwise than Kafka 4.4.0, and why. Everything else is meant to be the same.
 
 For people who wonder whether a difference is a bug; `kwire conformance` and the tests beside real clients judge the
 rest. Not read by the code.
