@@ -62,6 +62,7 @@ LIMITS: tuple[Limit, ...] = (
     ),
     Limit("SASL", "no GSSAPI, no delegation tokens (KIP-48)", "scope"),
     Limit("SCRAM", "channel binding data have to be those of the first message", "RFC 5802; Kafka does not look"),
+    Limit("OAUTHBEARER", "another scheme than Bearer is answered; Kafka 4.4 closes the connection", "a bug of Kafka"),
     Limit("OAUTHBEARER", "tokens are unsecured, or for validate_token to check; no scopes, no extensions", "scope"),
     Limit("TLS", "principals of certificates are the subject; no ssl.principal.mapping.rules", "scope"),
     Limit("listeners", "one for each broker, with one security protocol", "clients have one"),
