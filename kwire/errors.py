@@ -78,6 +78,11 @@ class DisconnectError(RetriableError):
     """A connection closed while an answer was due."""
 
 
+class RebootstrapRequiredError(DisconnectError):
+    """The broker at an address is not the one that metadata names for it, or is of another cluster (KIP-1242): a name
+    or a load balancer leads elsewhere. kwire starts from the bootstrap servers again by itself."""
+
+
 class BootstrapError(RetriableError):
     """No bootstrap server gave a usable answer; the message lists each with its reason."""
 
@@ -150,9 +155,38 @@ class RetriableBrokerError(BrokerError, RetriableError):
 
 
 class AuthenticationError(KafkaError):
-    """The broker refused the credentials."""
+    """Client and broker do not accept each other: credentials, certificates, or the way to show them are wrong.
+
+    Trying again does not help. Correct the settings or the broker, and make another consumer.
+    """
 
     fatal = True
+
+
+class SslAuthenticationError(AuthenticationError):
+    """The TLS handshake failed over a certificate or what the two sides can speak.
+
+    The message names the certificate: correct the trust store (`ssl_truststore_location`), this client's certificate
+    (`ssl_keystore_location`), or the name that the broker is reached by.
+    """
+
+
+class SaslAuthenticationError(AuthenticationError):
+    """The broker refused the credentials, or could not prove that it knows them.
+
+    Check user name and password, token or ticket, and that the broker has the user for this `sasl_mechanism`.
+    """
+
+
+class UnsupportedSaslMechanismError(AuthenticationError):
+    """The broker's listener does not offer the mechanism: choose one that it has with `sasl_mechanism`."""
+
+
+class IllegalSaslStateError(AuthenticationError):
+    """The broker got, or sent, something that does not belong to this step of authentication.
+
+    A listener without SASL answers so: compare `security_protocol` with the listener's. Or a proxy is in between.
+    """
 
 
 class NoTokenError(AuthenticationError, RetriableError):
@@ -162,7 +196,12 @@ class NoTokenError(AuthenticationError, RetriableError):
     fatal = False
 
 
-class TopicAuthorizationError(BrokerError):
+class AuthorizationError(BrokerError):
+    """The broker knows who this is, and does not permit it. Nothing has to be done anew once it is granted: what was
+    asked for is asked again, by the next poll or call."""
+
+
+class TopicAuthorizationError(AuthorizationError):
     """No permission on the topics."""
 
     def __init__(self, topics: Collection[str]) -> None:
@@ -171,8 +210,16 @@ class TopicAuthorizationError(BrokerError):
         super().__init__(f"not authorized to access topics: {names}", code=29, name="TOPIC_AUTHORIZATION_FAILED")
 
 
-class GroupAuthorizationError(BrokerError):
-    """No permission on the group. Once it is granted, `subscribe` begins anew."""
+class GroupAuthorizationError(AuthorizationError):
+    """No permission on the group. `poll` raises it for each attempt to become a member; the next one tries again."""
+
+
+class ClusterAuthorizationError(AuthorizationError):
+    """No permission on the cluster."""
+
+
+class TransactionalIdAuthorizationError(AuthorizationError):
+    """No permission on the transactional id."""
 
 
 class UnknownTopicOrPartitionError(RetriableBrokerError):

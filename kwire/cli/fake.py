@@ -23,7 +23,7 @@ def run_fake_cluster(
     ] = 0,
     release: Annotated[
         str, typer.Option("--release", metavar="3.9", help="Speak as this release of Kafka does.")
-    ] = "4.3",
+    ] = "4.4",
 ) -> None:
     """Run a fake Kafka cluster: in memory, gone when it ends.
 

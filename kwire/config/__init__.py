@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kwire.config.choices import (
     AssertionAlgorithm,
+    ClientDnsLookup,
     EndpointIdentification,
     GroupProtocol,
     IsolationLevel,
@@ -29,6 +30,7 @@ from kwire.config.token_provider import OAuthToken, TokenAnswer, TokenProvider, 
 from kwire.config.unsecured_token import unsecured_claims, unsecured_extensions
 
 __all__ = [
+    "ClientDnsLookup",
     "ConsumerConfig",
     "Settings",
     "Endpoint",

@@ -11,11 +11,12 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kwire.errors import (
-    AuthenticationError,
     BrokerError,
+    ClusterAuthorizationError,
     FencedInstanceIdError,
     GroupAuthorizationError,
     GroupMaxSizeReachedError,
+    IllegalSaslStateError,
     InconsistentGroupProtocolError,
     InternalError,
     InvalidGroupIdError,
@@ -24,10 +25,13 @@ from kwire.errors import (
     KafkaError,
     RebalanceInProgressError,
     RetriableBrokerError,
+    SaslAuthenticationError,
     TopicAuthorizationError,
+    TransactionalIdAuthorizationError,
     UnknownTopicOrPartitionError,
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
+    UnsupportedSaslMechanismError,
     UnsupportedVersionError,
 )
 
@@ -90,10 +94,14 @@ class ErrorCode(IntEnum):
     INVALID_COMMIT_OFFSET_SIZE = 28, FINAL, "the commit is too large to be stored"
     TOPIC_AUTHORIZATION_FAILED = 29, FINAL, "no permission on the topic", TopicAuthorizationError
     GROUP_AUTHORIZATION_FAILED = 30, FINAL, "no permission on the group", GroupAuthorizationError
-    CLUSTER_AUTHORIZATION_FAILED = 31, FINAL, "no permission on the cluster"
+    CLUSTER_AUTHORIZATION_FAILED = 31, FINAL, "no permission on the cluster", ClusterAuthorizationError
     INVALID_TIMESTAMP = 32, FINAL, "a record's timestamp is outside the range that the broker accepts"
-    UNSUPPORTED_SASL_MECHANISM = 33, FINAL, "the broker does not offer this SASL mechanism", AuthenticationError
-    ILLEGAL_SASL_STATE = 34, FINAL, "the request does not belong to this step of authentication", AuthenticationError
+    UNSUPPORTED_SASL_MECHANISM = (
+        *(33, FINAL),
+        "the broker does not offer this SASL mechanism",
+        UnsupportedSaslMechanismError,
+    )
+    ILLEGAL_SASL_STATE = 34, FINAL, "the request does not belong to this step of authentication", IllegalSaslStateError
     UNSUPPORTED_VERSION = 35, FINAL, "the broker does not offer this version of the request", UnsupportedVersionError
     TOPIC_ALREADY_EXISTS = 36, FINAL, "a topic of that name exists"
     INVALID_PARTITIONS = 37, FINAL, "the number of partitions is not valid"
@@ -112,12 +120,16 @@ class ErrorCode(IntEnum):
     INVALID_TRANSACTION_TIMEOUT = 50, FINAL, "the transaction timeout is above what the broker allows"
     CONCURRENT_TRANSACTIONS = 51, RETRY, "another operation on the same transaction is going on"
     TRANSACTION_COORDINATOR_FENCED = 52, FINAL, "the transaction coordinator has been replaced"
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, FINAL, "no permission on the transactional id"
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = (
+        *(53, FINAL),
+        "no permission on the transactional id",
+        TransactionalIdAuthorizationError,
+    )
     SECURITY_DISABLED = 54, FINAL, "the broker runs without the security feature that this needs"
     OPERATION_NOT_ATTEMPTED = 55, FINAL, "an earlier operation of the same request failed, so this one was not tried"
     KAFKA_STORAGE_ERROR = 56, RETRY, "the broker's disk failed"
     LOG_DIR_NOT_FOUND = 57, FINAL, "the broker has no such log directory"
-    SASL_AUTHENTICATION_FAILED = 58, FINAL, "the broker refused the credentials", AuthenticationError
+    SASL_AUTHENTICATION_FAILED = 58, FINAL, "the broker refused the credentials", SaslAuthenticationError
     UNKNOWN_PRODUCER_ID = 59, FINAL, "the broker has no records of this producer any more"
     REASSIGNMENT_IN_PROGRESS = 60, FINAL, "the partition is being reassigned"
     DELEGATION_TOKEN_AUTH_DISABLED = 61, FINAL, "the broker does not use delegation tokens"
@@ -232,7 +244,7 @@ def error_for(code: int, message: str | None = None, *, topics: Collection[str] 
     if issubclass(row.exception, TopicAuthorizationError | InvalidTopicError):
         error: KafkaError = row.exception(topics)
         if message is not None or not topics:
-            error.args = (text,)
+            error.args = (": ".join([text, *([", ".join(sorted(topics))] if topics else [])]),)
         return error
     if issubclass(row.exception, BrokerError):
         return row.exception(text, code=code, name=row.name)

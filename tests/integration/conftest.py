@@ -122,13 +122,24 @@ def side(request: pytest.FixtureRequest) -> Side:
 
 
 @pytest.fixture(scope="session")
-def kafka(side: Side) -> Iterator[SharedKafka]:
-    """One broker for the whole run."""
-    servers = os.environ.get("KWIRE_BOOTSTRAP_SERVERS")
-    if servers and side is Side.KAFKA:
+def kafka(side: Side, request: pytest.FixtureRequest) -> SharedKafka:
+    """One broker for the whole run: a run that goes from the one to the other and back keeps both."""
+    shared: SharedKafka = request.getfixturevalue({Side.KAFKA: "real_kafka", Side.FAKE: "fake_kafka"}[side])
+    return shared
+
+
+@pytest.fixture(scope="session")
+def real_kafka() -> Iterator[SharedKafka]:
+    if servers := os.environ.get("KWIRE_BOOTSTRAP_SERVERS"):
         yield GivenKafka(servers)
         return
-    with OWN_KAFKAS[side]() as cluster:
+    with OWN_KAFKAS[Side.KAFKA]() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def fake_kafka() -> Iterator[SharedKafka]:
+    with OWN_KAFKAS[Side.FAKE]() as cluster:
         yield cluster
 
 

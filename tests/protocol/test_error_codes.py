@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 
 from kwire.errors import (
-    AuthenticationError,
     BrokerError,
     GroupAuthorizationError,
+    IllegalSaslStateError,
     InternalError,
     InvalidGroupIdError,
     InvalidTopicError,
     KafkaError,
     RetriableBrokerError,
+    SaslAuthenticationError,
     TopicAuthorizationError,
     UnknownTopicOrPartitionError,
+    UnsupportedSaslMechanismError,
     UnsupportedVersionError,
 )
 from kwire.protocol.error_codes import ErrorCode, error_for
@@ -74,7 +76,9 @@ def test_a_brokers_exception_is_retriable_exactly_if_the_code_is() -> None:
         (24, InvalidGroupIdError),
         (30, GroupAuthorizationError),
         (35, UnsupportedVersionError),
-        (58, AuthenticationError),
+        (33, UnsupportedSaslMechanismError),
+        (34, IllegalSaslStateError),
+        (58, SaslAuthenticationError),
     ],
 )
 def test_codes_with_a_class_of_their_own_become_it(code: int, expected: type[KafkaError]) -> None:

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 from kwire.protocol import decode, encode_message
 from kwire.protocol.consumer_protocol import decode_assignment, decode_subscription
 from kwire.protocol.framing import Framing
+from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.headers import ResponseHeader
 from kwire.protocol.records import read_records
 from kwire.protocol.registry import message_class
 from kwire.protocol.schema import Response
+from tools.fuzz.sasl import answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "protocol"
 MESSAGES = GOLDEN / "golden" / "messages.jsonl.gz"
+SASL_TALKS = GOLDEN / "golden" / "sasl.jsonl"
 RECORD_SETS = GOLDEN / "golden_records" / "record-sets.jsonl.gz"
 
 LIMIT_BYTES = 1 << 20
@@ -60,6 +63,11 @@ def seeds() -> dict[str, Sequence[Seed]]:
             for line in messages
             if line["message"].startswith("ConsumerProtocol")
         ],
+        "sasl": [
+            Seed(name, data, decode)
+            for line in SASL_TALKS.read_text().splitlines()
+            for name, data, decode in answers(json.loads(line))
+        ],
     }
 
 
@@ -76,13 +84,15 @@ def _frame(name: str, version: int, body: bytes) -> Seed:
     cls = message_class(name)
     if not issubclass(cls, Response):
         raise TypeError(f"{name} is no response")
-    request = message_class(f"{name.removesuffix('Response')}Request")
+    request = message_class(f"{name.removesuffix('Response')}Request")()
+    if isinstance(request, FetchRequest):
+        request.max_bytes = 0  # else as large an answer may come as is asked for
     header = encode_message(ResponseHeader(), cls.header_version(version))
     frame = (len(header) + len(body)).to_bytes(4, "big") + header + body
 
     def receive(damaged: bytes) -> None:
         framing = Framing("fuzz", max_frame_bytes=LIMIT_BYTES)
-        framing.send(request(), version)  # type: ignore[arg-type]  # registered as the request of this response
+        framing.send(request, version)  # type: ignore[arg-type]  # registered as the request of this response
         for part in (damaged[:5], damaged[5:]):
             while part:
                 target = framing.writable_buffer()

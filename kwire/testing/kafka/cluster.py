@@ -165,7 +165,7 @@ class KafkaCluster:
         ]
         cluster_id, storage = new_id(), ensure_kafka(self._storage_of) if self._storage_of else kafka
         for i, node in enumerate(self._nodes):
-            node.format(i, cluster_id, node_settings(i, addresses, self._settings), storage.bootstrap_checkpoint)
+            node.format(i, cluster_id, node_settings(i, addresses, self._settings), storage.checkpoint)
             node.start()
         self.wait_ready()
 

@@ -62,6 +62,36 @@ def test_version_3_hides_features_that_start_at_0(version: int, shows_those_from
     run()
 
 
+@pytest.mark.parametrize(
+    ("meant", "node_id", "code"),
+    [
+        (None, -1, 0),
+        (None, 5, 0),
+        ("right", 0, 0),
+        ("right", 1, 129),
+        ("right", -1, 129),
+        ("wrong", 0, 129),
+    ],
+)
+def test_who_names_a_cluster_and_a_broker_is_told_when_it_has_reached_another(
+    meant: str | None, node_id: int, code: int
+) -> None:
+    """KIP-1242; rows as Kafka 4.4.0 answers them. Versions before 5 cannot say."""
+
+    @in_trio
+    async def run(nursery: trio.Nursery) -> None:
+        cluster = ClusterState()
+        cluster_id = cluster.cluster_id if meant == "right" else meant
+        hello = ApiVersionsRequest(
+            client_software_name="kwire", client_software_version="1", cluster_id=cluster_id, node_id=node_id
+        )
+        client = MemoryClient(cluster, nursery)
+        assert (await client.ask(hello, 5)).error_code == code
+        assert (await client.ask(hello, 4)).error_code == 0
+
+    run()
+
+
 @in_trio
 async def test_a_malformed_software_name_is_refused(nursery: trio.Nursery) -> None:
     """KIP-511."""
