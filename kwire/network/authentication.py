@@ -42,13 +42,21 @@ class Ask(Protocol):
 
 
 class Authentication:
-    """How this client logs in, on each of its connections: mechanism, credentials, and tokens where it takes them."""
+    """How this client logs in, on each of its connections: mechanism, credentials, and tokens where it takes them.
+
+    Raises:
+        ConfigError: a package that the mechanism needs is missing, or the settings do not say all that it needs.
+    """
 
     def __init__(self, config: ConsumerConfig) -> None:
         self._mechanism = config.sasl_mechanism
         self._login: Login = login_of(config)
         self._keys = ScramKeyCache()
         self.tokens: TokenLogin | None = None
+        if self._mechanism is SaslMechanism.GSSAPI:
+            from kwire.network.gssapi import load_library
+
+            load_library()
         if self._mechanism is SaslMechanism.OAUTHBEARER:
             from kwire.network.login.token_login import TokenLogin
 

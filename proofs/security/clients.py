@@ -1,4 +1,4 @@
-"""One consumer each of kwire, confluent-kafka and Java, which reads a topic as a member of a group and says how it went."""
+"""A consumer of kwire, confluent-kafka and Java each, which reads a topic as a member of a group."""
 
 from __future__ import annotations
 

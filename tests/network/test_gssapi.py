@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.config.login import Login
-from kwire.errors import DisconnectError, SaslAuthenticationError
+from kwire.errors import ConfigError, DisconnectError, SaslAuthenticationError
 from kwire.network.gssapi import GssapiExchange
 from tools.fuzz.mutations import mutate
 
@@ -180,5 +180,5 @@ def test_damaged_answers_of_the_broker_are_refused(broker: Path, alice: Login) -
 
 def test_without_the_package_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
-    with pytest.raises(SaslAuthenticationError, match=r"needs the package gssapi: pip install 'kwire\[gssapi\]'"):
+    with pytest.raises(ConfigError, match=r"needs the package gssapi: pip install 'kwire\[gssapi\]'"):
         GssapiExchange(Login(), "localhost")
