@@ -124,7 +124,7 @@ def test_a_keytab_that_does_not_help(alice: Login, is_there: bool, tmp_path: Pat
 
 
 @needs_kerberos
-def test_a_key_distribution_center_that_is_down_is_asked_again_later(realm: KerberosRealm) -> None:
+def test_a_key_distribution_center_that_is_down_is_asked_again_later(realm: KerberosRealm, broker: Path) -> None:
     login = Login(principal="erin", keytab=str(realm.principal("erin")))
     realm.stop()
     try:
