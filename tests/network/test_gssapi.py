@@ -42,11 +42,13 @@ class Service:
 
     def answer(self, message: bytes) -> bytes:
         if not self._context.complete:
-            return self._context.step(message) or b""
+            token: bytes | None = self._context.step(message)
+            return token or b""
         if not self._has_offered:
             assert message == b""
             self._has_offered = True
-            return self._context.wrap(self._offer, False).message
+            wrapped: bytes = self._context.wrap(self._offer, False).message
+            return wrapped
         self.chosen = self._context.unwrap(message).message
         return b""
 
