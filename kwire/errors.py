@@ -78,6 +78,11 @@ class DisconnectError(RetriableError):
     """A connection closed while an answer was due."""
 
 
+class RebootstrapRequiredError(DisconnectError):
+    """The broker at an address is not the one that metadata names for it, or is of another cluster (KIP-1242): a name
+    or a load balancer leads elsewhere. kwire starts from the bootstrap servers again by itself."""
+
+
 class BootstrapError(RetriableError):
     """No bootstrap server gave a usable answer; the message lists each with its reason."""
 
@@ -184,7 +189,19 @@ class IllegalSaslStateError(AuthenticationError):
     """
 
 
-class TopicAuthorizationError(BrokerError):
+class NoTokenError(AuthenticationError, RetriableError):
+    """No valid token to log in with: the login server cannot be reached or answers nonsense, the provider fails, or
+    what came has expired. kwire goes on asking, at the pace of `sasl_login_retry_backoff_ms` and `_max_ms`."""
+
+    fatal = False
+
+
+class AuthorizationError(BrokerError):
+    """The broker knows who this is, and does not permit it. Nothing has to be done anew once it is granted: what was
+    asked for is asked again, by the next poll or call."""
+
+
+class TopicAuthorizationError(AuthorizationError):
     """No permission on the topics."""
 
     def __init__(self, topics: Collection[str]) -> None:
@@ -193,8 +210,16 @@ class TopicAuthorizationError(BrokerError):
         super().__init__(f"not authorized to access topics: {names}", code=29, name="TOPIC_AUTHORIZATION_FAILED")
 
 
-class GroupAuthorizationError(BrokerError):
-    """No permission on the group. Once it is granted, `subscribe` begins anew."""
+class GroupAuthorizationError(AuthorizationError):
+    """No permission on the group. `poll` raises it for each attempt to become a member; the next one tries again."""
+
+
+class ClusterAuthorizationError(AuthorizationError):
+    """No permission on the cluster."""
+
+
+class TransactionalIdAuthorizationError(AuthorizationError):
+    """No permission on the transactional id."""
 
 
 class UnknownTopicOrPartitionError(RetriableBrokerError):

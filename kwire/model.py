@@ -106,7 +106,8 @@ class Node:
     rack: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port} (id {self.id})"
+        host = f"[{self.host}]" if ":" in self.host and not self.host.startswith("[") else self.host
+        return f"{host}:{self.port} (id {self.id})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kwire.config.choices import (
     AssertionAlgorithm,
+    ClientDnsLookup,
     EndpointIdentification,
     GroupProtocol,
     IsolationLevel,
@@ -24,9 +25,12 @@ from kwire.config.offset_reset import OffsetReset, ResetKind
 from kwire.config.secret import Secret
 from kwire.config.security_config import SecurityConfig
 from kwire.config.settings import Settings
+from kwire.config.token_origin import TokenOrigin, has_assertion, token_origin
 from kwire.config.token_provider import OAuthToken, TokenAnswer, TokenProvider, TokenSource
+from kwire.config.unsecured_token import unsecured_claims, unsecured_extensions
 
 __all__ = [
+    "ClientDnsLookup",
     "ConsumerConfig",
     "Settings",
     "Endpoint",
@@ -48,6 +52,11 @@ __all__ = [
     "TokenAnswer",
     "TokenProvider",
     "TokenSource",
+    "TokenOrigin",
+    "token_origin",
+    "has_assertion",
+    "unsecured_claims",
+    "unsecured_extensions",
     "AnyDeserializer",
     "Deserialize",
     "Deserializer",

@@ -26,6 +26,13 @@ class MetadataRecoveryStrategy(Enum):
     REBOOTSTRAP = "rebootstrap"
 
 
+class ClientDnsLookup(Enum):
+    """What a name among the bootstrap servers stands for."""
+
+    USE_ALL_DNS_IPS = "use_all_dns_ips"
+    RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY = "resolve_canonical_bootstrap_servers_only"
+
+
 class SecurityProtocol(Enum):
     """How connections are secured. The names are those of Kafka's listeners."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Unpack, cast
 
-from kwire.config.choices import GroupProtocol, IsolationLevel, MetadataRecoveryStrategy
+from kwire.config.choices import ClientDnsLookup, GroupProtocol, IsolationLevel, MetadataRecoveryStrategy
 from kwire.config.deserializers import AnyDeserializer, deserializer
 from kwire.config.endpoints import Endpoint, endpoints, listeners
 from kwire.config.names import snake_case_name, snake_case_names
@@ -65,6 +65,12 @@ class ConsumerConfig(SecurityConfig):
     # --- brokers and identity -----------------------------------------------------------------------------------
     bootstrap_servers: tuple[Endpoint, ...] = setting(
         (), "Brokers to begin with; the others are learned from them.", endpoints(), shown_default="required"
+    )
+    client_dns_lookup: ClientDnsLookup = setting(
+        ClientDnsLookup.USE_ALL_DNS_IPS,
+        "What a bootstrap server's name stands for: one broker with all its addresses (KIP-302), or a broker for each "
+        "address, under the name that the address leads back to (KIP-235).",
+        choice(ClientDnsLookup),
     )
     client_id: str = setting("", "How brokers name this client in logs and quotas; made up when empty.", text())
     client_rack: str = setting("", "Where this client is; replicas in the same rack are read from (KIP-392).", text())
@@ -178,6 +184,12 @@ class ConsumerConfig(SecurityConfig):
         300_000,
         "Metadata that cannot be had for this long makes the client start from bootstrap_servers again (KIP-1102).",
         integer(0, MAX_LONG),
+    )
+    metadata_cluster_check_enable: bool = setting(
+        True,
+        "Have brokers check that they are the broker, of the cluster, that a connection is meant for (KIP-1242). If "
+        "not, the client starts from bootstrap_servers again. Needs metadata_recovery_strategy=rebootstrap.",
+        boolean(),
     )
     exclude_internal_topics: bool = setting(True, "Keep Kafka's own topics out of subscribed patterns.", boolean())
 

@@ -11,8 +11,6 @@ share.acknowledgement.mode share.acquire.mode
 interceptor.classes
 config.providers
 bootstrap.resolve.timeout.ms
-client.dns.lookup
-metadata.cluster.check.enable
 metric.reporters auto.include.jmx.reporter
 metrics.num.samples metrics.sample.window.ms metrics.recording.level
 enable.metrics.push
@@ -35,11 +33,9 @@ JAVA_ONLY = frozenset(_NAMES.split())
 # Values with which kwire does what the Java client does: its default, or nothing. In lower case; None for any value.
 _WITHOUT_EFFECT: dict[str, frozenset[str] | None] = {
     "auto.include.jmx.reporter": None,
-    "client.dns.lookup": frozenset({"use_all_dns_ips", "default"}),
     "config.providers": frozenset({""}),
     "enable.metrics.push": None,
     "interceptor.classes": frozenset({""}),
-    "metadata.cluster.check.enable": frozenset({"false"}),
     "metric.reporters": frozenset({"", "org.apache.kafka.common.metrics.jmxreporter"}),
     "metrics.num.samples": None,
     "metrics.recording.level": None,

@@ -81,6 +81,12 @@ def _password_login(config: SecurityConfig, options: Mapping[str, str]) -> Login
 def _token_login(config: SecurityConfig, options: Mapping[str, str]) -> Login:
     client_id = config.sasl_oauthbearer_client_credentials_client_id
     client_secret = config.sasl_oauthbearer_client_credentials_client_secret
+    for name in options:
+        if name.startswith("ssl."):
+            raise ConfigError(
+                f"sasl_jaas_config has the option {name}: what the login server's certificate is checked against is "
+                f"said by ssl_truststore_location, beside the system's authorities; leave {name} out"
+            )
     login = Login(
         client_id=_one("sasl_oauthbearer_client_credentials_client_id", client_id, options.get("clientId")),
         client_secret=_one(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from urllib.parse import urlsplit
 
 from kwire.config.choices import SaslMechanism, SecurityProtocol
 from kwire.config.login import login_of
 from kwire.config.secret import Secret
 from kwire.config.security_config import SecurityConfig
 from kwire.config.setting import Setting
+from kwire.config.token_origin import token_origin
 from kwire.errors import ConfigError
 
 log = logging.getLogger("kwire.config")
@@ -63,18 +63,23 @@ def check_security(config: SecurityConfig) -> None:
     if protocol.is_tls:
         _check_tls(config)
     if protocol.is_sasl:
-        login_of(config)
-        _check_token_endpoint(config.sasl_oauthbearer_token_endpoint_url)
+        login = login_of(config)
+        if config.sasl_mechanism is SaslMechanism.OAUTHBEARER:
+            token_origin(config, login)
 
 
 def warn_of_unused(values: Mapping[str, object]) -> None:
     """Say what is given and has no effect with this protocol; the Java client takes such files in silence."""
     protocol = values.get("security_protocol", SecurityProtocol.PLAINTEXT)
     assert isinstance(protocol, SecurityProtocol)
+    url = values.get("sasl_oauthbearer_token_endpoint_url")
+    # Login servers are checked against the same authorities, whatever brokers speak.
+    used = (*_TRUST, "ssl_context") if protocol.is_sasl and isinstance(url, str) and url.startswith("https:") else ()
     unused = [
         name
         for name, value in values.items()
         if value is not None
+        and name not in used
         and ((name.startswith("ssl_") and not protocol.is_tls) or (name.startswith("sasl_") and not protocol.is_sasl))
     ]
     if unused:
@@ -96,22 +101,6 @@ def _check_tls(config: SecurityConfig) -> None:
         raise ConfigError("a client's certificate needs ssl_keystore_certificate_chain and ssl_keystore_key, both")
     if config.ssl_key_password is not None and not inline and config.ssl_keystore_location is None:
         raise ConfigError("ssl_key_password is given, but no key: give ssl_keystore_location, or chain and key as text")
-
-
-def _check_token_endpoint(url: str | None) -> None:
-    """A login server is reached by HTTPS: what is sent to it is a secret. On this machine HTTP may do, for tests."""
-    if url is None:
-        return
-    parts = urlsplit(url)
-    local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
-    if parts.scheme not in ("https", "file") and not local:
-        raise ConfigError(f"sasl_oauthbearer_token_endpoint_url={_without_user(url)!r} is neither https:// nor file://")
-
-
-def _without_user(url: str) -> str:
-    """The URL without a password that may stand in it."""
-    scheme, mark, rest = url.partition("://")
-    return f"{scheme}{mark}{rest.rpartition('@')[2]}"
 
 
 def _given(values: Mapping[str, object], names: Collection[str]) -> list[str]:

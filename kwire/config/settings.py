@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from kwire.config.choices import (
     AssertionAlgorithm,
+    ClientDnsLookup,
     EndpointIdentification,
     GroupProtocol,
     IsolationLevel,
@@ -86,6 +87,7 @@ class Settings(SecuritySettings, total=False):
     """See `ConsumerConfig` for what each means, or run `kwire config`."""
 
     bootstrap_servers: str | Sequence[str | Endpoint]
+    client_dns_lookup: str | ClientDnsLookup
     client_id: str
     client_rack: str
 
@@ -124,6 +126,7 @@ class Settings(SecuritySettings, total=False):
     allow_auto_create_topics: bool
     metadata_recovery_strategy: str | MetadataRecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
+    metadata_cluster_check_enable: bool
     exclude_internal_topics: bool
 
     default_api_timeout_ms: int

@@ -18,7 +18,8 @@ class OAuthToken:
     Attributes:
         value: The token as the broker gets it. `repr` does not show it.
         expires_at_ms: The end of its life, in ms since 1970. Without it, the token's own claim `exp` is read; one that
-            has none either is asked for again before each authentication.
+            has none either is asked for again when it is needed, once it has served for
+            `sasl_login_refresh_min_period_seconds`.
         extensions: SASL extensions that are sent beside it (KIP-342).
     """
 
@@ -52,6 +53,18 @@ def _read(value: object) -> TokenProvider | None:
         return None
     if isinstance(value, type):
         raise BadValueError("a class; give an object of it")
-    if isinstance(value, TokenSource) or callable(value):
-        return value
-    raise BadValueError("gives no tokens")
+    if not isinstance(value, TokenSource) and not callable(value):
+        raise BadValueError("gives no tokens")
+    _check_takes_nothing(value.token if isinstance(value, TokenSource) else value)
+    return value
+
+
+def _check_takes_nothing(function: Callable[[], object]) -> None:
+    import inspect  # takes time to load, which others do without
+
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        raise BadValueError(f"called without arguments, and cannot be: {error}") from None
+    except ValueError:
+        return  # written in C: there is nothing to look at

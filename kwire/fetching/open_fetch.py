@@ -143,7 +143,10 @@ class OpenFetch:
         row = int(offsets.searchsorted(position)) if len(offsets) and offsets[0] < position else 0
         if decoded.error is not None:
             return CollectProgress(at.position, (), decoded.error, columns, row)
-        return CollectProgress(at.position, at.batches[decoded.taken :], at.error, columns, row)
+        batches = at.batches[decoded.taken :]
+        if decoded.rest is not None:
+            batches = (decoded.rest, *batches)
+        return CollectProgress(at.position, batches, at.error, columns, row)
 
     def _behind(self, at: CollectProgress, rows: RecordColumns, count: int) -> OffsetAndMetadata:
         if at.is_end(at.row + count):

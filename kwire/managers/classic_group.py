@@ -173,7 +173,7 @@ class ClassicGroupManager:
         elif code in MEMBERSHIP_LOST:
             self.on_membership_lost(code)
         elif not code.retriable:
-            self._member.tell(error_for(code, "heartbeat"))
+            self._member.tell(error_for(code, f"heartbeat of group {self._config.group_id}"))
 
     def on_stale_epoch(self) -> None:
         """No broker says that to a classic member, whose generation changes by joining alone."""

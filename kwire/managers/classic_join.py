@@ -213,7 +213,9 @@ class ClassicJoin:
             member.request.failed(now_ms)
             member.fire(failed)
         else:
-            self._refuse(error)
+            # A loop that polls on, whatever is raised, must not ask as fast as the network goes.
+            member.request.failed(now_ms)
+            self._raise(error)
 
     def _on_unanswered(
         self, attempt: Attempt, asked: Destination, failed: ClassicEvent, error: KafkaError, now_ms: float
@@ -228,8 +230,11 @@ class ClassicJoin:
             self._refuse(error)
 
     def _refuse(self, error: KafkaError) -> None:
-        """Raise the error in `poll()`; the poll after it may try again."""
         self._member.request.reset()
+        self._raise(error)
+
+    def _raise(self, error: KafkaError) -> None:
+        """Raise the error in `poll()`; the poll after it may try again."""
         self._member.flags.polled = False
         self._member.tell(error)
         self._member.fire(ClassicEvent.REFUSED)

@@ -11,14 +11,14 @@ carry the number of their heartbeat, so those of an earlier membership change no
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import assert_never
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
 from kwire.epochs import Attempt, MemberEpoch
-from kwire.errors import KafkaError, ProtocolError, UnsupportedVersionError
+from kwire.errors import GroupAuthorizationError, KafkaError, ProtocolError, UnsupportedVersionError
 from kwire.events import CallbackKind, ErrorRaised, Reply
 from kwire.managers.base import Deliver
 from kwire.managers.consumer_heartbeat import (
@@ -130,6 +130,10 @@ class ConsumerGroupManager:
 
     def on_poll(self) -> None:
         self._polled = True
+        if isinstance(self._fatal, GroupAuthorizationError):
+            # It has been raised. Whether the permission has been granted since, only another attempt can tell; one that
+            # fails again is raised by the poll that waits for it. The back-off still counts.
+            self._become_another()
         if self._fatal is not None and self._subscription.is_group:
             self._deliver(ErrorRaised(self._fatal, self._subscription.epoch))
 
@@ -185,10 +189,13 @@ class ConsumerGroupManager:
             self._fire(MemberEvent.RELEASED if self._is_known else MemberEvent.RELEASED_UNSUBSCRIBED)
 
     def _begin_anew(self) -> None:
+        self._become_another()
+        self._schedule.reset()
+
+    def _become_another(self) -> None:
         """A refused membership is over for good; this is another one, by the same member."""
         self._fatal = None
         self._machine = _new_machine()
-        self._schedule.reset()
 
     # --- what commits and look-ups find out -----------------------------------------------------------------
 
@@ -378,7 +385,8 @@ class ConsumerGroupManager:
             self._deliver(ErrorRaised(error, self._subscription.epoch))
 
     def _on_error(self, code: ErrorCode, message: str | None, now_ms: float) -> None:
-        error = error_for(code, f"heartbeat of group {self._group_id}" + (f" ({message})" if message else ""))
+        doing = f"heartbeat of group {self._group_id}" + (f" ({message})" if message else "")
+        error = error_for(code, doing, topics=self._refused_topics())
         self._start_over_after(now_ms)
         match verdict(code, joining=self.state is MemberState.JOINING):
             case Verdict.FENCED:
@@ -395,6 +403,11 @@ class ConsumerGroupManager:
                 pass
             case never:
                 assert_never(never)
+
+    def _refused_topics(self) -> Collection[str]:
+        """The broker does not say which topics it means. Metadata does, unless they may be described and not read."""
+        names = self._wishes.topic_names
+        return self._metadata.refused or (names if len(names) == 1 else ())
 
     def _start_over_after(self, now_ms: float) -> None:
         """Say everything again, after the back-off."""

@@ -102,6 +102,7 @@ class FetchManager:
         self._connection_of: dict[TopicPartition, FetchConnectionId] = {}
         self._liveliness = IdlePartitions()
         self._blocked: dict[TopicPartition, float] = {}
+        self._sent_on: set[TopicPartition] = set()
         self.may_poll_early = False
         self._turn = 0
         metadata.on_update.append(self._on_metadata)
@@ -116,7 +117,7 @@ class FetchManager:
         busy = [connection for connection in self._connections.values() if connection.session.wanted]
         ready = [connection for connection in busy if connection.request.ready(now_ms)]
         max_bytes = self._answer_bytes(len(busy), len(ready)) if ready else 0
-        requests = [self._request(connection, max_bytes) for connection in ready] if max_bytes else []
+        requests = [self._request(connection, max_bytes, now_ms) for connection in ready] if max_bytes else []
         wakes_ms = (*self._blocked.values(), *(connection.request.wake_at_ms for connection in busy))
         # What is ready and finds no room waits for room, not for a time.
         return PollResult(requests, min((at_ms for at_ms in wakes_ms if at_ms > now_ms), default=NEVER_MS))
@@ -231,10 +232,10 @@ class FetchManager:
 
     # --- one request ----------------------------------------------------------------------------------------
 
-    def _request(self, connection: FetchConnection, max_bytes: int) -> AnyUnsentRequest:
+    def _request(self, connection: FetchConnection, max_bytes: int, now_ms: float) -> AnyUnsentRequest:
         node_id, channel = connection.id
         session = connection.session.next_request()
-        connection.sent(max_bytes)
+        connection.sent(max_bytes, now_ms)
         return UnsentRequest(
             request=fetch_request(
                 self._config,
@@ -288,8 +289,11 @@ class FetchManager:
             connection.request.failed(now_ms)
             self._metadata.request_update()  # a session over topic ids fails when the ids are out of date
             return
-        connection.request.succeeded()
         partitions = list(_by_partition(answer, connection.session.topic_names))
+        if any(data.records or data.error_code for _, data in partitions) or not self._config.fetch_min_bytes:
+            connection.answered()
+        else:
+            connection.answered_with_nothing(self._config.fetch_max_wait_ms, now_ms)
         fetches = [
             fetch for tp, data in partitions if (fetch := self._on_partition(connection, tp, data, now_ms)) is not None
         ]
@@ -302,7 +306,8 @@ class FetchManager:
 
     def _follow_leaders(self, connection: FetchConnection, answer: FetchResponse, now_ms: float) -> None:
         """KIP-951: a broker that does not lead a partition any more says who does, and is taken at its word; metadata
-        for the rest is on its way. With a newer leader at hand nothing has to wait for the back-off of the error."""
+        for the rest is on its way. With a newer leader at hand nothing has to wait for the back-off of the error.
+        Unless that one sends on to yet another: brokers that name each other would be asked without end."""
         leaders = {
             tp: data.current_leader
             for tp, data in _by_partition(answer, connection.session.topic_names)
@@ -314,6 +319,9 @@ class FetchManager:
             partition, spec = self._subscription.partitions.get(tp), connection.session.sent.get(tp)
             if partition is None or spec is None or self._metadata.cluster.leader_epoch(tp) <= spec.leader_epoch:
                 continue
+            if tp in self._sent_on:
+                continue
+            self._sent_on.add(tp)
             if self._blocked.pop(tp, None) is not None:
                 partition.blocked_until_ms = now_ms
 
@@ -353,6 +361,8 @@ class FetchManager:
             self._on_partition_error(partition, code, now_ms)
             return None
         partition.was_answered()
+        if self._sent_on:
+            self._sent_on.discard(partition.topic_partition)
         partition.high_watermark = data.high_watermark
         partition.last_stable_offset = data.last_stable_offset
         if data.preferred_read_replica >= 0:

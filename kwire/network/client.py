@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,15 +16,31 @@ import trio
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig, MetadataRecoveryStrategy
-from kwire.errors import BootstrapError, DisconnectError, KafkaError, KafkaTimeoutError
+from kwire.errors import (
+    AuthenticationError,
+    BootstrapError,
+    DisconnectError,
+    KafkaError,
+    KafkaTimeoutError,
+    RebootstrapRequiredError,
+)
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination
 from kwire.model import Node
 from kwire.network.connection import Completed, Connection
+from kwire.network.handshake import Greeting
+from kwire.network.security import Security
 from kwire.network.transport import Transport
+from kwire.network.version_ladder import VersionLadder
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
 
 log = logging.getLogger(__name__)
 
 Nodes = Callable[[], Mapping[int, Node]]
+
+FORGOTTEN_AFTER_MS = 60_000.0
+"""Trouble with a broker that metadata does not know is forgotten this long after it may be dialled again."""
+
+SHOWN_TROUBLES = 20
 
 
 class ConnectionKey(NamedTuple):
@@ -53,10 +69,12 @@ class NetworkClient:
 
     Args:
         nodes: the brokers that metadata knows now.
+        cluster_id: the id of the cluster, once metadata says it.
         wake: makes the loop take another turn.
 
     Attributes:
         on_answers: told by connections that have read answers, see there; set before the first one is dialled.
+        on_rebootstrap_required: told when an address has led to another broker or cluster (KIP-1242); may hang up.
         troubles: why connections were lost, or never made, to brokers that none has been made to since.
     """
 
@@ -67,19 +85,27 @@ class NetworkClient:
         nodes: Nodes,
         wake: Callable[[], None],
         *,
+        security: Security,
+        cluster_id: Callable[[], str | None],
         client_id: str,
         reconnect_backoff: Backoff,
         setup_backoff: Backoff,
+        login_backoff: Backoff,
     ) -> None:
         self._config = config
         self._transport = transport
+        self._security = security
         self._nodes = nodes
         self._nodes_before: Mapping[int, Node] = {}
         self._wake = wake
         self.on_answers = wake
+        self.on_rebootstrap_required: Callable[[float], None] = lambda now_ms: None
+        self._cluster_id = cluster_id
+        self._ladder = VersionLadder()
         self._client_id = client_id
         self._reconnect_backoff = reconnect_backoff
         self._setup_backoff = setup_backoff
+        self._login_backoff = login_backoff
         # Bootstrap servers have negative ids, as in Java: who they are is known once they have answered.
         self._bootstrap = [Node(-1 - i, at.host, at.port) for i, at in enumerate(config.bootstrap_servers)]
         self._connections: dict[ConnectionKey, Connection] = {}
@@ -92,12 +118,14 @@ class NetworkClient:
         self._completed: deque[Completed] = deque()
         self._nursery: trio.Nursery | None = None
         self.ever_connected = False
-        self.bootstrap_error: BootstrapError | None = None
+        self.bootstrap_error: KafkaError | None = None
         self.troubles = ""
 
     def attach(self, nursery: trio.Nursery | None) -> None:
         """Where connections live; None when the loop has ended."""
         self._nursery = nursery
+        if nursery is not None:
+            nursery.start_soon(self._security.run)
 
     # --- one turn -------------------------------------------------------------------------------------------
 
@@ -165,7 +193,7 @@ class NetworkClient:
             connection.close(DisconnectError(f"broker {connection.node} has moved to {node.host}:{node.port}"))
             connection = None
         if connection is not None:
-            return connection, _usable_at_ms(connection)
+            return connection, connection.usable_at_ms
         trouble = self._trouble_with(node, channel)
         if trouble is not None and now_ms < trouble.not_before_ms:
             return None, trouble.not_before_ms
@@ -173,15 +201,21 @@ class NetworkClient:
 
     def _leave_old_addresses(self) -> None:
         """Hang up where metadata says that a broker no longer is: it may never answer there, and what is in flight
-        would wait for its time to run out before it is asked again at the new address."""
+        would wait for its time to run out before it is asked again at the new address. A broker that is not there at
+        all any more keeps its connection for what is in flight; else brokers with other ids each time would make more
+        connections than the system allows."""
         nodes = self._nodes()
         if nodes is self._nodes_before:
             return
         self._nodes_before = nodes
         for key, connection in self._connections.items():
+            if key.channel is Channel.COORDINATOR:
+                continue  # where that is, its look-up says, which may know better
             now = nodes.get(key.node_id)
-            # Where the coordinator is, its look-up says, which may know better.
-            if now is not None and _moved(connection.node, now) and key.channel is not Channel.COORDINATOR:
+            if now is None:
+                if nodes and key.node_id >= 0 and connection.is_ready and not connection.in_flight:
+                    connection.close()
+            elif _moved(connection.node, now):
                 log.info("broker %s has moved to %s:%d", connection.node, now.host, now.port)
                 connection.close()
 
@@ -193,8 +227,8 @@ class NetworkClient:
         if ready := [connection for connection in live if connection.may_send(now_ms)]:
             return min(ready, key=lambda connection: connection.in_flight), NEVER_MS
         if live:
-            soonest = min(live, key=_usable_at_ms)
-            return soonest, _usable_at_ms(soonest)
+            soonest = min(live, key=lambda connection: connection.usable_at_ms)
+            return soonest, soonest.usable_at_ms
         soonest_ms = NEVER_MS
         # Least recently failed first, so that a dead broker does not hide a live one.
         for node in sorted(candidates, key=self._not_before_ms):
@@ -230,6 +264,9 @@ class NetworkClient:
             node,
             self._client_id,
             self._transport,
+            security=self._security,
+            longest_wait_ms=self._longest_wait_ms(key.channel),
+            greeting=Greeting(self._ladder.version_for(node, now_ms), self._expected_cluster_id()),
             completed=self._completed,
             wake=self._on_change,
             on_answers=self.on_answers,
@@ -240,6 +277,17 @@ class NetworkClient:
         setup_timeout_ms = self._setup_backoff.delay_ms(1 if trouble is None else trouble.failures + 1)
         self._nursery.start_soon(connection.run, setup_timeout_ms, self._config.request_timeout_ms)
         return connection
+
+    def _longest_wait_ms(self, channel: Channel) -> float:
+        """How long a broker may take to answer on purpose: joins wait for other members, and fetches for records."""
+        if channel is Channel.COORDINATOR:
+            return float(self._config.max_poll_interval_ms)
+        return 0.0 if channel is Channel.CONTROL else float(self._config.fetch_max_wait_ms)
+
+    def _expected_cluster_id(self) -> str | None:
+        """As in Java: a client that may not start from its bootstrap servers again could do nothing about an answer."""
+        may_rebootstrap = self._config.metadata_recovery_strategy is MetadataRecoveryStrategy.REBOOTSTRAP
+        return self._cluster_id() if may_rebootstrap and self._config.metadata_cluster_check_enable else None
 
     # --- what goes wrong ------------------------------------------------------------------------------------
 
@@ -252,34 +300,67 @@ class NetworkClient:
         self._connections_changed = False
         for key, connection in list(self._connections.items()):
             if connection.is_ready:
-                self._troubles.pop(key, None)
-                self.ever_connected, self.bootstrap_error = True, None
+                self._on_ready(key, connection, now_ms)
             elif connection.is_closed:
                 del self._connections[key]
                 self._on_closed(key, connection, now_ms)
-        self.troubles = "; ".join(dict.fromkeys(str(trouble.error) for trouble in self._troubles.values()))
+        errors = list(dict.fromkeys(str(trouble.error) for trouble in self._troubles.values()))
+        self.troubles = "; ".join(errors[-SHOWN_TROUBLES:])
         self._reckon_give_up()
+
+    def _on_ready(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
+        offered = connection.versions.offered.get(ApiVersionsRequest.api_key)
+        newest = connection.greeting.version if offered is None else offered.max_version
+        self._ladder.answered(connection.node, connection.greeting.version, newest, now_ms)
+        if connection.is_proven:
+            self._troubles.pop(key, None)
+            self.ever_connected, self.bootstrap_error = True, None
 
     def _on_closed(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
         error = connection.error
         if error is None:
             return
-        log.info("%s", error)
         before = self._trouble_with(connection.node, key.channel)
+        is_news = before is None or str(before.error) != str(error)
+        log.log(logging.ERROR if isinstance(error, AuthenticationError) and is_news else logging.INFO, "%s", error)
+        if connection.hung_up_on_greeting:
+            self._ladder.hung_up(connection.node, connection.greeting.version)
         failures = 1 if before is None else before.failures + 1
-        not_before_ms = now_ms + self._reconnect_backoff.delay_ms(failures)
+        not_before_ms = now_ms + self._backoff_for(error).delay_ms(failures)
+        self._forget_troubles(now_ms)
         self._troubles[key] = _Trouble(connection.node, error, failures, not_before_ms)
         self._fail_waiting(lambda destination: _is_for(destination, key), error)
         candidates = self._candidates()
         if all(self._trouble_with(candidate) is not None for candidate in candidates):
             self._fail_unreachable(candidates)
+        if isinstance(error, RebootstrapRequiredError):
+            self.on_rebootstrap_required(now_ms)
+            self._wake()
 
-    def _fail_unreachable(self, candidates: Iterable[Node]) -> None:
+    def _forget_troubles(self, now_ms: float) -> None:
+        nodes = self._nodes()
+        for key, trouble in list(self._troubles.items()):
+            is_known = key.node_id < 0 or key.node_id in nodes
+            if not is_known and now_ms >= trouble.not_before_ms + FORGOTTEN_AFTER_MS:
+                del self._troubles[key]
+
+    def _backoff_for(self, error: KafkaError) -> Backoff:
+        """Logins are not repeated as often as connections: servers lock users out for that."""
+        return self._login_backoff if isinstance(error, AuthenticationError) else self._reconnect_backoff
+
+    def _fail_unreachable(self, candidates: Sequence[Node]) -> None:
         """Not one broker can be reached. Say so at once: those who wait have deadlines of their own."""
-        error = BootstrapError(f"no broker can be reached: {self._reasons_of(candidates, Channel.CONTROL)}")
-        if not self.ever_connected:
+        reasons = self._reasons_of(candidates, Channel.CONTROL)
+        error = self._refusal(candidates) or BootstrapError(f"no broker can be reached: {reasons}")
+        if error.retriable and not self.ever_connected:
             self.bootstrap_error = error
         self._fail_waiting(lambda destination: destination.node is None, error)
+
+    def _refusal(self, candidates: Iterable[Node]) -> AuthenticationError | None:
+        """Why a broker and we do not accept each other: that says more than that others cannot be reached."""
+        troubles = (self._trouble_with(node) for node in candidates)
+        errors = (trouble.error for trouble in troubles if trouble is not None)
+        return next((error for error in errors if isinstance(error, AuthenticationError)), None)
 
     def _reasons(self, destination: Destination) -> str:
         """What is known of why there is no connection for a request."""
@@ -339,11 +420,6 @@ class NetworkClient:
             else:
                 connection.close()
         self._reckon_give_up()
-
-
-def _usable_at_ms(connection: Connection) -> float:
-    """When a connection that may not send now may, as far as that is a matter of time."""
-    return connection.throttled_until_ms if connection.is_ready else NEVER_MS
 
 
 def _moved(dialled: Node, now: Node) -> bool:

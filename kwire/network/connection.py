@@ -9,21 +9,35 @@ reader asks for such a turn when it has read; the writer only sends what did not
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import trio
 
 from kwire.clock import NEVER_MS
-from kwire.errors import DisconnectError, KafkaError, ProtocolError, UnsupportedVersionError
+from kwire.errors import DisconnectError, KafkaError, ProtocolError, RebootstrapRequiredError, UnsupportedVersionError
 from kwire.managers.unsent import AnyUnsentRequest
 from kwire.model import Node
-from kwire.network.handshake import Handshake
+from kwire.network.handshake import Greeting, Handshake
+from kwire.network.security import Security
 from kwire.network.transport import ByteStream, Transport
-from kwire.protocol.framing import Framing
+from kwire.protocol.framing import Answer, Framing
 from kwire.protocol.registry import BrokerVersions
+from kwire.protocol.schema import Message, Request
+
+if TYPE_CHECKING:
+    from kwire.network.authentication import Authentication
+
+R = TypeVar("R", bound=Message)
+
+log = logging.getLogger(__name__)
+
+MOST_THROTTLED_MS = 60_000
+"""Brokers reckon throttle times from the windows of a quota, together 11 s by default. What is longer than this is none
+that is meant: a request is sent all the same, and answered, or given up like any other. Java would wait 24 days."""
 
 Completed = Callable[[float], None]
 """A handler with its argument, waiting for the loop to call it with the time."""
@@ -36,18 +50,31 @@ class _Sent(NamedTuple):
     expires_at_ms: float
 
 
+class _Asked:
+    """A request of the login, when the reader runs: its answer is waited for here."""
+
+    def __init__(self) -> None:
+        self.is_answered = trio.Event()
+        self.answer: Message | None = None
+
+
 class Connection:
     """One connection to a broker: dials, shakes hands, writes requests, reads answers.
 
     Args:
+        greeting: how the broker is asked what it speaks.
         completed: where handlers go when their answer, or failure, is here.
         wake: tells the loop that something happened; may be called inside a turn.
+        security: how connections are secured.
+        longest_wait_ms: how long the answer to a request of this connection may take on purpose.
         on_answers: the same, of answers that have been read, from the reader's task: a turn may be run inside.
 
     Attributes:
         is_ready: the handshake is over, and requests are taken.
+        is_proven: the broker has accepted a login, or answered a request: it is of use.
         is_closed: all is over, and everything that was in flight has failed.
         error: why it broke, if it did.
+        hung_up_on_greeting: the broker closed it instead of saying what it speaks.
         expires_at_ms: when the first of the unanswered requests has waited too long.
     """
 
@@ -57,24 +84,36 @@ class Connection:
         client_id: str,
         transport: Transport,
         *,
+        security: Security,
+        greeting: Greeting,
+        longest_wait_ms: float,
         completed: deque[Completed],
         wake: Callable[[], None],
         on_answers: Callable[[], None],
         now_ms: float,
     ) -> None:
         self.node = node
+        self.greeting = greeting
         self.is_ready = False
+        self.is_proven = False
         self.is_closed = False
         self.error: KafkaError | None = None
+        self.hung_up_on_greeting = False
         self.used_at_ms = now_ms
         self.expires_at_ms = NEVER_MS
         self.throttled_until_ms = now_ms
         self._transport = transport
+        self._security = security
+        self._longest_wait_ms = longest_wait_ms
+        self._renewing = False
+        self._renewal_timeout_ms = NEVER_MS
+        self._drained = trio.Event()
         self._framing = Framing(client_id)
         self._completed = completed
         self._wake = wake
         self._on_answers = on_answers
         self._handshake: Handshake | None = None
+        self._dialled: ByteStream | None = None
         self._stream: ByteStream | None = None
         self._versions = BrokerVersions({})
         self._outgoing: deque[bytes] = deque()
@@ -84,12 +123,22 @@ class Connection:
     # --- what the client sees -------------------------------------------------------------------------------
 
     @property
+    def versions(self) -> BrokerVersions:
+        """What the broker speaks, once it is ready."""
+        return self._versions
+
+    @property
     def in_flight(self) -> int:
         return self._framing.in_flight
 
+    @property
+    def usable_at_ms(self) -> float:
+        """When a request may go out, as far as that is a matter of time: not before the handshake is over, nor while
+        the login is renewed, nor while the broker throttles us."""
+        return self.throttled_until_ms if self.is_ready and not self._renewing else NEVER_MS
+
     def may_send(self, now_ms: float) -> bool:
-        """Whether a request may go out now: not before the handshake is over, nor while the broker throttles us."""
-        return self.is_ready and now_ms >= self.throttled_until_ms
+        return now_ms >= self.usable_at_ms
 
     def send(self, unsent: AnyUnsentRequest, expires_at_ms: float, now_ms: float) -> None:
         """Write the request in the version this broker speaks. A request that has none fails at once."""
@@ -125,19 +174,33 @@ class Connection:
 
     async def run(self, setup_timeout_ms: float, request_timeout_ms: float) -> None:
         """Live until closed or broken. Ends normally: why it broke is in `error`."""
+        self._renewal_timeout_ms = request_timeout_ms
         with self._scope:
             try:
                 with trio.fail_after(setup_timeout_ms / 1000.0):
-                    stream = await self._transport.connect(self.node.host, self.node.port)
-                self._handshake = Handshake(self.node, stream, self._framing)
+                    self._dialled = await self._transport.connect(self.node.host, self.node.port)
+                self._handshake = Handshake(
+                    self.node, self._dialled, self._framing, self._security, self._dial_again, self.greeting
+                )
                 try:
                     await self._shake_hands(self._handshake, request_timeout_ms)
                     await self._read_and_write(self._handshake.stream)
                 finally:
                     with trio.CancelScope(shield=True):
                         await self._handshake.stream.aclose()
-            except* (OSError, trio.TooSlowError, ProtocolError, UnsupportedVersionError, DisconnectError) as group:
-                self._end(self._as_kafka_error(_first(group)))
+            except* (OSError, trio.TooSlowError, KafkaError) as group:
+                error = _first(group)
+                if self._dialled is not None and not self.is_ready:
+                    self._transport.avoid(self._dialled)
+                self.hung_up_on_greeting = self._has_hung_up_on_greeting(error)
+                self._end(self._as_kafka_error(error))
+
+    def _has_hung_up_on_greeting(self, error: Exception) -> bool:
+        is_greeting = self._handshake is not None and self._handshake.step == "version" and not self.is_ready
+        return is_greeting and isinstance(error, ConnectionError | DisconnectError)
+
+    async def _dial_again(self) -> ByteStream:
+        return await self._transport.connect(self.node.host, self.node.port)
 
     async def _shake_hands(self, handshake: Handshake, timeout_ms: float) -> None:
         with trio.fail_after(timeout_ms / 1000.0):
@@ -145,12 +208,45 @@ class Connection:
         await trio.lowlevel.checkpoint_if_cancelled()  # closed while the last answer was on its way up
         self._stream, self._versions = handshake.stream, handshake.versions
         self.is_ready = True
+        self.is_proven = handshake.security.authentication is not None
         self._wake()
 
     async def _read_and_write(self, stream: ByteStream) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._write, stream)
             nursery.start_soon(self._read, stream)
+            if self._security.authentication is not None:
+                nursery.start_soon(self._stay_logged_in, self._security.authentication)
+
+    # --- the login is renewed (KIP-368) ---------------------------------------------------------------------
+
+    async def _stay_logged_in(self, authentication: Authentication) -> None:
+        """Log in again before the broker ends the session, for as long as the connection lives.
+
+        Nothing may come between the steps of a login. So from its beginning no other request is sent, and it begins
+        when all that were sent are answered: a broker looks at the next request when it has answered the one before.
+        """
+        from kwire.network.authentication import sleep_until_renewal
+
+        assert self._handshake is not None
+        while True:
+            await sleep_until_renewal(self._handshake.session_lifetime_ms, self._longest_wait_ms)
+            self._renewing = True
+            while self._framing.in_flight:
+                self._drained = trio.Event()
+                await self._drained.wait()
+            with trio.fail_after(self._renewal_timeout_ms / 1000.0):
+                lifetime_ms = await authentication.run(self._ask, self._versions, self.node)
+            self._handshake.session_lifetime_ms = lifetime_ms
+            self._renewing = False
+            self._wake()
+
+    async def _ask(self, request: Request[R], version: int) -> R:
+        """Send a request of the login, and wait until the reader has its answer."""
+        asked = _Asked()
+        self._put_out(self._framing.send(request, version, asked))
+        await asked.is_answered.wait()
+        return cast("R", asked.answer)  # the framing decodes what the request is answered by
 
     async def _write(self, stream: ByteStream) -> None:
         while True:
@@ -169,18 +265,32 @@ class Connection:
                 raise DisconnectError("it closed the connection")
             if answers := self._framing.received(received):
                 for answer in answers:
-                    assert isinstance(answer.sender, _Sent)
-                    if throttle_time_ms := getattr(answer.response, "throttle_time_ms", 0):
-                        self._completed.append(partial(self._throttle, throttle_time_ms))
-                    self._completed.append(partial(answer.sender.unsent.on_answer, answer.response))
+                    self._take(answer)
                 self.expires_at_ms = min((sent.expires_at_ms for sent in self._sent), default=NEVER_MS)
                 self._on_answers()
+
+    def _take(self, answer: Answer) -> None:
+        if isinstance(answer.sender, _Asked):
+            answer.sender.answer = answer.response
+            answer.sender.is_answered.set()
+            return
+        assert isinstance(answer.sender, _Sent)
+        if throttle_time_ms := getattr(answer.response, "throttle_time_ms", 0):
+            self._completed.append(partial(self._throttle, throttle_time_ms))
+        self._completed.append(partial(answer.sender.unsent.on_answer, answer.response))
+        if not self.is_proven:
+            self.is_proven = True
+            self._wake()
+        if self._renewing and not self._framing.in_flight:
+            self._drained.set()
 
     def _throttle(self, throttle_time_ms: int, now_ms: float) -> None:
         """KIP-219: we are over a quota, and the broker reads nothing more from this connection for as long. What was
         sent all the same would use up its own time there, and the connection be given up as half-open. Brokers before
         2.0 have waited themselves before they answered; we wait once more."""
-        self.throttled_until_ms = max(self.throttled_until_ms, now_ms + throttle_time_ms)
+        if throttle_time_ms > MOST_THROTTLED_MS:
+            log.warning("broker %s throttles for %d ms; waiting %d", self.node, throttle_time_ms, MOST_THROTTLED_MS)
+        self.throttled_until_ms = max(self.throttled_until_ms, now_ms + min(throttle_time_ms, MOST_THROTTLED_MS))
 
     def _end(self, error: KafkaError | None) -> None:
         """Once. What comes later is of no interest: closing a socket wakes its reader with an error."""
@@ -203,13 +313,19 @@ class Connection:
 
     def _as_kafka_error(self, error: Exception) -> KafkaError:
         """The edge: what the operating system, trio or the framing raised, in kwire's words, with the broker named."""
-        if isinstance(error, ProtocolError | UnsupportedVersionError):
+        if isinstance(error, KafkaError) and not isinstance(error, DisconnectError):
             return error if str(self.node) in str(error) else _named(error, self.node)
+        if isinstance(error, RebootstrapRequiredError):
+            return error
+        if self._security.tls is not None and (failure := self._security.tls_failure(error, self.node)) is not None:
+            return failure
         reason = str(error) or type(error).__name__
         if isinstance(error, trio.TooSlowError):
             reason = f"no {self._waits_for} in time"
         if self._handshake is not None and not self.is_ready:
-            reason += "; is this a Kafka listener, and does it expect plain text (not TLS)?"
+            reason += f"; {self._security.hint}"
+        elif self.is_ready and not self.is_proven:
+            reason += "; it answered no request: does it expect a login (security_protocol SASL_PLAINTEXT or SASL_SSL)?"
         kafka_error = DisconnectError(f"broker {self.node}: {reason}")
         kafka_error.__cause__ = error
         return kafka_error
@@ -232,7 +348,7 @@ def _first(group: BaseExceptionGroup[Exception]) -> Exception:
     return error
 
 
-def _named(error: ProtocolError | UnsupportedVersionError, node: Node) -> KafkaError:
+def _named(error: KafkaError, node: Node) -> KafkaError:
     named = type(error)(f"broker {node}: {error}")
     named.__cause__ = error
     return named

@@ -7,24 +7,30 @@ alone, so `import kwire` does without them.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import trio
 
 from kwire.assignors.base import Assignor
 from kwire.clock import Backoff, monotonic_ms, wall_clock_ms
-from kwire.config import ConsumerConfig
+from kwire.config import ClientDnsLookup, ConsumerConfig
 from kwire.events import AssignmentView
 from kwire.fetching.buffer import FetchBuffer
 from kwire.mailbox import Mailbox
 from kwire.managers.lag_policy import LagPolicy, MakeLagPolicy
 from kwire.managers.registry import Environment, RequestManagers
+from kwire.network.addresses import canonical_servers
 from kwire.network.client import NetworkClient
 from kwire.network.loop import NetworkLoop, Waker
+from kwire.network.security import Security
 from kwire.network.short_turns import ShortTurns
 from kwire.network.tcp import TcpTransport
 from kwire.network.transport import Transport
 from kwire.subscription.subscription import Subscription
+
+log = logging.getLogger(__name__)
 
 
 def run_until_closed(
@@ -33,6 +39,7 @@ def run_until_closed(
     mailbox: Mailbox,
     buffer: FetchBuffer,
     *,
+    security: Security,
     client_id: str,
     on_started: Callable[[], None],
 ) -> None:
@@ -42,11 +49,27 @@ def run_until_closed(
         waker = Waker()
         mailbox.attach(_from_outside(trio.lowlevel.current_trio_token(), waker.wake))
         transport = TcpTransport(config.receive_buffer_bytes, config.send_buffer_bytes)
-        loop = make_loop(config, assignors, mailbox, buffer, waker, client_id=client_id, transport=transport)
+        resolved = await _with_canonical_servers(config)
+        loop = make_loop(
+            resolved, assignors, mailbox, buffer, waker, client_id=client_id, transport=transport, security=security
+        )
         on_started()
         await loop.run()
 
     trio.run(run)
+
+
+async def _with_canonical_servers(config: ConsumerConfig) -> ConsumerConfig:
+    """With names that cannot be resolved now, the servers are dialled as the user named them."""
+    if config.client_dns_lookup is ClientDnsLookup.USE_ALL_DNS_IPS:
+        return config
+    try:
+        servers = await canonical_servers(config.bootstrap_servers)
+    except OSError as error:
+        log.warning("bootstrap_servers cannot be resolved to canonical names, and are used as they are: %s", error)
+        return config
+    log.info("bootstrap_servers are %s by their canonical names", ", ".join(map(str, servers)))
+    return replace(config, bootstrap_servers=tuple(servers))
 
 
 def make_loop(
@@ -58,6 +81,7 @@ def make_loop(
     *,
     client_id: str,
     transport: Transport,
+    security: Security | None = None,
 ) -> NetworkLoop:
     """The loop with its managers and its client. Has to be called inside the trio run."""
 
@@ -80,11 +104,15 @@ def make_loop(
         transport,
         lambda: managers.metadata.cluster.nodes,
         waker.wake,
+        security=security or Security(config),
+        cluster_id=lambda: managers.metadata.cluster.cluster_id,
         client_id=client_id,
         reconnect_backoff=Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
         setup_backoff=Backoff(config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms),
+        login_backoff=Backoff(config.sasl_login_retry_backoff_ms, config.sasl_login_retry_backoff_max_ms),
     )
     managers.metadata.on_rebootstrap.append(client.hang_up)
+    client.on_rebootstrap_required = managers.metadata.rebootstrap_required
     read_committed = bool(config.isolation_level.value)
     loop = NetworkLoop(mailbox, managers, client, short_turns, waker, monotonic_ms, read_committed=read_committed)
     client.on_answers = loop.on_answers

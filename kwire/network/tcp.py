@@ -1,17 +1,19 @@
-"""TCP through trio: name resolution, all addresses of a host tried, no delay.
+"""TCP through trio.
 
-Trio dials; the connected socket is used directly. What trio's own streams do around each call, two more steps of the
-scheduler among it, takes longer than the answer to a fetch of one record should.
+Trio dials (`addresses.py`); the connected socket is used directly. What trio's own streams do around each call, two
+more steps of the scheduler among it, takes longer than the answer to a fetch of one record should.
 """
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 from contextlib import suppress
 
 import trio
+
+from kwire.network.addresses import Address, Addresses
+from kwire.network.transport import ByteStream
 
 KERNEL_DEFAULT = -1  # receive.buffer.bytes and send.buffer.bytes: leave the choice to the operating system
 
@@ -29,9 +31,11 @@ class TcpStream:
 
     Args:
         can_grow: whether the system chooses the size of the buffer for what comes in.
+        address: which of the host's addresses it leads to, if it was dialled.
     """
 
-    def __init__(self, connected: socket.socket, *, can_grow: bool = True) -> None:
+    def __init__(self, connected: socket.socket, *, can_grow: bool = True, address: Address | None = None) -> None:
+        self.address = address
         self._socket = connected
         self._can_grow = can_grow
         self._wakes_at_bytes = 1
@@ -85,38 +89,17 @@ class TcpTransport:
     def __init__(self, receive_buffer_bytes: int, send_buffer_bytes: int) -> None:
         self._receive_buffer_bytes = receive_buffer_bytes
         self._send_buffer_bytes = send_buffer_bytes
+        self._addresses = Addresses()
 
     async def connect(self, host: str, port: int) -> TcpStream:
-        connected = await _dial(host, port)
+        connected, address = await self._addresses.dial(host, port)
         if self._receive_buffer_bytes != KERNEL_DEFAULT:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
         if self._send_buffer_bytes != KERNEL_DEFAULT:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
-        return TcpStream(connected, can_grow=self._receive_buffer_bytes == KERNEL_DEFAULT)
+        can_grow = self._receive_buffer_bytes == KERNEL_DEFAULT
+        return TcpStream(connected, can_grow=can_grow, address=address)
 
-
-async def _dial(host: str, port: int) -> socket.socket:
-    try:
-        stream = await trio.open_tcp_stream(host, port)  # which has switched off the delay of small packets
-    except (ValueError, OverflowError) as error:
-        # Not what the resolver takes for a name (UnicodeError is a ValueError), or a port that is no port: brokers
-        # name each other in metadata, so it need not be the user who mistyped it.
-        raise OSError(f"{host!r} with port {port} is no address: {error}") from error
-    except OSError as error:
-        raise OSError(_first_reason(error)) from error
-    connected = socket.socket(fileno=stream.socket.detach())
-    connected.setblocking(False)
-    return connected
-
-
-def _first_reason(error: OSError) -> str:
-    """Why the host could not be reached; trio groups the reasons of all addresses it tried."""
-    cause: BaseException = error.__cause__ or error
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[0]
-    if not isinstance(cause, OSError):
-        return str(cause)
-    # The resolver's numbers are negative, and no errno; the others' text repeats an address that the caller names.
-    if cause.errno is not None and cause.errno > 0:
-        return os.strerror(cause.errno)
-    return cause.strerror or str(cause)
+    def avoid(self, stream: ByteStream) -> None:
+        if isinstance(stream, TcpStream) and stream.address is not None:
+            self._addresses.failed(stream.address)

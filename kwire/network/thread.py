@@ -13,6 +13,7 @@ from kwire.config import ConsumerConfig
 from kwire.errors import InternalError
 from kwire.fetching.buffer import FetchBuffer
 from kwire.mailbox import Mailbox
+from kwire.network.security import Security
 
 if TYPE_CHECKING:
     from kwire.assignors.base import Assignor
@@ -49,6 +50,7 @@ class NetworkThread:
         self._mailbox = mailbox
         self._buffer = buffer
         self._client_id = client_id
+        self._security = Security(config)  # here: certificates that cannot be used are the caller's error
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._main, name=f"kwire-network {client_id}", daemon=True)
 
@@ -76,6 +78,7 @@ class NetworkThread:
                 self._assignors,
                 self._mailbox,
                 self._buffer,
+                security=self._security,
                 client_id=self._client_id,
                 on_started=self._started.set,
             )

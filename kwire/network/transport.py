@@ -36,3 +36,7 @@ class Transport(Protocol):
     async def connect(self, host: str, port: int) -> ByteStream:
         """Dial. Raises OSError with what went wrong."""
         ...
+
+    def avoid(self, stream: ByteStream) -> None:
+        """It was connected and of no use: where the host has other addresses, dial those before this one."""
+        ...

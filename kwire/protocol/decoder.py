@@ -3,8 +3,8 @@
 The function is straight-line: neighbouring fields of fixed size, and the length of whatever follows them, become one
 `struct.unpack_from`; strings, arrays and nested structures are handled where they stand; objects are made with
 `object.__new__` and filled by assigning slots. A length is checked before it is used, and the number of an array's
-elements against the bytes left, so that a hostile count cannot reserve memory or time. `compiler` calls
-`write_decoder`.
+elements against the bytes left and against the memory that a message may take (`decoded_size`), so that a hostile
+count cannot reserve memory or time. `compiler` calls `write_decoder`.
 
     o1 = new(MetadataResponsePartition)
     o1.error_code, o1.partition_index, o1.leader_id, n2 = unpack_hlll(data, pos)
@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 from kwire.errors import InternalError, ProtocolError
+from kwire.protocol.decoded_size import MAX_DECODED_BYTES, decoded_bytes
 from kwire.protocol.decoder_runtime import DECODER_RUNTIME, UNPACK_FEW
 from kwire.protocol.primitives import (
+    MAX_ARRAY_ELEMENTS,
     MAX_LENGTH,
     Blob,
     Construct,
@@ -200,8 +202,10 @@ class DecoderWriter:
             self._elements(wire.element, count, target, path)
 
     def _elements(self, element: Construct, count: str, target: str, path: str) -> None:
-        with self._source.block(f"if not 0 <= {count} * {least_bytes(element)} <= end - pos:"):
-            self._source.add(f"raise bad_length({count}, end - pos)", Place(path))
+        self._source.add(f"room -= {count} * {decoded_bytes(element)}")
+        too_many = f"not 0 <= {count} <= {MAX_ARRAY_ELEMENTS} or {count} * {least_bytes(element)} > end - pos"
+        with self._source.block(f"if {too_many} or room < 0:"):
+            self._source.add(f"raise bad_count({count}, end - pos, room)", Place(path))
         if isinstance(element, FormatField):
             fmt = element.fmtstr[1:]
             few = self._source.constant(f"unpack_{fmt}_", UNPACK_FEW[fmt])
@@ -245,9 +249,9 @@ class DecoderWriter:
         for member in tagged.values():
             self._default(f"{variable}.{member.name}", member.declared.default)
         if not tagged:
-            unknown = f"unknown_tags(data, pos, end, {count})"
+            unknown = f"unknown_tags(data, pos, end, {count}, room)"
             with self._source.block(f"if {count}:"):
-                self._source.add(f"{variable}._unknown_tagged_fields, pos = {unknown}", place)
+                self._source.add(f"{variable}._unknown_tagged_fields, pos, room = {unknown}", place)
             with self._source.block("else:"):
                 self._source.add(f"{variable}._unknown_tagged_fields = ()")
             return
@@ -255,6 +259,7 @@ class DecoderWriter:
         with self._source.block(f"if {count}:"):
             with self._source.block(f"if {count} > 127:"):
                 self._source.add(f"{count}, pos = long_varint(data, pos, {count})", place)
+            self._source.add(f"room = room_behind_tags({count}, room)", place)
             self._known_tags(tagged, count, variable, path)
 
     def _known_tags(self, tagged: Mapping[int, FieldInPlace], count: str, variable: str, path: str) -> None:
@@ -305,6 +310,7 @@ def write_decoder(layout: Fields, title: str, version: int) -> FunctionBody:
     with source.block("def decode(data):"):
         source.add("end = len(data)")
         source.add("pos = 0")
+        source.add(f"room = {MAX_DECODED_BYTES}")
         with source.block("try:"):
             message = writer.structure(layout, "")
             writer.flush()

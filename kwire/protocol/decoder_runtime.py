@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from kwire.protocol.primitives import MAX_VARINT_BYTES
+from kwire.protocol.decoded_size import MAX_DECODED_BYTES, TAG_BYTES
+from kwire.protocol.primitives import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS, MAX_VARINT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 class MalformedError(Exception):
     """A problem in the bytes, not yet located; never leaves the generated functions."""
 
+
+TOO_MUCH = f"the message takes more than the {MAX_DECODED_BYTES >> 20} MiB of memory that one may take"
 
 DECODING_ERRORS = (MalformedError, struct.error, IndexError, UnicodeDecodeError)
 
@@ -52,6 +55,25 @@ def bad_length(length: int, left: int) -> MalformedError:
     return MalformedError(f"a length of {length} with {left} bytes left")
 
 
+def bad_count(count: int, left: int, room: int) -> MalformedError:
+    """Why an array cannot have so many elements, or must not."""
+    if count > MAX_ARRAY_ELEMENTS:
+        return MalformedError(f"an array of {count} elements, of which {MAX_ARRAY_ELEMENTS} are allowed")
+    if 0 <= count <= left and room < 0:
+        return MalformedError(f"with this array of {count} elements {TOO_MUCH}")
+    return bad_length(count, left)
+
+
+def room_behind_tags(count: int, room: int) -> int:
+    """What a tagged section of so many fields leaves of the memory that the message may take."""
+    if count > MAX_TAGGED_FIELDS:
+        raise MalformedError(f"{count} tagged fields, of which {MAX_TAGGED_FIELDS} are allowed")
+    room -= count * TAG_BYTES
+    if room < 0:
+        raise MalformedError(f"with these {count} tagged fields {TOO_MUCH}")
+    return room
+
+
 def next_tag(data: Buffer, pos: int, end: int, previous: int) -> tuple[int, int, int]:
     """The head of a tagged field: its tag, where its data starts, and where it ends (KIP-482: tags ascend)."""
     tag, pos = varint(data, pos)
@@ -63,16 +85,18 @@ def next_tag(data: Buffer, pos: int, end: int, previous: int) -> tuple[int, int,
     return tag, pos, pos + size
 
 
-def unknown_tags(data: Buffer, pos: int, end: int, first: int) -> tuple[tuple[Tag, ...], int]:
-    """A tagged section in which no tag is known; `first` is the first byte of its count."""
+def unknown_tags(data: Buffer, pos: int, end: int, first: int, room: int) -> tuple[tuple[Tag, ...], int, int]:
+    """A tagged section in which no tag is known; `first` is the first byte of its count. Answers what it holds, the
+    position behind it, and what is left of the memory that the message may take."""
     count, pos = (first, pos) if first < 0x80 else long_varint(data, pos, first)
+    room = room_behind_tags(count, room)
     found: list[Tag] = []
     tag = -1
     for _ in range(count):
         tag, pos, stop = next_tag(data, pos, end, tag)
         found.append((tag, bytes(data[pos:stop])))
         pos = stop
-    return tuple(found), pos
+    return tuple(found), pos, room
 
 
 @lru_cache(maxsize=16384)
@@ -91,6 +115,8 @@ DECODER_RUNTIME: dict[str, object] = {
     "new": object.__new__,
     "long_varint": long_varint,
     "bad_length": bad_length,
+    "bad_count": bad_count,
+    "room_behind_tags": room_behind_tags,
     "next_tag": next_tag,
     "unknown_tags": unknown_tags,
     "uuid_of": uuid_of,

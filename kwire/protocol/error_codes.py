@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kwire.errors import (
     BrokerError,
+    ClusterAuthorizationError,
     FencedInstanceIdError,
     GroupAuthorizationError,
     GroupMaxSizeReachedError,
@@ -26,6 +27,7 @@ from kwire.errors import (
     RetriableBrokerError,
     SaslAuthenticationError,
     TopicAuthorizationError,
+    TransactionalIdAuthorizationError,
     UnknownTopicOrPartitionError,
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
@@ -92,7 +94,7 @@ class ErrorCode(IntEnum):
     INVALID_COMMIT_OFFSET_SIZE = 28, FINAL, "the commit is too large to be stored"
     TOPIC_AUTHORIZATION_FAILED = 29, FINAL, "no permission on the topic", TopicAuthorizationError
     GROUP_AUTHORIZATION_FAILED = 30, FINAL, "no permission on the group", GroupAuthorizationError
-    CLUSTER_AUTHORIZATION_FAILED = 31, FINAL, "no permission on the cluster"
+    CLUSTER_AUTHORIZATION_FAILED = 31, FINAL, "no permission on the cluster", ClusterAuthorizationError
     INVALID_TIMESTAMP = 32, FINAL, "a record's timestamp is outside the range that the broker accepts"
     UNSUPPORTED_SASL_MECHANISM = (
         *(33, FINAL),
@@ -118,7 +120,11 @@ class ErrorCode(IntEnum):
     INVALID_TRANSACTION_TIMEOUT = 50, FINAL, "the transaction timeout is above what the broker allows"
     CONCURRENT_TRANSACTIONS = 51, RETRY, "another operation on the same transaction is going on"
     TRANSACTION_COORDINATOR_FENCED = 52, FINAL, "the transaction coordinator has been replaced"
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, FINAL, "no permission on the transactional id"
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = (
+        *(53, FINAL),
+        "no permission on the transactional id",
+        TransactionalIdAuthorizationError,
+    )
     SECURITY_DISABLED = 54, FINAL, "the broker runs without the security feature that this needs"
     OPERATION_NOT_ATTEMPTED = 55, FINAL, "an earlier operation of the same request failed, so this one was not tried"
     KAFKA_STORAGE_ERROR = 56, RETRY, "the broker's disk failed"
@@ -238,7 +244,7 @@ def error_for(code: int, message: str | None = None, *, topics: Collection[str] 
     if issubclass(row.exception, TopicAuthorizationError | InvalidTopicError):
         error: KafkaError = row.exception(topics)
         if message is not None or not topics:
-            error.args = (text,)
+            error.args = (": ".join([text, *([", ".join(sorted(topics))] if topics else [])]),)
         return error
     if issubclass(row.exception, BrokerError):
         return row.exception(text, code=code, name=row.name)

@@ -19,6 +19,7 @@ from kwire.errors import InternalError, ProtocolError
 from kwire.protocol.compiler import decode_message, decode_prefix, encode_message
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsResponse
+from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.headers import RequestHeader, ResponseHeader
 
 if TYPE_CHECKING:
@@ -26,7 +27,14 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
 """Twice Kafka's default `fetch.max.bytes` (50 MiB), since a first batch may be larger than that limit (KIP-74); also
-what a broker takes at most (`socket.request.max.bytes`). A client that fetches more passes more."""
+what a broker takes at most (`socket.request.max.bytes`). A Fetch that asks for more may be answered with more."""
+
+MAX_PLAIN_ANSWER_BYTES = 32 * 1024 * 1024
+"""Answers without records are small: the largest, Metadata, takes some 40 bytes for each partition, and of more than
+350,000 it is refused all the same (`decoded_size`)."""
+
+MAX_LOGIN_ANSWER_BYTES = 512 * 1024
+"""Before anybody is known to be who they say: as much as brokers take then (`sasl.server.max.receive.size`)."""
 
 SMALL_BUFFER_BYTES = 64 * 1024
 """As much as one read usually brings, and more than any answer that is not a Fetch or a large Metadata."""
@@ -40,6 +48,8 @@ BEFORE_CORRELATION_ID = 4
 """In a request's header: API key and version."""
 
 MAX_INT32 = 0x7FFFFFFF
+
+_LOGIN_API_KEYS = frozenset({17, 18, 36})  # SaslHandshake, ApiVersions, SaslAuthenticate
 
 TLS_HANDSHAKE, TLS_ALERT = 0x16, 0x15
 """First byte of a TLS record (RFC 8446, 5.1); the second is always 3."""
@@ -68,7 +78,8 @@ class Framing:
 
     Args:
         client_id: What the broker shows in its logs and quotas.
-        max_frame_bytes: A frame that claims to be larger is refused before memory is reserved for it.
+        max_frame_bytes: A frame that claims to be larger is refused before memory is reserved for it. Most answers
+            have to be smaller still (`_limit_bytes`).
 
     Attributes:
         missing_bytes: So many have to come, as far as is known, before there is another answer. At least one.
@@ -207,10 +218,22 @@ class Framing:
     def _checked_size(self, prefix: bytes) -> int:
         """A frame's length, if it can be one."""
         size_bytes = int.from_bytes(prefix, "big", signed=True)
-        if CORRELATION_ID_BYTES <= size_bytes <= self._max_frame_bytes:
+        limit_bytes = self._limit_bytes()
+        if CORRELATION_ID_BYTES <= size_bytes <= limit_bytes:
             return size_bytes
-        limits = f"it must be {CORRELATION_ID_BYTES} to {self._max_frame_bytes} bytes"
+        purpose = f" to answer {type(self._in_flight[0].request).__name__}" if self._in_flight else ""
+        limits = f"it must be {CORRELATION_ID_BYTES} to {limit_bytes} bytes{purpose}"
         raise ProtocolError(f"a frame of {size_bytes} bytes, but {limits}{_stranger(prefix)}")
+
+    def _limit_bytes(self) -> int:
+        """How large the next frame may be: it answers the oldest request, and that says what can be expected."""
+        if not self._in_flight:
+            return min(MAX_LOGIN_ANSWER_BYTES, self._max_frame_bytes)
+        request = self._in_flight[0].request
+        if isinstance(request, FetchRequest):
+            return max(self._max_frame_bytes, request.max_bytes + self._max_frame_bytes // 2)
+        is_login = request.api_key in _LOGIN_API_KEYS
+        return min(MAX_LOGIN_ANSWER_BYTES if is_login else MAX_PLAIN_ANSWER_BYTES, self._max_frame_bytes)
 
     def _answer(self, frame: memoryview) -> Answer:
         """Decode the oldest request's answer, which this frame has to be."""

@@ -56,6 +56,10 @@ MAX_STRING_BYTES = 0x7FFF
 MAX_LENGTH = 0x7FFFFFFF
 """Lengths are Java ints."""
 
+MAX_ARRAY_ELEMENTS = 1_000_000
+MAX_TAGGED_FIELDS = 10_000
+"""The most that Kafka's own readers take, from 4.4 on."""
+
 MAX_VARINT_BYTES = 5
 """An unsigned varint holds 32 bits, seven in each byte."""
 
@@ -202,6 +206,8 @@ class Sequence(Construct):
 
     def _parse(self, stream: BinaryIO, context: object, path: str) -> list[object] | None:
         count = self.length._parse(stream, context, path)
+        if count is not None and count > MAX_ARRAY_ELEMENTS:
+            raise ValidationError(f"an array of {count} elements", path)
         return None if count is None else [self.element._parsereport(stream, context, path) for _ in range(count)]
 
     def _build(self, obj: object, stream: BinaryIO, context: object, path: str) -> object:
@@ -282,7 +288,10 @@ class Fields(Struct):
             found[member.name] = deepcopy(member.default)
         unknown: list[dict[str, object]] = []
         previous = -1
-        for _ in range(VARINT._parse(stream, None, path)):
+        count = VARINT._parse(stream, None, path)
+        if count > MAX_TAGGED_FIELDS:
+            raise ValidationError(f"{count} tagged fields", path)
+        for _ in range(count):
             tag = VARINT._parse(stream, None, path)
             data = stream_read(stream, VARINT._parse(stream, None, path), path)
             if tag <= previous:

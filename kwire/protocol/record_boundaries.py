@@ -157,7 +157,7 @@ def _first_lengths(data: Octets, todo: _OpenBatches) -> tuple[Ints, Ints]:
     if bad.any():
         where = int(bad.argmax())
         raise DamagedBatchError(
-            int(todo.batch[where]), _impossible(int(lengths[where]), int(todo.end[where] - bodies[where]))
+            int(todo.batch[where]), impossible(int(lengths[where]), int(todo.end[where] - bodies[where]))
         )
     return bodies - todo.place, stride
 
@@ -243,12 +243,12 @@ def _scan_carefully(chunk: memoryview, count: int) -> list[int]:
                 length = (value << 1) if value >= 0 else 1
                 place = behind - 1
         if length & 1 or length < 2 * (MIN_RECORD_BYTES - 1):
-            raise ValueError(_impossible((length >> 1) ^ -(length & 1), len(chunk) - place - 1))
+            raise ValueError(impossible((length >> 1) ^ -(length & 1), len(chunk) - place - 1))
         place += 1 + (length >> 1)
         found(place)
     if place > len(chunk):
         length, body = read_varint(chunk, places[-2], len(chunk))
-        raise ValueError(_impossible(length, len(chunk) - body))
+        raise ValueError(impossible(length, len(chunk) - body))
     if place != len(chunk):
         raise ValueError(_surplus(len(chunk) - place))
     return places
@@ -260,7 +260,8 @@ def count_up(counts: Ints) -> Ints:
     return nth
 
 
-def _impossible(length: int, room: int) -> str:
+def impossible(length: int, room: int) -> str:
+    """What is wrong with a record of that length."""
     return f"a record of {length} bytes where {room} are left"
 
 

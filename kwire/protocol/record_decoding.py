@@ -20,6 +20,7 @@ from kwire.protocol.record_boundaries import DamagedBatchError, find_records
 from kwire.protocol.record_columns import RecordColumns, empty_columns, join_columns
 from kwire.protocol.record_few import MOST_RECORDS, few_columns
 from kwire.protocol.record_fields import RecordFields, read_fields
+from kwire.protocol.record_portions import are_enough, fits, fitting, rest_of, split
 from kwire.protocol.record_varints import DamagedRecordError, Ints
 from kwire.protocol.records_legacy import decode_message
 
@@ -28,11 +29,15 @@ if TYPE_CHECKING:
 
 
 class Decoded(NamedTuple):
-    """What `decode_available` decoded: the columns of the first `taken` batches, and the damage behind, if any."""
+    """What `decode_available` decoded: the columns of the first `taken` batches, and the damage behind, if any.
+
+    Of the last one there may be a `rest`, which is to be decoded next.
+    """
 
     columns: RecordColumns
     taken: int
     error: CorruptRecordError | None
+    rest: Batch | None = None
 
 
 def decode_columns(
@@ -68,21 +73,21 @@ def decode_available(
         check_crcs: As for `decode_columns`.
         limit_bytes: The most one batch may inflate to.
         budget_bytes: Stop behind the batch with which this much has been inflated; so a fetch answer full of well
-            compressed batches is taken in portions.
+            compressed batches is taken in portions. With it, columns stay within the bounds of `record_portions`.
     """
     limits = _Limits(check_crcs, limit_bytes, budget_bytes)
     error: CorruptRecordError | None = None
     good = len(batches)
     while True:
         try:
-            columns, taken = _decode(batches[:good], limits)
+            columns, taken, rest = _decode(batches[:good], limits)
         except DamagedBatchError as damage:
             # Checks run field by field over all batches, so a batch further in front may have another damage still.
             error = batches[damage.index].damage(damage.problem)
             error.__cause__ = damage
             good = damage.index
         else:
-            return Decoded(columns, taken, error if taken == good else None)
+            return Decoded(columns, taken, error if taken == good and rest is None else None, rest)
 
 
 class _Limits(NamedTuple):
@@ -91,21 +96,24 @@ class _Limits(NamedTuple):
     budget_bytes: int | None = None
 
 
-def _decode(batches: Sequence[Batch], limits: _Limits) -> tuple[RecordColumns, int]:
-    """The columns, and how many batches they are of. Neighbours of one format are decoded together."""
+def _decode(batches: Sequence[Batch], limits: _Limits) -> tuple[RecordColumns, int, Batch | None]:
+    """The columns, how many batches they are of, and what is left of the last. Neighbours of one format are decoded
+    together."""
     parts: list[RecordColumns] = []
-    taken = 0
+    taken, rest = 0, None
     budget_bytes = limits.budget_bytes
-    while taken < len(batches) and (budget_bytes is None or budget_bytes > 0 or not parts):
+    while taken < len(batches) and rest is None and (budget_bytes is None or budget_bytes > 0 or not parts):
         start = taken
         if batches[start].magic < 2:
             part, taken = _decode_legacy(batches[start], start, limits), start + 1
         else:
-            part, taken = _decode_run(batches, start, limits._replace(budget_bytes=budget_bytes))
+            part, taken, rest = _decode_run(batches, start, limits._replace(budget_bytes=budget_bytes))
         parts.append(part)
-        if budget_bytes is not None and part.buffer is not batches[start].data:
-            budget_bytes -= len(part.buffer)
-    return join_columns(parts) if parts else empty_columns(), taken
+        if budget_bytes is not None:
+            budget_bytes -= len(part.buffer) if part.buffer is not batches[start].data else 0
+            if are_enough(sum(map(len, parts))):
+                break
+    return join_columns(parts) if parts else empty_columns(), taken, rest
 
 
 def _decode_legacy(batch: Batch, index: int, limits: _Limits) -> RecordColumns:
@@ -115,12 +123,12 @@ def _decode_legacy(batch: Batch, index: int, limits: _Limits) -> RecordColumns:
         raise DamagedBatchError(index, error.problem) from error
 
 
-def _decode_run(batches: Sequence[Batch], start: int, limits: _Limits) -> tuple[RecordColumns, int]:
-    """The batches of magic 2 from `start` on; answers the index behind the last as well."""
-    run = list(takewhile(lambda batch: batch.magic == 2, batches[start:]))
+def _decode_run(batches: Sequence[Batch], start: int, limits: _Limits) -> tuple[RecordColumns, int, Batch | None]:
+    """The batches of magic 2 from `start` on; answers the index behind the last as well, and what is left of that."""
+    run: Sequence[Batch] = list(takewhile(lambda batch: batch.magic == 2, batches[start:]))
     try:
         payloads = _payloads(run, limits)
-        run = run[: len(payloads.starts)]
+        run, payloads, rest = _portion(run, payloads, limits)
         few = _few(run, payloads)
         columns = _many(run, payloads) if few is None else few
     except DamagedBatchError as error:
@@ -130,7 +138,25 @@ def _decode_run(batches: Sequence[Batch], start: int, limits: _Limits) -> tuple[
         index = int(np.searchsorted(np.cumsum(counts), error.row, side="right"))
         nth = error.row - sum(counts[:index])
         raise DamagedBatchError(start + index, f"record {nth} of the batch: {error.problem}") from error
-    return columns, start + len(run)
+    return columns, start + len(run), rest
+
+
+def _portion(
+    run: Sequence[Batch], payloads: _Payloads, limits: _Limits
+) -> tuple[Sequence[Batch], _Payloads, Batch | None]:
+    """As many of the batches as may be decoded at once, or the front of the first and the rest of it."""
+    buffer, starts, ends = payloads
+    run = run[: len(starts)]
+    if limits.budget_bytes is None or fits(buffer):
+        return run, payloads, None
+    count = fitting(run, [end - start for start, end in zip(starts, ends, strict=True)])
+    if count:
+        return run[:count], _Payloads(buffer, starts[:count], ends[:count]), None
+    taken, place = split(run[0], buffer, starts[0], ends[0])
+    if taken == run[0].record_count:
+        return run[:1], _Payloads(buffer, starts[:1], ends[:1]), None
+    front = run[0]._replace(record_count=taken)
+    return [front], _Payloads(buffer, starts[:1], [place]), rest_of(run[0], buffer, taken, place, ends[0])
 
 
 def _many(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns:

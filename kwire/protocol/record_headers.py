@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 # Below this many records a round of numpy calls costs more than looping.
 _LOOP_BELOW_RECORDS = 40
 
+MOST_HEADERS = 1_000_000
+"""Of one record. As many as Kafka's readers take of any array."""
+
+# So many are read before they become columns: as Python's numbers they take five times the memory.
+_READ_AT_ONCE = 4096
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeaderColumns:
@@ -81,6 +87,7 @@ def read_headers(buffer: Buffer, data: Octets, at: Ints, ends: Ints) -> HeaderCo
     require(counts >= 0, "a negative number of headers")
     # A header has a key length and a value length, one byte each at least; so the arrays below stay in bounds.
     require(counts * 2 <= ends - places, "more headers than it has room for")
+    require(counts <= MOST_HEADERS, f"more than {MOST_HEADERS} headers")
     first = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
     walk = _Walk(buffer, data, ends, first)
     walk.run(places, counts)
@@ -133,14 +140,16 @@ class _Walk:
     def _rest(self, row: int, at: int, nth: int) -> int:
         """The nth and all later headers of one row."""
         end = int(self._ends[row])
-        spans: list[tuple[int, int, int, int]] = []
+        first, behind = int(self._first[row]) + nth, int(self._first[row + 1])
         try:
-            for _ in range(int(self._first[row + 1] - self._first[row]) - nth):
-                span, at = _read_header(self._buffer, at, end)
-                spans.append(span)
+            for place in range(first, behind, _READ_AT_ONCE):
+                spans: list[tuple[int, int, int, int]] = []
+                for _ in range(min(_READ_AT_ONCE, behind - place)):
+                    span, at = _read_header(self._buffer, at, end)
+                    spans.append(span)
+                self._spans[:, place : place + len(spans)] = np.array(spans, dtype=np.int64).T
         except ValueError as error:
             raise DamagedRecordError(row, str(error)) from error
-        self._spans[:, self._first[row] + nth : self._first[row + 1]] = np.array(spans, dtype=np.int64).T
         return at
 
 

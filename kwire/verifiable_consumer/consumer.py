@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
-from kwire.errors import FencedInstanceIdError, GroupAuthorizationError, KafkaError, WakeupError
+from kwire.errors import FencedInstanceIdError, KafkaError, WakeupError
 from kwire.fetching.columns import Records
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.verifiable_consumer.events import EventLog
@@ -124,8 +124,6 @@ class VerifiableConsumer:
                     raise
                 self._events.poll_failed(error)
                 self._orders.pause()
-                if isinstance(error, GroupAuthorizationError):  # a membership that was refused is over
-                    self._subscribe()
 
     def _tell_records(self, records: Records[bytes, bytes]) -> dict[TopicPartition, OffsetAndMetadata]:
         """What to commit. Only `count` speaks of all that was polled, as Java's does; the rest ends at the limit."""

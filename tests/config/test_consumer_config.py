@@ -258,8 +258,7 @@ def test_a_shown_default_can_be_given_back(name: str) -> None:
 def test_settings_of_the_java_client_that_change_nothing_are_left_out_with_one_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Its own default of client.dns.lookup stopped a consumer."""
-    given = {"client.dns.lookup": "use_all_dns_ips", "metric.reporters": "", "metrics.num.samples": 2}
+    given = {"metric.reporters": "", "metrics.num.samples": 2}
     ConsumerConfig.of({"bootstrap.servers": "b:1", **given})
     (line,) = caplog.messages
     assert all(name in line for name in given)
@@ -268,7 +267,6 @@ def test_settings_of_the_java_client_that_change_nothing_are_left_out_with_one_w
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("client.dns.lookup", "resolve_canonical_bootstrap_servers_only"),
         ("interceptor.classes", "com.example.Mine"),
         ("ssl.cipher.suites", "TLS_AES_256_GCM_SHA384"),
     ],

@@ -7,9 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from kwire import Consumer, RebalanceListener
+from kwire.clock import Deadline
 from kwire.consumer.listener import Partitions, RebalanceConsumer
 from kwire.errors import InvalidArgumentError, RebalanceListenerError
 from kwire.testing import Cluster
+
+# A member that had not left would be waited for until its session is over: 45 s.
+PATIENCE_MS = 5_000.0
 
 
 class OfKafkaPython(RebalanceListener):
@@ -44,6 +48,14 @@ def consumer(kafka_cluster: Cluster) -> Consumer[bytes, bytes]:
     return Consumer(bootstrap_servers=kafka_cluster.bootstrap_servers, group_id="g")
 
 
+def poll_until(consumer: Consumer[bytes, bytes], condition: Callable[[], bool]) -> None:
+    """There are no records: a poll takes all its time."""
+    deadline = Deadline.after(PATIENCE_MS)
+    while not condition():
+        assert not deadline.expired, "still not so"
+        consumer.poll(0.01)
+
+
 @pytest.mark.parametrize(
     ("listener", "why"),
     [
@@ -75,8 +87,7 @@ def test_an_object_with_the_three_methods_will_do(consumer: Consumer[bytes, byte
     listener = Whole()
     with consumer:
         consumer.subscribe(["t"], listener=listener)  # type: ignore[arg-type]  # it has what is called
-        while not listener.assigned:
-            consumer.poll(1.0)
+        poll_until(consumer, lambda: bool(listener.assigned))
 
 
 @pytest.mark.parametrize("callback", [7, lambda _offsets: None])
@@ -97,12 +108,10 @@ def test_a_listener_that_fails_does_not_keep_close_from_leaving(
             raise error
 
     consumer.subscribe(["t"], listener=Failing())
-    while not consumer.assignment():
-        consumer.poll(1.0)
+    poll_until(consumer, lambda: bool(consumer.assignment()))
     with pytest.raises((type(error), RebalanceListenerError)):
         consumer.close()
     assert not consumer._session.link.thread._thread.is_alive()  # type: ignore[attr-defined]  # a thread's
     consumer.close()
     with Consumer[bytes, bytes]("t", bootstrap_servers=kafka_cluster.bootstrap_servers, group_id="g") as second:
-        second.poll(5.0)
-        assert second.assignment(), "the group waits for nobody"
+        poll_until(second, lambda: bool(second.assignment()))  # the group waits for nobody

@@ -114,6 +114,7 @@ def consumer_of(cluster: Cluster, group: str, **settings: object) -> Consumer[by
         "auto_offset_reset": "earliest",
         "max_poll_records": 7,
         "value_deserializer": int,
+        "fetch_max_wait_ms": 20,  # who goes on behind an interrupted one waits for the fetch that it has under way
     }
     consumer: Consumer[bytes, int] = Consumer(config=config | settings)
     consumer.subscribe(["t"], listener=Listening())

@@ -22,12 +22,22 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from kwire.testing.kafka import KafkaCluster, Security
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tests.integration.kafkas import OWN_KAFKAS, GivenKafka, SharedKafka, Side, StartKafka
+    from tests.integration.kafkas import (
+        OWN_KAFKAS,
+        QUICK_GROUPS,
+        SECURED_USERS,
+        GivenKafka,
+        SharedKafka,
+        Side,
+        StartKafka,
+    )
 else:
-    from kafkas import OWN_KAFKAS, GivenKafka, Side
+    from kafkas import OWN_KAFKAS, QUICK_GROUPS, SECURED_USERS, GivenKafka, Side
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 30.0
@@ -122,13 +132,36 @@ def side(request: pytest.FixtureRequest) -> Side:
 
 
 @pytest.fixture(scope="session")
-def kafka(side: Side) -> Iterator[SharedKafka]:
-    """One broker for the whole run."""
-    servers = os.environ.get("KWIRE_BOOTSTRAP_SERVERS")
-    if servers and side is Side.KAFKA:
+def kafka(side: Side, request: pytest.FixtureRequest) -> SharedKafka:
+    """One broker for the whole run: a run that goes from the one to the other and back keeps both."""
+    shared: SharedKafka = request.getfixturevalue({Side.KAFKA: "real_kafka", Side.FAKE: "fake_kafka"}[side])
+    return shared
+
+
+@pytest.fixture(scope="session")
+def real_kafka() -> Iterator[SharedKafka]:
+    if servers := os.environ.get("KWIRE_BOOTSTRAP_SERVERS"):
         yield GivenKafka(servers)
         return
-    with OWN_KAFKAS[side]() as cluster:
+    with OWN_KAFKAS[Side.KAFKA]() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def fake_kafka() -> Iterator[SharedKafka]:
+    with OWN_KAFKAS[Side.FAKE]() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def secured_kafka() -> Iterator[KafkaCluster]:
+    """A real broker for the whole run, with a listener for each security protocol and the users of `SECURED_USERS`.
+
+    `secured_kafka.bootstrap("SASL_SSL")` says where; `bootstrap_servers` is its plain listener, for producers. Tests
+    that take it are marked `only(Side.KAFKA, reason=...)`.
+    """
+    settings = {name: str(value) for name, value in QUICK_GROUPS.items()}
+    with KafkaCluster(settings=settings, security=Security(users=SECURED_USERS)) as cluster:
         yield cluster
 
 

@@ -576,7 +576,6 @@ def test_a_loading_coordinator_is_waited_for(scenario: ConsumerScenario) -> None
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        (C.GROUP_AUTHORIZATION_FAILED, GroupAuthorizationError),
         (C.INVALID_REQUEST, BrokerError),
         (C.GROUP_MAX_SIZE_REACHED, GroupMaxSizeReachedError),
         (C.UNSUPPORTED_ASSIGNOR, UnsupportedAssignorError),
@@ -610,6 +609,34 @@ def test_a_refused_member_loses_its_partitions_after_the_cause_is_raised(scenari
     assert scenario.run_callback().kind is CallbackKind.LOST
     assert not scenario.subscription.partitions
     assert scenario.member_state() is S.FATAL
+
+
+def test_a_group_that_was_not_permitted_is_joined_by_the_poll_after_it_is(scenario: ConsumerScenario) -> None:
+    scenario.own(O0)
+    member_id = scenario.beat().member_id
+    for _ in range(3):
+        scenario.refuse_heartbeat(C.GROUP_AUTHORIZATION_FAILED)
+        assert "GROUP_AUTHORIZATION_FAILED" in str(scenario.take_error(GroupAuthorizationError))
+        while scenario.callbacks:
+            scenario.run_callback()
+        scenario.advance(10_000)
+        assert not scenario.pending(HEARTBEAT), "nobody asks for records"
+        scenario.poll()
+        assert scenario.heartbeat.member_epoch == 0
+    assert not scenario.errors
+    assert_rejoined(scenario, member_id)
+
+
+def test_polls_in_a_row_do_not_ask_for_the_permission_in_a_row(scenario: ConsumerScenario) -> None:
+    scenario.start("orders")
+    count = 0
+    for _ in range(1_000):
+        scenario.poll()
+        scenario.advance(10)
+        while scenario.pending(HEARTBEAT):
+            scenario.refuse_heartbeat(C.GROUP_AUTHORIZATION_FAILED)
+            count += 1
+    assert 9 <= count <= 15, "in ten seconds, with pauses of up to one"
 
 
 @pytest.mark.parametrize("resubscribe", [False, True])

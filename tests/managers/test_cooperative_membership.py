@@ -243,6 +243,8 @@ def test_a_refused_join_loses_the_partitions_and_raises(member: Scenario) -> Non
     member.refuse(JoinGroupRequest, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     member.take_error(GroupAuthorizationError)
     assert called_back(member) == (CallbackKind.LOST, {O0, O1})
+    assert not member.pending(JoinGroupRequest), "a loop that polls on must not ask as fast as the network goes"
+    member.advance(100)
     assert member.request(JoinGroupRequest).member_id == ""
 
 

@@ -16,7 +16,9 @@ from kwire.managers.unsent import Channel, Destination, UnsentRequest
 from kwire.model import Node
 from kwire.network.client import NetworkClient
 from kwire.network.loop import Waker
+from kwire.network.security import Security
 from kwire.protocol.compiler import decode_message, decode_prefix, encode_message
+from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kwire.protocol.messages.headers import RequestHeader, ResponseHeader
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -170,6 +172,9 @@ class MemoryNetwork:
         trio.lowlevel.spawn_system_task(self._serve, self.hosts[host, port], MemoryStream(theirs))
         return MemoryStream(mine)
 
+    def avoid(self, stream: ByteStream) -> None:
+        """A host has one address here."""
+
     async def _serve(self, behave: Callable[[MemoryStream], Awaitable[None]], stream: MemoryStream) -> None:
         try:
             await behave(stream)
@@ -215,6 +220,7 @@ class Rig:
     def __init__(self, network: MemoryNetwork, config: ConsumerConfig) -> None:
         self.network = network
         self.nodes: dict[int, Node] = {}
+        self.cluster_id: str | None = None
         self.turns = 0
         self._waker = Waker()
         self.client = NetworkClient(
@@ -222,10 +228,15 @@ class Rig:
             network,
             lambda: self.nodes,
             self._waker.wake,
+            security=Security(config),
+            cluster_id=lambda: self.cluster_id,
             client_id="rig",
             reconnect_backoff=Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, lambda: 0.5),
             setup_backoff=Backoff(
                 config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms, lambda: 0.5
+            ),
+            login_backoff=Backoff(
+                config.sasl_login_retry_backoff_ms, config.sasl_login_retry_backoff_max_ms, lambda: 0.5
             ),
         )
 
@@ -336,3 +347,21 @@ def says_metadata() -> Answer:
 def scripted_broker() -> type[ScriptedBroker]:
     """The class, for tests to make brokers of."""
     return ScriptedBroker
+
+
+@pytest.fixture
+def offer() -> Callable[[], ApiVersionsResponse]:
+    """Makes the answer of a broker that has all that kwire knows."""
+    return offering
+
+
+@pytest.fixture
+def refusal() -> Callable[[int | None], ApiVersionsResponse]:
+    """Makes the answer of a broker that does not know the version of ApiVersions, but has it up to another one."""
+
+    def make(newest: int | None) -> ApiVersionsResponse:
+        key = ApiVersionsRequest.api_key
+        keys = [] if newest is None else [ApiVersion(api_key=key, min_version=0, max_version=newest)]
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=keys)
+
+    return make

@@ -19,6 +19,7 @@ from kwire.errors import (
 )
 from kwire.managers.unsent import Channel
 from kwire.model import Node
+from kwire.network.connection import MOST_THROTTLED_MS
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -377,6 +378,24 @@ def test_a_broker_that_throttles_is_sent_nothing_more_until_the_time_is_over(
     in_virtual_time(scenario)
     assert broker.times_of(MetadataRequest) == [pytest.approx(0, abs=0.1), pytest.approx(40, abs=0.1)]
     assert broker.connections == 1
+
+
+def test_nobody_is_throttled_for_days(
+    in_virtual_time: InVirtualTime, network: MemoryNetwork, make_rig: MakeRig, scripted_broker: type[ScriptedBroker]
+) -> None:
+    rig = make_rig(network, "broker:9092", request_timeout_ms=100_000)
+    throttles_ms = [2**31 - 1, -(2**31), 0]
+    broker = scripted_broker(lambda request, version: MetadataResponse(throttle_time_ms=throttles_ms.pop(0)))
+    network.hosts[BROKER] = broker
+
+    async def scenario() -> None:
+        async with rig.running():
+            for _ in range(3):
+                assert (await rig.send().wait()).error is None
+
+    in_virtual_time(scenario)
+    expected_s = [0, MOST_THROTTLED_MS / 1000, MOST_THROTTLED_MS / 1000]
+    assert broker.times_of(MetadataRequest) == [pytest.approx(at_s, abs=0.1) for at_s in expected_s]
 
 
 def test_what_any_broker_can_answer_goes_to_one_that_does_not_throttle(

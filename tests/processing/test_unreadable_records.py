@@ -267,7 +267,7 @@ def test_damage_at_the_end_of_the_log_is_passed_offset_by_offset(
     cluster.produce("orders", *(b'"damaged"' for _ in range(10)))
     cluster.control.on(FetchRequest).corrupt(spoil)
     handler = Strings(enough=1)
-    with consumer_of() as consumer:
+    with consumer_of(fetch_max_wait_ms=20) as consumer:  # each of the ten is looked at twice, behind a fetch under way
         handler.processor = Processor(consumer, handler, on_data_loss="skip")
         with handler.processor:
             wait_until(lambda: "orders-0: going on at offset 10 instead of 9" in caplog.text)

@@ -9,14 +9,23 @@ import pytest
 from kwire.errors import InternalError, ProtocolError, UnsupportedVersionError
 from kwire.protocol import decode_message, encode_message
 from kwire.protocol.compiler import decode_prefix
-from kwire.protocol.framing import DEFAULT_MAX_FRAME_BYTES, SMALL_BUFFER_BYTES, Answer, Framing
+from kwire.protocol.framing import (
+    DEFAULT_MAX_FRAME_BYTES,
+    MAX_LOGIN_ANSWER_BYTES,
+    MAX_PLAIN_ANSWER_BYTES,
+    SMALL_BUFFER_BYTES,
+    Answer,
+    Framing,
+)
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kwire.protocol.messages.headers import RequestHeader, ResponseHeader
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.protocol.messages.metadata import MetadataRequest
+from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 
 if TYPE_CHECKING:
-    from kwire.protocol.schema import Response
+    from kwire.protocol.schema import Message, Request, Response
 
 
 def frame(payload: bytes) -> bytes:
@@ -187,7 +196,7 @@ def test_an_api_versions_answer_with_error_35_is_read_in_version_0() -> None:
 def test_a_length_that_cannot_be_right_is_refused_at_once(size_bytes: int) -> None:
     framing = Framing("me")
     framing.send(HeartbeatRequest(), 0)
-    with pytest.raises(ProtocolError, match=f"a frame of {size_bytes} bytes, but it must be 4 to {100 * 2**20} bytes"):
+    with pytest.raises(ProtocolError, match=f"a frame of {size_bytes} bytes, but it must be 4 to {32 * 2**20} bytes"):
         feed(framing, size_bytes.to_bytes(4, "big", signed=True))
     with pytest.raises(ProtocolError, match="a frame of"):
         framing.writable_buffer()
@@ -197,8 +206,31 @@ def test_a_length_that_cannot_be_right_is_refused_at_once(size_bytes: int) -> No
 def test_the_limit_can_be_raised_and_lowered() -> None:
     framing = Framing("me", max_frame_bytes=20)
     framing.send(HeartbeatRequest(), 0)
-    with pytest.raises(ProtocolError, match=r"a frame of 21 bytes, but it must be 4 to 20 bytes$"):
+    with pytest.raises(ProtocolError, match=r"of 21 bytes, but it must be 4 to 20 bytes to answer HeartbeatRequest$"):
         feed(framing, frame(bytes(21)))
+
+
+@pytest.mark.parametrize(
+    ("request_", "limit_bytes"),
+    [
+        (ApiVersionsRequest(), MAX_LOGIN_ANSWER_BYTES),
+        (SaslAuthenticateRequest(), MAX_LOGIN_ANSWER_BYTES),
+        (MetadataRequest(topics=[]), MAX_PLAIN_ANSWER_BYTES),
+        (FetchRequest(max_bytes=1), DEFAULT_MAX_FRAME_BYTES),
+        (FetchRequest(max_bytes=DEFAULT_MAX_FRAME_BYTES), 3 * DEFAULT_MAX_FRAME_BYTES // 2),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_how_large_an_answer_may_be_follows_what_was_asked(request_: Request[Message], limit_bytes: int) -> None:
+    framing = Framing("me")
+    framing.send(request_, request_.max_version)
+    assert feed(framing, limit_bytes.to_bytes(4, "big")) == []
+    assert framing.missing_bytes == limit_bytes
+    framing = Framing("me")
+    framing.send(request_, request_.max_version)
+    limits = f"it must be 4 to {limit_bytes} bytes to answer {type(request_).__name__}$"
+    with pytest.raises(ProtocolError, match=limits):
+        feed(framing, (limit_bytes + 1).to_bytes(4, "big"))
 
 
 @pytest.mark.parametrize(

@@ -309,10 +309,11 @@ def test_with_orders_an_error_is_told_and_polling_goes_on() -> None:
     assert orders.asked == ["pause", "work 2"]
 
 
-def test_with_orders_a_refused_membership_is_begun_anew() -> None:
+def test_with_orders_a_refused_membership_is_no_end() -> None:
+    """The next poll asks for it again."""
     consumer, orders = FakeConsumer([GroupAuthorizationError("g"), polled((T0, batch(5)))]), OrdersOfATest()
     assert "records_consumed" in names(run(consumer, orders=orders))
-    assert consumer.calls == ["subscribe t", "subscribe t", "close"]
+    assert consumer.calls == ["subscribe t", "close"]
     assert orders.asked == ["pause", "work 1"]
 
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kwire.errors import CorruptRecordError, ProtocolError, SaslAuthenticationError
+from tools.fuzz import peer
 from tools.fuzz.mutations import mutate
 from tools.fuzz.targets import LIMIT_BYTES, Seed, seeds
 
@@ -159,6 +160,9 @@ def limit_memory() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["peer"]:
+        return peer.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("count", nargs="?", type=int, default=100_000, metavar="COUNT", help="calls (100,000)")
     parser.add_argument("--target", choices=sorted(set(TURNS)), help="damage only these (all, in turns)")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kwire.protocol import decode, encode_message
 from kwire.protocol.consumer_protocol import decode_assignment, decode_subscription
 from kwire.protocol.framing import Framing
+from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.headers import ResponseHeader
 from kwire.protocol.records import read_records
 from kwire.protocol.registry import message_class
@@ -83,13 +84,15 @@ def _frame(name: str, version: int, body: bytes) -> Seed:
     cls = message_class(name)
     if not issubclass(cls, Response):
         raise TypeError(f"{name} is no response")
-    request = message_class(f"{name.removesuffix('Response')}Request")
+    request = message_class(f"{name.removesuffix('Response')}Request")()
+    if isinstance(request, FetchRequest):
+        request.max_bytes = 0  # else as large an answer may come as is asked for
     header = encode_message(ResponseHeader(), cls.header_version(version))
     frame = (len(header) + len(body)).to_bytes(4, "big") + header + body
 
     def receive(damaged: bytes) -> None:
         framing = Framing("fuzz", max_frame_bytes=LIMIT_BYTES)
-        framing.send(request(), version)  # type: ignore[arg-type]  # registered as the request of this response
+        framing.send(request, version)  # type: ignore[arg-type]  # registered as the request of this response
         for part in (damaged[:5], damaged[5:]):
             while part:
                 target = framing.writable_buffer()

@@ -3,6 +3,7 @@
 * 1 adds the throttle time, 2 throttles after answering.
 * 3 is flexible; the request names the client software, the answer carries the cluster's features (KIP-511, KIP-584).
 * 4 lets a supported feature start at version 0.
+* 5 says which broker of which cluster is meant: another one answers REBOOTSTRAP_REQUIRED (KIP-1242).
 
 The response header stays at version 0 for ever, and a broker that does not know the version asked for answers error 35
 in version 0: the client can read the answer before it knows what the broker speaks (KIP-511).
@@ -10,14 +11,28 @@ in version 0: the client can read the answer before it knows what the broker spe
 
 from __future__ import annotations
 
-from kwire.protocol.schema import Array, Bool, Int16, Int32, Int64, Request, Response, String, Structure, field
+from kwire.protocol.schema import (
+    Array,
+    Bool,
+    Int16,
+    Int32,
+    Int64,
+    NullableString,
+    Request,
+    Response,
+    String,
+    Structure,
+    field,
+)
 
 
-class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-4", flexible="3+"):
-    """Who is asking."""
+class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-5", flexible="3+"):
+    """Who is asking, and whom."""
 
     client_software_name: String = field("3+", default="", ignorable=True)
     client_software_version: String = field("3+", default="", ignorable=True)
+    cluster_id: NullableString = field("5+", default=None, ignorable=True)
+    node_id: Int32 = field("5+", default=-1, ignorable=True)
 
 
 class ApiVersion(Structure):

@@ -10,14 +10,19 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
+from kwire.config.endpoints import Endpoint
 from kwire.errors import IllegalStateError, InvalidArgumentError
+from kwire.testing.cluster.access import EVERYBODY, AccessRule, Resource, operation_named
 from kwire.testing.cluster.batches import NewRecord
 from kwire.testing.cluster.handlers import handlers
 from kwire.testing.cluster.releases import LATEST, release_named
+from kwire.testing.cluster.sasl.scram import MIN_ITERATIONS
+from kwire.testing.cluster.security import Security, SecurityOptions
 from kwire.testing.cluster.server import bind, run_broker, until_settled
 from kwire.testing.cluster.settings import BrokerSettings
 from kwire.testing.cluster.state import ClusterState
@@ -29,12 +34,15 @@ if TYPE_CHECKING:
 
     from kwire.model import TopicPartition
     from kwire.protocol.schema import Message, Request
+    from kwire.testing.certificates import CertificateAuthority
     from kwire.testing.cluster.control import RequestControl
     from kwire.testing.cluster.groups.offsets import CommittedOffset
+    from kwire.testing.cluster.sasl.server import SaslServer
 
 T = TypeVar("T")
 
 LOCALHOST = "127.0.0.1"
+LOCAL_NAMES = ("localhost", LOCALHOST, "::1")
 
 
 class Cluster:
@@ -50,7 +58,18 @@ class Cluster:
         host: Where to listen.
         port: The first broker's port, the others' follow; 0 for any that are free.
         advertised: Host and port that clients are told instead of each broker's own: a proxy's in front of it.
-        tls: The server's side of TLS; clients then connect with `security_protocol` SSL or SASL_SSL.
+        tls: The server's side of TLS, or True for one with certificates made on the fly (kwire[testing]).
+        tls_client_auth: Whether clients have to show a certificate of the same maker: none, requested or required.
+        security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; by default what the other arguments come to.
+        users: Names and passwords, for SASL.
+        sasl_mechanisms: Those offered; by default PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER.
+        validate_token: Answers whom a token of OAUTHBEARER is of, or raises. Without it tokens are unsecured ones,
+            which anybody can make.
+        scram_iterations: How dear SCRAM makes it to try passwords.
+
+    Raises:
+        InvalidArgumentError: An argument that cannot be, or two that contradict each other.
+        ImportError: Certificates are to be made, and trustme is not installed.
     """
 
     def __init__(
@@ -65,23 +84,42 @@ class Cluster:
         host: str = LOCALHOST,
         port: int = 0,
         advertised: Sequence[tuple[str, int]] = (),
-        tls: ssl.SSLContext | None = None,
+        tls: ssl.SSLContext | bool | None = None,
+        tls_client_auth: str = "none",
+        security_protocol: str | None = None,
+        users: Mapping[str, str] | None = None,
+        sasl_mechanisms: Sequence[str] = (),
+        validate_token: Callable[[str], str] | None = None,
+        scram_iterations: int = MIN_ITERATIONS,
     ) -> None:
         if advertised and len(advertised) != brokers:
             raise InvalidArgumentError(f"each broker is advertised: {brokers} addresses, not {len(advertised)}")
+        self._security = Security(
+            SecurityOptions(
+                security_protocol=security_protocol,
+                users=dict(users or {}),
+                sasl_mechanisms=sasl_mechanisms,
+                validate_token=validate_token,
+                scram_iterations=scram_iterations,
+                tls=tls,
+                tls_client_auth=tls_client_auth,
+            ),
+            hosts=tuple(dict.fromkeys((*LOCAL_NAMES, host, *(name for name, _port in advertised)))),
+            seed=seed,
+        )
         self._state = ClusterState(
             brokers,
             settings=BrokerSettings.of(settings or {}),
             release=release_named(release),
             racks=racks,
             seed=seed,
+            sasl=self._security.sasl,
         )
         self._topics = dict(topics or {})
         self._host = host
         self._port = port
         self._advertised = tuple(advertised)
         self._direct: tuple[tuple[str, int], ...] = ()
-        self._tls = tls
         self._thread: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
@@ -126,11 +164,11 @@ class Cluster:
     def stop(self) -> None:
         """Close everything. Does nothing to a cluster that does not run."""
         token, self._token = self._token, None
-        if token is None or self._thread is None:
-            return
-        with suppress(trio.RunFinishedError):
-            token.run_sync_soon(self._scope.cancel)
-        self._thread.join()
+        if token is not None and self._thread is not None:
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(self._scope.cancel)
+            self._thread.join()
+        self._security.close()
 
     def _bind(self) -> list[socket.socket]:
         ports: list[socket.socket] = []
@@ -163,7 +201,7 @@ class Cluster:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._state.run)
                 for broker, bound in zip(self._state.brokers.values(), ports, strict=True):
-                    nursery.start_soon(run_broker, broker, self._state, bound, self._tls)
+                    nursery.start_soon(run_broker, broker, self._state, bound, self._security.tls)
                 for broker in self._state.brokers.values():
                     await until_settled(broker, self._state)
                 self._token = trio.lowlevel.current_trio_token()
@@ -186,7 +224,12 @@ class Cluster:
     @property
     def bootstrap_servers(self) -> str:
         """The addresses of all brokers, as "host:port,host:port": as clients are told of them."""
-        return ",".join(f"{broker.host}:{broker.port}" for broker in self._state.brokers.values())
+        return ",".join(str(Endpoint(broker.host, broker.port)) for broker in self._state.brokers.values())
+
+    @property
+    def cluster_id(self) -> str:
+        """What metadata says the cluster is called."""
+        return self._state.cluster_id
 
     @property
     def client_addresses(self) -> Sequence[tuple[str, int]]:
@@ -210,6 +253,98 @@ class Cluster:
     def cut_connections(self, broker: int | None = None) -> int:
         """Break off the connections of one broker, or of all; how many there were."""
         return self._do(lambda: self._state.cut_connections(broker))
+
+    # --- security --------------------------------------------------------------------------------------------
+
+    @property
+    def certificates(self) -> CertificateAuthority:
+        """Who vouches for the brokers, and issues certificates for clients: `cluster.certificates.path` is its PEM.
+
+        Raises:
+            IllegalStateError: The cluster has none, or was given an SSLContext.
+        """
+        return self._security.certificates
+
+    def client_config(self, user: str | None = None, *, mechanism: str | None = None) -> dict[str, str]:
+        """What a client sets to get in, under Kafka's names; with SASL as that user, or the first.
+
+        Args:
+            user: One of `users`.
+            mechanism: One of those offered; by default the first. With OAUTHBEARER the token is the client's affair.
+
+        Raises:
+            InvalidArgumentError: There is no such user or mechanism.
+        """
+        return {"bootstrap.servers": self.bootstrap_servers, **self._security.client_config(user, mechanism)}
+
+    def set_password(self, user: str, password: str) -> None:
+        """Add a user, or change a password; connections that are authenticated stay so."""
+        self._do(lambda: self._sasl().set_password(user, password))
+
+    def remove_user(self, user: str) -> None:
+        """Let that user in no more; connections that are authenticated stay so."""
+        self._do(lambda: self._sasl().remove_user(user))
+
+    def _sasl(self) -> SaslServer:
+        if self._state.sasl is None:
+            raise IllegalStateError("the cluster has no users; it has with users={...}")
+        return self._state.sasl
+
+    def deny(
+        self,
+        *,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        operation: str = "ALL",
+        principal: str = EVERYBODY,
+    ) -> None:
+        """Take a permission away: TOPIC_AUTHORIZATION_FAILED and its like, from the next request on.
+
+        Of `allow` and `deny` the newest that is about something decides; what neither is about is allowed, unless the
+        setting `allow.everyone.if.no.acl.found` is False.
+
+        Args:
+            topic: A name, a prefix such as "orders-*", or "*".
+            group: The same of groups.
+            transactional_id: The same of transactional ids.
+            operation: Kafka's: ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS.
+            principal: Whom; such as "User:alice".
+
+        Raises:
+            InvalidArgumentError: It is about nothing, or there is no such operation.
+        """
+        self._add_rules(False, (topic, group, transactional_id), operation, principal)
+
+    def allow(
+        self,
+        *,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        operation: str = "ALL",
+        principal: str = EVERYBODY,
+    ) -> None:
+        """Give a permission, or give it back; arguments as in `deny`. To READ or WRITE includes to DESCRIBE."""
+        self._add_rules(True, (topic, group, transactional_id), operation, principal)
+
+    def _add_rules(self, is_allowed: bool, names: tuple[str | None, ...], operation: str, principal: str) -> None:
+        kinds = (Resource.TOPIC, Resource.GROUP, Resource.TRANSACTIONAL_ID)
+        rules = [
+            AccessRule(
+                is_allowed=is_allowed,
+                resource=kind,
+                name=name,
+                operation=operation_named(operation),
+                principal=principal,
+            )
+            for kind, name in zip(kinds, names, strict=True)
+            if name is not None
+        ]
+        if not rules:
+            raise InvalidArgumentError("name a topic, a group or a transactional_id")
+        for rule in rules:
+            self._do(partial(self._state.access.add, rule))
 
     # --- topics and records ----------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kwire.testing.cluster.config_catalog import Known
     from kwire.testing.cluster.settings import TopicSettings
 
-OUR_OWN = frozenset({"load_ms", "replica_selector_is_rack_aware", "sasl_users"})
+OUR_OWN = frozenset({"load_ms", "replica_selector_is_rack_aware"})
 """Fields of BrokerSettings that Kafka has no setting for."""
 
 _TYPES = {bool: ConfigType.BOOLEAN, int: ConfigType.INT, str: ConfigType.STRING, tuple: ConfigType.LIST}

@@ -1,8 +1,8 @@
 """Serves one connection: frames in, requests decoded, control asked, handler called, frames out.
 
 As in Kafka, one request of a connection is worked on at a time, and answers come in order. What Kafka closes a
-connection over closes it here (`requests`), and so do requests in front of SASL's end. Works on any stream of trio's,
-sockets and memory alike; called by `cluster` for TCP and by the simulation.
+connection over closes it here (`requests`), and so does what is out of turn in SASL (`authentication`).
+Works on any stream of trio's, sockets and memory alike; called by `cluster` for TCP and by the simulation.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest,
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.produce import ProduceRequest
-from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from kwire.testing.cluster.authentication import Authentication, Clocks
 from kwire.testing.cluster.call import Call, ConnectionCutError
 from kwire.testing.cluster.control import Action
 from kwire.testing.cluster.frames import BrokenFrameError, FrameReader, framed, response_bytes
 from kwire.testing.cluster.handlers import handlers, offered
-from kwire.testing.cluster.request_context import ConnectionSession
-from kwire.testing.cluster.requests import UnanswerableError, read_request
+from kwire.testing.cluster.request_context import ANONYMOUS, ConnectionSession
+from kwire.testing.cluster.requests import UnanswerableError, error_response, read_request
 
 if TYPE_CHECKING:
     from kwire.protocol.schema import Message, Request
@@ -39,14 +38,26 @@ _log = logging.getLogger(__name__)
 UNTIMED = (FetchRequest, ProduceRequest, OffsetCommitRequest)
 """Requests that bring nobody's deadline nearer, though a commit may put one off: the clockwork need not be asked."""
 
-BEFORE_AUTHENTICATION = (ApiVersionsRequest, SaslHandshakeRequest, SaslAuthenticateRequest)
-
 
 async def serve(
-    stream: trio.abc.Stream, broker: Broker, cluster: ClusterState, *, client_host: str = "127.0.0.1"
+    stream: trio.abc.Stream,
+    broker: Broker,
+    cluster: ClusterState,
+    *,
+    client_host: str = "127.0.0.1",
+    certified: str = ANONYMOUS,
 ) -> None:
-    """Answer requests until the client or the broker goes away. Closes the stream."""
-    connection = _Connection(stream, broker, cluster, ConnectionSession(f"/{client_host}"))
+    """Answer requests until the client or the broker goes away. Closes the stream.
+
+    Args:
+        stream: The connection.
+        broker: Who is asked.
+        cluster: What it is a broker of.
+        client_host: Where the client is.
+        certified: The principal of the client's certificate.
+    """
+    session = ConnectionSession(f"/{client_host}", certified, _authentication(cluster))
+    connection = _Connection(stream, broker, cluster, session)
     with trio.CancelScope() as scope:
         broker.connections[scope] = None
         try:
@@ -60,6 +71,13 @@ async def serve(
             await trio.aclose_forcefully(stream)
 
 
+def _authentication(cluster: ClusterState) -> Authentication | None:
+    if cluster.sasl is None:
+        return None
+    clocks = Clocks(now_ms=cluster.now_ms, wall_clock_ms=cluster.wall_clock_ms)
+    return Authentication(cluster.sasl, clocks, cluster.settings.connections_max_reauth_ms)
+
+
 class _Connection:
     """One connection's loop."""
 
@@ -67,22 +85,45 @@ class _Connection:
         self, stream: trio.abc.Stream, broker: Broker, cluster: ClusterState, session: ConnectionSession
     ) -> None:
         self._stream = stream
-        self._frames = FrameReader(stream, cluster.settings.socket_request_max_bytes)
+        self._frames = FrameReader(stream)
         self._broker = broker
         self._cluster = cluster
         self._session = session
 
     async def run(self) -> None:
-        while (frame := await self._frames.read()) is not None:
+        while (frame := await self._frames.read(self._max_frame_bytes())) is not None:
             await self._until_resumed()
-            incoming = read_request(frame, offered(self._cluster.release))
-            if incoming.request is None:
-                await self._send(self._refusal(), incoming)
-            else:
-                await self._answer(incoming.request, incoming)
+            authentication = self._session.authentication
+            try:
+                if authentication is not None and authentication.takes_tokens:
+                    await self._send_bytes(authentication.take_token(frame))
+                else:
+                    await self._take(read_request(frame, offered(self._cluster.release)))
+            except UnanswerableError:
+                if self._session.is_over:  # as with an answer: who guesses passwords has to wait for each
+                    await self._wait_after_failure()
+                raise
+
+    def _max_frame_bytes(self) -> int:
+        settings, authentication = self._cluster.settings, self._session.authentication
+        is_known = authentication is None or not authentication.is_under_way
+        return settings.socket_request_max_bytes if is_known else settings.sasl_server_max_receive_size
+
+    async def _wait_after_failure(self) -> None:
+        await trio.sleep(self._cluster.settings.connection_failed_authentication_delay_ms / 1000)
+
+    async def _take(self, incoming: Incoming) -> None:
+        if incoming.request is None:
+            await self._send(self._refusal(), incoming)
+            return
+        authentication = self._session.authentication
+        code = ErrorCode.NONE if authentication is None else authentication.check(incoming.request)
+        if code is not ErrorCode.NONE:
+            await self._send(error_response(incoming.request, incoming.version, code), incoming)
+        else:
+            await self._answer(incoming.request, incoming)
 
     async def _answer(self, request: Request[Message], incoming: Incoming) -> None:
-        self._check_authenticated(request)
         call = Call(
             cluster=self._cluster,
             broker=self._broker,
@@ -121,6 +162,8 @@ class _Connection:
     async def _send(self, response: Message | None, incoming: Incoming) -> None:
         if response is None:
             return
+        if self._session.is_over:
+            await self._wait_after_failure()
         await self._send_bytes(response_bytes(response, incoming.version, incoming.correlation_id))
         if self._session.is_over:
             raise ConnectionCutError("the answer was the last one")
@@ -144,11 +187,6 @@ class _Connection:
         )
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[versions])
 
-    def _check_authenticated(self, request: Request[Message]) -> None:
-        is_wanted = bool(self._cluster.settings.sasl_users) and not self._session.is_authenticated
-        if is_wanted and not isinstance(request, BEFORE_AUTHENTICATION):
-            raise UnanswerableError(f"{type(request).__name__} before authentication")
-
     # --- rules -----------------------------------------------------------------------------------------------
 
     async def _obey(self, rule: Rule, request: Request[Message], call: Call, incoming: Incoming) -> None:
@@ -168,6 +206,11 @@ class _Connection:
             case Action.CORRUPT if rule.corrupt is not None and response is not None:
                 payload = response_bytes(response, incoming.version, incoming.correlation_id)
                 await self._send_bytes(rule.corrupt(payload))
+            case Action.WRITE if rule.pieces is not None and response is not None:
+                payload = response_bytes(response, incoming.version, incoming.correlation_id)
+                for wait_ms, piece in rule.pieces(framed(payload)):
+                    await trio.sleep(wait_ms / 1000)
+                    await self._stream.send_all(piece)
             case Action.EDIT if rule.edit is not None and response is not None:
                 answer = _copy(response, incoming.version)  # what a handler answers, it may go on using
                 rule.edit(answer)

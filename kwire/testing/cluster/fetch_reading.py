@@ -18,6 +18,7 @@ from kwire.protocol.messages.fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
+from kwire.testing.cluster.access import Operation
 from kwire.testing.cluster.fetch_sessions import TOPIC_IDS_FROM
 from kwire.testing.cluster.leader_hints import leader_hint
 
@@ -62,10 +63,19 @@ def read_partitions(call: Call, request: FetchRequest, wanted: Mapping[FetchedPa
         data = _read(call, request, place, one, min(one.partition_max_bytes, room_bytes), reading.size_bytes == 0)
         reading.found.append((place, data))
         reading.size_bytes += len(data.records or b"")
-        reading.is_urgent |= (
-            data.error_code != ErrorCode.NONE or data.preferred_read_replica >= 0 or data.diverging_epoch.epoch >= 0
-        )
+        reading.is_urgent |= _is_urgent(data)
+    reading.is_urgent |= all(_is_forbidden(data) for _place, data in reading.found)
     return reading
+
+
+def _is_urgent(data: PartitionData) -> bool:
+    is_error = data.error_code != ErrorCode.NONE and not _is_forbidden(data)
+    return is_error or data.preferred_read_replica >= 0 or data.diverging_epoch.epoch >= 0
+
+
+def _is_forbidden(data: PartitionData) -> bool:
+    """What may not be read is sorted out before Kafka reads and waits, and told of with what was read then."""
+    return data.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def topic_at(call: Call, place: FetchedPartition) -> Topic | None:
@@ -84,6 +94,9 @@ def _read(
     whole_first: bool,
 ) -> PartitionData:
     topic = topic_at(call, place)
+    name = place.name if topic is None else topic.name
+    if name and not call.may(Operation.READ, name):
+        return _refused(place.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if topic is None:
         by_id = call.version >= TOPIC_IDS_FROM
         return _refused(place.partition, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

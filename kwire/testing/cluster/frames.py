@@ -26,16 +26,14 @@ class FrameReader:
 
     Args:
         stream: Where the bytes come from.
-        max_frame_bytes: Kafka's `socket.request.max.bytes`.
     """
 
-    def __init__(self, stream: trio.abc.ReceiveStream, max_frame_bytes: int) -> None:
+    def __init__(self, stream: trio.abc.ReceiveStream) -> None:
         self._stream = stream
-        self._max_frame_bytes = max_frame_bytes
         self._buffer = bytearray()
 
-    async def read(self) -> bytes | None:
-        """The next frame without its length; None when the client has closed.
+    async def read(self, max_bytes: int) -> bytes | None:
+        """The next frame without its length, which is `max_bytes` at most; None when the client has closed.
 
         Raises:
             BrokenFrameError: No frame has that length, or the stream ended inside one.
@@ -44,7 +42,7 @@ class FrameReader:
         if not await self._fill(LENGTH_BYTES):
             return None
         size_bytes = int.from_bytes(self._buffer[:LENGTH_BYTES], "big", signed=True)
-        if not 0 <= size_bytes <= self._max_frame_bytes:
+        if not 0 <= size_bytes <= max_bytes:
             raise BrokenFrameError(f"a frame of {size_bytes} bytes")
         end = LENGTH_BYTES + size_bytes
         if not await self._fill(end):

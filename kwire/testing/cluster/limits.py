@@ -1,4 +1,4 @@
-"""What the cluster does not do, or does otherwise than Kafka 4.3.1, and why. Everything else is meant to be the same.
+"""What the cluster does not do, or does otherwise than Kafka 4.4.0, and why. Everything else is meant to be the same.
 
 For people who wonder whether a difference is a bug; `kwire conformance` and the tests beside real clients judge the
 rest. Not read by the code.
@@ -49,14 +49,23 @@ LIMITS: tuple[Limit, ...] = (
     Limit("quotas", "no quotas; throttle() throttles by API", "what counts is how clients take it"),
     Limit("racks", "replicas are placed in a ring, racks are not looked at", "assignments can be given"),
     # --- security ---
-    Limit("authorization", "everything is allowed", "request control can answer with any error"),
-    Limit("SASL", "PLAIN alone, through SaslHandshake v1; tokens without frames of v0 are not understood", "KIP-152"),
-    Limit("SASL", "sessions do not expire (KIP-368)", "not needed yet"),
     Limit(
-        "TLS",
-        "the server's side is an ssl.SSLContext of the caller; principals are not taken from certificates",
-        "scope",
+        "authorization",
+        "the newest of the rules that are about something decides; in Kafka a denial always does",
+        "tests give back what they took",
     ),
+    Limit("authorization", "no ACLs over the wire; rules come from allow() and deny()", "scope"),
+    Limit(
+        "authorization",
+        "no permission is asked for to make, grow, delete or configure topics, nor by AddPartitionsToTxn",
+        "clients read and write",
+    ),
+    Limit("SASL", "no GSSAPI, no delegation tokens (KIP-48)", "scope"),
+    Limit("SCRAM", "channel binding data have to be those of the first message", "RFC 5802; Kafka does not look"),
+    Limit("OAUTHBEARER", "another scheme than Bearer is answered; Kafka 4.4 closes the connection", "a bug of Kafka"),
+    Limit("OAUTHBEARER", "tokens are unsecured, or for validate_token to check; no scopes, no extensions", "scope"),
+    Limit("TLS", "principals of certificates are the subject; no ssl.principal.mapping.rules", "scope"),
+    Limit("listeners", "one for each broker, with one security protocol", "clients have one"),
     # --- settings ---
     Limit("DescribeConfigs", "of a broker only what changes something here; no documentation texts", "size"),
     Limit("DescribeConfigs", "of a group only settings of the consumer protocol", "no share or streams groups"),
@@ -86,7 +95,9 @@ LIMITS: tuple[Limit, ...] = (
         "matched within the heartbeat that brings them, Kafka does it a moment later",
         "determinism",
     ),
-    Limit("regular expressions", "classes such as \\pL know ASCII only; ACLs filter nothing", "Python's re; no ACLs"),
+    Limit(
+        "regular expressions", "classes such as \\pL know ASCII only; permissions filter nothing", "Python's re; scope"
+    ),
     Limit(
         "KIP-848 joins",
         "a member that joins without topics gets nothing",

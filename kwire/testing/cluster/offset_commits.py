@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
+from kwire.testing.cluster.access import Operation, Resource
 from kwire.testing.cluster.groups.offsets import CommittedOffset
 from kwire.testing.cluster.groups.refusal import GroupRefusal
 
@@ -32,6 +33,8 @@ class OffsetCommitter:
 class PositionToCommit:
     """One position to commit. Without a topic it is one of a topic that does not exist."""
 
+    name: str
+    """The topic's, as far as the request tells it."""
     topic: Topic | None
     index: int
     offset: int
@@ -41,7 +44,13 @@ class PositionToCommit:
 
 def commit(call: Call, committer: OffsetCommitter, positions: Sequence[PositionToCommit]) -> list[ErrorCode]:
     """Commit what can be committed; the code of each position, in order."""
-    valid = [p for p in positions if p.topic is not None and p.topic.partition(p.index) is not None]
+    if not call.may(Operation.READ, committer.group_id, Resource.GROUP):
+        return [ErrorCode.GROUP_AUTHORIZATION_FAILED] * len(positions)
+    valid = [
+        p
+        for p in positions
+        if p.topic is not None and p.topic.partition(p.index) is not None and call.may(Operation.READ, p.topic.name)
+    ]
     refusal = _refusal(call, committer, valid) if valid else ErrorCode.NONE
     return [_commit_one(call, committer, position, refusal) for position in positions]
 
@@ -70,6 +79,9 @@ def _refusal(call: Call, committer: OffsetCommitter, positions: Sequence[Positio
 
 def _commit_one(call: Call, committer: OffsetCommitter, position: PositionToCommit, refusal: ErrorCode) -> ErrorCode:
     topic = position.topic
+    name = position.name if topic is None else topic.name
+    if name and not call.may(Operation.READ, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic is None or topic.partition(position.index) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if refusal is not ErrorCode.NONE:

@@ -1,4 +1,4 @@
-"""Which APIs and versions the cluster speaks, as Kafka 4.3.1 or as an older release.
+"""Which APIs and versions the cluster speaks, as Kafka 4.4.0 or as an older release.
 
 What is offered is what the release has, kwire's messages can say, and a handler answers. ApiVersions lists it, and
 `requests` refuses everything else as Kafka does. An older release is its versions and features: a client has to get
@@ -49,18 +49,20 @@ _V3_9 = _V3_6 | {
 _V4_3 = _V3_9 | {
     0: 13, 1: 18, 2: 11, 3: 13, 8: 10, 9: 10, 15: 6, 26: 5, 28: 5, 60: 2, 66: 2, 68: 1, 69: 1,
 }
+_V4_4 = _V4_3 | {18: 5, 28: 6, 42: 3}
 # fmt: on
 
-LATEST = Release(
-    "4.3",
-    _V4_3,
-    (
+
+def _features_of_4(metadata_version: int) -> tuple[tuple[str, int, int], ...]:
+    return (
         ("group.version", 0, 1),
         ("kraft.version", 0, 1),
-        ("metadata.version", 7, 30),
+        ("metadata.version", 7, metadata_version),
         ("transaction.version", 0, 2),
-    ),
-)
+    )
+
+
+LATEST = Release("4.4", _V4_4, _features_of_4(33))
 
 RELEASES: Mapping[str, Release] = {
     release.name: release
@@ -70,6 +72,7 @@ RELEASES: Mapping[str, Release] = {
         Release("3.3", _V3_3, (("metadata.version", 1, 7),)),
         Release("3.6", _V3_6, (("metadata.version", 1, 14),)),
         Release("3.9", _V3_9, (("kraft.version", 0, 1), ("metadata.version", 1, 21))),
+        Release("4.3", _V4_3, _features_of_4(30)),
         LATEST,
     )
 }

@@ -6,21 +6,37 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kwire.testing.cluster.authentication import Authentication
     from kwire.testing.cluster.broker import Broker
 
 ANONYMOUS = "User:ANONYMOUS"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ConnectionSession:
-    """What one connection remembers between requests: who is at the other end. Only SASL's handlers change it."""
+    """What one connection knows of its other end.
+
+    Attributes:
+        client_host: Where the client is.
+        certified: The principal of the client's certificate, or nobody.
+        authentication: How far it is with SASL; None where there is none.
+    """
 
     client_host: str
-    principal: str = ANONYMOUS
-    mechanism: str | None = None
-    is_authenticated: bool = False
-    is_over: bool = False
-    """Set to have the connection closed behind the answer."""
+    certified: str = ANONYMOUS
+    authentication: Authentication | None = None
+
+    @property
+    def principal(self) -> str:
+        """Who the client is; with SASL nobody until it has authenticated."""
+        if self.authentication is None:
+            return self.certified
+        return ANONYMOUS if self.authentication.name is None else f"User:{self.authentication.name}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection closes behind the answer."""
+        return self.authentication is not None and self.authentication.is_over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from kwire.protocol.registry import request_classes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kwire.protocol.error_codes import ErrorCode
     from kwire.protocol.registry import ApiRange
     from kwire.protocol.schema import Message, Request
 
@@ -75,3 +76,16 @@ def decode_request(frame: bytes, kind: type[Request[Message]], version: int) -> 
 
 def _int16(frame: bytes, at: int) -> int:
     return int.from_bytes(frame[at : at + 2], "big", signed=True)
+
+
+def error_response(request: Request[Message], version: int, code: ErrorCode) -> Message:
+    """An answer that says no more than that error.
+
+    Raises:
+        UnanswerableError: Answers to such requests have no place for it.
+    """
+    response = request.response_type()
+    if not hasattr(response, "error_code"):
+        raise UnanswerableError(f"{type(request).__name__} in version {version} cannot be answered {code.name}")
+    setattr(response, "error_code", code)  # noqa: B010  messages share no base for it
+    return response

@@ -63,8 +63,14 @@ class BrokerSettings:
     load_ms: int = 0
     """How long a coordinator that has just moved answers COORDINATOR_LOAD_IN_PROGRESS. Kafka's depends on the log."""
 
-    sasl_users: tuple[tuple[str, str], ...] = ()
-    """Names and passwords for SASL PLAIN; with any, clients have to authenticate."""
+    connections_max_reauth_ms: int = 0
+    """How long an authenticated session lasts (KIP-368); 0 for as long as the connection."""
+
+    connection_failed_authentication_delay_ms: int = 100
+    sasl_server_max_receive_size: int = 524_288
+
+    allow_everyone_if_no_acl_found: bool = True
+    """Whether what no rule of `Cluster.allow` and `Cluster.deny` is about may be done."""
 
     @classmethod
     def of(cls, settings: Mapping[str, object]) -> BrokerSettings:

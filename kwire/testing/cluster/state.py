@@ -16,6 +16,7 @@ import trio
 from kwire.errors import InvalidArgumentError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.testing.cluster import elections
+from kwire.testing.cluster.access import AccessRules
 from kwire.testing.cluster.batches import build_batch
 from kwire.testing.cluster.broker import Broker
 from kwire.testing.cluster.broker_sessions import BrokerSessions
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from kwire.protocol.schema import Message, Request
     from kwire.testing.cluster.batches import NewRecord
     from kwire.testing.cluster.groups.offsets import CommittedOffset
+    from kwire.testing.cluster.sasl.server import SaslServer
 
 TOPICS_CHANGED = "topics"
 """What `changed` is told when topics come, go or grow."""
@@ -57,6 +59,7 @@ class ClusterState:
         seed: Where chance (ids, mostly) begins.
         now_s: The clock.
         epoch_ms: The wall clock when that clock says 0.
+        sasl: How clients have to authenticate; by default they need not.
     """
 
     def __init__(
@@ -69,11 +72,14 @@ class ClusterState:
         seed: int = 0,
         now_s: Callable[[], float] = trio.current_time,
         epoch_ms: float = EPOCH_MS,
+        sasl: SaslServer | None = None,
     ) -> None:
         if brokers < 1:
             raise InvalidArgumentError(f"a cluster has at least one broker, not {brokers}")
         self.settings = settings or BrokerSettings()
         self.release = release
+        self.sasl = sasl
+        self.access = AccessRules(allowed_otherwise=self.settings.allow_everyone_if_no_acl_found)
         self.random = Random(seed)
         self.cluster_id = f"kwire{self.random.getrandbits(64):016x}"
         self._now_s = now_s

@@ -16,14 +16,14 @@ import sys
 import tempfile
 import zipfile
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION = "4.4.0"  # the in-process cluster is the same release by default
 HOME = Path(__file__).resolve().parents[3]  # what holds the package: a clone, or where packages are installed
 OLDEST_JAVA = 17  # brokers from Kafka 4.0 on (KIP-1013)
 DOWNLOAD_TIMEOUT_S = 900
@@ -31,6 +31,8 @@ FORMAT_TIMEOUT_S = 120
 # Kafka logs through slf4j and its jars bring no back end; this one writes to stderr, which is the broker's log file.
 SLF4J_VERSION = "1.7.36"
 
+# Without kafka-tools-api, the interfaces of plug-ins of the tools: the pom of 4.4.0 names it, and that release did not
+# publish it. No broker needs it, nor do the tools that are used here.
 POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -48,10 +50,19 @@ POM = """\
       <groupId>org.apache.kafka</groupId>
       <artifactId>{artifact}</artifactId>
       <version>{kafka}</version>
+      <exclusions>
+        <exclusion>
+          <groupId>org.apache.kafka</groupId>
+          <artifactId>kafka-tools-api</artifactId>
+        </exclusion>
+      </exclusions>
     </dependency>
   </dependencies>
 </project>
 """
+
+# Where the format tool puts it: since Kafka 4.4 it is the first snapshot of the metadata's log (KIP-1170).
+CHECKPOINTS = ("bootstrap.checkpoint", "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
 
 # Enough for the format tool to accept; ids, ports and roles of the real nodes differ and do not go into its output.
 FORMAT_PROPERTIES = """\
@@ -74,18 +85,38 @@ class MissingSoftwareError(ClusterError):
     """Java, Maven or the jars are missing on this machine."""
 
 
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a cluster begins with, as the format tool has written it; `path` is its place below a log directory."""
+
+    path: str
+    content: bytes = field(repr=False)
+
+    @classmethod
+    def found_in(cls, directory: Path) -> Checkpoint | None:
+        """The one of that log directory, if there is one."""
+        found = (path for path in CHECKPOINTS if (directory / path).exists())
+        return next((cls(path, (directory / path).read_bytes()) for path in found), None)
+
+    def write_to(self, directory: Path) -> None:
+        """Put it into that log directory."""
+        file = directory / self.path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(self.content)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kafka:
     """One version of Kafka, ready to run.
 
-    `bootstrap_checkpoint` is the file the format tool wrote: the feature levels a new cluster starts with. It is the
-    same for every node, so each gets a copy, which saves a JVM start (1 s) per node.
+    `checkpoint` is the file the format tool wrote: the feature levels a new cluster starts with. It is the same for
+    every node, so each gets a copy, which saves a JVM start (1 s) per node.
     """
 
     version: str
     java: Path
     libs: Path
-    bootstrap_checkpoint: bytes
+    checkpoint: Checkpoint
 
 
 def kafka_version() -> str:
@@ -118,11 +149,13 @@ def ensure_kafka(version: str | None = None, cache: Path | None = None) -> Kafka
 
     def fill(part: Path) -> None:
         download("kafka_2.13", version, part)
-        format_storage(java, part)
+        format_storage(java, part / "libs", part).write_to(part)
 
     ensure(directory, fill)
-    checkpoint = (directory / "bootstrap.checkpoint").read_bytes()
-    return Kafka(version=version, java=java, libs=directory / "libs", bootstrap_checkpoint=checkpoint)
+    checkpoint = Checkpoint.found_in(directory)
+    if checkpoint is None:
+        raise ClusterError(f"{directory} is incomplete: remove it and run this again")
+    return Kafka(version=version, java=java, libs=directory / "libs", checkpoint=checkpoint)
 
 
 def ensure_tools(version: str | None = None, cache: Path | None = None) -> Path:
@@ -205,16 +238,26 @@ def copy_jars(pom: str, part: Path, *, title: str, detail: str, wanted: str) -> 
         )
 
 
-def format_storage(java: Path, part: Path) -> None:
-    """Runs Kafka's own format tool and keeps what it writes for any new node."""
-    (part / "format.properties").write_text(FORMAT_PROPERTIES)
-    command = [str(java), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", "libs/*", "kafka.tools.StorageTool"]
-    arguments = ["format", "--cluster-id", "AAAAAAAAAAAAAAAAAAAAAQ", "--config", "format.properties"]
-    output, code = run([*command, *arguments], cwd=part, timeout_s=FORMAT_TIMEOUT_S)
-    written = part / "data" / "bootstrap.checkpoint"
-    if code or not written.exists():
+def format_storage(java: Path, libs: Path, directory: Path, options: Sequence[str] = ()) -> Checkpoint:
+    """Runs Kafka's own format tool in `directory`, and answers what it has written for any new node.
+
+    Args:
+        java: the program.
+        libs: the release's jars.
+        directory: where the tool may write.
+        options: more of the tool's, such as users.
+
+    Raises:
+        ClusterError: the tool has failed.
+    """
+    (directory / "format.properties").write_text(FORMAT_PROPERTIES)
+    tool = [str(java), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", "kafka.tools.StorageTool"]
+    arguments = ["format", "--cluster-id", "AAAAAAAAAAAAAAAAAAAAAQ", "--config", "format.properties", *options]
+    output, code = run([*tool, *arguments], cwd=directory, timeout_s=FORMAT_TIMEOUT_S)
+    checkpoint = Checkpoint.found_in(directory / "data")
+    if code or checkpoint is None:
         raise ClusterError(f"Kafka's format tool failed: {first_error(output)}")
-    written.rename(part / "bootstrap.checkpoint")
+    return checkpoint
 
 
 def find_java() -> Path:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kwire.testing.kafka.addresses import Address
-    from kwire.testing.kafka.jars import Kafka
+    from kwire.testing.kafka.jars import Checkpoint, Kafka
 
 GRACE_S = 10.0  # a node without work stops in 0.3 s; one that has lost its quorum waits in vain
 JVM_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1")  # the quick compiler alone: starts in 1.8 s instead of 2.4
@@ -91,12 +91,16 @@ def listener_settings(own: Address) -> dict[str, str]:
     if own.proxied is not None:
         listeners.append(f"CLIENT://{HOST}:{own.proxied.port}")
         advertised.append(f"CLIENT://{own.advertised}")
+    plain = ("BROKER:PLAINTEXT", "CLIENT:PLAINTEXT", "CONTROLLER:PLAINTEXT")
+    for protocol, port in own.secured.items():
+        listeners.append(f"{protocol}://{HOST}:{port}")
+        advertised.append(f"{protocol}://{HOST}:{port}")
     if own.controller_port is not None:
         listeners.append(f"CONTROLLER://{HOST}:{own.controller_port}")
     return {
         "listeners": ",".join(listeners),
         "advertised.listeners": ",".join(advertised),
-        "listener.security.protocol.map": "BROKER:PLAINTEXT,CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": ",".join([*plain, *(f"{name}:{name}" for name in own.secured)]),
     }
 
 
@@ -138,12 +142,12 @@ class KafkaNode:
         self._is_temporary = is_temporary
         self._guard: subprocess.Popen[bytes] | None = None
 
-    def format(self, node_id: int, cluster_id: str, settings: Mapping[str, str], checkpoint: bytes) -> None:
+    def format(self, node_id: int, cluster_id: str, settings: Mapping[str, str], checkpoint: Checkpoint) -> None:
         """Lays out an empty node, as the format tool that has written this checkpoint would."""
         shutil.rmtree(self.directory, ignore_errors=True)
         data = self.directory / "data"
         data.mkdir(parents=True)
-        (data / "bootstrap.checkpoint").write_bytes(checkpoint)
+        checkpoint.write_to(data)
         meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": new_id()}
         (data / "meta.properties").write_text(render_properties(meta))
         (self.directory / "server.properties").write_text(render_properties(settings))

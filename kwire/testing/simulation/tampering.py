@@ -42,6 +42,9 @@ class DiallingTransport:
             raise self._tampering.dial_error
         return await self._transport.connect(host, port)
 
+    def avoid(self, stream: ByteStream) -> None:
+        self._transport.avoid(stream)
+
 
 class TamperedStream(trio.abc.Stream):
     """The broker's end of a connection, whose frames somebody may change."""

@@ -317,3 +317,6 @@ class ClientTransport:
 
     async def connect(self, host: str, port: int) -> ByteStream:
         return await self._network.connect(self._client, self._pause, host, port)
+
+    def avoid(self, stream: ByteStream) -> None:
+        """A host has one address here."""

@@ -247,4 +247,4 @@ async def test_a_version_of_api_versions_from_the_future_is_answered_in_version_
     await client.stream.send_all(b"\x00\x00\x00\x0a\x00\x12\x00\x63\x00\x00\x00\x07\xff\xff")
     answer = await client.stream.receive_some(1000)
     # length, correlation id 7, error 35, one API: key 18, versions 0 to 4
-    assert answer == bytes.fromhex("00000010 00000007 0023 00000001 0012 0000 0004")
+    assert answer == bytes.fromhex("00000010 00000007 0023 00000001 0012 0000 0005")

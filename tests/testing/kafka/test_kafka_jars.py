@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kwire.testing.kafka import ClusterError, jars
-from kwire.testing.kafka.jars import MissingSoftwareError
+from kwire.testing.kafka.jars import Checkpoint, MissingSoftwareError
 
-VERSION = "4.3.1"
+VERSION = "4.4.0"
 CHECKPOINT = b"feature levels"
 
 
@@ -65,7 +65,7 @@ def test_a_download_is_kept(bin_dir: Path, jar: Path, tmp_path: Path) -> None:
     give_maven(bin_dir, jar)
     jars.ensure_kafka(VERSION, tmp_path / "cache")
     kafka = jars.ensure_kafka(VERSION, tmp_path / "cache")
-    assert kafka.bootstrap_checkpoint == CHECKPOINT
+    assert kafka.checkpoint == Checkpoint("bootstrap.checkpoint", CHECKPOINT)
     assert [path.name for path in kafka.libs.iterdir()] == [f"kafka_2.13-{VERSION}.jar"]
     assert runs(bin_dir) == 1
 
@@ -176,7 +176,7 @@ def test_no_maven(bin_dir: Path, tmp_path: Path) -> None:
         jars.ensure_kafka(VERSION, tmp_path / "cache")
 
 
-@pytest.mark.parametrize("version", ["../../etc", "4.3", "latest", "4.3.1 "])
+@pytest.mark.parametrize("version", ["../../etc", "4.3", "latest", "4.4.0 "])
 def test_a_version_that_is_none_is_refused(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_VERSION", version)
     with pytest.raises(ClusterError, match="KAFKA_VERSION has to look like"):

@@ -18,7 +18,7 @@ FENCED_FROM = 2
 async def handle(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
     """Answered by the transaction's coordinator; the group's hears of it with TxnOffsetCommit."""
     name = request.transactional_id
-    code = call.cluster.transaction_error(name, call.broker) if name else ErrorCode.INVALID_REQUEST
+    code = call.transaction_error(name) if name else ErrorCode.INVALID_REQUEST
     if code is ErrorCode.NONE:
         producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         try:

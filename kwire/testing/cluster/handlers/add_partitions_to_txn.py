@@ -67,7 +67,7 @@ def _codes(
     name, transactions = transaction.transactional_id, call.cluster.transactions
 
     def attempt(places: list[tuple[str, int]]) -> ErrorCode:
-        code = call.cluster.transaction_error(name, call.broker)
+        code = call.transaction_error(name)
         if code is not ErrorCode.NONE:
             return code
         act = transactions.verify if transaction.verify_only else transactions.add

@@ -1,4 +1,7 @@
-"""ApiVersions: what the release offers, and the features of the cluster (KIP-511, KIP-584)."""
+"""ApiVersions: what the release offers, and the features of the cluster (KIP-511, KIP-584).
+
+A client that says which broker of which cluster it means is told if it has reached another one (KIP-1242).
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,10 @@ async def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
     """All APIs, in order of their keys."""
     if call.version >= SOFTWARE_FROM and not _is_sound(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if not _is_meant(request, call):
+        return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+    if call.session.authentication is not None:
+        call.session.authentication.versions_told()
     release = call.cluster.release
     ranges = offered(release)
     features = [
@@ -51,3 +58,9 @@ async def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
 
 def _is_sound(request: ApiVersionsRequest) -> bool:
     return all(_SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version))
+
+
+def _is_meant(request: ApiVersionsRequest, call: Call) -> bool:
+    """A client that names no cluster is not checked; one that does has to name the broker, too. Before 5 none does."""
+    meant, here = (request.cluster_id, request.node_id), (call.cluster.cluster_id, call.broker.node_id)
+    return request.cluster_id is None or meant == here

@@ -13,6 +13,7 @@ from kwire.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
+from kwire.testing.cluster.access import Operation
 from kwire.testing.cluster.groups.consumer import ConsumerGroup
 from kwire.testing.cluster.handlers.describe_groups import ALL_GROUP_OPERATIONS
 
@@ -39,7 +40,7 @@ async def handle(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerG
 def _described(group_id: str, call: Call) -> DescribedGroup:
     if not group_id.strip():
         return DescribedGroup(group_id="", error_code=ErrorCode.INVALID_GROUP_ID)
-    code = call.cluster.group_error(group_id, call.broker)
+    code = call.group_error(group_id, Operation.DESCRIBE)
     if code is not ErrorCode.NONE:
         return DescribedGroup(group_id=group_id, error_code=code)
     group = call.cluster.groups.get(group_id)

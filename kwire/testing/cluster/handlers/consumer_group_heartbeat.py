@@ -9,6 +9,7 @@ from kwire.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kwire.testing.cluster.access import Operation
 from kwire.testing.cluster.groups import migration
 from kwire.testing.cluster.groups.consumer_member import LEAVING, LEAVING_FOR_A_WHILE, NEW
 from kwire.testing.cluster.groups.refusal import GroupRefusal
@@ -28,9 +29,11 @@ async def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> Consumer
     cluster = call.cluster
     try:
         _check(request, call.version, cluster.settings.group_consumer_assignors)
-        code = cluster.group_error(request.group_id, call.broker)
+        code = call.group_error(request.group_id)
         if code is not ErrorCode.NONE:
             return ConsumerGroupHeartbeatResponse(error_code=code, error_message=code.meaning)
+        if not all(call.may(Operation.DESCRIBE, name) for name in request.subscribed_topic_names or ()):
+            return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         client = Client(call.client_id, call.client_host, call.version)
         return migration.heartbeat(cluster, request, client, cluster.now_ms())
     except GroupRefusal as refusal:

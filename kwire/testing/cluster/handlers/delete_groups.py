@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from kwire.testing.cluster.access import Operation
 
 if TYPE_CHECKING:
     from kwire.testing.cluster.call import Call
@@ -20,5 +21,5 @@ async def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsRespon
 
 
 def _delete(group_id: str, call: Call) -> ErrorCode:
-    code = call.cluster.group_error(group_id, call.broker)
+    code = call.group_error(group_id, Operation.DELETE)
     return call.cluster.groups.delete(group_id) if code is ErrorCode.NONE else code

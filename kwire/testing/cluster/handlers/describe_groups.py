@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from kwire.testing.cluster.access import Operation
 from kwire.testing.cluster.groups.classic import ClassicGroup
 from kwire.testing.cluster.groups.classic_states import ClassicGroupState
 
@@ -29,7 +30,7 @@ async def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsRe
 
 
 def _described(group_id: str, call: Call) -> DescribedGroup:
-    code = call.cluster.group_error(group_id, call.broker)
+    code = call.group_error(group_id, Operation.DESCRIBE)
     if code is not ErrorCode.NONE:
         return DescribedGroup(error_code=code, group_id=group_id)
     group = call.cluster.groups.get(group_id)

@@ -12,7 +12,8 @@ from kwire.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from kwire.testing.cluster.handlers.metadata import EVERY_TOPIC_OPERATION, offline_replicas
+from kwire.testing.cluster.access import Operation
+from kwire.testing.cluster.handlers.metadata import offline_replicas, topic_operations
 from kwire.testing.cluster.topic_rules import name_problem
 from kwire.testing.cluster.topics import NO_LEADER
 
@@ -38,11 +39,15 @@ async def handle(request: DescribeTopicPartitionsRequest, call: Call) -> Describ
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         topic = call.cluster.topics.get(name)
+        if not call.may(Operation.DESCRIBE, name):
+            if request.topics:
+                response.topics.append(_refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, call))
+            continue
         if topic is None:
-            response.topics.append(_unknown(name))
+            response.topics.append(_unknown(name, call))
             continue
         first = cursor.partition_index if name == cursor.topic_name else 0
-        response.topics.append(_describe(call.cluster, topic, first, room))
+        response.topics.append(_describe(call, topic, first, room))
         room -= len(response.topics[-1].partitions)
         after = first + len(response.topics[-1].partitions)
         if after < len(topic.partitions):
@@ -51,21 +56,24 @@ async def handle(request: DescribeTopicPartitionsRequest, call: Call) -> Describ
     return response
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _unknown(name: str, call: Call) -> DescribeTopicPartitionsResponseTopic:
     is_bad = name_problem(name) is not None
-    code = ErrorCode.INVALID_TOPIC_EXCEPTION if is_bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return _refused(name, ErrorCode.INVALID_TOPIC_EXCEPTION if is_bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, call)
+
+
+def _refused(name: str, code: ErrorCode, call: Call) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
-        error_code=code, name=name, topic_authorized_operations=EVERY_TOPIC_OPERATION
+        error_code=code, name=name, topic_authorized_operations=topic_operations(call, name)
     )
 
 
-def _describe(cluster: ClusterState, topic: Topic, first: int, room: int) -> DescribeTopicPartitionsResponseTopic:
+def _describe(call: Call, topic: Topic, first: int, room: int) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(cluster, partition) for partition in topic.partitions[first : first + room]],
-        topic_authorized_operations=EVERY_TOPIC_OPERATION,
+        partitions=[_partition(call.cluster, partition) for partition in topic.partitions[first : first + room]],
+        topic_authorized_operations=topic_operations(call, topic.name),
     )
 
 

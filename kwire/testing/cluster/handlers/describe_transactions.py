@@ -11,6 +11,7 @@ from kwire.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
+from kwire.testing.cluster.access import Operation
 
 if TYPE_CHECKING:
     from kwire.testing.cluster.call import Call
@@ -28,7 +29,7 @@ async def handle(request: DescribeTransactionsRequest, call: Call) -> DescribeTr
 
 
 def _describe(name: str, call: Call) -> TransactionState:
-    code = call.cluster.transaction_error(name, call.broker) if name else ErrorCode.INVALID_REQUEST
+    code = call.transaction_error(name, Operation.DESCRIBE) if name else ErrorCode.INVALID_REQUEST
     found = call.cluster.transactions.find(name, call.cluster.now_ms()) if code is ErrorCode.NONE else None
     if found is None:
         code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if code is ErrorCode.NONE else code

@@ -19,7 +19,7 @@ EPOCHS_FROM = 5
 async def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     """Answered when the end is decided; markers may come later."""
     name = request.transactional_id
-    code = call.cluster.transaction_error(name, call.broker) if name else ErrorCode.INVALID_REQUEST
+    code = call.transaction_error(name) if name else ErrorCode.INVALID_REQUEST
     if code is not ErrorCode.NONE:
         return EndTxnResponse(error_code=code)
     bumps_epochs = call.version >= EPOCHS_FROM

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kwire.testing.cluster.access import Operation, Resource
 from kwire.testing.cluster.coordinators import KeyType
 
 if TYPE_CHECKING:
@@ -16,7 +17,16 @@ MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
     "incompatible broker. See the broker logs for more details."
 )
-_MESSAGES = {ErrorCode.NONE: "NONE", ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available."}
+_MESSAGES = {
+    ErrorCode.NONE: "NONE",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+_RESOURCES = {
+    KeyType.GROUP: (Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    KeyType.TRANSACTION: (Resource.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
 
 
 async def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
@@ -38,6 +48,9 @@ async def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinator
 def _find(key_type: int, key: str, call: Call) -> Coordinator:
     if key_type not in (KeyType.GROUP, KeyType.TRANSACTION):
         return _nobody(key, ErrorCode.INVALID_REQUEST, MALFORMED)
+    resource, forbidden = _RESOURCES[KeyType(key_type)]
+    if not call.may(Operation.DESCRIBE, key, resource):
+        return _nobody(key, forbidden, "")
     broker = call.cluster.coordinators.of(KeyType(key_type), key, call.cluster.now_ms())
     if broker is None:
         return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")

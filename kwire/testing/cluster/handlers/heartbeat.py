@@ -23,7 +23,7 @@ def _code(request: HeartbeatRequest, call: Call) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     cluster = call.cluster
-    code = cluster.group_error(request.group_id, call.broker)
+    code = call.group_error(request.group_id)
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return ErrorCode.NONE  # it cannot know better, and nobody is to join again for that
     if code is not ErrorCode.NONE:

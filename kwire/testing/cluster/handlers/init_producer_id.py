@@ -32,7 +32,7 @@ def _producer(request: InitProducerIdRequest, call: Call) -> ProducerIdAndEpoch:
         raise TransactionRefusedError(ErrorCode.INVALID_REQUEST)
     if name is None:
         return ProducerIdAndEpoch(transactions.new_producer_id(), 0)
-    code = call.cluster.transaction_error(name, call.broker)
+    code = call.transaction_error(name)
     if code is not ErrorCode.NONE:
         raise TransactionRefusedError(code)
     if request.enable2_pc and not call.cluster.settings.transaction_two_phase_commit_enable:

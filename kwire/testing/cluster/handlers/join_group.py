@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.testing.cluster.access import Operation, Resource
 from kwire.testing.cluster.groups import classic_in_consumer
 from kwire.testing.cluster.groups.consumer import ConsumerGroup
 from kwire.testing.cluster.groups.surroundings import Client
@@ -40,9 +41,11 @@ async def _join(request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
 
 def _error(request: JoinGroupRequest, call: Call) -> ErrorCode:
     settings = call.cluster.settings
+    if not call.may(Operation.READ, request.group_id, Resource.GROUP):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     shortest_ms, longest_ms = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     if not shortest_ms <= request.session_timeout_ms <= longest_ms:
         return ErrorCode.INVALID_SESSION_TIMEOUT
-    return call.cluster.group_error(request.group_id, call.broker)
+    return call.group_error(request.group_id)

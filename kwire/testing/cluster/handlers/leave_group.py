@@ -23,7 +23,7 @@ MANY_FROM = 3
 
 async def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
     """Answer one LeaveGroup."""
-    code = call.cluster.group_error(request.group_id, call.broker) if request.group_id else ErrorCode.INVALID_GROUP_ID
+    code = call.group_error(request.group_id) if request.group_id else ErrorCode.INVALID_GROUP_ID
     if code is not ErrorCode.NONE:
         return LeaveGroupResponse(error_code=code)
     if call.version >= MANY_FROM:

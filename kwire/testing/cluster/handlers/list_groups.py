@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from kwire.testing.cluster.access import Operation
 
 if TYPE_CHECKING:
     from kwire.testing.cluster.call import Call
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 async def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
     """Answer one ListGroups. A group whose coordinator is still loading is not there yet."""
-    here = [g for g in call.cluster.groups.all() if call.cluster.group_error(g.group_id, call.broker) is ErrorCode.NONE]
+    here = [g for g in call.cluster.groups.all() if call.group_error(g.group_id, Operation.DESCRIBE) is ErrorCode.NONE]
     return ListGroupsResponse(groups=[_listed(group) for group in here if _passes(request, group)])
 
 

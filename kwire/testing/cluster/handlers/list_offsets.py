@@ -13,6 +13,7 @@ from kwire.protocol.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
+from kwire.testing.cluster.access import Operation
 from kwire.testing.cluster.log import Found
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ async def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse
 
 def _look_up(asked: _Asked, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+    if not asked.call.may(Operation.DESCRIBE, asked.topic.name):
+        answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return answer
     if sum(one.partition_index == wanted.partition_index for one in asked.topic.partitions) > 1:
         answer.error_code = ErrorCode.INVALID_REQUEST
         return answer

@@ -11,6 +11,7 @@ from kwire.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
+from kwire.testing.cluster.access import Operation
 from kwire.testing.cluster.transaction import TransactionStatus
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ async def handle(request: ListTransactionsRequest, call: Call) -> ListTransactio
                 transaction_state=one.status.value,
             )
             for one in found
-            if cluster.transaction_error(one.transactional_id, call.broker) is ErrorCode.NONE
+            if call.transaction_error(one.transactional_id, Operation.DESCRIBE) is ErrorCode.NONE
             and pattern.fullmatch(one.transactional_id)
         ],
     )

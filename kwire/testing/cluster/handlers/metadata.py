@@ -14,6 +14,7 @@ from kwire.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kwire.testing.cluster.access import Operation, bits
 from kwire.testing.cluster.topic_rules import TopicRefusedError, name_problem, placements
 from kwire.testing.cluster.topics import NO_LEADER
 
@@ -23,8 +24,17 @@ if TYPE_CHECKING:
     from kwire.testing.cluster.topics import Partition, Topic
 
 NOT_ASKED_FOR = -(1 << 31)
-EVERY_TOPIC_OPERATION = 3576
-"""What Kafka without an authorizer allows on a topic (KIP-430): a bit for each of AclOperation's numbers."""
+TOPIC_OPERATIONS = (
+    Operation.READ,
+    Operation.WRITE,
+    Operation.CREATE,
+    Operation.DELETE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+"""What there is to be done with a topic."""
 
 EVERY_CLUSTER_OPERATION = 8096
 
@@ -40,7 +50,7 @@ async def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
     found = _topics(request, call)
     if request.include_topic_authorized_operations:
         for topic in found:
-            topic.topic_authorized_operations = EVERY_TOPIC_OPERATION
+            topic.topic_authorized_operations = topic_operations(call, topic.name or "")
     running = cluster.running()
     return MetadataResponse(
         brokers=[
@@ -59,7 +69,8 @@ async def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
 def _topics(request: MetadataRequest, call: Call) -> list[MetadataResponseTopic]:
     is_everything = request.topics is None or (call.version == 0 and not request.topics)
     if is_everything:
-        return [describe(call.cluster, topic) for topic in call.cluster.topics.values()]
+        topics = call.cluster.topics.values()
+        return [describe(call.cluster, topic) for topic in topics if call.may(Operation.DESCRIBE, topic.name)]
     wanted = {(topic.name, topic.topic_id): topic for topic in request.topics or ()}
     return [_topic(request, topic, call) for topic in wanted.values()]
 
@@ -70,13 +81,19 @@ def _topic(request: MetadataRequest, wanted: MetadataRequestTopic, call: Call) -
         by_id = cluster.topic_by_id(wanted.topic_id)
         if by_id is None:
             return _unknown(None, ErrorCode.UNKNOWN_TOPIC_ID, wanted)
+        if not call.may(Operation.DESCRIBE, by_id.name):
+            return _unknown(None, ErrorCode.TOPIC_AUTHORIZATION_FAILED, wanted)
         return describe(cluster, by_id)
     name = wanted.name or ""
+    if not call.may(Operation.DESCRIBE, name):  # nor is told whether it exists
+        return _unknown(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, wanted)
     if name in cluster.topics:
         return describe(cluster, cluster.topics[name])
     if name_problem(name) is not None:
         return _unknown(name, ErrorCode.INVALID_TOPIC_EXCEPTION, wanted)
     if request.allow_auto_topic_creation and cluster.settings.auto_create_topics_enable:
+        if not call.may(Operation.CREATE, name):
+            return _unknown(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, wanted)
         return _created(cluster, name, wanted)
     return _unknown(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted)
 
@@ -92,6 +109,11 @@ def _created(cluster: ClusterState, name: str, wanted: MetadataRequestTopic) -> 
 
 def _unknown(name: str | None, code: ErrorCode, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=code, name=name, topic_id=wanted.topic_id)
+
+
+def topic_operations(call: Call, topic: str) -> int:
+    """What the client may do with the topic, as bits (KIP-430)."""
+    return bits(operation for operation in TOPIC_OPERATIONS if call.may(operation, topic))
 
 
 def describe(cluster: ClusterState, topic: Topic) -> MetadataResponseTopic:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from kwire.testing.cluster.topics import Topic
 
 IDS_FROM = 10
-UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+SORTED_OUT = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+)
 
 
 async def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
@@ -47,6 +49,7 @@ def _topic(asked: OffsetCommitRequestTopic, call: Call) -> Topic | None:
 def _positions(asked: OffsetCommitRequestTopic, topic: Topic | None) -> list[PositionToCommit]:
     return [
         PositionToCommit(
+            name=asked.name,
             topic=topic,
             index=partition.partition_index,
             offset=partition.committed_offset,
@@ -64,7 +67,7 @@ def _answer(
     partitions = [
         OffsetCommitResponsePartition(
             partition_index=partition.partition_index,
-            error_code=ErrorCode.UNKNOWN_TOPIC_ID if has_unknown_id else code,
+            error_code=_by_id(code) if has_unknown_id else code,
         )
         for partition, code in zip(asked.partitions, codes, strict=False)
     ]
@@ -72,6 +75,10 @@ def _answer(
     return OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
 
 
+def _by_id(code: ErrorCode) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_ID if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else code
+
+
 def _is_missing(partitions: list[OffsetCommitResponsePartition]) -> bool:
-    """Whether this is about what does not exist: Kafka sorts it out before it asks the coordinator, so it is first."""
-    return any(found.error_code in UNKNOWN for found in partitions)
+    """Whether Kafka sorts it out before it asks the coordinator, as not there or not allowed: then it is first."""
+    return any(found.error_code in SORTED_OUT for found in partitions)

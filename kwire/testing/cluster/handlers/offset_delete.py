@@ -13,6 +13,7 @@ from kwire.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from kwire.testing.cluster.access import Operation
 from kwire.testing.cluster.groups.classic import ClassicGroup
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteRespon
     """Answer one OffsetDelete."""
     if not request.group_id:
         return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-    code = call.cluster.group_error(request.group_id, call.broker)
+    code = call.group_error(request.group_id, Operation.DELETE)
     if code is not ErrorCode.NONE:
         return OffsetDeleteResponse(error_code=code)
     group = call.cluster.groups.get(request.group_id)

@@ -20,6 +20,7 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from kwire.testing.cluster.access import Operation
 from kwire.testing.cluster.groups.refusal import GroupRefusal
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _group(asked: OffsetFetchRequestGroup, call: Call, require_stable: bool) -> 
 
 
 def _error(asked: OffsetFetchRequestGroup, call: Call) -> ErrorCode:
-    code = call.cluster.group_error(asked.group_id, call.broker)
+    code = call.group_error(asked.group_id, Operation.DESCRIBE)
     group = call.cluster.groups.get(asked.group_id)
     if code is ErrorCode.NONE and group is not None:
         try:
@@ -114,6 +115,8 @@ def _all_topics(group_id: str, call: Call) -> list[OffsetFetchRequestTopics]:
     """The topics that have positions, and those partitions of them that do."""
     indexes: dict[str, list[int]] = {}
     for partition in call.cluster.groups.offsets.of_group(group_id):
+        if not call.may(Operation.DESCRIBE, partition.topic):
+            continue
         indexes.setdefault(partition.topic, []).append(partition.partition)
     ids = {name: topic.topic_id for name, topic in call.cluster.topics.items()}
     return [
@@ -149,6 +152,8 @@ def _topic(
 def _position(
     group_id: str, partition: TopicPartition, call: Call, require_stable: bool
 ) -> OffsetFetchResponsePartitions:
+    if not call.may(Operation.DESCRIBE, partition.topic):
+        return _none(partition.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     offsets = call.cluster.groups.offsets
     if require_stable and offsets.is_pending(group_id, partition):
         return _none(partition.partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)  # KIP-447

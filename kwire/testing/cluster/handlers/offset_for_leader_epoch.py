@@ -12,6 +12,7 @@ from kwire.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from kwire.testing.cluster.access import Operation
 
 if TYPE_CHECKING:
     from kwire.testing.cluster.call import Call
@@ -29,6 +30,8 @@ async def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForL
 
 
 def _end(topic: str, wanted: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
+    if not call.may(Operation.DESCRIBE, topic):
+        return EpochEndOffset(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=wanted.partition)
     partition = call.cluster.led_by(call.broker, topic, wanted.partition, wanted.current_leader_epoch)
     if isinstance(partition, ErrorCode):
         return EpochEndOffset(error_code=partition, partition=wanted.partition)

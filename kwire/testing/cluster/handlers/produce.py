@@ -16,6 +16,7 @@ from kwire.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from kwire.testing.cluster.access import Operation
 from kwire.testing.cluster.call import ConnectionCutError
 from kwire.testing.cluster.leader_hints import LeaderHint, hinted_brokers, leader_hint
 from kwire.testing.cluster.transaction import ProducerIdAndEpoch
@@ -66,6 +67,10 @@ def _say_nothing(response: ProduceResponse) -> None:
 def _append_topic(request: ProduceRequest, data: TopicProduceData, call: Call) -> TopicProduceResponse:
     by_id = call.version >= TOPIC_IDS_FROM
     topic = call.cluster.topic_by_id(data.topic_id) if by_id else call.cluster.topics.get(data.name)
+    name = data.name if topic is None else topic.name
+    if name and not call.may(Operation.WRITE, name):
+        forbidden = [_refused(one.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for one in data.partition_data]
+        return TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=forbidden)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     answers = [
         _refused(one.index, unknown) if topic is None else _append_one(request, topic, one, call)

@@ -1,4 +1,4 @@
-"""SaslHandshake: PLAIN, on clusters that have users."""
+"""SaslHandshake: the mechanism to go by."""
 
 from __future__ import annotations
 
@@ -10,15 +10,10 @@ from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHan
 if TYPE_CHECKING:
     from kwire.testing.cluster.call import Call
 
-PLAIN = "PLAIN"
-
 
 async def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse:
-    """Agreed, or what could be agreed on; then Kafka closes the connection."""
-    if not call.cluster.settings.sasl_users:
+    """Agreed, or what could be agreed on; refused where there is nothing to authenticate for."""
+    authentication = call.session.authentication
+    if authentication is None:
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
-    if request.mechanism != PLAIN:
-        call.session.is_over = True
-        return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=[PLAIN])
-    call.session.mechanism = PLAIN
-    return SaslHandshakeResponse(mechanisms=[PLAIN])
+    return authentication.handshake(request.mechanism, call.version)

@@ -40,4 +40,4 @@ def _error(request: SyncGroupRequest, call: Call) -> ErrorCode:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
-    return call.cluster.group_error(request.group_id, call.broker)
+    return call.group_error(request.group_id)

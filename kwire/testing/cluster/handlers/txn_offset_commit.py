@@ -23,7 +23,7 @@ ABORTABLE_FROM, JOINS_FROM = 4, 5
 
 async def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
     """Answered by the group's coordinator, which first asks that of the transaction."""
-    code = call.cluster.group_error(request.group_id, call.broker)
+    code = call.group_error(request.group_id)
     if code is ErrorCode.NONE:
         code = _take_part(request, call)
     positions = _positions(request, call)
@@ -55,6 +55,7 @@ def _take_part(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
 def _positions(request: TxnOffsetCommitRequest, call: Call) -> list[PositionToCommit]:
     return [
         PositionToCommit(
+            name=topic.name,
             topic=call.cluster.topics.get(topic.name),
             index=one.partition_index,
             offset=one.committed_offset,

@@ -1,0 +1,1 @@
+"""Where tokens for OAUTHBEARER come from, and when new ones are asked for."""
