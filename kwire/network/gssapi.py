@@ -9,8 +9,9 @@ import ipaddress
 import re
 from collections.abc import Callable
 from hashlib import sha256
+from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from kwire.config.login import Login
 from kwire.errors import ConfigError, DisconnectError, KafkaError, SaslAuthenticationError
@@ -67,13 +68,12 @@ def load_library() -> ModuleType:
         ConfigError: it is not, or finds no library of Kerberos.
     """
     try:
-        import gssapi
+        return import_module("gssapi")
     except (ImportError, OSError) as error:
         raise ConfigError(
             f"sasl_mechanism=GSSAPI needs the package gssapi: pip install 'kwire[gssapi]' ({error}); that compiles it, "
             "and on Debian and Ubuntu wants gcc and libkrb5-dev"
         ) from None
-    return cast("ModuleType", gssapi)
 
 
 def _steps(library: ModuleType, login: Login, host: str) -> Steps:

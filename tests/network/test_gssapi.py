@@ -42,11 +42,13 @@ class Service:
 
     def answer(self, message: bytes) -> bytes:
         if not self._context.complete:
-            return bytes(self._context.step(message) or b"")
+            token: bytes | None = self._context.step(message)
+            return token or b""
         if not self._has_offered:
             assert message == b""
             self._has_offered = True
-            return bytes(self._context.wrap(self._offer, False).message)
+            wrapped: bytes = self._context.wrap(self._offer, False).message
+            return wrapped
         self.chosen = self._context.unwrap(message).message
         return b""
 
@@ -124,7 +126,7 @@ def test_a_keytab_that_does_not_help(alice: Login, is_there: bool, tmp_path: Pat
 
 
 @needs_kerberos
-def test_a_key_distribution_center_that_is_down_is_asked_again_later(realm: KerberosRealm) -> None:
+def test_a_key_distribution_center_that_is_down_is_asked_again_later(realm: KerberosRealm, broker: Path) -> None:
     login = Login(principal="erin", keytab=str(realm.principal("erin")))
     realm.stop()
     try:
