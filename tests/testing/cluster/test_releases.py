@@ -72,10 +72,10 @@ def test_version_3_hides_features_that_start_at_0(version: int, shows_those_from
     ("meant", "node_id", "code"),
     [
         (None, -1, 0),
-        (None, 5, 0),
+        (None, 5, 42),
         ("right", 0, 0),
         ("right", 1, 129),
-        ("right", -1, 129),
+        ("right", -1, 42),
         ("wrong", 0, 129),
     ],
 )
