@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from confluent_kafka import Producer
 
-from kwire import Consumer, RebalanceConsumer, RebalanceListener, TopicPartition
+from kwire import Consumer, RebalanceConsumer, RebalanceListener, Records, TopicPartition
 from kwire.testing.kafka import KafkaCluster
 from proofs.group import make_topic
 from proofs.security.clients import GROUP_PROTOCOLS, SASL, Way, java_settings
@@ -36,7 +36,7 @@ class Seen(RebalanceListener):
         self.assignments = 0
         self._lock = threading.Lock()
 
-    def on_partitions_assigned(self, _consumer: RebalanceConsumer, partitions: Sequence[TopicPartition]) -> None:
+    def on_partitions_assigned(self, _consumer: RebalanceConsumer, partitions: frozenset[TopicPartition]) -> None:
         with self._lock:
             self.assignments += bool(partitions)
 
@@ -61,7 +61,8 @@ class Member:
             with Consumer(config=self._config) as consumer:
                 consumer.subscribe([self._topic], listener=self._seen)
                 while not self._ends.is_set():
-                    self._seen.note([record.value for record in consumer.poll(0.2) if record.value is not None])
+                    records: Records[bytes, bytes] = consumer.poll(0.2)
+                    self._seen.note([record.value for record in records if record.value is not None])
                 consumer.commit_sync()
         except Exception as error:  # noqa: BLE001  told at the end: nothing may end a member here
             self.error = error
