@@ -133,7 +133,7 @@ async def _said(exchange: SaslExchange, challenge: bytes | None = None) -> bytes
     def say() -> bytes | None:
         return exchange.first() if challenge is None else exchange.answer(challenge)
 
-    return await trio.to_thread.run_sync(say) if exchange.does_io else say()
+    return await trio.to_thread.run_sync(say, abandon_on_cancel=True) if exchange.does_io else say()
 
 
 def renew_after_ms(lifetime_ms: float, longest_wait_ms: float, chance: float) -> float:
