@@ -131,7 +131,7 @@ def test_a_login_that_is_refused_is_raised_by_the_first_poll_and_by_calls(
             consumer.poll(5.0)
         took_s = time.monotonic() - began
         with pytest.raises((error_class, KafkaTimeoutError), match=said):
-            consumer.partitions_for("orders", timeout=3.0)
+            consumer.partitions_for("orders", timeout=1.0)
 
     assert isinstance(caught.value, AuthenticationError)
     assert took_s < 5.5
@@ -194,11 +194,11 @@ def test_files_that_cannot_be_used_are_an_error_of_the_constructor(settings: dic
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])  # all: scripts/prove security
 def test_logins_are_renewed_every_two_seconds_and_no_record_is_lost_or_comes_twice(mechanism: str) -> None:
     """Three members, and records all the time, over several lives of a session."""
     values: list[bytes] = []
-    lock, until = threading.Lock(), time.monotonic() + 6.0
+    lock, until = threading.Lock(), time.monotonic() + 5.0
 
     def run(cluster: Cluster) -> None:
         with consumer_of(cluster, "SASL_SSL", MECHANISMS[mechanism]) as consumer:
@@ -228,7 +228,7 @@ def test_certificates_are_replaced_on_both_sides_while_three_members_read(
 ) -> None:
     """The client's own certificate is replaced, connections are cut, and the new one is shown; nothing is lost."""
     values: list[bytes] = []
-    lock, until = threading.Lock(), time.monotonic() + 6.0
+    lock, until = threading.Lock(), time.monotonic() + 5.0
     store = tmp_path / "client.pem"
 
     def put(text: str) -> None:
@@ -251,7 +251,7 @@ def test_certificates_are_replaced_on_both_sides_while_three_members_read(
             member.start()
         sent, replaced = 0, False
         while time.monotonic() < until - 1.0:
-            if not replaced and time.monotonic() > until - 3.0:
+            if not replaced and time.monotonic() > until - 2.5:
                 put(cluster.certificates.issue(common_name="second").path.read_text())
                 cluster.cut_connections()
                 replaced = True
