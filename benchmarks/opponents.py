@@ -1,7 +1,7 @@
 """Other people's libraries for the benchmarks, installed beside the environment so that they cannot disturb it.
 
-`ensure` installs a pinned requirements file into a directory of its own under `.cache/bench`, once; put that directory
-into PYTHONPATH of the process that needs it.
+`ensure` installs a pinned requirements file into a directory of its own in the cache, once for all clones that share
+one; put that directory into PYTHONPATH of the process that needs it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from kwire.testing.kafka.jars import cache_dir
 
 TOP = Path(__file__).resolve().parent.parent
 
@@ -29,7 +31,7 @@ def ensure(requirements: str) -> Path:
     """
     source = TOP / requirements
     state = f"{sys.version}\n{source.read_text()}"
-    home = TOP / ".cache" / "bench"
+    home = cache_dir() / "bench"
     target = home / hashlib.sha256(state.encode()).hexdigest()[:16]
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("w") as lock:

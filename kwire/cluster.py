@@ -1,11 +1,14 @@
 """The cluster as metadata shows it: one immutable snapshot, replaced by every Metadata answer.
 
-Owned by the metadata manager; everybody else reads. A snapshot never goes back in time: a partition whose answer
-names an older leader epoch than the one known keeps what it had (KIP-320), unless the topic was recreated.
+Owned by the metadata manager; everybody else reads. A snapshot does not go back in time: a partition whose answer
+names an older leader epoch than the one known keeps what it had (KIP-320), unless the topic was recreated. But what
+every answer contradicts, while nobody serves, was no epoch of this partition: a false one must not keep it from being
+read for ever.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
@@ -15,18 +18,25 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from kwire.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
+log = logging.getLogger(__name__)
+
 NO_NODE = -1
+MOST_CONTRADICTIONS = 10
+"""Answers in a row that name an older epoch: 7 s of them with the default back-off. Brokers lag behind each other by
+less; an older leader that is asked all the same refuses (FENCED_LEADER_EPOCH), and metadata is asked for again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadata:
-    """`leader_id` is -1 while the partition has no leader."""
+    """`leader_id` is -1 while the partition has no leader. `contradictions` counts the answers since then that named an
+    older epoch."""
 
     leader_id: int
     leader_epoch: int = NO_LEADER_EPOCH
     replicas: tuple[int, ...] = ()
     in_sync_replicas: tuple[int, ...] = ()
     offline_replicas: tuple[int, ...] = ()
+    contradictions: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +96,17 @@ class ClusterSnapshot:
             topic_id=self.topic_id(topic),
         )
 
-    def updated(self, answer: MetadataResponse) -> ClusterSnapshot:
-        """The snapshot after a Metadata answer, which covers every topic of interest: those it lacks are forgotten."""
+    def updated(self, answer: MetadataResponse, *, in_doubt: bool = False) -> ClusterSnapshot:
+        """The snapshot after a Metadata answer, which covers every topic of interest: those it lacks are forgotten.
+
+        `in_doubt` if it was asked for because something in the snapshot has proved wrong: else the leader that is known
+        serves, and is right, whatever metadata says.
+        """
         topics: dict[str, TopicMetadata] = {}
         for topic in answer.topics:
             # A name is null only when a topic was asked for by an id nobody knows (Metadata v12).
             if topic.name is not None:
-                self._put(topics, topic.name, topic)
+                self._put(topics, topic.name, topic, in_doubt=in_doubt)
         return replace(
             self,
             version=self.version + 1,
@@ -126,29 +140,38 @@ class ClusterSnapshot:
             return self
         return replace(self, version=self.version + 1, nodes=nodes, topics=topics)
 
-    def _put(self, topics: dict[str, TopicMetadata], name: str, topic: MetadataResponseTopic) -> None:
+    def _put(
+        self, topics: dict[str, TopicMetadata], name: str, topic: MetadataResponseTopic, *, in_doubt: bool
+    ) -> None:
         known = self.topics.get(name)
         error = ErrorCode.of(topic.error_code)
         if error is ErrorCode.NONE:
-            topics[name] = _topic(name, topic, known)
+            topics[name] = _topic(name, topic, known, in_doubt=in_doubt)
         elif error.retriable and error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and known is not None:
             topics[name] = known
 
 
-def _topic(name: str, topic: MetadataResponseTopic, known: TopicMetadata | None) -> TopicMetadata:
+def _topic(name: str, topic: MetadataResponseTopic, known: TopicMetadata | None, *, in_doubt: bool) -> TopicMetadata:
     same_topic = known is not None and known.topic_id == topic.topic_id
     before = known.partitions if known is not None and same_topic else {}
     return TopicMetadata(
         name=name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions={p.partition_index: _newer(p, before.get(p.partition_index)) for p in topic.partitions},
+        partitions={
+            p.partition_index: _newer(p, before.get(p.partition_index), in_doubt=in_doubt) for p in topic.partitions
+        },
     )
 
 
-def _newer(partition: MetadataResponsePartition, known: PartitionMetadata | None) -> PartitionMetadata:
+def _newer(
+    partition: MetadataResponsePartition, known: PartitionMetadata | None, *, in_doubt: bool
+) -> PartitionMetadata:
     if known is not None and NO_LEADER_EPOCH < partition.leader_epoch < known.leader_epoch:
-        return known
+        contradictions = known.contradictions + in_doubt
+        if contradictions < MOST_CONTRADICTIONS:
+            return replace(known, contradictions=contradictions)
+        log.warning("leader epoch %d is contradicted by all brokers: %d", known.leader_epoch, partition.leader_epoch)
     return PartitionMetadata(
         leader_id=partition.leader_id,
         leader_epoch=partition.leader_epoch,

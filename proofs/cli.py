@@ -17,6 +17,7 @@ import typer
 
 from kwire.testing.kafka import ClusterError
 from proofs.async_revocation.prove import async_revocation
+from proofs.brokers import brokers
 from proofs.handlers import handlers
 from proofs.losses.prove import losses
 from proofs.processor.prove import processor
@@ -37,6 +38,7 @@ P = ParamSpec("P")
 PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "rebalances": rebalances,
     "handlers": handlers,
+    "brokers": brokers,
     "losses": losses,
     "rolling-restart": rolling_restart,
     "mixed-groups": mixed_groups,

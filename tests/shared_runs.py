@@ -1,8 +1,9 @@
 """Which tests stay together when processes share a run (`scripts/test -n 3`), and which go first: for pytest-xdist.
 
-The tests of a file stay together, for they share fixtures. A process that comes to its first test on a real Kafka
-starts one, and keeps it. Most of what takes long is waiting, for brokers and sessions, so there may be more processes
-than cores. What takes longest goes first: at the end no process waits for another one's last file.
+The tests of a file stay together, for they share fixtures; so do those of Spark, which takes long to start. A process
+that comes to its first test on a real Kafka starts one, and keeps it. Most of what takes long is waiting, for brokers
+and sessions, so there may be more processes than cores. What takes longest goes first: at the end no process waits for
+another one's last file.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Sequence
 
 import pytest
 
+SPARK = "Spark"
+_OF_SPARK = ("tests/spark/", "tests/integration/spark/")
 # Of tests that run against both Kafkas, those that run against the one in the process.
 _ON_THE_FAKE = re.compile(r"\[(.*-)?fake(-.*)?\]$")
 # How many seconds a test takes, more or less: by its marks, the first that it has.
@@ -22,7 +25,8 @@ _QUICK = 0.02
 
 def lane(node_id: str) -> str:
     """What this test stays together with."""
-    return node_id.partition("::")[0]
+    path = node_id.partition("::")[0]
+    return SPARK if path.startswith(_OF_SPARK) else path
 
 
 def seconds(item: pytest.Item) -> float:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster import ClusterSnapshot
+from kwire.cluster import MOST_CONTRADICTIONS, ClusterSnapshot
 from kwire.model import Node, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
@@ -81,6 +81,20 @@ def test_a_newer_leader_epoch_is_taken_and_an_older_one_is_not(known: ClusterSna
     assert known.updated(answer(topic(2, 2, epoch=6))).leader_id(O0) == 2
     assert known.updated(answer(topic(2, 2, epoch=5))).leader_id(O0) == 2
     assert known.updated(answer(topic(2, 2, epoch=4))).leader_id(O0) == 1  # KIP-320
+
+
+def test_an_epoch_that_every_answer_contradicts_is_given_up(known: ClusterSnapshot) -> None:
+    """A broker named a leader of epoch 1,000,000 that there has never been; without this nobody else was ever asked."""
+    lied_to = known.with_leaders(led_by(9, 1_000_000), [NodeEndpoint(node_id=9, host="nowhere", port=1)])
+    for _ in range(MOST_CONTRADICTIONS - 1):
+        before, lied_to = lied_to, lied_to.updated(answer(topic(2, 2)), in_doubt=True)
+        assert lied_to.leader_epoch(O0) == 1_000_000
+        assert lied_to.topics == before.topics, "nothing has changed: asking again has to wait longer and longer"
+    assert lied_to.updated(answer(topic(2, 2))).leader_epoch(O0) == 1_000_000, "nobody has missed the leader"
+    confirmed = lied_to.updated(answer(topic(2, 2, epoch=1_000_000)))
+    assert confirmed.updated(answer(topic(2)), in_doubt=True).leader_epoch(O0) == 1_000_000
+    told = lied_to.updated(answer(topic(2, 2)), in_doubt=True)
+    assert (told.leader_id(O0), told.leader_epoch(O0)) == (2, 5)
 
 
 def test_an_old_broker_that_knows_no_epochs_is_believed(known: ClusterSnapshot) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 if TYPE_CHECKING:
-    from tests.shared_runs import lane, longest_first
+    from tests.shared_runs import SPARK, lane, longest_first
 else:
-    from shared_runs import lane, longest_first
+    from shared_runs import SPARK, lane, longest_first
 
 GROUPS = "tests/integration/consumer/test_groups.py"
 Marked: TypeAlias = Callable[..., pytest.Item]
@@ -37,6 +37,11 @@ def marked(request: pytest.FixtureRequest) -> Marked:
 @pytest.mark.parametrize("name", ["test_commits[kafka]", "test_commits[fake]", "test_it[a::b]", "test_plain"])
 def test_the_tests_of_a_file_stay_together(name: str) -> None:
     assert lane(f"{GROUPS}::{name}") == GROUPS
+
+
+def test_the_tests_of_spark_stay_together() -> None:
+    names = ("tests/integration/spark/test_batch.py::test_it[kafka]", "tests/spark/audit/test_audit.py::test_it")
+    assert [lane(name) for name in names] == [SPARK, SPARK]
 
 
 def test_the_file_that_takes_longest_goes_first_and_keeps_its_order(marked: Marked) -> None:

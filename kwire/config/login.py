@@ -32,6 +32,8 @@ class Login:
 
     username: str = ""
     password: Secret | None = None
+    is_delegation_token: bool = False
+    """Whether these are a delegation token's id and hmac (KIP-48); for SCRAM alone."""
     client_id: str | None = None
     client_secret: Secret | None = None
     scope: str | None = None
@@ -72,7 +74,8 @@ def _password_login(config: SecurityConfig, options: Mapping[str, str]) -> Login
             f"sasl_mechanism={config.sasl_mechanism.value} needs sasl_username and sasl_password, or sasl_jaas_config "
             "with both"
         )
-    return Login(username=username, password=password)
+    is_token = config.sasl_mechanism.is_scram and options.get("tokenauth", "").lower() == "true"
+    return Login(username=username, password=password, is_delegation_token=is_token)
 
 
 def _token_login(config: SecurityConfig, options: Mapping[str, str]) -> Login:

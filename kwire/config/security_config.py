@@ -48,7 +48,8 @@ class SecurityConfig:
     # --- TLS ----------------------------------------------------------------------------------------------------
     ssl_truststore_location: Path | None = setting(
         None,
-        "A PEM file of the authorities that brokers' certificates are checked against; read again when it changes.",
+        "A PEM file of the authorities that brokers' certificates are checked against; read again when it changes. "
+        "Login servers are checked against these and the system's.",
         path(),
         shown_default="the system's authorities",
     )
@@ -104,7 +105,9 @@ class SecurityConfig:
 
     # --- tokens from a login server (OAUTHBEARER) -----------------------------------------------------------------
     sasl_oauthbearer_token_endpoint_url: str | None = setting(
-        None, "Where tokens are asked for: https, or file with a token in a file.", optional_text()
+        None,
+        "Where tokens are asked for: https, or file with a token in a file. HTTPS_PROXY in the environment counts.",
+        optional_text(),
     )
     sasl_oauthbearer_client_credentials_client_id: str | None = setting(
         None, "Who asks, for the grant client_credentials.", optional_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from importlib.util import find_spec
 from urllib.parse import SplitResult, urlsplit
@@ -11,6 +12,7 @@ from kwire.config.security_config import SecurityConfig
 from kwire.config.unsecured_token import unsecured_claims
 from kwire.errors import ConfigError
 
+_PRINTED = re.compile(r"[!-~]+")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _URL = "sasl_oauthbearer_token_endpoint_url"
 
@@ -80,6 +82,8 @@ def _origin_without_url(config: SecurityConfig, login: Login) -> TokenOrigin:
 def _checked_url(url: str) -> SplitResult:
     """A login server is reached by HTTPS: what is sent to it is a secret. On this machine HTTP may do, for tests."""
     try:
+        if not _PRINTED.fullmatch(url):
+            raise ValueError("it has characters that a URL writes as %XX")
         parts = urlsplit(url)
         has_user, host = "@" in parts.netloc, parts.hostname
         _ = parts.port  # is read here, so that a bad one is told of

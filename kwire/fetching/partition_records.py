@@ -77,7 +77,7 @@ class PartitionRecords(Generic[K, V]):
         )
 
     def __len__(self) -> int:
-        return len(self.columns)
+        return len(self.columns.offsets)
 
     def keys(self) -> Sequence[K | None]:
         """All keys."""

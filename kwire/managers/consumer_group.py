@@ -11,7 +11,7 @@ carry the number of their heartbeat, so those of an earlier membership change no
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import assert_never
 
@@ -386,7 +386,7 @@ class ConsumerGroupManager:
 
     def _on_error(self, code: ErrorCode, message: str | None, now_ms: float) -> None:
         doing = f"heartbeat of group {self._group_id}" + (f" ({message})" if message else "")
-        error = error_for(code, doing, topics=self._metadata.refused)  # the broker does not say which topics it means
+        error = error_for(code, doing, topics=self._refused_topics())
         self._start_over_after(now_ms)
         match verdict(code, joining=self.state is MemberState.JOINING):
             case Verdict.FENCED:
@@ -403,6 +403,11 @@ class ConsumerGroupManager:
                 pass
             case never:
                 assert_never(never)
+
+    def _refused_topics(self) -> Collection[str]:
+        """The broker does not say which topics it means. Metadata does, unless they may be described and not read."""
+        names = self._wishes.topic_names
+        return self._metadata.refused or (names if len(names) == 1 else ())
 
     def _start_over_after(self, now_ms: float) -> None:
         """Say everything again, after the back-off."""

@@ -102,6 +102,7 @@ class FetchManager:
         self._connection_of: dict[TopicPartition, FetchConnectionId] = {}
         self._liveliness = IdlePartitions()
         self._blocked: dict[TopicPartition, float] = {}
+        self._sent_on: set[TopicPartition] = set()
         self.may_poll_early = False
         self._turn = 0
         metadata.on_update.append(self._on_metadata)
@@ -302,7 +303,8 @@ class FetchManager:
 
     def _follow_leaders(self, connection: FetchConnection, answer: FetchResponse, now_ms: float) -> None:
         """KIP-951: a broker that does not lead a partition any more says who does, and is taken at its word; metadata
-        for the rest is on its way. With a newer leader at hand nothing has to wait for the back-off of the error."""
+        for the rest is on its way. With a newer leader at hand nothing has to wait for the back-off of the error.
+        Unless that one sends on to yet another: brokers that name each other would be asked without end."""
         leaders = {
             tp: data.current_leader
             for tp, data in _by_partition(answer, connection.session.topic_names)
@@ -314,6 +316,9 @@ class FetchManager:
             partition, spec = self._subscription.partitions.get(tp), connection.session.sent.get(tp)
             if partition is None or spec is None or self._metadata.cluster.leader_epoch(tp) <= spec.leader_epoch:
                 continue
+            if tp in self._sent_on:
+                continue
+            self._sent_on.add(tp)
             if self._blocked.pop(tp, None) is not None:
                 partition.blocked_until_ms = now_ms
 
@@ -353,6 +358,8 @@ class FetchManager:
             self._on_partition_error(partition, code, now_ms)
             return None
         partition.was_answered()
+        if self._sent_on:
+            self._sent_on.discard(partition.topic_partition)
         partition.high_watermark = data.high_watermark
         partition.last_stable_offset = data.last_stable_offset
         if data.preferred_read_replica >= 0:

@@ -218,7 +218,8 @@ class MetadataManager:
             self._on_refresh_failed(error, now_ms)
             return
         self._in_vain_since_ms = NEVER_MS
-        before, self.cluster = self.cluster, self.cluster.updated(answer)
+        before = self.cluster
+        self.cluster = before.updated(answer, in_doubt=not self._asked_by_age)
         self._answered_for = self._asked_for
         self._refresh_at_ms = now_ms + self._max_age_ms
         complete = self._report_topics(answer)

@@ -122,6 +122,10 @@ class OffsetFetchManager:
     def _on_answer(self, lookup: _Lookup, identity: GroupIdentity, answer: OffsetFetchResponse, now_ms: float) -> None:
         whole = answer.groups[0] if answer.groups else answer
         code = ErrorCode.of(whole.error_code)
+        if code is ErrorCode.GROUP_ID_NOT_FOUND and not identity.is_member:
+            # What Kafka says with an offset of -1 for each. A member is told so when its group was deleted, and joins.
+            lookup.reply.succeed(lookup.found | dict.fromkeys(lookup.missing))
+            return
         if code is not ErrorCode.NONE:
             error = error_for(code, f"fetching committed offsets of group {self._group_id}")
             if code in COORDINATOR_MOVED:

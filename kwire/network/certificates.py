@@ -36,7 +36,7 @@ def describe(certificate: bytes) -> str:
     """In one line: `CN=kafka-1, issued by CN=our CA, valid from 2026-01-01 to 2027-01-01, for kafka-1.example`."""
     try:
         return _describe(certificate)
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, StopIteration, RuntimeError):  # the last one is a StopIteration in a generator
         return "one that cannot be read"
 
 

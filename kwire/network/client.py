@@ -37,6 +37,11 @@ log = logging.getLogger(__name__)
 
 Nodes = Callable[[], Mapping[int, Node]]
 
+FORGOTTEN_AFTER_MS = 60_000.0
+"""Trouble with a broker that metadata does not know is forgotten this long after it may be dialled again."""
+
+SHOWN_TROUBLES = 20
+
 
 class ConnectionKey(NamedTuple):
     node_id: int
@@ -196,15 +201,21 @@ class NetworkClient:
 
     def _leave_old_addresses(self) -> None:
         """Hang up where metadata says that a broker no longer is: it may never answer there, and what is in flight
-        would wait for its time to run out before it is asked again at the new address."""
+        would wait for its time to run out before it is asked again at the new address. A broker that is not there at
+        all any more keeps its connection for what is in flight; else brokers with other ids each time would make more
+        connections than the system allows."""
         nodes = self._nodes()
         if nodes is self._nodes_before:
             return
         self._nodes_before = nodes
         for key, connection in self._connections.items():
+            if key.channel is Channel.COORDINATOR:
+                continue  # where that is, its look-up says, which may know better
             now = nodes.get(key.node_id)
-            # Where the coordinator is, its look-up says, which may know better.
-            if now is not None and _moved(connection.node, now) and key.channel is not Channel.COORDINATOR:
+            if now is None:
+                if nodes and key.node_id >= 0 and connection.is_ready and not connection.in_flight:
+                    connection.close()
+            elif _moved(connection.node, now):
                 log.info("broker %s has moved to %s:%d", connection.node, now.host, now.port)
                 connection.close()
 
@@ -293,7 +304,8 @@ class NetworkClient:
             elif connection.is_closed:
                 del self._connections[key]
                 self._on_closed(key, connection, now_ms)
-        self.troubles = "; ".join(dict.fromkeys(str(trouble.error) for trouble in self._troubles.values()))
+        errors = list(dict.fromkeys(str(trouble.error) for trouble in self._troubles.values()))
+        self.troubles = "; ".join(errors[-SHOWN_TROUBLES:])
         self._reckon_give_up()
 
     def _on_ready(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
@@ -315,6 +327,7 @@ class NetworkClient:
             self._ladder.hung_up(connection.node, connection.greeting.version)
         failures = 1 if before is None else before.failures + 1
         not_before_ms = now_ms + self._backoff_for(error).delay_ms(failures)
+        self._forget_troubles(now_ms)
         self._troubles[key] = _Trouble(connection.node, error, failures, not_before_ms)
         self._fail_waiting(lambda destination: _is_for(destination, key), error)
         candidates = self._candidates()
@@ -323,6 +336,13 @@ class NetworkClient:
         if isinstance(error, RebootstrapRequiredError):
             self.on_rebootstrap_required(now_ms)
             self._wake()
+
+    def _forget_troubles(self, now_ms: float) -> None:
+        nodes = self._nodes()
+        for key, trouble in list(self._troubles.items()):
+            is_known = key.node_id < 0 or key.node_id in nodes
+            if not is_known and now_ms >= trouble.not_before_ms + FORGOTTEN_AFTER_MS:
+                del self._troubles[key]
 
     def _backoff_for(self, error: KafkaError) -> Backoff:
         """Logins are not repeated as often as connections: servers lock users out for that."""

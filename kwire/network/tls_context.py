@@ -128,7 +128,9 @@ def _load_chain(context: ssl.SSLContext, text: str, password: Secret | None, nam
             # Without a password OpenSSL would ask for one at the terminal.
             context.load_cert_chain(path, password=lambda: password.reveal() if password is not None else "")
     except ssl.SSLError as error:
-        reason = "ssl_key_password is wrong" if _is_wrong_password(error) else _reason(error)
+        # OpenSSL does not always say that it could not decrypt.
+        is_encrypted = "ENCRYPTED" in text and error.reason != "KEY_VALUES_MISMATCH"
+        reason = "ssl_key_password is wrong, or the key damaged" if is_encrypted else _reason(error)
         raise ConfigError(f"the key and certificates in {name} cannot be used: {reason}") from None
 
 
@@ -159,10 +161,6 @@ def _read(path: Path, name: str) -> str:
     if b"-----BEGIN" not in data:
         raise ConfigError(f"{name}={str(path)!r} is no PEM file: it has no line that begins with -----BEGIN")
     return data.decode("ascii", errors="replace")
-
-
-def _is_wrong_password(error: ssl.SSLError) -> bool:
-    return error.reason in ("BAD_DECRYPT", "BAD_PASSWORD_READ", "BAD_PASS_PHRASE") or "PKCS12" in str(error)
 
 
 def _reason(error: Exception) -> str:

@@ -118,12 +118,14 @@ class CompletionTracker:
         first = offsets[0] if offsets else behind.offset
         self._truncate(progress, source, first, behind)
         cursor = progress.cursor_for(source, first, epoch)
-        progress.disbelieve(offsets, epochs)
-        # Of what one cursor alone passes over nothing comes any more; with several, another may read it.
-        passed = range(first if self._children else cursor.tracker.position, behind.offset)
+        begin = cursor.tracker.position
         cursor.tracker.deliver(offsets, behind.offset)
         cursor.note_position(behind)
-        known = progress.finished.within(passed)
+        if not progress.finished:  # by an earlier life: as a rule
+            return offsets
+        progress.disbelieve(offsets, epochs)
+        # Of what one cursor alone passes over nothing comes any more; with several, another may read it.
+        known = progress.finished.within(range(first if self._children else begin, behind.offset))
         if not known:
             return offsets
         progress.finished -= known
@@ -217,7 +219,7 @@ class CompletionTracker:
         only the network thread, which knows all that is left to catch up, can say when it is not needed any more."""
         if not self._with_map or progress.foreign_metadata:
             return progress.foreign_metadata, None
-        base, known = _finished(progress, list(progress.cursors))
+        base, known = _finished(progress, progress.cursors)
         if not known.finished:
             return "", None
         return encode(base, known, limit_chars=LIMIT_CHARS - _ROOM_CHARS), known.finished[-1].stop

@@ -26,12 +26,13 @@ class LazyRecords(Sequence[Record[K, V]]):
         offsets: Theirs, if somebody has them.
     """
 
-    __slots__ = ("_chunks", "_count", "_offsets")
+    __slots__ = ("_chunks", "_count", "_offsets", "_size_bytes")
 
     def __init__(self, chunks: Iterable[PartitionRecords[K, V]], offsets: list[int] | None = None) -> None:
         self._chunks = tuple(chunks)
         self._count = sum(map(len, self._chunks))
         self._offsets = offsets
+        self._size_bytes: int | None = None  # asked for when they come, and when they are done with
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -67,9 +68,12 @@ class LazyRecords(Sequence[Record[K, V]]):
     def __add__(self, others: LazyRecords[K, V]) -> LazyRecords[K, V]:
         """These, and those behind them."""
         are_known = self._offsets is not None and others._offsets is not None
-        return LazyRecords(
+        both = LazyRecords(
             (*self._chunks, *others._chunks), [*self.offsets(), *others.offsets()] if are_known else None
         )
+        if self._size_bytes is not None and others._size_bytes is not None:
+            both._size_bytes = self._size_bytes + others._size_bytes
+        return both
 
     def offsets(self) -> list[int]:
         if self._offsets is None:
@@ -77,13 +81,17 @@ class LazyRecords(Sequence[Record[K, V]]):
             self._offsets = list(chain.from_iterable(parts))
         return self._offsets
 
-    def keys(self) -> list[K | None]:
+    def keys(self) -> Sequence[K | None]:
+        if len(self._chunks) == 1:
+            return self._chunks[0].keys()
         return list(chain.from_iterable(chunk.keys() for chunk in self._chunks))
 
     def size_bytes(self) -> int:
         """Of keys and values, as the records would say: -1 for what is null."""
-        columns = [chunk.columns for chunk in self._chunks]
-        return sum(int(each.key_lengths.sum()) + int(each.value_lengths.sum()) for each in columns)
+        if self._size_bytes is None:
+            columns = [chunk.columns for chunk in self._chunks]
+            self._size_bytes = sum(int(each.key_lengths.sum()) + int(each.value_lengths.sum()) for each in columns)
+        return self._size_bytes
 
 
 def with_keys(chunk: PartitionRecords[K, V]) -> PartitionRecords[K, V]:

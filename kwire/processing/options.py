@@ -9,7 +9,8 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Generic, Literal, cast
 
-from kwire.errors import InvalidArgumentError
+from kwire.config import ConsumerConfig
+from kwire.errors import IllegalStateError, InvalidArgumentError
 from kwire.model import K, V
 from kwire.processing.ordered_queues import Ordering
 from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
@@ -41,6 +42,8 @@ class ProcessorOptions(Generic[K, V]):
     retry: Retry
     on_failure: OnFailure | DeadLetter[K, V]
     on_data_loss: OnDataLoss
+    offset_map: bool
+    key_order_within_ranges: bool
     max_buffered_records: int
     max_buffered_bytes: int
     watchdog: float
@@ -62,6 +65,20 @@ class ProcessorOptions(Generic[K, V]):
         if is_async(self.on_failure) and not self.is_async:
             raise InvalidArgumentError(
                 "an async on_failure runs on the event loop of an async handler, and this is none"
+            )
+
+    def check_fits(self, config: ConsumerConfig) -> None:
+        """Raise what speaks against a consumer with these settings."""
+        if config.enable_auto_commit:
+            raise IllegalStateError(
+                "the consumer commits whatever it has returned, done or not: make it with enable_auto_commit=False"
+            )
+        is_by_key = self.ordering is Ordering.KEY
+        if config.enable_parallel_rebalance and is_by_key and not self.key_order_within_ranges:
+            raise IllegalStateError(
+                "after a crash a consumer with enable_parallel_rebalance=True returns the newest records of a key in "
+                "front of older ones: make it without, or say with key_order_within_ranges=True that the order within "
+                "what is new, and within what is being caught up with, is enough"
             )
 
     def _check_travels(self) -> None:

@@ -6,7 +6,7 @@ Contract: pure, and of one thread: the processor's.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -83,11 +83,9 @@ class PartitionProgress:
     lags: list[CursorProgress] = field(default_factory=list)
 
     @property
-    def cursors(self) -> Iterator[CursorProgress]:
+    def cursors(self) -> Sequence[CursorProgress]:
         """Those that have delivered something; the main one is the last."""
-        yield from self.lags
-        if self.main is not None:
-            yield self.main
+        return self.lags if self.main is None else [*self.lags, self.main]
 
     def cursor_for(self, source: Source, first: int, epoch: AssignmentEpoch | None) -> CursorProgress:
         """Where records from `first` on belong to: the main cursor's, whatever it passes over; of a child those of its
@@ -132,7 +130,7 @@ class PartitionProgress:
         Args:
             epochs: Their leader epochs, which are asked for only if they matter.
         """
-        if not self.finished or self.believed_epoch is None:
+        if self.believed_epoch is None:
             return
         newer = (offset for offset, epoch in zip(offsets, epochs(), strict=True) if epoch > self.believed_epoch)
         if (cut := next(newer, None)) is not None:

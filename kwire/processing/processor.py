@@ -33,6 +33,7 @@ from kwire.processing.commits import Commits
 from kwire.processing.completion_tracker import CompletionTracker
 from kwire.processing.data_loss import LossSkipper
 from kwire.processing.dispatcher import Dispatcher
+from kwire.processing.ending import DRAIN_S, Ending
 from kwire.processing.options import ProcessorOptions
 from kwire.processing.ordered_queues import Ordering
 from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
@@ -45,8 +46,6 @@ log = logging.getLogger(__name__)
 LONGEST_POLL_S = 1.0
 # So long the workers are served alone, while there is enough in store: to poll takes longer than to hand out a record.
 SERVING_MS = 5.0
-# What was polled may take so long to be finished, when the processor ends.
-DRAIN_S = 30.0
 # How long a drain waits between polls that raise.
 AFTER_ERROR_S = 0.1
 
@@ -108,17 +107,6 @@ class Processor(Generic[K, V]):
         max_buffered_bytes: int = 64 * 1024 * 1024,
         watchdog: float = 60.0,
     ) -> None:
-        if consumer.config.enable_auto_commit:
-            raise IllegalStateError(
-                "the consumer commits whatever it has returned, done or not: make it with enable_auto_commit=False"
-            )
-        has_lags = consumer.config.enable_parallel_rebalance
-        if has_lags and Ordering(ordering) is Ordering.KEY and not key_order_within_ranges:
-            raise IllegalStateError(
-                "after a crash a consumer with enable_parallel_rebalance=True returns the newest records of a key in "
-                "front of older ones: make it without, or say with key_order_within_ranges=True that the order within "
-                "what is new, and within what is being caught up with, is enough"
-            )
         on_failure = OnFailure(on_failure) if isinstance(on_failure, str) else on_failure
         options: ProcessorOptions[K, V] = ProcessorOptions(
             handler=handler,
@@ -132,26 +120,24 @@ class Processor(Generic[K, V]):
             retry=retry or Retry(max_attempts=None if on_failure is OnFailure.STOP else 1),
             on_failure=on_failure,
             on_data_loss=OnDataLoss(on_data_loss),
+            offset_map=offset_map,
+            key_order_within_ranges=key_order_within_ranges,
             max_buffered_records=max_buffered_records,
             max_buffered_bytes=max_buffered_bytes,
             watchdog=watchdog,
         )
+        config, session = consumer.config, consumer._session  # for what only a processor asks of a consumer
+        options.check_fits(config)
+        has_lags = config.enable_parallel_rebalance
         self._options = options
         self._consumer = consumer
-        self._session = session = consumer._session  # for what only a processor asks of a consumer
-        self._has_lags = has_lags
         self._workers = self._new_workers(options)
-        children = consumer.config.parallel_rebalance_children if has_lags else 0
+        children = config.parallel_rebalance_children if has_lags else 0
         self._completion = CompletionTracker(with_map=offset_map, children=children)
         self._dispatcher: Dispatcher[K, V] = Dispatcher(options, self._workers.start, self._completion)
         self._loader = AssignmentLoader(self._completion, session.commits, session.look_ups, self._is_busy)
-        self._backpressure = Backpressure(
-            options,
-            consumer,
-            session.positions,
-            self._dispatcher.usage,
-            tuple(Cursor) if has_lags else (Cursor.MAIN,),
-        )
+        cursors = tuple(Cursor) if has_lags else (Cursor.MAIN,)
+        self._backpressure = Backpressure(options, consumer, session.positions, self._dispatcher.usage, cursors)
         self._commits = Commits(
             self._completion,
             self._dispatcher.look,
@@ -159,20 +145,17 @@ class Processor(Generic[K, V]):
             both_cursors=session.commits if has_lags else None,
             run=session.link.run,
         )
+        self._revocation = RevocationDrain(config.max_poll_interval_ms, config.default_api_timeout_ms)
+        self._skipper = LossSkipper(consumer)
         self._listener = _Listener(self, consumer.rebalance_listener)
+        self._ending = Ending()
         self._thread: Joinable | None = None
-        self._revocation = RevocationDrain(consumer.config.max_poll_interval_ms, consumer.config.default_api_timeout_ms)
         self._error: BaseException | None = None
-        self._has_run = self._is_running = self._is_draining = False
-        self._is_stopping = self._was_told = False  # told since it looked last
+        """What ended the thread."""
+        self._has_run = self._is_running = False
+        self._was_told = False  # to look, since it looked last
         self._have_it_look = _nobody_looks
         self._reached_by_ms = NEVER_MS
-        self._drains = True
-        self._deadline: Deadline | None = None
-        """When the drain is over; None until it is known."""
-        self._skipper = LossSkipper(consumer)
-        self._committed_by: Deadline | None = None
-        """By when the last commit has ended, once nothing is in work any more."""
         self._poll_error: KafkaError | None = None
         self._undelivered: Records[K, V] = Records()
         """What a poll has returned and nobody has in hand: an exception of a signal handler came first."""
@@ -210,7 +193,7 @@ class Processor(Generic[K, V]):
         self._reached_by_ms = now_ms + self._revocation.patience_ms
         self._loader.begin(self._consumer.assignment())
         self._commits.begin(now_ms)
-        while not self._is_stopping and self._dispatcher.error is None and self._poll_error is None:
+        while not self._ending.is_asked and self._dispatcher.error is None and self._poll_error is None:
             self._try_turn()
         self._drain()
 
@@ -224,11 +207,8 @@ class Processor(Generic[K, V]):
             timeout: Seconds after which even what is in work is left alone: it is not committed, and comes again. None
                 for as long as it takes.
         """
-        self._drains = self._drains and drain  # of several calls the one that ends it sooner counts
-        deadline = Deadline(NEVER_MS) if timeout is None else Deadline.after(timeout * 1000.0)
-        if self._deadline is None or deadline.at_ms < self._deadline.at_ms:
-            self._deadline = deadline
-        self._is_stopping = self._was_told = True
+        self._ending.ask(drain=drain, timeout_s=timeout)
+        self._was_told = True
         self._have_it_look()
 
     def close(self, *, drain: bool = True, timeout: float | None = DRAIN_S) -> None:
@@ -291,7 +271,9 @@ class Processor(Generic[K, V]):
         now_ms = self._serve(now_ms)
         if now_ms >= self._commits.due_ms:
             self._commits.commit(self._consumer, now_ms)
-        self._backpressure.hold_all() if self._is_draining else self._backpressure.regulate(self._loader.partitions)
+        self._backpressure.hold_all() if self._ending.is_draining else self._backpressure.regulate(
+            self._loader.partitions
+        )
         self._watch(now_ms)
         self._poll(now_ms)
 
@@ -314,7 +296,7 @@ class Processor(Generic[K, V]):
 
     def _poll(self, now_ms: float) -> None:
         due_ms = (self._dispatcher.due_ms, self._commits.due_ms, self._revocation.due_ms, self._loader.due_ms)
-        wake_at_ms = min(*due_ms, self._until.at_ms)
+        wake_at_ms = min(*due_ms, self._ending.until.at_ms)
         timeout_s = min(LONGEST_POLL_S, max(0.0, (wake_at_ms - now_ms) / 1000.0))
         gathers = True
         while gathers:
@@ -332,19 +314,21 @@ class Processor(Generic[K, V]):
         closed = self._loader.partitions
         too_soon: list[PartitionRecords[K, V]] = []
         for chunk in records.chunks():
-            if self._is_draining or chunk.topic_partition in closed:
+            if self._ending.is_draining or chunk.topic_partition in closed:
                 too_soon.append(chunk)
             else:
                 self._dispatcher.deliver(chunk)
-        self._backpressure.put_off(too_soon)
+        if too_soon:
+            self._backpressure.put_off(too_soon)
         again, self._completion.to_redeliver = self._completion.to_redeliver, []
         for tp, position, stop in again:
-            self._session.positions.redeliver(tp, position, stop)
+            self._consumer._session.positions.redeliver(tp, position, stop)
 
     def _is_busy(self, tp: TopicPartition) -> bool:
         """Whether it comes back while records are in work that it had before: other queues may have them this time."""
         is_ordered = self._options.ordering is not Ordering.NONE
-        return self._has_lags and is_ordered and self._dispatcher.busy_with((tp,)) > 0
+        has_lags = self._consumer.config.enable_parallel_rebalance
+        return has_lags and is_ordered and self._dispatcher.busy_with((tp,)) > 0
 
     def _polled(self, timeout_s: float) -> Records[K, V]:
         try:
@@ -365,16 +349,16 @@ class Processor(Generic[K, V]):
 
     def _end_with(self, error: KafkaError) -> None:
         """What was delivered is finished and committed first; meanwhile a poll may raise the same again and again."""
-        if self._poll_error is None and not self._is_draining:
+        if self._poll_error is None and not self._ending.is_draining:
             self._poll_error = error
-        elif self._is_draining:
+        elif self._ending.is_draining:
             self._dispatcher.take_back(AFTER_ERROR_S)
 
     def _has_news(self) -> bool:
         """Whether a poll that finds no records shall return."""
         dispatcher = self._dispatcher
-        is_drained = dispatcher.is_idle and self._committed_by is None
-        is_over = is_drained if self._is_draining else dispatcher.error is not None
+        is_drained = dispatcher.is_idle and self._ending.last_commit is None
+        is_over = is_drained if self._ending.is_draining else dispatcher.error is not None
         return dispatcher.has_ended or is_over or self._was_told or self._commits.has_news or self._loader.has_answers
 
     def _on_ended(self, run: Run[K, V]) -> None:
@@ -404,7 +388,7 @@ class Processor(Generic[K, V]):
         """Let what is in work end, commit, and forget them."""
         self._dispatcher.drop(partitions)
         until_ms = self._revocation.until_ms(partitions, monotonic_ms())
-        if not self._wait_for(partitions, Deadline(min(until_ms, self._until.at_ms))):
+        if not self._wait_for(partitions, Deadline(min(until_ms, self._ending.until.at_ms))):
             self._leave_alone(partitions)
             self._wait_for(partitions, Deadline.after(self._revocation.grace_ms if self._options.is_async else 0.0))
         self._commits.commit_last(consumer, partitions, self._revocation.commit_ms(until_ms, monotonic_ms()))
@@ -436,25 +420,19 @@ class Processor(Generic[K, V]):
 
     # --- the end --------------------------------------------------------------------------------------------
 
-    @property
-    def _until(self) -> Deadline:
-        return self._deadline or Deadline(NEVER_MS)
-
     def _drain(self) -> None:
         """Work to the end, polling on: the group must not wait for us either."""
-        if self._deadline is None:
-            self._deadline = Deadline.after(DRAIN_S * 1000.0)
-        self._is_draining = True
+        ending = self._ending
+        ending.begin()
         self._dispatcher.give_up_retries()
-        if not self._drains or self._dispatcher.error is not None:
+        if not ending.keeps_waiting or self._dispatcher.error is not None:
             self._dispatcher.drop_all()
-        while not self._dispatcher.is_idle and not self._until.expired:
+        while not self._dispatcher.is_idle and not self._ending.until.expired:
             self._try_turn()
             if self._dispatcher.error is not None:
                 self._dispatcher.drop_all()
         # A group that rebalances takes no commits: what is done would come again.
-        self._committed_by = Deadline.after(self._revocation.patience_ms)
-        until = Deadline(min(self._until.at_ms, self._committed_by.at_ms))
+        until = ending.begin_last_commit(self._revocation.patience_ms)
         while not until.expired and self._commits.waits_for_polls(self._consumer, monotonic_ms()):
             self._try_turn()
 
@@ -469,13 +447,14 @@ class Processor(Generic[K, V]):
         assigned = consumer.assignment()
         self._loader.forget(assigned)
         self._backpressure.put_off([chunk for chunk in self._undelivered.chunks() if chunk.topic_partition in assigned])
-        patience_ms = self._revocation.patience_ms if self._committed_by is None else self._committed_by.remaining_ms()
+        last = self._ending.last_commit
+        patience_ms = self._revocation.patience_ms if last is None else last.remaining_ms()
         self._commits.commit_last(consumer, assigned, patience_ms)
         for tp in sorted(assigned):
             if (at := self._completion.begins_at(tp)) is not None:
                 consumer.seek(tp, at)  # the next one who uses the consumer begins with what is undone
             for position, stop in self._completion.left_of_lags(tp):
-                self._session.positions.redeliver(tp, position, stop)
+                self._consumer._session.positions.redeliver(tp, position, stop)
         self._backpressure.end()
 
 

@@ -17,8 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby, islice
-from operator import lt
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from kwire.errors import InvalidArgumentError
@@ -91,13 +90,15 @@ class Tracker:
         Raises:
             InvalidArgumentError: They do not lie between the position and `behind`, in order.
         """
-        in_order = all(map(lt, offsets, islice(offsets, 1, None)))
-        if not in_order or (offsets and offsets[0] < self._position) or behind <= (offsets or [self._position - 1])[-1]:
+        delivery, new = list(offsets), set(offsets)
+        is_in_order = sorted(delivery) == delivery and len(new) == len(delivery)
+        first, last = (delivery[0], delivery[-1]) if delivery else (self._position, self._position - 1)
+        if not is_in_order or not self._position <= first or not last < behind:
             raise InvalidArgumentError(f"offsets {offsets} are not in order between {self._position} and {behind}")
         self._advance()
-        self._unfinished.update(offsets)
-        if offsets:
-            self._deliveries.append(list(offsets))
+        self._unfinished |= new
+        if delivery:
+            self._deliveries.append(delivery)
             if len(self._deliveries) > self._too_many:
                 self._sum_up()
         self._position = behind

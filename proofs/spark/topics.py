@@ -28,7 +28,7 @@ from kwire.model import Header
 from kwire.testing.kafka import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TIMEOUT_S = 30.0
@@ -290,7 +290,3 @@ def _with_key(key: bytes) -> bytes:
     batch = encode_batch(RecordToWrite(b"value", b"K", headers, timestamp_ms=FIRST_MS))
     body = batch[BODY_AT:].replace(stand_in, key, 1)
     return batch[:CRC_AT] + struct.pack(">I", crc32c(body)) + body
-
-
-def all_codecs(topics: Topics) -> Iterator[Written]:
-    return (topics.of_codec(codec) for codec in CODECS)

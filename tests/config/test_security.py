@@ -45,6 +45,21 @@ def test_quotes_and_backslashes_in_a_java_login_are_unescaped() -> None:
 
 
 @pytest.mark.parametrize(
+    ("mechanism", "module", "option", "expected"),
+    [
+        ("SCRAM-SHA-256", "scram.ScramLoginModule", ' tokenauth="true"', True),
+        ("SCRAM-SHA-512", "scram.ScramLoginModule", " tokenauth=false", False),
+        ("SCRAM-SHA-512", "scram.ScramLoginModule", "", False),
+        ("PLAIN", "plain.PlainLoginModule", ' tokenauth="true"', False),
+    ],
+)
+def test_a_delegation_token_is_told_from_a_user(mechanism: str, module: str, option: str, expected: bool) -> None:
+    text = f"org.apache.kafka.common.security.{module} required username=id password={HUSH}{option};"
+    settings = {**SASL, "sasl_mechanism": mechanism, "sasl_jaas_config": text}
+    assert login_of(of(**settings)).is_delegation_token is expected
+
+
+@pytest.mark.parametrize(
     ("text", "why"),
     [
         (f'{PLAIN} username="me" password="{HUSH}"', "does not end with a semicolon"),

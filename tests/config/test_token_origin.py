@@ -85,6 +85,8 @@ def test_the_settings_say_where_tokens_come_from(settings: dict[str, object], or
             {"sasl.oauthbearer.token.endpoint.url": "https://me:pw@login/t", **SECRET},
             "https://login/t has a user in it",
         ),
+        ({"sasl.oauthbearer.token.endpoint.url": "https://a/t\u00f6ken", **SECRET}, "is not a URL: it has characters"),
+        ({"sasl.oauthbearer.token.endpoint.url": "https://a/a token", **SECRET}, "is not a URL: it has characters"),
         ({"sasl.oauthbearer.token.endpoint.url": "file://server/share"}, "names no file; write file:///path"),
         (
             {

@@ -293,6 +293,16 @@ class Scenario:
                 return
         raise AssertionError(f"the same is asked again and again: {self.unanswered}")
 
+    def serve_all_but_the_group(self) -> None:
+        """The same, and what is committed: offset 5 everywhere."""
+        for _ in range(ANSWERS_WITHOUT_END):
+            self.serve()
+            if not self.pending(OffsetFetchRequest):
+                return
+            asked = self.request(OffsetFetchRequest).groups[0].topics or []
+            self.answer_committed({TopicPartition(t.name, number): 5 for t in asked for number in t.partition_indexes})
+        raise AssertionError(f"the same is asked again and again: {self.unanswered}")
+
     def serve_once(self) -> None:
         """Answer the oldest metadata request only: what is missing is asked for again."""
         self.answer(MetadataRequest, self.metadata())

@@ -14,10 +14,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
-from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
-from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
 from kwire.states.consumer_group import MemberState
 
 if TYPE_CHECKING:
@@ -110,15 +107,7 @@ class GroupMachine(ApplicationModel):
     @rule()
     def serve(self) -> None:
         """Everything that is not about membership."""
-        for _ in range(ROUNDS_TO_SETTLE):
-            if self.scenario.pending(MetadataRequest) or self.scenario.pending(FindCoordinatorRequest):
-                self.scenario.serve()
-            elif self.scenario.pending(OffsetFetchRequest):
-                asked = self.scenario.request(OffsetFetchRequest).groups[0].topics or []
-                found = {TopicPartition(t.name, number): 5 for t in asked for number in t.partition_indexes}
-                self.scenario.answer_committed(found)
-            else:
-                break
+        self.scenario.serve_all_but_the_group()
         assert not self.scenario.pending(OffsetCommitRequest)
 
     @rule(duration_ms=st.sampled_from([50.0, 1_000.0, 6_000.0, 70_000.0]))

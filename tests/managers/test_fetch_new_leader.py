@@ -109,6 +109,23 @@ def test_brokers_that_name_each_other_are_asked_ten_times_a_second_at_most(fetch
     assert 90 < count < 110
 
 
+def test_brokers_that_name_each_other_with_newer_epochs_are_asked_ten_times_a_second_at_most(
+    fetching: Scenario,
+) -> None:
+    """The same with an epoch that grows each time, as no election can make it: it was a spin."""
+    count = 0
+    for _ in range(100):
+        while fetching.pending(FetchRequest):
+            (asked,) = fetches(fetching)
+            count += 1
+            lost(fetching, leader=3 - asked, epoch=EPOCH + count)
+            assert count < 150, "a spin"
+        if fetching.pending(MetadataRequest):
+            fetching.answer(MetadataRequest, fetching.metadata(epoch=EPOCH))
+        fetching.advance(100)
+    assert 90 < count < 110
+
+
 def test_a_leader_that_metadata_has_named_meanwhile_is_not_held_up_by_the_old_ones_answer(fetching: Scenario) -> None:
     """The old leader's answer used to block the partition, though the fetch from the new one was under way."""
     fetching.topics["orders"] = (2, 2)

@@ -57,6 +57,8 @@ class Office:
             retry=Retry(),
             on_failure=OnFailure.STOP,
             on_data_loss=OnDataLoss.STOP,
+            offset_map=True,
+            key_order_within_ranges=False,
             max_buffered_records=10_000,
             max_buffered_bytes=1_000_000,
             watchdog=60.0,

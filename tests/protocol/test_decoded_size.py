@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tracemalloc
 from typing import TYPE_CHECKING, cast
-from uuid import UUID
 
 import pytest
 from construct import ConstructError
@@ -16,57 +15,18 @@ from kwire.protocol.decoded_size import decoded_bytes
 from kwire.protocol.layout import layout_of
 from kwire.protocol.messages.fetch import FetchResponse
 from kwire.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
-from kwire.protocol.primitives import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS, Blob, Fields, Maybe, Sequence, Text, Unique
+from kwire.protocol.primitives import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS, VARINT
 from kwire.protocol.registry import message_classes
 from kwire.protocol.schema import Response
+from tools.fuzz.shapes import arrays_of, with_array
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kwire.protocol.decoder import Decoder
-    from kwire.protocol.primitives import Construct
     from kwire.protocol.schema import Message
 
 RESPONSES = [cls for cls in message_classes().values() if issubclass(cls, Response)]
 COUNT = 1_000
 SMALL_BOUND_BYTES = 2 * 1024 * 1024
-
-
-def varint(value: int) -> bytes:
-    found = bytearray()
-    while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
-
-
-def shortest(wire: Construct) -> bytes:
-    """The fewest bytes that are a value of this type; arrays are empty."""
-    if isinstance(wire, Fields):
-        return b"".join(shortest(member.type) for member in wire.plain) + (b"" if wire.tagged is None else b"\0")
-    if isinstance(wire, Maybe):
-        return b"\x01" + shortest(wire.inner)
-    if isinstance(wire, Sequence):
-        return b"\x01" if wire.length.compact else bytes(4)
-    empty = {Text: "", Blob: b"", Unique: UUID(int=0)}
-    return wire.build(empty.get(type(wire), 0))
-
-
-def arrays_of(layout: Fields) -> Iterator[tuple[int, Sequence]]:
-    """The arrays among a message's own fields, and where among the plain ones they stand."""
-    for index, member in enumerate(layout.plain):
-        if isinstance(member.type, Sequence):
-            yield index, member.type
-
-
-def with_array(layout: Fields, index: int, count: int) -> bytes:
-    """A message whose fields are all as short as they can be, but for one array."""
-    array = layout.plain[index].type
-    assert isinstance(array, Sequence)
-    head = varint(count + 1) if array.length.compact else count.to_bytes(4, "big")
-    parts = [shortest(member.type) for member in layout.plain]
-    parts[index] = head + shortest(array.element) * count
-    return b"".join(parts) + (b"" if layout.tagged is None else b"\0")
 
 
 @pytest.mark.parametrize("cls", RESPONSES, ids=lambda cls: cls.__name__)
@@ -126,9 +86,9 @@ def test_an_array_has_a_million_elements_at_most() -> None:
 def test_tagged_fields_are_ten_thousand_at_most() -> None:
     body = encode_message(MetadataResponse(), 12)[:-1]
     with pytest.raises(ProtocolError, match=r"10001 tagged fields, of which 10000 are allowed"):
-        decode_message(MetadataResponse, 12, body + varint(MAX_TAGGED_FIELDS + 1) + bytes(30_000))
+        decode_message(MetadataResponse, 12, body + VARINT.build(MAX_TAGGED_FIELDS + 1) + bytes(30_000))
     with pytest.raises(ConstructError):
-        layout_of(MetadataResponse, 12).parse(body + varint(MAX_TAGGED_FIELDS + 1) + bytes(30_000))
+        layout_of(MetadataResponse, 12).parse(body + VARINT.build(MAX_TAGGED_FIELDS + 1) + bytes(30_000))
 
 
 def test_tagged_fields_count_as_memory(small_decoder: Decoder) -> None:

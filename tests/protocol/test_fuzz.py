@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,8 @@ import pytest
 from kwire.errors import ProtocolError
 from tools.fuzz import cli as fuzz_cli
 from tools.fuzz.mutations import MUTATIONS
-from tools.fuzz.targets import LIMIT_BYTES, Seed, seeds
+from tools.fuzz.sasl import BelievedError, answers
+from tools.fuzz.targets import LIMIT_BYTES, SASL_TALKS, Seed, seeds
 
 if TYPE_CHECKING:
     from tools.fuzz.targets import Decode
@@ -21,7 +24,7 @@ def test_damaged_bytes_end_as_results_or_as_the_two_errors_in_bounded_time_and_m
     report = fuzz_cli.fuzz(3000, seed=20)
     assert report.findings == []
     assert set(report.mutations) == {mutation.__name__ for mutation in MUTATIONS}
-    assert {outcome for _, outcome in report.outcomes} == {"read", "ProtocolError", "CorruptRecordError"}
+    assert {outcome for _, outcome in report.outcomes} == set(fuzz_cli.GOOD_ENDS)
     assert {target for target, _ in report.outcomes} == set(seeds())
 
 
@@ -64,3 +67,30 @@ def test_the_command_says_what_it_found(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr(fuzz_cli, "seeds", lambda: {"message": [Seed("made up", b"\x00", refuse)]})
     assert fuzz_cli.main(["5", "--seed", "9"]) == 0
     assert "5 calls, 0 findings" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_damaged_answers_of_sasl_servers_are_refused_and_never_believed() -> None:
+    report = fuzz_cli.fuzz(3000, seed=22, targets={"sasl": seeds()["sasl"]})
+    assert report.findings == []
+    assert {outcome for _, outcome in report.outcomes} == {"read", "ProtocolError", "SaslAuthenticationError"}
+
+
+def test_an_exchange_that_believes_any_signature_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hmac, "compare_digest", lambda _one, _other: True)
+    talks = map(json.loads, SASL_TALKS.read_text().splitlines())
+    talk = next(talk for talk in talks if talk["case"] == "SCRAM-SHA-256")
+    _, final, take = list(answers(talk))[2]
+    take(final)
+    with pytest.raises(BelievedError):
+        take(b"v=AAAA")
+    assert fuzz_cli.fuzz(50, seed=1, targets={"sasl": [Seed("final", final, take)]}).findings
+
+
+def test_one_target_may_be_chosen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(fuzz_cli, "limit_memory", lambda: None)
+    monkeypatch.setattr(
+        fuzz_cli, "seeds", lambda: {"frame": [Seed("f", b"\x00", crash)], "sasl": [Seed("s", b"\x00", refuse)]}
+    )
+    assert fuzz_cli.main(["5", "--target", "sasl"]) == 0
+    assert "sasl" in capsys.readouterr().out

@@ -1,11 +1,13 @@
 """`scripts/fuzz`: decodes damaged frames, messages and record batches, and checks how that ends.
 
     scripts/fuzz 1000000 --seed 7
+    scripts/fuzz 1000000 --target sasl
 
-Every call has to end with a result, ProtocolError or CorruptRecordError; within a second; and without ever holding more
-memory than four times its input plus 1 MiB, which is the limit for what a batch may inflate to and a frame may claim,
-plus the buffers that every connection has. tracemalloc counts what Python and numpy allocate; the whole process is
-limited too, for codecs that allocate by themselves. The run is determined by its seed.
+Every call has to end with a result, ProtocolError or CorruptRecordError (calls of SASL: SaslAuthenticationError, and no
+server is believed that has proven nothing: `tools/fuzz/sasl.py`); within a second; and without ever holding more memory
+than four times its input plus 1 MiB, which is the limit for what a batch may inflate to and a frame may claim, plus the
+buffers that every connection has. tracemalloc counts what Python and numpy allocate; the whole process is limited too,
+for codecs that allocate by themselves. The run is determined by its seed.
 
 Prints counts and the slowest call. Exit codes: 0 nothing found; 1 findings, with what reproduces them; 2 wrong usage.
 """
@@ -22,7 +24,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kwire.errors import CorruptRecordError, ProtocolError
+from kwire.errors import CorruptRecordError, ProtocolError, SaslAuthenticationError
+from tools.fuzz import peer
 from tools.fuzz.mutations import mutate
 from tools.fuzz.targets import LIMIT_BYTES, Seed, seeds
 
@@ -35,8 +38,9 @@ ALLOWED_FACTOR = 4
 FIXED_BYTES = 128 << 10
 PROCESS_BYTES = 2 << 30
 # How often each target has its turn: messages are many kinds, records are much code.
-TURNS = ("message", "message", "frame", "records", "records", "member data")
+TURNS = ("message", "message", "frame", "records", "records", "member data", "sasl")
 SHOWN_FINDINGS = 20
+GOOD_ENDS = ("read", ProtocolError.__name__, CorruptRecordError.__name__, SaslAuthenticationError.__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +92,7 @@ class Report:
 def is_finding(call: Call) -> bool:
     """Whether a call ended as it must not."""
     return (
-        call.outcome not in ("read", ProtocolError.__name__, CorruptRecordError.__name__)
+        call.outcome not in GOOD_ENDS
         or call.seconds > ALLOWED_SECONDS
         or call.peak_bytes > ALLOWED_FACTOR * len(call.data) + LIMIT_BYTES + FIXED_BYTES
     )
@@ -156,15 +160,22 @@ def limit_memory() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["peer"]:
+        return peer.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("count", nargs="?", type=int, default=100_000, metavar="COUNT", help="calls (100,000)")
+    parser.add_argument("--target", choices=sorted(set(TURNS)), help="damage only these (all, in turns)")
     parser.add_argument("--seed", type=int, default=1, help="decides everything random (1)")
     chosen = parser.parse_args(arguments)
     if chosen.count < 1:
         parser.error("COUNT must be at least 1")
     limit_memory()
     started = time.perf_counter()
-    report = fuzz(chosen.count, chosen.seed)
+    targets = seeds()
+    if chosen.target is not None:
+        targets = {chosen.target: targets[chosen.target]}
+    report = fuzz(chosen.count, chosen.seed, targets)
     print("\n".join(report.lines()))
     for call in report.findings[:SHOWN_FINDINGS]:
         print(f"FOUND {call}")

@@ -20,6 +20,7 @@ from kwire.protocol.messages.headers import ResponseHeader
 from kwire.protocol.records import read_records
 from kwire.protocol.registry import message_class
 from kwire.protocol.schema import Response
+from tools.fuzz.sasl import answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "protocol"
 MESSAGES = GOLDEN / "golden" / "messages.jsonl.gz"
+SASL_TALKS = GOLDEN / "golden" / "sasl.jsonl"
 RECORD_SETS = GOLDEN / "golden_records" / "record-sets.jsonl.gz"
 
 LIMIT_BYTES = 1 << 20
@@ -60,6 +62,11 @@ def seeds() -> dict[str, Sequence[Seed]]:
             _member_data(line["message"], line["version"], bytes.fromhex(line["hex"]))
             for line in messages
             if line["message"].startswith("ConsumerProtocol")
+        ],
+        "sasl": [
+            Seed(name, data, decode)
+            for line in SASL_TALKS.read_text().splitlines()
+            for name, data, decode in answers(json.loads(line))
         ],
     }
 

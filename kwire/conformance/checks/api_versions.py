@@ -60,6 +60,26 @@ def refuses_a_malformed_software_name(broker: JudgedBroker, version: int) -> Non
     expect_error(broker.ask(bad, version).error_code, ErrorCode.INVALID_REQUEST, what="a malformed software name")
 
 
+@check(ApiVersionsRequest, versions="5+")
+def tells_who_means_another_broker(broker: JudgedBroker, version: int) -> None:
+    """KIP-1242: whoever names a cluster has to name the broker, too, and has to be right in both."""
+    cluster_id = broker.metadata().cluster_id
+    another = broker.node_id + 1
+    for cluster, node_id, code in (
+        (None, -1, ErrorCode.NONE),
+        (None, another, ErrorCode.NONE),
+        (cluster_id, broker.node_id, ErrorCode.NONE),
+        (cluster_id, another, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (cluster_id, -1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("another cluster", broker.node_id, ErrorCode.REBOOTSTRAP_REQUIRED),
+    ):
+        request = ApiVersionsRequest(
+            client_software_name="kwire-conformance", client_software_version="1.0", cluster_id=cluster, node_id=node_id
+        )
+        answer = broker.ask(request, version)
+        expect_error(answer.error_code, code, what=f"cluster {cluster!r}, node {node_id}")
+
+
 @check(ApiVersionsRequest, once=True)
 def answers_a_version_from_the_future_in_version_0(broker: JudgedBroker, version: int) -> None:
     """KIP-511: error 35 in version 0, with the range of ApiVersions, and the connection stays open."""

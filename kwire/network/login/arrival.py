@@ -83,11 +83,20 @@ def claims_of(value: str) -> dict[str, object]:
     return claims if isinstance(claims, dict) else {}
 
 
-def _claim_ms(claims: dict[str, object], name: str) -> float | None:
-    seconds = claims.get(name)
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+def number_of(found: object) -> float | None:
+    """What foreign data has where a number should be, if it is one that can be reckoned with."""
+    if isinstance(found, bool) or not isinstance(found, int | float):
         return None
-    return seconds * 1000.0
+    try:
+        number = float(found)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _claim_ms(claims: dict[str, object], name: str) -> float | None:
+    seconds = number_of(claims.get(name))
+    return None if seconds is None else seconds * 1000.0
 
 
 def _check_extensions(extensions: Mapping[str, str], origin: str) -> None:

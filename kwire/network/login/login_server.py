@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from kwire.clock import wall_clock_ms
 from kwire.config import ConsumerConfig, OAuthToken, Secret
+from kwire.network.login.arrival import number_of
 from kwire.network.login.failures import AskingError
 from kwire.network.login.https import HttpAnswer, Timeouts, name_of, post
 
@@ -98,11 +98,10 @@ def _end_ms(expires_in: object, asked_at_ms: float, name: str) -> float | None:
     """The end by this machine's clock, so that a wrong one does no harm. Without it, the token's own claim is read."""
     if expires_in is None:
         return None
-    try:
-        seconds = float(expires_in) if isinstance(expires_in, int | float | str) else math.nan  # some send it as text
-    except (ValueError, OverflowError):
-        seconds = math.nan
-    if isinstance(expires_in, bool) or not math.isfinite(seconds):
+    if isinstance(expires_in, str) and len(expires_in) < 20 and expires_in.isascii() and expires_in.isdigit():
+        expires_in = int(expires_in)  # some send it as text
+    seconds = number_of(expires_in)
+    if seconds is None:
         raise AskingError(f"{name} answered with an expires_in that is no number", is_certain=True)
     return asked_at_ms + seconds * 1000.0
 

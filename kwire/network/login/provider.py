@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import math
 from collections.abc import Awaitable, Callable, Mapping
 
 from kwire.config import OAuthToken, TokenAnswer, TokenProvider, TokenSource
 from kwire.errors import AuthenticationError
+from kwire.network.login.arrival import number_of
 from kwire.network.login.failures import AskingError
 
 _NAME = "sasl_oauth_token_provider"
@@ -33,6 +32,8 @@ class ProviderTokens:
         try:
             answer: object = self._ask()
             if inspect.isawaitable(answer):
+                import asyncio  # takes time to load, which others do without
+
                 answer = asyncio.run(_result_of(answer))
             extensions = self._extensions() if callable(self._extensions) else {}
         except BaseException as error:  # in this thread there is nobody else to raise; sys.exit() is no end of it
@@ -53,7 +54,7 @@ def _token_of(answer: object) -> OAuthToken:
         case str():
             token = OAuthToken(answer)
         case (str(value), int() | float() as end) if not isinstance(end, bool):
-            token = OAuthToken(value, end if end >= _FIRST_MS else end * 1000.0)
+            token = OAuthToken(value, end if end >= _FIRST_MS or number_of(end) is None else end * 1000.0)
         case _:
             raise _bad(f"returned {_kind(answer)}; {_RETURNS}")
     _check_types(token)
@@ -63,11 +64,9 @@ def _token_of(answer: object) -> OAuthToken:
 def _check_types(token: OAuthToken) -> None:
     """A user's own token is checked as foreign data is: what is wrong in it must not end the network thread."""
     value: object = token.value
-    end: object = token.expires_at_ms
     if not isinstance(value, str):
         raise _bad(f"returned an OAuthToken whose value is {_kind(value)}, not a str")
-    is_number = isinstance(end, int | float) and not isinstance(end, bool) and math.isfinite(end)
-    if end is not None and not is_number:
+    if token.expires_at_ms is not None and number_of(token.expires_at_ms) is None:
         raise _bad("returned a token whose end is no number of seconds or ms since 1970")
 
 

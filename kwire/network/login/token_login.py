@@ -27,7 +27,7 @@ from kwire.network.login.failures import AskingError
 from kwire.network.login.login_server import LoginServer
 from kwire.network.login.refresh import MIN_PAUSE_MS, REFUSED_PAUSE_MS, RefreshRules
 from kwire.network.login.sources import GiveToken, name_of_origin, token_giver
-from kwire.network.login.token_file import FileTokens
+from kwire.network.login.token_file import FileTokens, TokenFile
 
 log = logging.getLogger("kwire.login")
 
@@ -53,9 +53,12 @@ class TokenLogin:
     """
 
     def __init__(self, config: ConsumerConfig, login: Login, *, ask: Ask | None = None) -> None:
-        giver = token_giver(config, login) if ask is None else None
-        self._ask: Ask = ask if giver is None else _in_worker_thread(giver)  # type: ignore[assignment]
-        self._file = giver.file if isinstance(giver, FileTokens) else None
+        self._file: TokenFile | None = None
+        if ask is None:
+            giver = token_giver(config, login)
+            ask = _in_worker_thread(giver)
+            self._file = giver.file if isinstance(giver, FileTokens) else None
+        self._ask = ask
         self._origin = name_of_origin(config)
         self._extensions = login.extensions
         self._rules = RefreshRules.of(config)
@@ -100,7 +103,8 @@ class TokenLogin:
                 self._is_wanted = True
                 self._wanted.set()
                 await self._changed.wait()
-        raise NoTokenError(f"no token from {self._origin} within {_WAIT_MS / 1000:.0f} s: it has not answered")
+        reason = self._failure or "it has not answered"
+        raise NoTokenError(f"no token from {self._origin} within {_WAIT_MS / 1000:.0f} s: {reason}")
 
     # --- what is held ---------------------------------------------------------------------------------------------
 
@@ -137,13 +141,14 @@ class TokenLogin:
         return max(due_in_ms, self._not_before_ms - monotonic_ms())
 
     async def _renew(self) -> None:
-        self._is_wanted, self._is_asking = False, True
+        self._is_asking = True
         try:
             self._take(await self._ask())
         except AskingError as failure:
             self._note(failure)
         finally:
-            self._is_asking = False
+            # Who has waited for this looks at what came, and says so if another question is needed.
+            self._is_asking, self._is_wanted = False, False
             before, self._changed = self._changed, trio.Event()
             before.set()
 

@@ -9,9 +9,12 @@ from kwire.protocol.schema import Bytes, Int16, Int64, NullableString, Request, 
 
 
 class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"], key=36, versions="0-2", flexible="2+"):
-    """What the mechanism wants to tell the broker."""
+    """What the mechanism wants to tell the broker. PLAIN's is the password, so `repr` does not show it."""
 
     auth_bytes: Bytes = b""
+
+    def __repr__(self) -> str:
+        return f"SaslAuthenticateRequest(auth_bytes=<{len(self.auth_bytes)} bytes>)"
 
 
 class SaslAuthenticateResponse(Response, to=SaslAuthenticateRequest):

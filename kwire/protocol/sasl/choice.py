@@ -38,5 +38,6 @@ def exchange_for(
     if mechanism.takes_password and login.password is not None:
         if mechanism is SaslMechanism.PLAIN:
             return PlainExchange(login.username, login.password)
-        return ScramExchange(mechanism, login.username, login.password, nonce=nonce, keys=keys)
+        extensions = {"tokenauth": "true"} if login.is_delegation_token else {}
+        return ScramExchange(mechanism, login.username, login.password, nonce=nonce, keys=keys, extensions=extensions)
     raise InternalError(f"there is no exchange for {mechanism.value} with what is given")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import ClassVar, Protocol, TypeAlias
 
+from kwire.config.secret import Secret
 from kwire.errors import IllegalSaslStateError, InternalError, SaslAuthenticationError
 
 MAX_CHALLENGE_BYTES = 16 << 10
@@ -100,10 +101,10 @@ def shown(text: str) -> str:
     return repr(text[:SHOWN_CHARACTERS])[1:-1] + ("..." if len(text) > SHOWN_CHARACTERS else "")
 
 
-def utf8(mechanism: str, what: str, text: str) -> bytes:
+def utf8(mechanism: str, what: str, text: str | Secret) -> bytes:
     """The text as it goes out. Like Java's client and brokers, it is encoded and not normalized (no SASLprep)."""
     try:
-        return text.encode()
+        return text.encode() if isinstance(text, str) else text.reveal().encode()
     except UnicodeEncodeError:
         raise SaslAuthenticationError(
             f"{mechanism}: the {what} has characters that cannot be written as UTF-8; was its encoding another one?"

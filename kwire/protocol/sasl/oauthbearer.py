@@ -32,10 +32,11 @@ class OAuthBearerExchange(SteppedExchange):
     """
 
     def __init__(self, token: str, extensions: Mapping[str, str] | None = None) -> None:
-        _check_token(token)
+        self._token = Secret(token)
+        del token  # the locals of a traceback do not show it
+        _check_token(self._token)
         for name, value in (extensions or {}).items():
             _check_extension(name, value)
-        self._token = Secret(token)
         super().__init__(MECHANISM, _steps(self._token, dict(extensions or {})))
 
     def answer(self, challenge: bytes) -> bytes | None:
@@ -53,10 +54,10 @@ def _steps(token: Secret, extensions: Mapping[str, str]) -> Steps:
         raise SaslAuthenticationError(f"{MECHANISM}: the broker refuses the token: {_server_error(error, token)}")
 
 
-def _check_token(token: str) -> None:
-    if not token:
+def _check_token(token: Secret) -> None:
+    if not token.reveal():
         raise SaslAuthenticationError(f"{MECHANISM}: the token is empty")
-    if not _TOKEN.fullmatch(token):
+    if not _TOKEN.fullmatch(token.reveal()):
         raise SaslAuthenticationError(
             f"{MECHANISM}: the token has characters that tokens do not have; give the token alone, without the word "
             "Bearer, quotation marks or a line's end"

@@ -32,7 +32,7 @@ GS2_HEADER = "n,,"
 """No channel binding, nobody else is acted for."""
 
 _NONCE = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
-_EXTENSIONS = r"(?:,[A-Za-z]=[^,\0]+)*"
+_EXTENSIONS = r"(?:,[A-Za-z]+=[^,\0]+)*"
 _SERVER_FIRST = re.compile(
     rf"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>[^,]*),i=(?P<iterations>[1-9][0-9]*){_EXTENSIONS}"
 )

@@ -26,7 +26,7 @@ class ScramKeys:
 def derive_keys(mechanism: str, password: Secret, salt: bytes, iterations: int) -> ScramKeys:
     """Java's client takes the password as it is, in UTF-8: no SASLprep. So do the tools that store credentials."""
     hash_name = hash_of(mechanism)
-    salted = hashlib.pbkdf2_hmac(hash_name, utf8(mechanism, "password", password.reveal()), salt, iterations)
+    salted = hashlib.pbkdf2_hmac(hash_name, utf8(mechanism, "password", password), salt, iterations)
     return ScramKeys(hmac.digest(salted, b"Client Key", hash_name), hmac.digest(salted, b"Server Key", hash_name))
 
 

@@ -206,6 +206,11 @@ class _Connection:
             case Action.CORRUPT if rule.corrupt is not None and response is not None:
                 payload = response_bytes(response, incoming.version, incoming.correlation_id)
                 await self._send_bytes(rule.corrupt(payload))
+            case Action.WRITE if rule.pieces is not None and response is not None:
+                payload = response_bytes(response, incoming.version, incoming.correlation_id)
+                for wait_ms, piece in rule.pieces(framed(payload)):
+                    await trio.sleep(wait_ms / 1000)
+                    await self._stream.send_all(piece)
             case Action.EDIT if rule.edit is not None and response is not None:
                 answer = _copy(response, incoming.version)  # what a handler answers, it may go on using
                 rule.edit(answer)

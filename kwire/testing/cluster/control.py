@@ -10,7 +10,7 @@ matches them and decide nothing. `connection` asks `decide` once for each reques
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -34,6 +34,7 @@ class Action(Enum):
     CORRUPT = auto()
     EDIT = auto()
     ANSWER = auto()
+    WRITE = auto()
 
 
 @dataclass(slots=True, eq=False)
@@ -49,6 +50,7 @@ class Rule:
     corrupt: Callable[[bytes], bytes] | None = None
     edit: Callable[[Message], None] | None = None
     answer: Callable[[Request[Message], RequestContext], Message] | None = None
+    pieces: Callable[[bytes], Iterable[tuple[float, bytes]]] | None = None
     see: Callable[[Request[Message], RequestContext], None] | None = None
     fired: int = 0
     is_removed: bool = False
@@ -102,6 +104,13 @@ class Intent(Generic[Q]):
         """Send other bytes than the answer's; they come without the frame's length."""
         rule = self._rule(Action.CORRUPT, is_handled=True)
         rule.corrupt = change
+        return rule
+
+    def write(self, pieces: Callable[[bytes], Iterable[tuple[float, bytes]]]) -> Rule:
+        """Do what was asked, and write other bytes than the answer's frame: `pieces` makes of it what is written, each
+        after so many milliseconds. They may be without end: it is over when the client has gone."""
+        rule = self._rule(Action.WRITE, is_handled=True)
+        rule.pieces = pieces
         return rule
 
     def edit(self, change: Callable[[Message], None]) -> Rule:

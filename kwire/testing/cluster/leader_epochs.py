@@ -25,10 +25,6 @@ class LeaderEpochs:
         self._epochs: list[int] = []
         self._starts: list[int] = []
 
-    @property
-    def earliest_start(self) -> int:
-        return self._starts[0] if self._starts else UNDEFINED
-
     def begin(self, epoch: int, start_offset: int) -> None:
         """A leader of this epoch writes from this offset on. Epochs that are not later are known already."""
         if self._epochs and epoch <= self._epochs[-1]:

@@ -57,7 +57,7 @@ LIMITS: tuple[Limit, ...] = (
     Limit("authorization", "no ACLs over the wire; rules come from allow() and deny()", "scope"),
     Limit(
         "authorization",
-        "creating, growing, deleting and configuring topics, DeleteRecords and AddPartitionsToTxn ask for no permission",
+        "creating, growing, deleting and configuring topics, DeleteRecords, AddPartitionsToTxn need no permission",
         "clients read and write",
     ),
     Limit("SASL", "no GSSAPI, no delegation tokens (KIP-48)", "scope"),

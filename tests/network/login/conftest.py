@@ -38,7 +38,7 @@ class Asked:
     form: dict[str, str]
 
 
-Respond: TypeAlias = "Callable[[Handler], None]"
+Respond: TypeAlias = "Callable[[Handler], object]"
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -112,16 +112,34 @@ def authority() -> trustme.CA:
     return trustme.CA()
 
 
+class MakeServer(Protocol):
+    """Starts a login server with a certificate for that name."""
+
+    def __call__(self, name: str) -> ScriptedServer: ...
+
+
 @pytest.fixture
-def login_server(authority: trustme.CA) -> Iterator[ScriptedServer]:
-    server = ScriptedServer(authority.issue_cert("localhost"), authority.cert_pem.bytes().decode())
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
-    thread.start()
-    yield server
-    server.released.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def make_server(authority: trustme.CA) -> Iterator[MakeServer]:
+    running: list[tuple[ScriptedServer, threading.Thread]] = []
+
+    def make(name: str) -> ScriptedServer:
+        server = ScriptedServer(authority.issue_cert(name), authority.cert_pem.bytes().decode())
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
+        thread.start()
+        running.append((server, thread))
+        return server
+
+    yield make
+    for server, thread in running:
+        server.released.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def login_server(make_server: MakeServer) -> ScriptedServer:
+    return make_server("localhost")
 
 
 class MakeConfig(Protocol):

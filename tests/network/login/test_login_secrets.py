@@ -81,12 +81,12 @@ def everything_about(config: ConsumerConfig, caplog: pytest.LogCaptureFixture) -
         lambda handler: handler.reply(200, b'{"access_token": "%s", "expires_in": -1}' % TOKEN.encode()),
         lambda handler: handler.reply(200, b'{"access_token": "%s"' % TOKEN.encode()),
         lambda handler: handler.reply(302, b"", Location=f"https://x/?token={TOKEN}"),
-        lambda handler: handler.server.released.wait() and None,
+        lambda handler: handler.server.released.wait(),
     ],
 )
 @pytest.mark.parametrize("uses_assertion", [False, True])
 def test_whatever_a_login_server_does_no_secret_is_shown(
-    respond: Callable[[Handler], None],
+    respond: Callable[[Handler], object],
     uses_assertion: bool,
     tmp_path_factory: pytest.TempPathFactory,
     login_server: ScriptedServer,
@@ -94,7 +94,7 @@ def test_whatever_a_login_server_does_no_secret_is_shown(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     login_server.answers(respond)
-    settings: dict[str, object] = {"sasl_login_retry_backoff_max_ms": 1, "sasl_login_read_timeout_ms": 200}
+    settings: dict[str, object] = {"sasl_login_retry_backoff_max_ms": 1, "sasl_login_read_timeout_ms": 30}
     if uses_assertion:
         path = tmp_path_factory.mktemp("login") / "assertion"
         path.write_text(ASSERTION)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
-from kwire.clock import wall_clock_ms
+from kwire.clock import monotonic_ms, wall_clock_ms
 from kwire.config import ConsumerConfig, OAuthToken
 from kwire.errors import AuthenticationError, NoTokenError
 
@@ -144,6 +144,8 @@ def test_a_server_that_stays_broken_is_an_error_once_the_time_for_retries_is_ove
         ({"access_token": "two words"}, "characters that a token cannot have"),
         ({"access_token": "a", "expires_in": "soon"}, "expires_in that is no number"),
         ({"access_token": "a", "expires_in": True}, "expires_in that is no number"),
+        ({"access_token": "a", "expires_in": 10**400}, "expires_in that is no number"),
+        ({"access_token": "a", "expires_in": float("inf")}, "expires_in that is no number"),
         ({"access_token": "a", "expires_in": -5}, "has expired before it came"),
         ({"access_token": jwt(exp=1_600_000_000)}, "expired before it came, at 2020-09-13 .* clocks wrong"),
         (b"x" * (1024 * 1024 + 1), "more than 1048576 bytes"),
@@ -198,11 +200,13 @@ def test_credentials_are_not_sent_where_a_redirect_points_to(
 def test_a_server_that_does_not_answer_is_given_up_when_the_time_is_over(
     login_server: ScriptedServer, server_config: MakeConfig, first_token: FirstToken
 ) -> None:
-    login_server.answers(lambda handler: handler.server.released.wait() and None)
+    login_server.answers(lambda handler: handler.server.released.wait())
+    began_ms = monotonic_ms()
 
     with pytest.raises(NoTokenError, match="has not answered within 30 ms"):
         first_token(server_config(sasl_login_read_timeout_ms=30, sasl_login_retry_backoff_max_ms=1))
 
+    assert monotonic_ms() - began_ms < 4_000
     assert len(login_server.asked) <= 2
 
 

@@ -54,9 +54,12 @@ def test_all_connections_wait_for_one_question(
         async def connect() -> None:
             got.append(await virtual.login.token())
 
-        async with virtual.running(), trio.open_nursery() as connections:
-            for _ in range(100):
-                connections.start_soon(connect)
+        async with virtual.running():
+            async with trio.open_nursery() as connections:
+                for number in range(100):
+                    connections.start_soon(connect)
+                    await trio.sleep(0.1 if number < 50 else 0)  # half of them while it is under way
+            await trio.sleep(60)
         assert len(got) == 100
         assert virtual.asked_at_s == [0.0]
 
@@ -215,7 +218,9 @@ def test_tokens_that_live_a_moment_make_no_storm(
     async def test() -> None:
         virtual = make_login(lambda: living(0.01))
         async with virtual.running():
-            await trio.sleep(60)
+            while trio.current_time() < 60:  # a client that dials again and again
+                await virtual.login.token()
+                await trio.sleep(0.02)
         assert len(virtual.asked_at_s) <= 61
 
     run_virtually(test)
@@ -256,6 +261,18 @@ def test_a_machine_that_has_slept_over_the_end_of_its_token_asks_as_soon_as_it_w
     def first_end(token: OAuthToken) -> float:
         assert token.expires_at_ms is not None
         return token.expires_at_ms - 1
+
+    run_virtually(test)
+
+
+def test_who_waits_longer_than_a_minute_because_the_settings_say_so_is_told_what_failed(
+    make_login: MakeLogin, run_virtually: RunVirtually
+) -> None:
+    async def test() -> None:
+        virtual = make_login(lambda: AskingError("down"), sasl_login_retry_backoff_max_ms=600_000)
+        async with virtual.running():
+            error = await error_of(virtual.login.token)
+        assert str(error) == "no token from sasl_oauth_token_provider within 60 s: down"
 
     run_virtually(test)
 

@@ -105,6 +105,9 @@ def test_extensions_of_a_provider_go_with_its_tokens(make_config: MakeConfig, fi
         (("abc", True), r"returned a tuple \(str, bool\)"),
         (("abc", 1.0, "me", {}), r"returned a tuple \(str, float, str, dict\)"),
         (("abc", float("nan")), "no number of seconds or ms"),
+        (("abc", 10**400), "no number of seconds or ms"),
+        (("abc", -(10**400)), "no number of seconds or ms"),
+        (OAuthToken("abc", cast("float", "soon")), "no number of seconds or ms"),
         (OAuthToken(cast("str", b"abc")), "whose value is a bytes"),
         (OAuthToken("abc", extensions=cast("dict[str, str]", [])), "extensions that are no mapping"),
         (OAuthToken("abc", extensions=cast("dict[str, str]", {"a": 1})), "extensions that are not text"),
@@ -150,7 +153,7 @@ def test_a_provider_that_keeps_failing_is_told_of_with_its_reason(
             )
         )
 
-    assert caught.value.__cause__ is not None
+    assert isinstance(caught.value.__cause__, OSError | SystemExit)
 
 
 def test_a_provider_may_say_that_the_credentials_are_wrong(make_config: MakeConfig, first_token: FirstToken) -> None:

@@ -13,6 +13,7 @@ from kwire.config.login import Login
 from kwire.config.secret import Secret
 from kwire.config.token_provider import OAuthToken
 from kwire.errors import AuthenticationError, IllegalSaslStateError, InternalError, SaslAuthenticationError
+from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.protocol.sasl import (
     OAuthBearerExchange,
     PlainExchange,
@@ -129,6 +130,9 @@ def test_the_login_decides_which_exchange_it_is() -> None:
         assert isinstance(made, ScramExchange)
         assert mechanism.value in repr(made)
         assert made.first() == b"n,,n=alice,r=abc"
+    delegation_token = Login(username="id", password=Secret("hmac"), is_delegation_token=True)
+    made = exchange_for(SaslMechanism.SCRAM_SHA_256, delegation_token, nonce="abc")
+    assert made.first() == b"n,,n=id,r=abc,tokenauth=true"
     token = OAuthToken(TOKEN, extensions={"b": "token's"})
     made = exchange_for(SaslMechanism.OAUTHBEARER, Login(extensions={"a": "login's", "b": "login's"}), token=token)
     assert made.first() == f"n,,\x01auth=Bearer {TOKEN}\x01a=login's\x01b=token's\x01\x01".encode()
@@ -158,6 +162,34 @@ def test_no_exchange_shows_or_pickles_its_secret(mechanism: str) -> None:
         pickle.dumps(exchange)
 
 
+def lone_surrogate(text: str) -> Secret:
+    return Secret(f"{text}\ud800")
+
+
+FAILURES: dict[str, Callable[[], object]] = {
+    "a token that is none": lambda: OAuthBearerExchange(f"{TOKEN} and more"),
+    "a token with bad extensions": lambda: OAuthBearerExchange(TOKEN, {"auth": "x"}),
+    "a password that is no text": lambda: PlainExchange("alice", lone_surrogate(PASSWORD)).first(),
+    "a password with NUL": lambda: PlainExchange("alice", Secret(f"{PASSWORD}\0")),
+    "a password that no keys can be made of": lambda: ScramKeyCache().get(
+        "SCRAM-SHA-256", lone_surrogate(PASSWORD), b"salt", 4096
+    ),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_no_traceback_shows_a_secret_not_even_with_its_locals(failure: str) -> None:
+    with pytest.raises(SaslAuthenticationError) as raised:
+        FAILURES[failure]()
+    assert raised.tb.tb_next is not None
+    assert raised.tb.tb_next.tb_next is not None  # the two frames of this file have the secrets as constants
+    frames = traceback.StackSummary.extract(traceback.walk_tb(raised.tb.tb_next.tb_next), capture_locals=True)
+    shown = "".join(frames.format()) + str(raised.value)
+    assert "mechanism" in shown or "self" in shown or "token" in shown
+    assert PASSWORD not in shown
+    assert TOKEN not in shown
+
+
 @pytest.mark.parametrize("mechanism", EXCHANGES)
 def test_a_message_without_end_is_refused_before_it_is_read(mechanism: str) -> None:
     exchange = EXCHANGES[mechanism]()
@@ -165,3 +197,8 @@ def test_a_message_without_end_is_refused_before_it_is_read(mechanism: str) -> N
     with pytest.raises(AuthenticationError, match="16385 bytes"):
         exchange.answer(b"x" * (MAX_CHALLENGE_BYTES + 1))
     assert not exchange.is_complete
+
+
+def test_the_request_that_carries_a_password_does_not_show_it() -> None:
+    request = SaslAuthenticateRequest(auth_bytes=PlainExchange("alice", Secret(PASSWORD)).first())
+    assert repr(request) == "SaslAuthenticateRequest(auth_bytes=<18 bytes>)"

@@ -1,0 +1,281 @@
+"""A consumer over TLS and SASL, against the cluster in the process: what a user sees of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kwire import Consumer
+from kwire.config import OAuthToken
+from kwire.errors import (
+    AuthenticationError,
+    BootstrapError,
+    ConfigError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoTokenError,
+    SaslAuthenticationError,
+    UnsupportedSaslMechanismError,
+)
+from kwire.testing import Cluster
+
+USER, PASSWORD = "alice", "correct horse"
+RECORDS = 300
+WAIT_S = 20.0
+UNSIGNED = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+    f'unsecuredLoginStringClaim_sub="{USER}" unsecuredLoginLifetimeSeconds="60";'
+)
+LOGIN: dict[str, object] = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_username": USER, "sasl_password": PASSWORD}
+MECHANISMS: dict[str, dict[str, object]] = {
+    "PLAIN": {**LOGIN, "sasl_mechanism": "PLAIN"},
+    "SCRAM-SHA-256": LOGIN,
+    "SCRAM-SHA-512": {**LOGIN, "sasl_mechanism": "SCRAM-SHA-512"},
+    "OAUTHBEARER": {"sasl_mechanism": "OAUTHBEARER", "sasl_jaas_config": UNSIGNED},
+}
+
+BytesConsumer = Consumer[bytes, bytes]
+
+
+def cluster_of(protocol: str, **options: object) -> Cluster:
+    """One of three brokers with records, whose sessions last two seconds."""
+    if "SASL" in protocol:
+        options["users"] = {USER: PASSWORD}
+    if "SSL" in protocol:
+        options.setdefault("tls", True)
+    settings = {"connections.max.reauth.ms": 2_000, "group.initial.rebalance.delay.ms": 0}
+    return Cluster(3, topics={"orders": 3}, security_protocol=protocol, settings=settings, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", params=["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def secured(request: pytest.FixtureRequest) -> Iterator[tuple[str, Cluster]]:
+    with cluster_of(request.param) as cluster:
+        for partition in range(3):
+            cluster.produce("orders", *[b"%d" % n for n in range(RECORDS // 3)], partition=partition)
+        yield request.param, cluster
+
+
+def consumer_of(cluster: Cluster, protocol: str, group: str | None = "billing", **settings: object) -> BytesConsumer:
+    settings = {"auto_offset_reset": "earliest", "security_protocol": protocol, **settings}
+    if "SSL" in protocol and "ssl_context" not in settings:
+        settings.setdefault("ssl_truststore_location", cluster.certificates.path)
+    return Consumer("orders", config={"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, **settings})
+
+
+def read(consumer: BytesConsumer, count: int = RECORDS) -> int:
+    """How many records come, up to `count`."""
+    until, found = time.monotonic() + WAIT_S, 0
+    while found < count and time.monotonic() < until:
+        found += len(consumer.poll(1.0))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_member_of_a_group_reads_and_commits_with_each_login(
+    secured: tuple[str, Cluster], mechanism: str, group_protocol: str
+) -> None:
+    protocol, cluster = secured
+    login = MECHANISMS[mechanism] if "SASL" in protocol else {}
+    group = f"{protocol}-{mechanism}-{group_protocol}"
+
+    with consumer_of(cluster, protocol, group, group_protocol=group_protocol, **login) as consumer:
+        found = read(consumer)
+        consumer.commit_sync()
+
+    assert found == RECORDS
+    assert sum(position.offset for position in cluster.committed(group).values()) == RECORDS
+
+
+@pytest.mark.parametrize(
+    ("settings", "error_class", "said"),
+    [
+        (
+            {**LOGIN, "sasl_password": "battery staple"},
+            SaslAuthenticationError,
+            f"refuses the login of {USER} by SCRAM-SHA-256",
+        ),
+        ({**LOGIN, "sasl_username": "bob"}, SaslAuthenticationError, "refuses the login of bob by SCRAM-SHA-256"),
+        (
+            {**MECHANISMS["PLAIN"], "sasl_password": "battery staple"},
+            SaslAuthenticationError,
+            "Invalid username or password",
+        ),
+        ({"sasl_oauth_token_provider": lambda: "aaa.bbb.ccc"}, SaslAuthenticationError, "invalid_token"),
+        (
+            {"sasl_oauth_token_provider": lambda: OAuthToken("aaa.bbb.ccc", expires_at_ms=1_000)},
+            NoTokenError,
+            "expired",
+        ),
+    ],
+)
+def test_a_login_that_is_refused_is_raised_by_the_first_poll_and_by_calls(
+    settings: dict[str, object], error_class: type[KafkaError], said: str
+) -> None:
+    with (
+        cluster_of("SASL_SSL") as cluster,
+        consumer_of(cluster, "SASL_SSL", sasl_login_retry_backoff_max_ms=200, **settings) as consumer,
+    ):
+        began = time.monotonic()
+        with pytest.raises(error_class, match=said) as caught:
+            consumer.poll(5.0)
+        took_s = time.monotonic() - began
+        with pytest.raises((error_class, KafkaTimeoutError), match=said):
+            consumer.partitions_for("orders", timeout=3.0)
+
+    assert isinstance(caught.value, AuthenticationError)
+    assert took_s < 5.5
+    assert "staple" not in repr(caught.value)
+
+
+def test_a_mechanism_that_the_brokers_do_not_have_is_told_with_those_they_have() -> None:
+    with cluster_of("SASL_PLAINTEXT", sasl_mechanisms=("SCRAM-SHA-512",)) as cluster:
+        with (
+            consumer_of(cluster, "SASL_PLAINTEXT", **LOGIN) as consumer,
+            pytest.raises(UnsupportedSaslMechanismError, match="it offers: SCRAM-SHA-512"),
+        ):
+            consumer.poll(5.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("listener", "spoken", "error_class", "said"),
+    [
+        ("SSL", "PLAINTEXT", BootstrapError, "does it expect plain text"),
+        ("PLAINTEXT", "SSL", BootstrapError, "is this a listener for SSL, or one without TLS?"),
+        ("SASL_PLAINTEXT", "PLAINTEXT", BootstrapError, "does it expect a login"),
+        ("SASL_SSL", "SASL_PLAINTEXT", BootstrapError, "or one that expects TLS"),
+        ("PLAINTEXT", "SASL_PLAINTEXT", AuthenticationError, "takes no SASL"),
+        ("SSL", "SASL_SSL", AuthenticationError, "takes no SASL"),
+        ("SASL_SSL", "SSL", BootstrapError, "does it expect a login"),
+    ],
+)
+def test_a_listener_of_another_protocol_is_told(
+    listener: str, spoken: str, error_class: type[KafkaError], said: str
+) -> None:
+    with cluster_of(listener) as cluster:
+        trust = {"ssl_truststore_location": cluster.certificates.path} if "SSL" in listener and "SSL" in spoken else {}
+        settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "billing", "security.protocol": spoken}
+        login = LOGIN if "SASL" in spoken else {}
+        with (
+            Consumer("orders", config={**settings, **trust, **login}) as consumer,
+            pytest.raises(error_class, match=said),
+        ):
+            consumer.poll(1.5)
+
+
+def test_a_client_certificate_is_asked_for_and_taken() -> None:
+    with cluster_of("SSL", tls_client_auth="required") as cluster:
+        own = cluster.certificates.issue(common_name="billing", key_password="hush")
+        cluster.produce("orders", b"1")
+        with consumer_of(cluster, "SSL", ssl_keystore_location=own.path, ssl_key_password="hush") as consumer:
+            assert read(consumer, 1) == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ssl_truststore_location": "/no/such/file.pem"},
+        {"ssl_keystore_location": "/no/such/file.pem"},
+        {"ssl_truststore_type": "JKS"},
+    ],
+)
+def test_files_that_cannot_be_used_are_an_error_of_the_constructor(settings: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        Consumer("orders", config={"bootstrap.servers": "localhost:1", "security.protocol": "SSL", **settings})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_logins_are_renewed_every_two_seconds_and_no_record_is_lost_or_comes_twice(mechanism: str) -> None:
+    """Three members, and records all the time, over several lives of a session."""
+    values: list[bytes] = []
+    lock, until = threading.Lock(), time.monotonic() + 6.0
+
+    def run(cluster: Cluster) -> None:
+        with consumer_of(cluster, "SASL_SSL", **MECHANISMS[mechanism]) as consumer:
+            while time.monotonic() < until:
+                records = consumer.poll(0.1)
+                with lock:
+                    values.extend(record.value for record in records if record.value is not None)
+
+    with cluster_of("SASL_SSL") as cluster:
+        members = [threading.Thread(target=run, args=(cluster,)) for _ in range(3)]
+        for member in members:
+            member.start()
+        sent = 0
+        while time.monotonic() < until - 1.0:
+            cluster.produce("orders", b"%d" % sent, partition=sent % 3)
+            sent += 1
+            time.sleep(0.01)
+        for member in members:
+            member.join()
+
+    assert sorted(values, key=int) == [b"%d" % n for n in range(sent)]
+
+
+@pytest.mark.slow
+def test_certificates_are_replaced_on_both_sides_while_three_members_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client's own certificate is replaced, connections are cut, and the new one is shown; nothing is lost."""
+    values: list[bytes] = []
+    lock, until = threading.Lock(), time.monotonic() + 6.0
+    store = tmp_path / "client.pem"
+
+    def put(text: str) -> None:
+        new = tmp_path / "client.new"
+        new.write_text(text)
+        os.replace(new, store)
+
+    def run(cluster: Cluster) -> None:
+        with consumer_of(cluster, "SSL", ssl_keystore_location=store) as consumer:
+            while time.monotonic() < until:
+                records = consumer.poll(0.1)
+                with lock:
+                    values.extend(record.value for record in records if record.value is not None)
+
+    caplog.set_level(logging.INFO)
+    with cluster_of("SSL", tls_client_auth="required") as cluster:
+        put(cluster.certificates.issue(common_name="first").path.read_text())
+        members = [threading.Thread(target=run, args=(cluster,)) for _ in range(3)]
+        for member in members:
+            member.start()
+        sent, replaced = 0, False
+        while time.monotonic() < until - 1.0:
+            if not replaced and time.monotonic() > until - 3.0:
+                put(cluster.certificates.issue(common_name="second").path.read_text())
+                cluster.cut_connections()
+                replaced = True
+            cluster.produce("orders", b"%d" % sent, partition=sent % 3)
+            sent += 1
+            time.sleep(0.01)
+        for member in members:
+            member.join()
+
+    assert sorted(values, key=int) == [b"%d" % n for n in range(sent)]
+    assert "certificates have changed: new connections use those in" in caplog.text
+
+
+def test_no_log_at_debug_and_no_error_shows_a_secret(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    token = "e30.e30.signature-that-nobody-may-see"
+    for settings in (
+        {**LOGIN},
+        {**MECHANISMS["PLAIN"], "sasl_password": "wrong-secret"},
+        {"sasl_oauth_token_provider": lambda: token},
+    ):
+        with cluster_of("SASL_SSL") as cluster, consumer_of(cluster, "SASL_SSL", **settings) as consumer:
+            with suppress(AuthenticationError):
+                consumer.poll(1.0)
+
+    for secret in (PASSWORD, "wrong-secret", token, "nobody-may-see"):
+        assert secret not in caplog.text
