@@ -21,8 +21,8 @@ def print_settings() -> None:
     """Print all settings with their defaults and meanings.
 
     Give them to any command as -X NAME=VALUE, in a file (--config), or as KWIRE_<NAME> in the environment. Java's
-    dotted names work as well. What -X says wins over the environment, which wins over the file. Secrets belong in one of
-    the latter two: every user of the machine can see a command line.
+    dotted names work as well. What -X says wins over the environment, which wins over the file. Secrets belong in the
+    environment or in a file: every user of the machine can see a command line.
     """
     with clean_exits():
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 120

@@ -17,7 +17,7 @@ class SettingDoc(NamedTuple):
     default: str
     valid: str
     doc: str
-    is_secret: bool
+    is_secret: bool = False
 
 
 def docs() -> tuple[SettingDoc, ...]:
