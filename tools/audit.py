@@ -37,7 +37,10 @@ def ask(requirements: str) -> str | None:
     command = [supply_tool("pip-audit"), "--requirement", requirements, "--require-hashes", "--disable-pip"]
     command += ["--format", "json", "--progress-spinner", "off", "--timeout", str(PATIENCE_S)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout if done.stdout.strip().startswith("{") else None
+    if not done.stdout.strip().startswith("{"):
+        return None
+    packages = json.loads(done.stdout)["dependencies"]
+    return None if all("skip_reason" in package for package in packages) else done.stdout  # an index without such data
 
 
 def vulnerabilities(report: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -33,6 +34,14 @@ def test_a_vulnerability_fails_and_no_data_does_not(
     monkeypatch.setattr(audit, "ask", lambda _requirements: answer)
     assert audit.main() == code
     assert capsys.readouterr().out == said
+
+
+@pytest.mark.parametrize("answer", ["", "ERROR: no route", json.dumps({"dependencies": REPORT["dependencies"][2:]})])
+def test_an_answer_about_no_package_is_none(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of an index that has packages and nothing about them: that must not read as a clean bill."""
+    monkeypatch.setattr(audit, "supply_tool", lambda name: name)
+    monkeypatch.setattr(audit.subprocess, "run", lambda *_given, **_named: CompletedProcess([], 1, answer, ""))
+    assert audit.ask("some.txt") is None
 
 
 def test_tools_that_cannot_be_had_are_no_failure(
