@@ -26,12 +26,7 @@ from tools.lock import entries, pins
 from tools.supply_tools import NoToolsError, supply_tool
 
 TOP = Path(__file__).resolve().parent.parent
-BUILD = """
-import sys
-from setuptools import build_meta
-build_meta.build_sdist(sys.argv[1])
-build_meta.build_wheel(sys.argv[1])
-"""
+BUILD = "import sys; from setuptools import build_meta; getattr(build_meta, sys.argv[1])(sys.argv[2])"
 SBOM = "kwire.cdx.json"
 HASHES = "SHA256SUMS"
 
@@ -79,8 +74,9 @@ def build(top: Path, epoch_s: int) -> Mapping[str, bytes]:
         source, target = Path(folder, "source"), Path(folder, "target")
         copy_tracked(top, source)
         environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch_s), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-c", BUILD, str(target)]
-        subprocess.run(command, cwd=source, env=environment, check=True, capture_output=True, umask=0o022)
+        for step in ("build_sdist", "build_wheel"):
+            command = [sys.executable, "-c", BUILD, step, str(target)]
+            subprocess.run(command, cwd=source, env=environment, check=True, capture_output=True, umask=0o022)
         built = {path.name: path.read_bytes() for path in target.iterdir()}
     return {name: repacked(data, epoch_s) if name.endswith(".tar.gz") else data for name, data in built.items()}
 
