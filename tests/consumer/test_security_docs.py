@@ -138,7 +138,7 @@ def raised(tmp_path_factory: pytest.TempPathFactory) -> list[Raised]:
             {**right, **at_plain, "security.protocol": "SASL_PLAINTEXT"},
             {name: value for name, value in right.items() if not name.startswith("ssl")},
             {**named.client_config(), "ssl.truststore.location": str(folder / "elsewhere.pem")},
-            mutual.client_config(),
+            {**mutual.client_config()},
             {"bootstrap.servers": secure.bootstrap_servers},
             {**right, **at_plain},
             {**without_login, "security.protocol": "SSL"},
@@ -166,7 +166,8 @@ def _context_for(name: str, authority: trustme.CA) -> ssl.SSLContext:
 def _raised_by(settings: Mapping[str, object]) -> Raised:
     kept: Settings = {"group_id": "g"}
     try:
-        with Consumer("t", config=settings, **kept) as consumer:
+        consumer: Consumer[bytes, bytes] = Consumer("t", config=settings, **kept)
+        with consumer:
             for _poll in range(PATIENCE_POLLS):
                 consumer.poll(1.0)
     except KafkaError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from subprocess import CompletedProcess
 
 import pytest
@@ -40,7 +41,7 @@ def test_a_vulnerability_fails_and_no_data_does_not(
 def test_an_answer_about_no_package_is_none(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of an index that has packages and nothing about them: that must not read as a clean bill."""
     monkeypatch.setattr(audit, "supply_tool", lambda name: name)
-    monkeypatch.setattr(audit.subprocess, "run", lambda *_given, **_named: CompletedProcess([], 1, answer, ""))
+    monkeypatch.setattr(subprocess, "run", lambda *_given, **_named: CompletedProcess([], 1, answer, ""))
     assert audit.ask("some.txt") is None
 
 
