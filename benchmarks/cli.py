@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console
 
-from benchmarks import catch_up, chart, latency, memory, processing, scale, spark, startup
+from benchmarks import catch_up, chart, latency, memory, processing, scale, spark, startup, tls
 from benchmarks.codec import measure as codec
 from benchmarks.opponents import OpponentError
 from benchmarks.rebalance import measure as rebalance
@@ -114,6 +114,11 @@ def measure_spark(chosen: argparse.Namespace) -> Outcome:
     return shown(results, spark.targets(topics, queries))
 
 
+def measure_tls(chosen: argparse.Namespace) -> Outcome:
+    cases = chosen.case or list(tls.TOPICS)
+    return shown(tls.run(rounds=chosen.rounds, scale=chosen.scale, cases=cases), tls.targets(cases))
+
+
 def shown(results: Sequence[Figures], targets: Sequence[Target]) -> Outcome:
     """A missed target is printed and no failure: what these suites measure depends on the machine."""
     print_table(results, targets, Console(width=TABLE_WIDTH))
@@ -131,6 +136,7 @@ SUITES: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
     "processing": measure_processing,
     "spark": measure_spark,
     "catch-up": measure_catch_up,
+    "tls": measure_tls,
 }
 
 
@@ -180,7 +186,10 @@ def add_consumer_suites(
     on_spark.add_argument("--scale", type=float, default=1.0, help="part of each topic that is written (1.0)")
     catching_up = suites.add_parser("catch-up", help="back at a long lag: the newest record, and all of the lag")
     catching_up.add_argument("--records", type=int, default=catch_up.RECORDS, help="of the lag (5000000)")
-    found = (latency, scale, memory, startup, handling, on_spark, catching_up)
+    encrypted = suites.add_parser("tls", help="TLS against plain text, beside an idle and a busy application")
+    encrypted.add_argument("--case", action="append", default=[], choices=CASES, help=f"({', '.join(tls.TOPICS)})")
+    encrypted.add_argument("--scale", type=float, default=0.5, help="part of each topic that is written (0.5)")
+    found = (latency, scale, memory, startup, handling, on_spark, catching_up, encrypted)
     for suite in found:
         suite.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each ({LEAST_ROUNDS})")
     return found

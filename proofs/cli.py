@@ -23,6 +23,7 @@ from proofs.losses.prove import losses
 from proofs.processor.prove import processor
 from proofs.rebalances import rebalances
 from proofs.schedules import mixed_groups, parallel_rebalance, rolling_restart
+from proofs.security.prove import security
 from proofs.slow_handler import slow_handler
 from proofs.spark.audit import spark_audit
 from proofs.spark.fresh_first import spark_fresh_first
@@ -46,6 +47,7 @@ PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "async-revocation": async_revocation,
     "parallel-rebalance": parallel_rebalance,
     "slow-handler": slow_handler,
+    "security": security,
     "spark-answers": spark_answers,
     "spark-audit": spark_audit,
     "spark-kills": spark_kills,

@@ -16,7 +16,7 @@ import confluent_kafka
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Read = Callable[[Mapping[str, str], str], list[bytes]]
+    Read = Callable[..., list[bytes]]
 
 TIMEOUT_S = 20.0
 IGNORED = "ignore:.*is deprecated. Use files:DeprecationWarning"

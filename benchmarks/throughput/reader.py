@@ -1,6 +1,7 @@
 """A contender of `scripts/bench throughput`: reads one topic from its start to its end, in a process of its own.
 
-`bench_throughput_reader.py CONTENDER BOOTSTRAP_SERVERS TOPIC RECORDS`; the last line out is JSON. The clock starts with
+`reader.py CONTENDER BOOTSTRAP_SERVERS TOPIC RECORDS [EXTRA]`; the last line out is JSON, and so is EXTRA: `settings` of
+TLS, under Java's names, and whether another thread is `busy` all the time. The clock starts with
 the client made and nothing subscribed, as that of Kafka's ConsumerPerformance does, so joining the group is inside. All
 who make a record for each record take key, value, offset and timestamp out of it, in the same loop. Checksums of the
 batches are checked by all; in librdkafka that has to be asked for.
@@ -12,6 +13,7 @@ import asyncio
 import json
 import resource
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -32,6 +34,11 @@ SOCKET_BUFFER_BYTES = 2 * 1024 * 1024  # what ConsumerPerformance takes
 # Of one partition in one answer. With Kafka's 1 MiB an answer has a thousand records of 1,000 bytes of each partition,
 # and whatever is done once for each partition of an answer takes its share. All are given it.
 PARTITION_BYTES = 4 * 1024 * 1024
+
+
+# How the brokers are reached, under Java's names; nothing: in plain text. Only kwire and confluent-kafka look at it.
+SECURITY: dict[str, str] = {}
+LIBRDKAFKA_NAMES = {"ssl.truststore.location": "ssl.ca.location"}
 
 
 class AnyRecord(Protocol):
@@ -120,6 +127,7 @@ def kwire_consumer(bootstrap_servers: str) -> Consumer[bytes, bytes]:
     from kwire import Consumer
 
     return Consumer[bytes, bytes](
+        config=SECURITY,
         bootstrap_servers=bootstrap_servers,
         group_id=new_group(),
         auto_offset_reset="earliest",
@@ -167,6 +175,7 @@ def confluent_consumer(bootstrap_servers: str) -> confluent_kafka.Consumer:
             "fetch.queue.backoff.ms": 10,
             "check.crcs": True,
             "max.partition.fetch.bytes": PARTITION_BYTES,
+            **{LIBRDKAFKA_NAMES.get(name, name): value for name, value in SECURITY.items()},
         }
     )
 
@@ -273,12 +282,22 @@ def peak_bytes() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
+def compute() -> None:
+    """What an application does beside reading: pure Python, without end, and without giving the interpreter away."""
+    while True:
+        sum(number * number for number in range(1_000))
+
+
 def new_group() -> str:
     return f"bench-{uuid4().hex[:12]}"
 
 
 def main() -> None:
-    contender, bootstrap_servers, topic, records = sys.argv[1:]
+    contender, bootstrap_servers, topic, records, *extra = sys.argv[1:]
+    wanted = json.loads(extra[0]) if extra else {}
+    SECURITY.update(wanted.get("settings", {}))
+    if wanted.get("busy"):
+        threading.Thread(target=compute, daemon=True).start()
     reading = Reading(int(records))
     CONTENDERS[contender](bootstrap_servers, topic, reading)
     print(json.dumps(reading.to_json()))

@@ -81,8 +81,17 @@ class Spent:
     peak_bytes: int
 
 
-def take(contender: Contender, bootstrap_servers: str, topic: str, content: Content) -> Turn:
+def take(
+    contender: Contender,
+    bootstrap_servers: str,
+    topic: str,
+    content: Content,
+    extra: Mapping[str, object] | None = None,
+) -> Turn:
     """Let a contender read a topic.
+
+    Args:
+        extra: What `reader.py` is told besides.
 
     Raises:
         WrongAnswerError: It did not read what was written.
@@ -94,6 +103,7 @@ def take(contender: Contender, bootstrap_servers: str, topic: str, content: Cont
             spent = run_process(command, os.environ)
             return java_turn(spent, content)
         command = [sys.executable, str(READER), contender.name, bootstrap_servers, topic, str(content.records)]
+        command += [json.dumps(extra)] if extra else []
         return reader_turn(run_process(command, environment_of(contender)), content)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -24,17 +25,64 @@ def run_fake_cluster(
     release: Annotated[
         str, typer.Option("--release", metavar="3.9", help="Speak as this release of Kafka does.")
     ] = "4.4",
+    security_protocol: Annotated[
+        str | None,
+        typer.Option(
+            "--security-protocol",
+            metavar="SASL_SSL",
+            help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; without it what the next two come to.",
+        ),
+    ] = None,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Speak TLS, with certificates made on the fly (kwire[testing]).")
+    ] = False,
+    users: Annotated[
+        list[str] | None,
+        typer.Option("--user", metavar="NAME:PASSWORD", help="Somebody who may log in by SASL; may be repeated."),
+    ] = None,
 ) -> None:
     """Run a fake Kafka cluster: in memory, gone when it ends.
 
-    Prints the bootstrap address, and serves until Ctrl-C. For tests; nothing is kept.
+    Prints the bootstrap address, with TLS or SASL also what clients have to set, and serves until Ctrl-C. For tests;
+    nothing is kept.
     """
     with clean_exits():
         from kwire.testing import Cluster
 
-        with Cluster(brokers, topics=parse_topics(topics), port=port, release=release) as cluster:
+        with Cluster(
+            brokers,
+            topics=parse_topics(topics),
+            port=port,
+            release=release,
+            security_protocol=security_protocol,
+            tls=tls or None,
+            users=parse_users(users or []),
+        ) as cluster:
             print(cluster.bootstrap_servers, flush=True)
+            print_client_config(cluster.client_config())
             threading.Event().wait()
+
+
+def print_client_config(config: Mapping[str, str]) -> None:
+    """What clients set, as a properties file; nothing of a cluster that lets in everybody."""
+    if config["security.protocol"] == "PLAINTEXT":
+        return
+    for name, value in config.items():
+        print(f"{name}={value}", flush=True)
+    if "ssl.truststore.location" in config:
+        print(f"# librdkafka: ssl.ca.location={config['ssl.truststore.location']}", flush=True)
+
+
+def parse_users(texts: Sequence[str]) -> dict[str, str]:
+    """Names and passwords, each as in "alice:secret".
+
+    Raises:
+        InvalidArgumentError: One says something else. What it says is not repeated: it may be a password.
+    """
+    parted = [text.partition(":") for text in texts]
+    if not all(name and password for name, _colon, password in parted):
+        raise InvalidArgumentError("users look like NAME:PASSWORD, and one does not")
+    return {name: password for name, _colon, password in parted}
 
 
 def parse_topics(text: str) -> dict[str, int]:

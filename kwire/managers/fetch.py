@@ -117,7 +117,7 @@ class FetchManager:
         busy = [connection for connection in self._connections.values() if connection.session.wanted]
         ready = [connection for connection in busy if connection.request.ready(now_ms)]
         max_bytes = self._answer_bytes(len(busy), len(ready)) if ready else 0
-        requests = [self._request(connection, max_bytes) for connection in ready] if max_bytes else []
+        requests = [self._request(connection, max_bytes, now_ms) for connection in ready] if max_bytes else []
         wakes_ms = (*self._blocked.values(), *(connection.request.wake_at_ms for connection in busy))
         # What is ready and finds no room waits for room, not for a time.
         return PollResult(requests, min((at_ms for at_ms in wakes_ms if at_ms > now_ms), default=NEVER_MS))
@@ -232,10 +232,10 @@ class FetchManager:
 
     # --- one request ----------------------------------------------------------------------------------------
 
-    def _request(self, connection: FetchConnection, max_bytes: int) -> AnyUnsentRequest:
+    def _request(self, connection: FetchConnection, max_bytes: int, now_ms: float) -> AnyUnsentRequest:
         node_id, channel = connection.id
         session = connection.session.next_request()
-        connection.sent(max_bytes)
+        connection.sent(max_bytes, now_ms)
         return UnsentRequest(
             request=fetch_request(
                 self._config,
@@ -289,8 +289,11 @@ class FetchManager:
             connection.request.failed(now_ms)
             self._metadata.request_update()  # a session over topic ids fails when the ids are out of date
             return
-        connection.request.succeeded()
         partitions = list(_by_partition(answer, connection.session.topic_names))
+        if any(data.records or data.error_code for _, data in partitions) or not self._config.fetch_min_bytes:
+            connection.answered()
+        else:
+            connection.answered_with_nothing(self._config.fetch_max_wait_ms, now_ms)
         fetches = [
             fetch for tp, data in partitions if (fetch := self._on_partition(connection, tp, data, now_ms)) is not None
         ]

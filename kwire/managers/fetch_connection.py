@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from kwire.managers.unsent import Channel
 
 
+MOST_IN_VAIN = 10
+"""Empty answers in a row that came at once, though the broker was to wait for data; from then on fetches back off."""
+
+QUICK_SHARE = 0.1  # of the time that the broker was to wait
+
+
 class FetchConnectionId(NamedTuple):
     """Which connection it is: a broker may have a second one, for those of its partitions that are idle."""
 
@@ -22,18 +28,35 @@ class FetchConnectionId(NamedTuple):
 class FetchConnection:
     """One connection's fetch session, and the request that is under way."""
 
-    __slots__ = ("_max_bytes", "id", "request", "session")
+    __slots__ = ("_in_vain", "_max_bytes", "_sent_at_ms", "id", "request", "session")
 
     def __init__(self, connection_id: FetchConnectionId, backoff: Backoff) -> None:
         self.id = connection_id
         self.session = FetchSession()
         self.request = RequestState(backoff)
         self._max_bytes = 0
+        self._sent_at_ms = 0.0
+        self._in_vain = 0
 
-    def sent(self, max_bytes: int) -> None:
+    def sent(self, max_bytes: int, now_ms: float) -> None:
         """It was asked for this much."""
         self.request.sent()
         self._max_bytes = max_bytes
+        self._sent_at_ms = now_ms
+
+    def answered(self) -> None:
+        """With something."""
+        self.request.succeeded()
+        self._in_vain = 0
+
+    def answered_with_nothing(self, wait_ms: float, now_ms: float) -> None:
+        """With nothing, for which it was to wait `wait_ms`: no failure. But a broker that does so at once, each time,
+        would be asked as fast as it answers."""
+        self.request.succeeded()
+        is_quick = now_ms - self._sent_at_ms < wait_ms * QUICK_SHARE
+        self._in_vain = self._in_vain + 1 if is_quick else 0
+        if self._in_vain > MOST_IN_VAIN:
+            self.request.failed(now_ms)
 
     @property
     def due_bytes(self) -> int:

@@ -42,13 +42,21 @@ class Ask(Protocol):
 
 
 class Authentication:
-    """How this client logs in, on each of its connections: mechanism, credentials, and tokens where it takes them."""
+    """How this client logs in, on each of its connections: mechanism, credentials, and tokens where it takes them.
+
+    Raises:
+        ConfigError: a package that the mechanism needs is missing, or the settings do not say all that it needs.
+    """
 
     def __init__(self, config: ConsumerConfig) -> None:
         self._mechanism = config.sasl_mechanism
         self._login: Login = login_of(config)
         self._keys = ScramKeyCache()
         self.tokens: TokenLogin | None = None
+        if self._mechanism is SaslMechanism.GSSAPI:
+            from kwire.network.gssapi import load_library
+
+            load_library()
         if self._mechanism is SaslMechanism.OAUTHBEARER:
             from kwire.network.login.token_login import TokenLogin
 
@@ -125,7 +133,7 @@ async def _said(exchange: SaslExchange, challenge: bytes | None = None) -> bytes
     def say() -> bytes | None:
         return exchange.first() if challenge is None else exchange.answer(challenge)
 
-    return await trio.to_thread.run_sync(say) if exchange.does_io else say()
+    return await trio.to_thread.run_sync(say, abandon_on_cancel=True) if exchange.does_io else say()
 
 
 def renew_after_ms(lifetime_ms: float, longest_wait_ms: float, chance: float) -> float:

@@ -9,11 +9,12 @@ import ipaddress
 import re
 from collections.abc import Callable
 from hashlib import sha256
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from kwire.config.login import Login
-from kwire.errors import DisconnectError, KafkaError, SaslAuthenticationError
+from kwire.errors import ConfigError, DisconnectError, KafkaError, SaslAuthenticationError
 from kwire.protocol.sasl.exchange import SteppedExchange, Steps, shown
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class GssapiExchange(SteppedExchange):
         host: The name of the broker: Kerberos knows brokers by names, not by addresses.
 
     Raises:
-        SaslAuthenticationError: the package or the system's library is missing.
+        ConfigError: the package or the system's library is missing.
     """
 
     does_io: ClassVar[bool] = True
@@ -64,16 +65,15 @@ def load_library() -> ModuleType:
     """The package `gssapi`, which is there only if somebody wants it.
 
     Raises:
-        SaslAuthenticationError: it is not, or finds no library of Kerberos.
+        ConfigError: it is not, or finds no library of Kerberos.
     """
     try:
-        import gssapi
+        return import_module("gssapi")
     except (ImportError, OSError) as error:
-        raise SaslAuthenticationError(
+        raise ConfigError(
             f"sasl_mechanism=GSSAPI needs the package gssapi: pip install 'kwire[gssapi]' ({error}); that compiles it, "
             "and on Debian and Ubuntu wants gcc and libkrb5-dev"
         ) from None
-    return gssapi
 
 
 def _steps(library: ModuleType, login: Login, host: str) -> Steps:

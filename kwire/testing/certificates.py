@@ -10,11 +10,13 @@ It is loaded by who needs it, since it imports trustme. Its files are removed wi
 
 from __future__ import annotations
 
+import shutil
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
+from weakref import finalize
 
 try:
     import trustme
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 ORGANIZATION, UNIT = "kwire", "tests"
+NO_HOST = "client.invalid"
+"""Where clients' certificates say they are from: Java cannot read one that has no such name at all (RFC 2606)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,8 @@ class CertificateAuthority:
 
     def __init__(self) -> None:
         self._authority = trustme.CA(organization_name=ORGANIZATION, organization_unit_name=UNIT)
-        self._directory = TemporaryDirectory(prefix="kwire-certificates-")
+        self._directory = Path(mkdtemp(prefix="kwire-certificates-"))
+        self._remove = finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
         self._issued = 0
         self.path = self._write("ca.pem", self.certificate)
 
@@ -73,7 +78,7 @@ class CertificateAuthority:
 
     def close(self) -> None:
         """Remove the files."""
-        self._directory.cleanup()
+        self._remove()
 
     @property
     def certificate(self) -> str:
@@ -98,7 +103,7 @@ class CertificateAuthority:
             key_password: What the private key is encrypted with.
         """
         made = self._authority.issue_cert(
-            *hosts,
+            *(hosts or (NO_HOST,)),
             common_name=common_name,
             organization_name=ORGANIZATION,
             organization_unit_name=UNIT,
@@ -130,7 +135,7 @@ class CertificateAuthority:
         return context
 
     def _write(self, name: str, text: str) -> Path:
-        path = Path(self._directory.name) / name
+        path = self._directory / name
         path.touch(mode=0o600)
         path.write_text(text)
         return path

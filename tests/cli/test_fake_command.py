@@ -5,17 +5,22 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.cli.fake import parse_topics
+from kwire.cli.fake import parse_topics, parse_users
 from kwire.conformance.client import BrokerAddress, ClientConnection
 from kwire.errors import InvalidArgumentError
 from kwire.protocol.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.secured_clients import IGNORED, read_with_confluent
+else:
+    from secured_clients import IGNORED, read_with_confluent
 
 TIMEOUT_S = 30.0
 COMMAND = (sys.executable, "-m", "kwire", "fake")
@@ -30,6 +35,39 @@ def test_topics_have_one_partition_unless_told_otherwise() -> None:
 def test_what_is_no_topic_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="NAME:PARTITIONS"):
         parse_topics(text)
+
+
+def test_users_have_a_name_and_a_password_which_may_have_colons() -> None:
+    assert parse_users(["alice:secret", "bob:a:b"]) == {"alice": "secret", "bob": "a:b"}
+
+
+@pytest.mark.parametrize("text", ["secret", ":secret", "alice:", ""])
+def test_what_is_no_user_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="NAME:PASSWORD") as refusal:
+        parse_users([text])
+    assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(IGNORED)
+def test_with_tls_and_users_it_prints_what_clients_have_to_set() -> None:
+    command = [*COMMAND, "--topics", "orders", "--tls", "--user", "alice:secret"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            bootstrap = process.stdout.readline().strip()
+            lines = [process.stdout.readline().strip() for _ in range(8)]
+            config = dict(line.split("=", 1) for line in lines)
+            assert config["bootstrap.servers"] == bootstrap
+            assert config["security.protocol"] == "SASL_SSL"
+            assert lines[-1] == f"# librdkafka: ssl.ca.location={config['ssl.truststore.location']}"
+            del config["# librdkafka: ssl.ca.location"]
+            assert read_with_confluent(config, "orders") == []
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=TIMEOUT_S) == ("", "")
+            assert not Path(config["ssl.truststore.location"]).exists()
+        finally:
+            process.kill()
 
 
 @pytest.fixture
@@ -57,7 +95,12 @@ def test_it_serves_the_topics_named_until_it_is_interrupted(running: subprocess.
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("arguments", "complaint"), [(["--release", "1.1"], "cannot be Kafka '1.1'"), (["--topics", "a:b"], "not 'a:b'")]
+    ("arguments", "complaint"),
+    [
+        (["--release", "1.1"], "cannot be Kafka '1.1'"),
+        (["--topics", "a:b"], "not 'a:b'"),
+        (["--security-protocol", "SSL", "--user", "a:b"], "SSL has none"),
+    ],
 )
 def test_a_wrong_argument_is_one_line_on_stderr(arguments: list[str], complaint: str) -> None:
     ran = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

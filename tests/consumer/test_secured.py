@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,8 +62,10 @@ def secured(request: pytest.FixtureRequest) -> Iterator[tuple[str, Cluster]]:
         yield request.param, cluster
 
 
-def consumer_of(cluster: Cluster, protocol: str, group: str | None = "billing", **settings: object) -> BytesConsumer:
-    settings = {"auto_offset_reset": "earliest", "security_protocol": protocol, **settings}
+def consumer_of(
+    cluster: Cluster, protocol: str, given: Mapping[str, object] | None = None, *, group: str = "billing"
+) -> BytesConsumer:
+    settings = {"auto_offset_reset": "earliest", "security_protocol": protocol, **(given or {})}
     if "SSL" in protocol and "ssl_context" not in settings:
         settings.setdefault("ssl_truststore_location", cluster.certificates.path)
     return Consumer("orders", config={"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, **settings})
@@ -87,7 +89,7 @@ def test_a_member_of_a_group_reads_and_commits_with_each_login(
     login = MECHANISMS[mechanism] if "SASL" in protocol else {}
     group = f"{protocol}-{mechanism}-{group_protocol}"
 
-    with consumer_of(cluster, protocol, group, group_protocol=group_protocol, **login) as consumer:
+    with consumer_of(cluster, protocol, {**login, "group_protocol": group_protocol}, group=group) as consumer:
         found = read(consumer)
         consumer.commit_sync()
 
@@ -122,7 +124,7 @@ def test_a_login_that_is_refused_is_raised_by_the_first_poll_and_by_calls(
 ) -> None:
     with (
         cluster_of("SASL_SSL") as cluster,
-        consumer_of(cluster, "SASL_SSL", sasl_login_retry_backoff_max_ms=200, **settings) as consumer,
+        consumer_of(cluster, "SASL_SSL", {**settings, "sasl_login_retry_backoff_max_ms": 200}) as consumer,
     ):
         began = time.monotonic()
         with pytest.raises(error_class, match=said) as caught:
@@ -137,12 +139,12 @@ def test_a_login_that_is_refused_is_raised_by_the_first_poll_and_by_calls(
 
 
 def test_a_mechanism_that_the_brokers_do_not_have_is_told_with_those_they_have() -> None:
-    with cluster_of("SASL_PLAINTEXT", sasl_mechanisms=("SCRAM-SHA-512",)) as cluster:
-        with (
-            consumer_of(cluster, "SASL_PLAINTEXT", **LOGIN) as consumer,
-            pytest.raises(UnsupportedSaslMechanismError, match="it offers: SCRAM-SHA-512"),
-        ):
-            consumer.poll(5.0)
+    with (
+        cluster_of("SASL_PLAINTEXT", sasl_mechanisms=("SCRAM-SHA-512",)) as cluster,
+        consumer_of(cluster, "SASL_PLAINTEXT", LOGIN) as consumer,
+        pytest.raises(UnsupportedSaslMechanismError, match="it offers: SCRAM-SHA-512"),
+    ):
+        consumer.poll(5.0)
 
 
 @pytest.mark.slow
@@ -165,10 +167,8 @@ def test_a_listener_of_another_protocol_is_told(
         trust = {"ssl_truststore_location": cluster.certificates.path} if "SSL" in listener and "SSL" in spoken else {}
         settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "billing", "security.protocol": spoken}
         login = LOGIN if "SASL" in spoken else {}
-        with (
-            Consumer("orders", config={**settings, **trust, **login}) as consumer,
-            pytest.raises(error_class, match=said),
-        ):
+        consumer: BytesConsumer = Consumer("orders", config={**settings, **trust, **login})
+        with consumer, pytest.raises(error_class, match=said):
             consumer.poll(1.5)
 
 
@@ -176,7 +176,7 @@ def test_a_client_certificate_is_asked_for_and_taken() -> None:
     with cluster_of("SSL", tls_client_auth="required") as cluster:
         own = cluster.certificates.issue(common_name="billing", key_password="hush")
         cluster.produce("orders", b"1")
-        with consumer_of(cluster, "SSL", ssl_keystore_location=own.path, ssl_key_password="hush") as consumer:
+        with consumer_of(cluster, "SSL", {"ssl_keystore_location": own.path, "ssl_key_password": "hush"}) as consumer:
             assert read(consumer, 1) == 1
 
 
@@ -201,7 +201,7 @@ def test_logins_are_renewed_every_two_seconds_and_no_record_is_lost_or_comes_twi
     lock, until = threading.Lock(), time.monotonic() + 6.0
 
     def run(cluster: Cluster) -> None:
-        with consumer_of(cluster, "SASL_SSL", **MECHANISMS[mechanism]) as consumer:
+        with consumer_of(cluster, "SASL_SSL", MECHANISMS[mechanism]) as consumer:
             while time.monotonic() < until:
                 records = consumer.poll(0.1)
                 with lock:
@@ -237,7 +237,7 @@ def test_certificates_are_replaced_on_both_sides_while_three_members_read(
         os.replace(new, store)
 
     def run(cluster: Cluster) -> None:
-        with consumer_of(cluster, "SSL", ssl_keystore_location=store) as consumer:
+        with consumer_of(cluster, "SSL", {"ssl_keystore_location": store}) as consumer:
             while time.monotonic() < until:
                 records = consumer.poll(0.1)
                 with lock:
@@ -273,9 +273,12 @@ def test_no_log_at_debug_and_no_error_shows_a_secret(caplog: pytest.LogCaptureFi
         {**MECHANISMS["PLAIN"], "sasl_password": "wrong-secret"},
         {"sasl_oauth_token_provider": lambda: token},
     ):
-        with cluster_of("SASL_SSL") as cluster, consumer_of(cluster, "SASL_SSL", **settings) as consumer:
-            with suppress(AuthenticationError):
-                consumer.poll(1.0)
+        with (
+            cluster_of("SASL_SSL") as cluster,
+            consumer_of(cluster, "SASL_SSL", settings) as consumer,
+            suppress(AuthenticationError),
+        ):
+            consumer.poll(1.0)
 
     for secret in (PASSWORD, "wrong-secret", token, "nobody-may-see"):
         assert secret not in caplog.text

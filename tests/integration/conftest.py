@@ -22,12 +22,22 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from kwire.testing.kafka import KafkaCluster, Security
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tests.integration.kafkas import OWN_KAFKAS, GivenKafka, SharedKafka, Side, StartKafka
+    from tests.integration.kafkas import (
+        OWN_KAFKAS,
+        QUICK_GROUPS,
+        SECURED_USERS,
+        GivenKafka,
+        SharedKafka,
+        Side,
+        StartKafka,
+    )
 else:
-    from kafkas import OWN_KAFKAS, GivenKafka, Side
+    from kafkas import OWN_KAFKAS, QUICK_GROUPS, SECURED_USERS, GivenKafka, Side
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 30.0
@@ -140,6 +150,18 @@ def real_kafka() -> Iterator[SharedKafka]:
 @pytest.fixture(scope="session")
 def fake_kafka() -> Iterator[SharedKafka]:
     with OWN_KAFKAS[Side.FAKE]() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def secured_kafka() -> Iterator[KafkaCluster]:
+    """A real broker for the whole run, with a listener for each security protocol and the users of `SECURED_USERS`.
+
+    `secured_kafka.bootstrap("SASL_SSL")` says where; `bootstrap_servers` is its plain listener, for producers. Tests
+    that take it are marked `only(Side.KAFKA, reason=...)`.
+    """
+    settings = {name: str(value) for name, value in QUICK_GROUPS.items()}
+    with KafkaCluster(settings=settings, security=Security(users=SECURED_USERS)) as cluster:
         yield cluster
 
 

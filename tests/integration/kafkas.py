@@ -31,6 +31,8 @@ TIMEOUT_S = 60.0
 # Of the consumer protocol, where the broker decides: by default a member hears of a rebalance within 5 s, and of the
 # next one a second later. Runs with faults (tests/testing/faults) have slower ones.
 QUICK_GROUPS = {"group.consumer.heartbeat.interval.ms": 100, "group.consumer.assignment.interval.ms": 0}
+# Of the broker with TLS and SASL: fixture `secured_kafka`.
+SECURED_USERS = {"alice": "alice-secret", "bob": "bob-secret"}
 
 
 class Side(Enum):

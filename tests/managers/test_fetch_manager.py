@@ -651,3 +651,36 @@ def test_a_follower_that_cannot_be_reached_is_given_up(scenario: Scenario) -> No
     scenario.serve()
     scenario.advance(100)
     assert fetched_from(scenario) == [1]
+
+
+# --- a broker that does not wait ------------------------------------------------------------------------------
+
+
+def test_a_broker_that_answers_nothing_at_once_each_time_is_not_asked_as_fast_as_it_answers(
+    one_broker: Scenario,
+) -> None:
+    """It was asked to wait for data; it was asked 2,000 times a second."""
+    count = 0
+    for _ in range(100):
+        while one_broker.pending(FetchRequest):
+            answer(one_broker)
+            count += 1
+            assert count < 150, "a spin"
+        one_broker.advance(100)
+    assert 100 <= count <= 115
+
+
+def test_empty_answers_after_the_wait_hold_up_no_fetch(one_broker: Scenario) -> None:
+    for _ in range(30):
+        one_broker.advance(500)
+        answer(one_broker)
+        assert one_broker.pending(FetchRequest)
+
+
+def test_records_end_the_back_off_of_empty_answers(one_broker: Scenario) -> None:
+    for _ in range(10):
+        answer(one_broker)
+    answer(one_broker, data(0, batch(0, 1)))
+    for _ in range(10):
+        answer(one_broker)
+        assert one_broker.pending(FetchRequest)

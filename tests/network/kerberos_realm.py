@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kwire.testing.kafka.addresses import free_ports
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -75,10 +77,9 @@ class KerberosRealm:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        with socket.socket() as chosen:
-            chosen.bind(("127.0.0.1", 0))
-            self._port: int = chosen.getsockname()[1]
+        (self._port,) = free_ports(1)  # not one of those that outgoing connections take while the center is down
         self.krb5_conf = directory / "krb5.conf"
+        self._log = directory / "krb5kdc.log"
         self.environment = {
             "KRB5_CONFIG": str(self.krb5_conf),
             "KRB5_KDC_PROFILE": str(directory / "kdc.conf"),
@@ -102,16 +103,17 @@ class KerberosRealm:
 
     def start(self) -> None:
         command = [_program("krb5kdc") or "krb5kdc", "-n", "-r", REALM]
-        self._process = subprocess.Popen(
-            command, env={**os.environ, **self.environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, env={**os.environ, **self.environment}, stdout=log, stderr=subprocess.STDOUT
+            )
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
             except OSError:
-                assert time.monotonic() < deadline, "krb5kdc does not listen"
-                assert self._process.poll() is None, "krb5kdc has ended"
+                assert time.monotonic() < deadline, f"krb5kdc does not listen: {self._log.read_text()}"
+                assert self._process.poll() is None, f"krb5kdc has ended: {self._log.read_text()}"
                 time.sleep(0.01)
             else:
                 return

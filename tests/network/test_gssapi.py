@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.config.login import Login
-from kwire.errors import DisconnectError, SaslAuthenticationError
+from kwire.errors import ConfigError, DisconnectError, SaslAuthenticationError
 from kwire.network.gssapi import GssapiExchange
 from tools.fuzz.mutations import mutate
 
@@ -42,11 +42,13 @@ class Service:
 
     def answer(self, message: bytes) -> bytes:
         if not self._context.complete:
-            return self._context.step(message) or b""
+            token: bytes | None = self._context.step(message)
+            return token or b""
         if not self._has_offered:
             assert message == b""
             self._has_offered = True
-            return self._context.wrap(self._offer, False).message
+            wrapped: bytes = self._context.wrap(self._offer, False).message
+            return wrapped
         self.chosen = self._context.unwrap(message).message
         return b""
 
@@ -124,7 +126,7 @@ def test_a_keytab_that_does_not_help(alice: Login, is_there: bool, tmp_path: Pat
 
 
 @needs_kerberos
-def test_a_key_distribution_center_that_is_down_is_asked_again_later(realm: KerberosRealm) -> None:
+def test_a_key_distribution_center_that_is_down_is_asked_again_later(realm: KerberosRealm, broker: Path) -> None:
     login = Login(principal="erin", keytab=str(realm.principal("erin")))
     realm.stop()
     try:
@@ -180,5 +182,5 @@ def test_damaged_answers_of_the_broker_are_refused(broker: Path, alice: Login) -
 
 def test_without_the_package_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
-    with pytest.raises(SaslAuthenticationError, match=r"needs the package gssapi: pip install 'kwire\[gssapi\]'"):
+    with pytest.raises(ConfigError, match=r"needs the package gssapi: pip install 'kwire\[gssapi\]'"):
         GssapiExchange(Login(), "localhost")

@@ -30,6 +30,12 @@ def test_a_cluster_of_one_s_own(kafka_cluster):
 def test_a_larger_one(kafka_cluster):
     assert kafka_cluster.bootstrap_servers.count(",") == 2
     assert kafka_cluster.leader("payments", 1) == 1
+
+
+@pytest.mark.kafka_cluster(tls=True, users={"alice": "secret"})
+def test_one_with_a_login(kafka_cluster):
+    config = kafka_cluster.client_config("alice")
+    assert (config["security.protocol"], config["sasl.username"]) == ("SASL_SSL", "alice")
 """
 
 
@@ -129,7 +135,7 @@ def seconds_of_the_test(directory: Path) -> float:
 def test_tests_get_the_cluster_that_they_ask_for(tmp_path: Path) -> None:
     (tmp_path / "test_orders.py").write_text(SUITE)
     ran = run_pytest(tmp_path)
-    assert "2 passed" in ran.stdout, ran.stdout + ran.stderr
+    assert "3 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
 def test_a_suite_that_asks_for_none_loads_none(tmp_path: Path) -> None:

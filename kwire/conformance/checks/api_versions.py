@@ -62,15 +62,15 @@ def refuses_a_malformed_software_name(broker: JudgedBroker, version: int) -> Non
 
 @check(ApiVersionsRequest, versions="5+")
 def tells_who_means_another_broker(broker: JudgedBroker, version: int) -> None:
-    """KIP-1242: whoever names a cluster has to name the broker, too, and has to be right in both."""
+    """KIP-1242: cluster and broker are named both or neither, and both have to be right."""
     cluster_id = broker.metadata().cluster_id
     another = broker.node_id + 1
     for cluster, node_id, code in (
         (None, -1, ErrorCode.NONE),
-        (None, another, ErrorCode.NONE),
+        (None, another, ErrorCode.INVALID_REQUEST),
         (cluster_id, broker.node_id, ErrorCode.NONE),
         (cluster_id, another, ErrorCode.REBOOTSTRAP_REQUIRED),
-        (cluster_id, -1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (cluster_id, -1, ErrorCode.INVALID_REQUEST),
         ("another cluster", broker.node_id, ErrorCode.REBOOTSTRAP_REQUIRED),
     ):
         request = ApiVersionsRequest(

@@ -17,7 +17,7 @@ from joserfc.jwt import encode
 
 from kwire.clock import new_uuid, wall_clock_ms
 from kwire.config import AssertionAlgorithm, ConsumerConfig, Secret
-from kwire.network.login.failures import AskingError
+from kwire.network.login.failures import AskingError, bare
 
 _MAX_FILE_BYTES = 1024 * 1024
 _KEY_FILE = "sasl_oauthbearer_assertion_private_key_file"
@@ -46,7 +46,7 @@ class AssertionMaker:
         try:
             return Secret(encode(header, claims, self._key(), registry=registry))
         except (JoseError, ValueError, TypeError) as error:
-            raise _unusable_key(self._config, error) from error.with_traceback(None)
+            raise _unusable_key(self._config, error) from bare(error)
 
     def _fixed_claims(self) -> Json:
         config = self._config
@@ -75,7 +75,7 @@ class AssertionMaker:
                 pem.reveal(), password=passphrase.reveal() if passphrase is not None else None
             )
         except (JoseError, ValueError, TypeError) as error:  # a wrong passphrase, another kind of key, no PEM at all
-            raise _unusable_key(self._config, error) from error.with_traceback(None)
+            raise _unusable_key(self._config, error) from bare(error)
         if not key.is_private:
             raise AskingError(
                 f"{_KEY_FILE} holds a public key; assertions are signed with the private one", is_certain=True

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from kwire.errors import AuthenticationError, NoTokenError
+
+E = TypeVar("E", bound=BaseException)
 
 
 class AskingError(Exception):
@@ -28,3 +32,9 @@ class AskingError(Exception):
         error = AuthenticationError(str(self)) if self.is_refused else NoTokenError(str(self))
         error.__cause__ = self.__cause__
         return error
+
+
+def bare(error: E) -> E:
+    """The error alone, as a cause: frames of its traceback, and of those that led to it, hold secrets."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)

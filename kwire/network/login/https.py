@@ -16,7 +16,7 @@ from urllib.parse import SplitResult
 
 from kwire.clock import Deadline
 from kwire.config import Secret
-from kwire.network.login.failures import AskingError
+from kwire.network.login.failures import AskingError, bare
 from kwire.network.login.proxy import proxy_of
 
 if TYPE_CHECKING:
@@ -59,8 +59,10 @@ def post(
         return _exchange(connection, url, headers, body)
     except TimeoutError:
         raise AskingError(f"{name_of(url)} has not answered within {timeouts.read_ms:.0f} ms") from None
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise AskingError(f"{name_of(url)} gave no answer: {_reason(error)}") from error.with_traceback(None)
+    except OSError as error:
+        raise AskingError(f"{name_of(url)} gave no answer: {_reason(error)}") from bare(error)
+    except (ValueError, http.client.HTTPException) as error:  # these hold what has come, or what was sent
+        raise AskingError(f"{name_of(url)} gave no answer: {_reason(error)}") from None
     finally:
         connected.close()
 
@@ -78,6 +80,8 @@ def _exchange(
         raise AskingError(
             f"{name_of(url)} answered more than {MAX_ANSWER_BYTES} bytes; is it a login server?", is_certain=True
         )
+    if answer.length:  # http.client tells of it only where the answer comes in chunks
+        raise http.client.IncompleteRead(b"", answer.length)
     return HttpAnswer(
         status=answer.status,
         body=data,
@@ -95,11 +99,11 @@ def _connected(url: SplitResult, timeout_ms: float, context: ssl.SSLContext | No
             f"the certificate of {name_of(url)} is not trusted: {error.verify_message}. If an authority of your own "
             "has signed it, give ssl_truststore_location, or SSL_CERT_FILE in the environment",
             is_certain=True,
-        ) from error.with_traceback(None)
+        ) from bare(error)
     except TimeoutError:
         raise AskingError(f"{name_of(url)} could not be connected to within {timeout_ms:.0f} ms") from None
     except OSError as error:
-        raise AskingError(f"{name_of(url)} cannot be reached: {_reason(error)}") from error.with_traceback(None)
+        raise AskingError(f"{name_of(url)} cannot be reached: {_reason(error)}") from bare(error)
     except (ValueError, http.client.InvalidURL) as error:  # a name that is none; UnicodeError is a ValueError
         raise AskingError(f"{name_of(url)} has no valid address: {error}", is_certain=True) from error
     return connection
@@ -127,6 +131,8 @@ def _reason(error: Exception) -> str:
         return f"TLS failed: {error.reason or error}"
     if isinstance(error, OSError):
         return error.strerror or str(error) or type(error).__name__
+    if isinstance(error, http.client.IncompleteRead):
+        return "it has hung up in the middle of it"
     return f"it is no HTTP ({type(error).__name__})"
 
 

@@ -73,7 +73,6 @@ class TokenLogin:
         self._failing_since_ms = 0.0
         self._failure: AskingError | None = None
         self._error: Callable[[], AuthenticationError] | None = None  # once it is certain
-        self._is_asking = False
         self._is_wanted = False
         self._wanted = trio.Event()
         self._changed = trio.Event()
@@ -98,7 +97,7 @@ class TokenLogin:
             while True:
                 if (held := self._usable()) is not None:
                     return held
-                if self._error is not None and not self._is_asking and monotonic_ms() < self._not_before_ms:
+                if self._error is not None and monotonic_ms() < self._not_before_ms:
                     raise self._error()
                 self._is_wanted = True
                 self._wanted.set()
@@ -141,14 +140,13 @@ class TokenLogin:
         return max(due_in_ms, self._not_before_ms - monotonic_ms())
 
     async def _renew(self) -> None:
-        self._is_asking = True
         try:
             self._take(await self._ask())
         except AskingError as failure:
             self._note(failure)
         finally:
             # Who has waited for this looks at what came, and says so if another question is needed.
-            self._is_asking, self._is_wanted = False, False
+            self._is_wanted = False
             before, self._changed = self._changed, trio.Event()
             before.set()
 
@@ -171,9 +169,10 @@ class TokenLogin:
 
     def _note(self, failure: AskingError) -> None:
         now_ms = monotonic_ms()
-        if self._failures == 0:
-            self._failing_since_ms = now_ms
+        if self._failure is None or self._failure.is_refused:  # an outage begins
+            self._failing_since_ms, self._failures = now_ms, 0
         self._failures += 1
+        failure.__context__ = None
         self._failure = failure.with_traceback(None)
         is_certain = failure.is_certain or now_ms - self._failing_since_ms >= self._patience_ms
         self._error = failure.for_user if is_certain else None

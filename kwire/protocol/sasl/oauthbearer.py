@@ -34,10 +34,10 @@ class OAuthBearerExchange(SteppedExchange):
     def __init__(self, token: str, extensions: Mapping[str, str] | None = None) -> None:
         self._token = Secret(token)
         del token  # the locals of a traceback do not show it
+        super().__init__(MECHANISM, _steps(self._token, dict(extensions or {})))
         _check_token(self._token)
         for name, value in (extensions or {}).items():
             _check_extension(name, value)
-        super().__init__(MECHANISM, _steps(self._token, dict(extensions or {})))
 
     def answer(self, challenge: bytes) -> bytes | None:
         message = super().answer(challenge)

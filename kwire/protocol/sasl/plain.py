@@ -17,13 +17,14 @@ class PlainExchange(SteppedExchange):
     """
 
     def __init__(self, username: str, password: Secret) -> None:
+        super().__init__(MECHANISM, _steps(username, password))
+        utf8(MECHANISM, "user name", username)
         if not username or not password.reveal():
             raise SaslAuthenticationError("PLAIN: user name and password may not be empty; no broker takes them")
         if "\0" in username or "\0" in password.reveal():
             raise SaslAuthenticationError("PLAIN: user name and password may not have the character NUL in them")
-        super().__init__(MECHANISM, _steps(utf8(MECHANISM, "user name", username), password))
 
 
-def _steps(username: bytes, password: Secret) -> Steps:
+def _steps(username: str, password: Secret) -> Steps:
     # Nobody else is acted for: Java's client leaves the first part empty, too.
-    yield SEPARATOR + username + SEPARATOR + utf8(MECHANISM, "password", password)
+    yield SEPARATOR + utf8(MECHANISM, "user name", username) + SEPARATOR + utf8(MECHANISM, "password", password)

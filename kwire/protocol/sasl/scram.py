@@ -63,15 +63,15 @@ class ScramExchange(SteppedExchange):
         extensions: Mapping[str, str] | None = None,
     ) -> None:
         name = mechanism if isinstance(mechanism, str) else mechanism.value
+        added = "".join(f",{key}={value}" for key, value in (extensions or {}).items())
+        bare = f"n={_escaped(username)},r={nonce}{added}"
+        cache = ScramKeyCache() if keys is None else keys
+        super().__init__(name, _steps(name, bare, nonce, password, cache))
         if hash_of(name) not in hashlib.algorithms_available or not _NONCE.fullmatch(nonce):
             raise InternalError(f"no SCRAM exchange with the mechanism {name} and that nonce")
         if not username:
             raise SaslAuthenticationError(f"{name}: the user name may not be empty; set sasl_username")
         utf8(name, "user name", username)
-        added = "".join(f",{key}={value}" for key, value in (extensions or {}).items())
-        bare = f"n={_escaped(username)},r={nonce}{added}"
-        cache = ScramKeyCache() if keys is None else keys
-        super().__init__(name, _steps(name, bare, nonce, password, cache))
 
 
 def _steps(mechanism: str, client_first_bare: str, nonce: str, password: Secret, cache: ScramKeyCache) -> Steps:

@@ -170,9 +170,7 @@ class Authentication:
         except AuthenticationRefusedError as refusal:
             code = ErrorCode.SASL_AUTHENTICATION_FAILED
             return SaslAuthenticateResponse(error_code=code, error_message=str(refusal) or self._no_more_than_that())
-        return SaslAuthenticateResponse(
-            error_message=None, auth_bytes=step.challenge, session_lifetime_ms=int(lifetime_ms)
-        )
+        return SaslAuthenticateResponse(auth_bytes=step.challenge, session_lifetime_ms=int(lifetime_ms))
 
     def take_token(self, data: bytes) -> bytes:
         """One step, in a bare frame.

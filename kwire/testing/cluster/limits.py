@@ -1,4 +1,4 @@
-"""What the cluster does not do, or does otherwise than Kafka 4.3.1, and why. Everything else is meant to be the same.
+"""What the cluster does not do, or does otherwise than Kafka 4.4.0, and why. Everything else is meant to be the same.
 
 For people who wonder whether a difference is a bug; `kwire conformance` and the tests beside real clients judge the
 rest. Not read by the code.
@@ -57,11 +57,12 @@ LIMITS: tuple[Limit, ...] = (
     Limit("authorization", "no ACLs over the wire; rules come from allow() and deny()", "scope"),
     Limit(
         "authorization",
-        "creating, growing, deleting and configuring topics, DeleteRecords, AddPartitionsToTxn need no permission",
+        "no permission is asked for to make, grow, delete or configure topics, nor by AddPartitionsToTxn",
         "clients read and write",
     ),
     Limit("SASL", "no GSSAPI, no delegation tokens (KIP-48)", "scope"),
     Limit("SCRAM", "channel binding data have to be those of the first message", "RFC 5802; Kafka does not look"),
+    Limit("OAUTHBEARER", "another scheme than Bearer is answered; Kafka 4.4 closes the connection", "a bug of Kafka"),
     Limit("OAUTHBEARER", "tokens are unsecured, or for validate_token to check; no scopes, no extensions", "scope"),
     Limit("TLS", "principals of certificates are the subject; no ssl.principal.mapping.rules", "scope"),
     Limit("listeners", "one for each broker, with one security protocol", "clients have one"),

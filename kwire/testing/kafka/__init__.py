@@ -12,5 +12,6 @@ from __future__ import annotations
 
 from kwire.testing.kafka.cluster import KafkaCluster
 from kwire.testing.kafka.jars import ClusterError
+from kwire.testing.kafka.security import Security
 
-__all__ = ["ClusterError", "KafkaCluster"]
+__all__ = ["ClusterError", "KafkaCluster", "Security"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import random
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kwire.testing.kafka.jars import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 HOST = "127.0.0.1"  # not "localhost", which may mean IPv6 first
 # Below the range that Linux (32768) and macOS (49152) take for outgoing connections: otherwise one of those could sit
@@ -41,6 +41,8 @@ class Address:
     broker_port: int
     controller_port: int | None
     proxied: ProxiedListener | None = None
+    secured: Mapping[str, int] = field(default_factory=dict)
+    """Ports of listeners with TLS or SASL, by their security protocol."""
 
     def __str__(self) -> str:
         return f"{HOST}:{self.broker_port}"
@@ -56,17 +58,22 @@ class Address:
         return str(self) if self.proxied is None else self.proxied.advertised
 
 
-def choose_addresses(brokers: int, advertised: Sequence[tuple[str, int]] = ()) -> tuple[Address, ...]:
-    """Free ports for a new cluster, with a listener more for each broker that is advertised as something else."""
+def choose_addresses(
+    brokers: int, advertised: Sequence[tuple[str, int]] = (), secured: Sequence[str] = ()
+) -> tuple[Address, ...]:
+    """Free ports for a new cluster, with a listener more for each broker that is advertised as something else, and one
+    for each security protocol in `secured`."""
     controllers = 3 if brokers >= 3 else 1  # an odd number: two controllers stand still when one is gone, like one does
     # The proxies may come later than the brokers, which must not sit on their ports then.
     reserved = [port for _, port in advertised]
-    ports = iter(free_ports(brokers + controllers + len(advertised), reserved=reserved))
+    wanted = brokers * (1 + len(secured)) + controllers + len(advertised)
+    ports = iter(free_ports(wanted, reserved=reserved))
     return tuple(
         Address(
             broker_port=next(ports),
             controller_port=next(ports) if i < controllers else None,
             proxied=ProxiedListener(next(ports), "{}:{}".format(*advertised[i])) if advertised else None,
+            secured={protocol: next(ports) for protocol in secured},
         )
         for i in range(brokers)
     )

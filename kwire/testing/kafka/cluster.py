@@ -26,14 +26,17 @@ from typing import TYPE_CHECKING
 
 from kwire.testing.kafka.addresses import HOST, choose_addresses
 from kwire.testing.kafka.guard import GuardOrder
-from kwire.testing.kafka.jars import ClusterError, ensure_kafka
+from kwire.testing.kafka.jars import ClusterError, ensure_kafka, format_storage
 from kwire.testing.kafka.node import JVM_OPTIONS, KafkaNode, new_id, node_settings
+from kwire.testing.kafka.security import SECURED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-    from kwire.testing.kafka.jars import Kafka
+    from kwire.testing.certificates import CertificateAuthority
+    from kwire.testing.kafka.jars import Checkpoint, Kafka
+    from kwire.testing.kafka.security import Security
 
 PORT_CLASH = "Address already in use"
 START_ATTEMPTS = 3
@@ -60,6 +63,7 @@ class KafkaCluster:
         class_path: directories of classes that the settings name, such as plug-ins.
         advertised: host and port of a proxy for each broker, which clients are told instead of the broker's own. By
             default there are none.
+        security: listeners with TLS and SASL beside the plain one, and who gets in there; needs kwire[testing].
         storage_of: the release that lays out the storage, which brokers of that one and of later ones can read: an
             older one where brokers are to become that (`change_release`). By default `version`.
 
@@ -78,6 +82,7 @@ class KafkaCluster:
         class_path: Sequence[Path] = (),
         advertised: Sequence[tuple[str, int]] = (),
         storage_of: str | None = None,
+        security: Security | None = None,
     ) -> None:
         if brokers < 1:
             raise ClusterError(f"a cluster needs at least one broker, not {brokers}")
@@ -91,6 +96,8 @@ class KafkaCluster:
         self._class_path = tuple(class_path)
         self._advertised = tuple(advertised)
         self._storage_of = storage_of
+        self._security = security
+        self._certificates: CertificateAuthority | None = None
         self._nodes: list[KafkaNode] = []
 
     def __enter__(self) -> KafkaCluster:
@@ -108,6 +115,30 @@ class KafkaCluster:
     def bootstrap_servers(self) -> str:
         """All brokers as clients are told of them, running or not: `host:port,host:port`."""
         return ",".join(node.address.advertised for node in self._nodes)
+
+    def bootstrap(self, security_protocol: str) -> str:
+        """All brokers where they speak that security protocol; PLAINTEXT is `bootstrap_servers`.
+
+        Raises:
+            ClusterError: they do not.
+        """
+        if security_protocol == "PLAINTEXT":
+            return self.bootstrap_servers
+        if self._security is None or security_protocol not in SECURED:
+            known = ("PLAINTEXT", *(SECURED if self._security is not None else ()))
+            raise ClusterError(f"the brokers speak {', '.join(known)}, not {security_protocol}; see `security`")
+        return ",".join(f"{HOST}:{node.address.secured[security_protocol]}" for node in self._nodes)
+
+    @property
+    def certificates(self) -> CertificateAuthority:
+        """Who vouches for the brokers, and issues certificates for clients.
+
+        Raises:
+            ClusterError: the cluster has none, or is not started.
+        """
+        if self._certificates is None:
+            raise ClusterError("only a running cluster with `security` has certificates")
+        return self._certificates
 
     @property
     def direct_servers(self) -> str:
@@ -149,7 +180,8 @@ class KafkaCluster:
                 raise
 
     def _start_once(self, kafka: Kafka) -> None:
-        addresses = choose_addresses(self._size, self._advertised)
+        secured = SECURED if self._security is not None else ()
+        addresses = choose_addresses(self._size, self._advertised, secured)
         temporary = self._wanted_directory is None
         directory = self._wanted_directory or Path(tempfile.mkdtemp(prefix="kwire-kafka-"))
         self._nodes = [
@@ -164,10 +196,28 @@ class KafkaCluster:
             for i, at in enumerate(addresses)
         ]
         cluster_id, storage = new_id(), ensure_kafka(self._storage_of) if self._storage_of else kafka
+        settings, checkpoint = {**self._secure(), **self._settings}, self._checkpoint(storage)
         for i, node in enumerate(self._nodes):
-            node.format(i, cluster_id, node_settings(i, addresses, self._settings), storage.checkpoint)
+            node.format(i, cluster_id, node_settings(i, addresses, settings), checkpoint)
             node.start()
         self.wait_ready()
+
+    def _secure(self) -> Mapping[str, str]:
+        """Makes the certificates; what the brokers are told about security."""
+        if self._security is None:
+            return {}
+        from kwire.testing.certificates import CertificateAuthority
+
+        self._certificates = CertificateAuthority()
+        brokers = self._certificates.issue("localhost", HOST, *self._security.hosts)
+        return self._security.settings(keystore=brokers.path, truststore=self._certificates.path)
+
+    def _checkpoint(self, storage: Kafka) -> Checkpoint:
+        """What each node's storage begins with: the release's own, or one that holds users as well."""
+        if self._security is None or not self._security.users:
+            return storage.checkpoint
+        with tempfile.TemporaryDirectory(prefix="kwire-format-") as directory:
+            return format_storage(storage.java, storage.libs, Path(directory), self._security.scram_options)
 
     def stop(self) -> None:
         """Stops every broker and removes a temporary directory. Does nothing when there is nothing to stop."""
@@ -181,6 +231,9 @@ class KafkaCluster:
         if temporary and self._nodes:
             shutil.rmtree(self.directory, ignore_errors=True)
         self._nodes = []
+        if self._certificates is not None:
+            self._certificates.close()
+            self._certificates = None
 
     def detach(self) -> None:
         """Leaves the brokers running when this process ends; see `node.stop_detached`."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-KAFKA_VERSION = "4.4.0"
+KAFKA_VERSION = "4.4.0"  # the in-process cluster is the same release by default
 HOME = Path(__file__).resolve().parents[3]  # what holds the package: a clone, or where packages are installed
 OLDEST_JAVA = 17  # brokers from Kafka 4.0 on (KIP-1013)
 DOWNLOAD_TIMEOUT_S = 900

@@ -91,12 +91,16 @@ def listener_settings(own: Address) -> dict[str, str]:
     if own.proxied is not None:
         listeners.append(f"CLIENT://{HOST}:{own.proxied.port}")
         advertised.append(f"CLIENT://{own.advertised}")
+    plain = ("BROKER:PLAINTEXT", "CLIENT:PLAINTEXT", "CONTROLLER:PLAINTEXT")
+    for protocol, port in own.secured.items():
+        listeners.append(f"{protocol}://{HOST}:{port}")
+        advertised.append(f"{protocol}://{HOST}:{port}")
     if own.controller_port is not None:
         listeners.append(f"CONTROLLER://{HOST}:{own.controller_port}")
     return {
         "listeners": ",".join(listeners),
         "advertised.listeners": ",".join(advertised),
-        "listener.security.protocol.map": "BROKER:PLAINTEXT,CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": ",".join([*plain, *(f"{name}:{name}" for name in own.secured)]),
     }
 
 

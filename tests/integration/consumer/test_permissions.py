@@ -1,4 +1,4 @@
-"""Permissions that a real Kafka takes away and grants: `poll` raises, and goes on by itself.
+"""Permissions that Kafka takes away and grants: `poll` raises, and goes on by itself.
 
 Everybody is ANONYMOUS here, and may do what no ACL speaks of; so an ACL that denies takes a permission away, and its
 removal grants it again. What brokers answer in which moment, and how they drop members, is theirs: nothing is staged.
@@ -26,17 +26,18 @@ from confluent_kafka.cimpl import NewTopic
 
 from kwire import Consumer, OffsetAndMetadata, TopicPartition
 from kwire.errors import AuthorizationError, GroupAuthorizationError, TopicAuthorizationError
+from kwire.testing import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.integration.kafkas import OwnKafka, StartKafka
-
-pytestmark = pytest.mark.only("kafka", reason="the cluster in the process has no authorizer here")
+    from tests.integration.kafkas import OwnKafka, Side, StartKafka
+else:
+    from kafkas import Side
 
 TIMEOUT_S, DEADLINE_S = 30.0, 60.0
+AUTHORIZER = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
 SETTINGS = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
     "group.initial.rebalance.delay.ms": "0",
 }
@@ -44,8 +45,8 @@ BytesConsumer = Consumer[bytes, bytes]
 
 
 @pytest.fixture(scope="module")
-def authorizing(start_kafka: StartKafka) -> Iterator[OwnKafka]:
-    with start_kafka(1, settings=SETTINGS) as kafka:
+def authorizing(start_kafka: StartKafka, side: Side) -> Iterator[OwnKafka]:
+    with start_kafka(1, settings={**SETTINGS, **(AUTHORIZER if side is Side.KAFKA else {})}) as kafka:
         yield kafka
 
 
@@ -53,15 +54,25 @@ class Scene:
     """A topic with a record, a group, and what may be done with them."""
 
     def __init__(self, kafka: OwnKafka) -> None:
+        self._kafka = kafka
         self.servers = kafka.bootstrap_servers
         self.topic, self.group = (f"kwire-{uuid4().hex[:8]}" for _ in range(2))
         self._admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
         self._admin.create_topics([NewTopic(self.topic, 1, 1)])[self.topic].result(TIMEOUT_S)
 
+    def topic_or_group(self, kind: ResourceType) -> str:
+        return self.topic if kind is ResourceType.TOPIC else self.group
+
     @contextmanager
     def denied(self, kind: ResourceType, operation: AclOperation) -> Iterator[None]:
         """Without that permission on the topic or the group."""
-        name = self.topic if kind is ResourceType.TOPIC else self.group
+        if isinstance(self._kafka, Cluster):  # which has no ACLs over the wire
+            about = {"topic" if kind is ResourceType.TOPIC else "group": self.topic_or_group(kind)}
+            self._kafka.deny(**about, operation=operation.name)
+            yield
+            self._kafka.allow(**about, operation=operation.name)
+            return
+        name = self.topic_or_group(kind)
         what = (kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, AclPermissionType.DENY)
         binding = AclBinding(*what)
         self._admin.create_acls([binding])[binding].result(TIMEOUT_S)

@@ -8,11 +8,14 @@ import logging
 import pickle
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote_plus
 
 import pytest
 import trio
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from kwire.config import login_of
 from kwire.errors import AuthenticationError
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 CLIENT_SECRET = "hush, nobody may read this"
 HEADER = base64.b64encode(f"kwire-client:{CLIENT_SECRET}".encode()).decode()
 TOKEN = "t0ken-t0ken-t0ken"
+PASSPHRASE = "open, sesame"
 ASSERTION = "assert10n.assert10n.assert10n"
 SECRETS = (CLIENT_SECRET, quote_plus(CLIENT_SECRET), HEADER, TOKEN, ASSERTION)
 
@@ -38,6 +42,13 @@ def half_an_answer(handler: Handler) -> None:
     handler.send_header("Content-Length", "1000")
     handler.end_headers()
     handler.wfile.write(f'{{"access_token": "{TOKEN}", '.encode())
+
+
+def half_a_chunk(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    handler.wfile.write(f'{len(TOKEN) + 40:x}\r\n{{"access_token": "{TOKEN}", '.encode())
 
 
 def echo(handler: Handler) -> None:
@@ -74,6 +85,7 @@ def everything_about(config: ConsumerConfig, caplog: pytest.LogCaptureFixture) -
     [
         hang_up,
         half_an_answer,
+        half_a_chunk,
         echo,
         lambda handler: handler.reply(200, b'{"access_token": "%s", "expires_in": 3600}' % TOKEN.encode()),
         lambda handler: handler.reply(200, b'{"access_token": "%s\x7f"}' % TOKEN.encode()),
@@ -105,6 +117,33 @@ def test_whatever_a_login_server_does_no_secret_is_shown(
     assert login_server.asked  # something was sent that could be shown
     assert "TokenLogin" in shown
     assert [secret for secret in SECRETS if secret in shown] == []
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "ES256"])
+@pytest.mark.parametrize("passphrase", [PASSPHRASE, "another"])
+def test_a_key_that_cannot_be_used_is_not_shown(
+    algorithm: str, passphrase: str, tmp_path: Path, server_config: MakeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The key is one for ES384."""
+    key = ec.generate_private_key(ec.SECP384R1()).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(PASSPHRASE.encode()),
+    )
+    path = tmp_path / "key.pem"
+    path.write_bytes(key)
+    config = server_config(
+        sasl_oauthbearer_assertion_private_key_file=path,
+        sasl_oauthbearer_assertion_private_key_passphrase=passphrase,
+        sasl_oauthbearer_assertion_algorithm=algorithm,
+        sasl_oauthbearer_assertion_claim_iss="me",
+        sasl_login_retry_backoff_max_ms=1,
+    )
+
+    shown = everything_about(config, caplog)
+
+    assert "no assertion can be signed with" in shown
+    assert [line for line in (*key.decode().splitlines()[1:-1], PASSPHRASE) if line in shown] == []
 
 
 @pytest.mark.parametrize("answer", [TOKEN, f"{TOKEN}\n", (TOKEN, None), (TOKEN, 1.0), {"token": TOKEN}])

@@ -14,8 +14,10 @@ import pytest
 import trustme
 
 from kwire.clock import monotonic_ms, wall_clock_ms
-from kwire.config import ConsumerConfig, OAuthToken
+from kwire.config import ConsumerConfig, OAuthToken, login_of
 from kwire.errors import AuthenticationError, NoTokenError
+from kwire.network.login.failures import AskingError
+from kwire.network.login.sources import token_giver
 
 if TYPE_CHECKING:
     from tests.network.login.conftest import Handler, MakeConfig, Says, ScriptedServer
@@ -129,6 +131,37 @@ def test_a_server_that_stays_broken_is_an_error_once_the_time_for_retries_is_ove
     assert not caught.value.fatal
     # Pauses of 10, 20, 40 ms, 20 % less or more: the fourth answer comes when 40 ms are over, or the third.
     assert 2 <= len(login_server.asked) <= 5
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "pause_ms"), [("7", 7_000), ("99999", 3_600_000), ("-1", 0), ("soon", 0), ("9" * 5_000, 0)]
+)
+def test_a_server_may_say_how_long_it_wants_to_be_left_alone(
+    login_server: ScriptedServer, server_config: MakeConfig, says: Says, retry_after: str, pause_ms: float
+) -> None:
+    login_server.answers(says(429, {}, Retry_After=retry_after))
+    config = server_config()
+
+    with pytest.raises(AskingError, match="HTTP 429") as caught:
+        token_giver(config, login_of(config))()
+
+    assert caught.value.pause_ms == pause_ms
+    assert not caught.value.is_certain
+
+
+def test_an_answer_that_ends_in_the_middle_is_asked_for_again(
+    login_server: ScriptedServer, server_config: MakeConfig, says: Says, first_token: FirstToken
+) -> None:
+    def half(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "100")
+        handler.end_headers()
+        handler.wfile.write(b'{"access')
+
+    login_server.answers(half, says(200, {"access_token": "a"}))
+
+    assert first_token(server_config(sasl_login_retry_backoff_max_ms=10_000)).value == "a"
+    assert len(login_server.asked) == 2
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,43 @@ def test_refused_credentials_are_asked_about_once_a_minute_and_only_if_somebody_
     run_virtually(test)
 
 
+def test_once_a_refusal_is_old_its_error_is_told_to_nobody(
+    make_login: MakeLogin, run_virtually: RunVirtually, living: Living
+) -> None:
+    """The secret was wrong; a minute later it is right, but the server is away for a moment."""
+
+    def answer() -> OAuthToken | AskingError:
+        if trio.current_time() < 1:
+            return AskingError("wrong secret", is_refused=True)
+        return AskingError("down") if trio.current_time() < 71 else living(HOUR_S)
+
+    async def test() -> None:
+        virtual = make_login(answer)
+        async with virtual.running():
+            await error_of(virtual.login.token)
+            await trio.sleep(70)
+            async with trio.open_nursery() as connections:
+                for _ in range(20):
+                    connections.start_soon(virtual.login.token)
+                    await trio.sleep(0.1)
+
+    run_virtually(test)
+
+
+def test_pauses_of_no_length_make_no_storm(make_login: MakeLogin, run_virtually: RunVirtually) -> None:
+    async def test() -> None:
+        virtual = make_login(
+            lambda: AskingError("down"), sasl_login_retry_backoff_ms=0, sasl_login_retry_backoff_max_ms=0
+        )
+        async with virtual.running():
+            while trio.current_time() < 60:
+                await error_of(virtual.login.token)
+                await trio.sleep(0.05)
+        assert len(virtual.asked_at_s) <= 61
+
+    run_virtually(test)
+
+
 def test_a_refused_renewal_is_tried_again_each_minute_while_the_held_token_lives(
     make_login: MakeLogin, run_virtually: RunVirtually, living: Living
 ) -> None:

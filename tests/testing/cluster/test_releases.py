@@ -13,8 +13,9 @@ from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.testing.cluster.handlers import offered
-from kwire.testing.cluster.releases import RELEASES, release_named
+from kwire.testing.cluster.releases import LATEST, RELEASES, release_named
 from kwire.testing.cluster.state import ClusterState
+from kwire.testing.kafka.jars import KAFKA_VERSION
 
 if TYPE_CHECKING:
     from tests.testing.cluster.in_memory import MemoryClient, in_trio
@@ -35,6 +36,11 @@ def test_a_release_is_found_by_its_name_with_or_without_patch() -> None:
     assert release_named("3.9") is release_named("3.9.1")
     with pytest.raises(InvalidArgumentError, match=r"cannot be Kafka '1\.1'"):
         release_named("1.1")
+
+
+def test_what_one_gets_is_the_release_that_real_brokers_of_tests_are() -> None:
+    assert LATEST is release_named(KAFKA_VERSION)
+    assert list(RELEASES.values())[-1] is LATEST
 
 
 @in_trio
@@ -66,10 +72,10 @@ def test_version_3_hides_features_that_start_at_0(version: int, shows_those_from
     ("meant", "node_id", "code"),
     [
         (None, -1, 0),
-        (None, 5, 0),
+        (None, 5, 42),
         ("right", 0, 0),
         ("right", 1, 129),
-        ("right", -1, 129),
+        ("right", -1, 42),
         ("wrong", 0, 129),
     ],
 )

@@ -358,6 +358,8 @@ class ConsumerGroup:
                 self.timers.cancel((what, member.member_id))
         self._patterns.keep(self.roster.patterns())
         self._bump(force=True)
+        if self.is_empty:  # since Kafka 4.4: to nobody everything is assigned that is to be
+            self.assignment_epoch = self.epoch
 
     def coordinator_moved(self, now_ms: float) -> None:
         """Another broker took over: all of the group is in its log, and only the clocks begin anew."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kwire.testing.cluster.call import Call
 
 SOFTWARE_FROM = 3
+NO_NODE_ID = -1
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
 
@@ -57,10 +58,12 @@ async def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
 
 
 def _is_sound(request: ApiVersionsRequest) -> bool:
-    return all(_SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version))
+    names_both_or_neither = (request.cluster_id is None) == (request.node_id == NO_NODE_ID)
+    software = (request.client_software_name, request.client_software_version)
+    return names_both_or_neither and all(map(_SOFTWARE.fullmatch, software))
 
 
 def _is_meant(request: ApiVersionsRequest, call: Call) -> bool:
-    """A client that names no cluster is not checked; one that does has to name the broker, too. Before 5 none does."""
+    """A client that names neither cluster nor broker is not checked. Before version 5 none does."""
     meant, here = (request.cluster_id, request.node_id), (call.cluster.cluster_id, call.broker.node_id)
     return request.cluster_id is None or meant == here

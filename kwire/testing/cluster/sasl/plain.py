@@ -26,7 +26,7 @@ class PlainExchange:
         """As `Exchange`; the texts are those of Kafka's PlainSaslServer."""
         parts = data.decode(errors="replace").split("\0")
         if len(parts) != PARTS:
-            raise AuthenticationRefusedError
+            raise AuthenticationRefusedError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         acts_for, name, password = parts
         if not name:
             raise AuthenticationRefusedError("Authentication failed: username not specified")

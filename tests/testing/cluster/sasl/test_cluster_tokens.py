@@ -90,8 +90,8 @@ def test_a_token_does_not_act_for_others() -> None:
 @pytest.mark.parametrize(
     ("message", "told"),
     [
-        (b"ann\0secret", ""),
-        (b"\0ann\0secret\0", ""),
+        (b"ann\0secret", "Invalid SASL/PLAIN response: expected 3 tokens, got 2"),
+        (b"\0ann\0secret\0", "Invalid SASL/PLAIN response: expected 3 tokens, got 4"),
         (b"\0\0secret", "Authentication failed: username not specified"),
         (b"\0ann\0", "Authentication failed: password not specified"),
         (b"\0ann\0guess", "Authentication failed: Invalid username or password"),
@@ -103,4 +103,3 @@ def test_what_plain_refuses(message: bytes, told: str) -> None:
     with pytest.raises(AuthenticationRefusedError) as refusal:
         PlainExchange({"ann": "secret"}).step(message)
     assert str(refusal.value).startswith(told)
-    assert told or not str(refusal.value)

@@ -1,0 +1,111 @@
+"""Security of a real cluster: listeners with TLS and SASL beside the plain one, users, certificates, permissions.
+
+    with KafkaCluster(1, security=Security(users={"alice": "secret"})) as kafka:
+        connect(kafka.bootstrap("SASL_SSL"), ssl_truststore_location=kafka.certificates.path, ...)
+
+`cluster` puts what is decided here into the brokers' settings. Brokers and controllers talk to each other in plain
+text, and so does who tests: that listener's nobody (User:ANONYMOUS) may do everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kwire.testing.kafka.jars import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+SECURED = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""The security protocols that get a listener of the same name."""
+
+PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = (PLAIN, *SCRAM, OAUTHBEARER)
+CLIENT_AUTH = ("none", "requested", "required")
+_PACKAGE = "org.apache.kafka.common.security"
+# What stands for something else in the format tool's [name=...,password=...].
+_SCRAM_SPECIAL = frozenset(",[]='\"")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """What a secured cluster has.
+
+    Args:
+        users: names and passwords, of PLAIN and of both kinds of SCRAM. OAUTHBEARER takes unsecured tokens of anybody.
+        client_auth: Kafka's `ssl.client.auth`, of the listeners with TLS: "none", "requested" or "required".
+        authorizer: whether permissions (ACLs) are asked for. Then nobody but User:ANONYMOUS, the principal of the plain
+            listener, may do anything before it is told so.
+        hosts: more names and addresses for the brokers' certificates.
+
+    Raises:
+        ClusterError: something of it cannot be.
+    """
+
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    client_auth: str = "none"
+    authorizer: bool = False
+    hosts: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.client_auth not in CLIENT_AUTH:
+            raise ClusterError(f"client_auth is one of {', '.join(CLIENT_AUTH)}, not {self.client_auth!r}")
+        for name, password in self.users.items():
+            text = name + password
+            if not name or not password or _SCRAM_SPECIAL & {*text} or not (text.isascii() and text.isprintable()):
+                raise ClusterError(
+                    f"user {name!r}: names and passwords are of printable ASCII, without , [ ] = ' and \", which stand "
+                    "for something else in what Kafka is told of them"
+                )
+
+    @property
+    def scram_options(self) -> list[str]:
+        """What the format tool is told, so that users are there from the beginning (KIP-900)."""
+        return [
+            option
+            for name, password in self.users.items()
+            for mechanism in SCRAM
+            for option in ("--add-scram", f"{mechanism}=[name={name},password={password}]")
+        ]
+
+    def settings(self, keystore: Path, truststore: Path) -> dict[str, str]:
+        """What brokers are told. The files are PEM (KIP-651)."""
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(keystore),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(truststore),
+            **{f"listener.name.{name.lower()}.ssl.client.auth": self.client_auth for name in ("SSL", "SASL_SSL")},
+            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            **{
+                f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config": self._login(mechanism)
+                for name in ("SASL_PLAINTEXT", "SASL_SSL")
+                for mechanism in MECHANISMS
+            },
+            **(AUTHORIZER if self.authorizer else {}),
+        }
+
+    def _login(self, mechanism: str) -> str:
+        """The JAAS configuration of a mechanism. Without another validator OAUTHBEARER's tokens are unsecured ones."""
+        match mechanism:
+            case "PLAIN":
+                users = "".join(f' "user_{name}"="{_quoted(password)}"' for name, password in self.users.items())
+                return f"{_PACKAGE}.plain.PlainLoginModule required{users};"
+            case "OAUTHBEARER":
+                subject = 'unsecuredLoginStringClaim_sub="broker"'
+                return f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule required {subject};"
+            case _:
+                return f"{_PACKAGE}.scram.ScramLoginModule required;"
+
+
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\")

@@ -1,0 +1,1 @@
+"""`scripts/prove security`: TLS and every login, on a real Kafka, beside other clients."""
