@@ -177,6 +177,7 @@ def _raised_by(settings: Mapping[str, object]) -> Raised:
     raise AssertionError(f"nothing was wrong with {sorted(settings)}")
 
 
+@pytest.mark.slow
 def test_each_row_is_raised_by_its_mistake_and_no_mistake_is_missing(raised: list[Raised]) -> None:
     table = [Raised(error.strip("`"), said.strip("`")) for error, said, _advice in rows("When it does not work")]
     wrong = [
