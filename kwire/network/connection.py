@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 import trio
 
 from kwire.clock import NEVER_MS
-from kwire.errors import DisconnectError, KafkaError, ProtocolError, RebootstrapRequiredError, UnsupportedVersionError
+from kwire.errors import (
+    AuthenticationError,
+    DisconnectError,
+    KafkaError,
+    ProtocolError,
+    RebootstrapRequiredError,
+    UnsupportedVersionError,
+)
 from kwire.managers.unsent import AnyUnsentRequest
 from kwire.model import Node
 from kwire.network.handshake import Greeting, Handshake
@@ -38,6 +45,9 @@ log = logging.getLogger(__name__)
 MOST_THROTTLED_MS = 60_000
 """Brokers reckon throttle times from the windows of a quota, together 11 s by default. What is longer than this is none
 that is meant: a request is sent all the same, and answered, or given up like any other. Java would wait 24 days."""
+
+_BREAKS = (OSError, ProtocolError, UnsupportedVersionError, DisconnectError, AuthenticationError)
+"""What ends a connection. Other errors are bugs, and end the network thread."""
 
 Completed = Callable[[float], None]
 """A handler with its argument, waiting for the loop to call it with the time."""
@@ -188,7 +198,7 @@ class Connection:
                 finally:
                     with trio.CancelScope(shield=True):
                         await self._handshake.stream.aclose()
-            except* (OSError, trio.TooSlowError, KafkaError) as group:
+            except* (*_BREAKS, trio.TooSlowError) as group:
                 error = _first(group)
                 if self._dialled is not None and not self.is_ready:
                     self._transport.avoid(self._dialled)

@@ -102,10 +102,11 @@ async def start_tls(handshake: Handshake) -> None:
 
 async def authenticate(handshake: Handshake) -> None:
     """Log in, if there is a login."""
-    if handshake.security.authentication is not None:
-        handshake.session_lifetime_ms = await handshake.security.authentication.run(
-            handshake.ask, handshake.versions, handshake.node
-        )
+    authentication = handshake.security.authentication
+    if authentication is not None:
+        if authentication.tokens is not None:
+            handshake.asked = "the question for a token"
+        handshake.session_lifetime_ms = await authentication.run(handshake.ask, handshake.versions, handshake.node)
 
 
 async def negotiate_versions(handshake: Handshake) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import threading
 
-SHORT_INTERVAL_S = 0.0001
+SHORT_INTERVAL_S = 0.0005
 
 
 class SwitchInterval:
