@@ -17,11 +17,14 @@ _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class SettingLine(NamedTuple):
-    """A setting, and where in the file it stands."""
+    """A setting, and where it comes from. The value may be a secret, so `repr` leaves it out."""
 
     source: str
     name: str
     value: object
+
+    def __repr__(self) -> str:
+        return f"<{self.name} of {self.source}>"
 
 
 def read_config_file(path: Path) -> list[SettingLine]:

@@ -5,16 +5,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kwire.cli.exits import FAILED, WRONG_USAGE
+from kwire.cli.settings import collect_settings
+from kwire.config import ConsumerConfig, SecurityProtocol
 from kwire.errors import InvalidArgumentError, KafkaError
 
 if TYPE_CHECKING:
+    from kwire.conformance.access import Access
     from kwire.conformance.report import Report, Result
 
 
@@ -34,14 +39,23 @@ def judge_broker(
     ] = 10.0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=256, help="How many checks run at a time.")] = 32,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every check, the passed ones too.")] = False,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", "-X", metavar="NAME=VALUE", help="A setting of TLS or the login; may be repeated."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Such settings from a properties or TOML file.")
+    ] = None,
 ) -> None:
     """Check that a broker speaks Kafka's protocol as Kafka does.
 
     Every API that both sides have is spoken in every version that both have. What the checks create begins with
-    kwire-conformance- and is deleted at the end. Exit codes: 0 conforms, 1 does not, 2 no broker there.
+    kwire-conformance- and is deleted at the end. TLS and a login, by PLAIN or SCRAM, are set as for `kwire consume`:
+    by -X, in the environment (KWIRE_SASL_PASSWORD), in a file. Exit codes: 0 conforms, 1 does not, 2 no broker there.
     """
     try:
-        report = _run(bootstrap, timeout=timeout, jobs=jobs, only=only or [])
+        access = _access(bootstrap, properties or (), config)
+        report = _run(bootstrap, timeout=timeout, jobs=jobs, only=only or [], access=access)
         if json_file is not None:
             json_file.write_text(report.to_json() + "\n")
     except (KafkaError, OSError) as error:
@@ -51,11 +65,25 @@ def judge_broker(
     raise typer.Exit(0 if report.ok else FAILED)
 
 
-def _run(bootstrap: str, *, timeout: float, jobs: int, only: list[str]) -> Report:
+def _access(bootstrap: str, properties: Sequence[str], file: Path | None) -> Access | None:
+    """TLS and the login; None without either. Raises: ConfigError; InvalidArgumentError: that is no address."""
+    from kwire.conformance.client import BrokerAddress
+
+    BrokerAddress.parse(bootstrap)
+    settings = collect_settings(flags=[], properties=properties, environ=os.environ, file=file, defaults={})
+    config = ConsumerConfig.of({**settings, "bootstrap_servers": bootstrap})
+    if config.security_protocol is SecurityProtocol.PLAINTEXT:
+        return None
+    from kwire.conformance.access import Access
+
+    return Access(config)
+
+
+def _run(bootstrap: str, *, timeout: float, jobs: int, only: list[str], access: Access | None) -> Report:
     from kwire.conformance.runner import RunOptions, run
 
     progress = CheckCounter() if sys.stderr.isatty() else None
-    options = RunOptions(timeout_s=timeout, jobs=jobs, only=tuple(only))
+    options = RunOptions(timeout_s=timeout, jobs=jobs, only=tuple(only), access=access)
     report = run(bootstrap, options, on_result=progress)
     if progress is not None:
         progress.clear()

@@ -99,7 +99,8 @@ def consume_topic(
     """Print the records of a topic.
 
     Settings come from options, from KWIRE_<SETTING> in the environment (KWIRE_BOOTSTRAP_SERVERS), and from a file, in
-    this order of precedence. `kwire config` lists them.
+    this order of precedence. `kwire config` lists them. Passwords and keys belong in the environment
+    (KWIRE_SASL_PASSWORD) or in a file: every user of the machine can see a command line.
     """
     with clean_exits():
         encode = encoder(format_name, key_separator, delimiter)

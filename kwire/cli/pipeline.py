@@ -11,6 +11,7 @@ signal n.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +19,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kwire.cli.exits import WRONG_USAGE, StopSignals, clean_exits
-from kwire.cli.pipeline_settings import merged, pairs, read_file, schema_text, start_text
+from kwire.cli.pipeline_settings import (
+    kafka_environment,
+    kafka_flags,
+    kafka_properties,
+    merged,
+    pairs,
+    read_file,
+    schema_text,
+    start_text,
+    with_kafka,
+)
 
 if TYPE_CHECKING:
     from kwire.spark.pipeline.plan import PipelinePlan
@@ -66,6 +77,10 @@ Metrics = Annotated[str | None, typer.Option("--metrics", metavar="FILE", help="
 Kafka = Annotated[
     list[str] | None, typer.Option("--kafka", metavar="NAME=VALUE", help="A setting of Kafka; may be repeated.")
 ]
+KafkaConfig = Annotated[
+    Path | None,
+    typer.Option("--kafka-config", metavar="FILE", help="Settings of Kafka from a client's properties file."),
+]
 Source = Annotated[
     list[str] | None, typer.Option("--source", "-X", metavar="NAME=VALUE", help="An option of the source; repeated.")
 ]
@@ -94,6 +109,7 @@ def run_pipeline(
     master: Master = None,
     metrics: Metrics = None,
     kafka: Kafka = None,
+    kafka_config: KafkaConfig = None,
     source: Source = None,
     spark: Spark = None,
     config: ConfigFile = None,
@@ -101,8 +117,9 @@ def run_pipeline(
     """Bring a topic into Parquet files, onto the console or through a function, on Spark.
 
     Each record is in the table once, also after a crash: started again, it goes on where it was. Settings come from
-    flags and from a TOML file, under the same names with underscores; flags win. Needs the extra `spark` of kwire, and
-    Java 17.
+    flags and from a TOML file, under the same names with underscores; flags win. How to reach Kafka may also stand in
+    the environment (KWIRE_BOOTSTRAP_SERVERS, KWIRE_SASL_PASSWORD, ...), which flags win over, or in the properties file
+    of a Kafka client. Needs the extra `spark` of kwire, and Java 17.
     """
     with clean_exits():
         flags: dict[str, object] = {
@@ -123,18 +140,19 @@ def run_pipeline(
             "fresh_first": fresh_first or None,
             "master": master,
             "metrics": metrics,
-            "kafka": pairs("--kafka", kafka),
+            "kafka": kafka_flags(kafka),
             "source": pairs("--source", source),
             "spark": pairs("--conf", spark),
         }
-        _run(_plan(config, flags))
+        _run(_plan(config, kafka_config, flags))
 
 
-def _plan(config: Path | None, flags: dict[str, object]) -> PipelinePlan:
+def _plan(config: Path | None, kafka_config: Path | None, flags: dict[str, object]) -> PipelinePlan:
     _check_extra()
     from kwire.spark.pipeline.plan import plan_from
 
-    settings = merged(read_file(config) if config else {}, flags)
+    layers = (kafka_properties(kafka_config), kafka_environment(os.environ))
+    settings = merged(with_kafka(read_file(config) if config else {}, *layers), flags)
     for name, read in (("value_schema", schema_text), ("from", start_text)):
         if isinstance(given := settings.get(name), str):
             settings[name] = read(given)

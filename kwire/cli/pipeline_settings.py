@@ -1,4 +1,4 @@
-"""Settings of `kwire pipeline`: from a TOML file, and from flags on top of it."""
+"""Settings of `kwire pipeline`: from flags, the environment, a properties file and a TOML file; the first wins."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from kwire.cli.config_files import SettingLine, read_config_file
+from kwire.cli.settings import from_environment, name_and_value, warn_of_visible_secrets
 from kwire.cli.starts import StartKind, parse_start
+from kwire.config import SETTINGS
+from kwire.config.names import is_left_out
 from kwire.errors import ConfigError
+
+_OF_CONNECTIONS = ("bootstrap_servers", "security_protocol", "ssl_", "sasl_")
 
 
 def read_file(path: Path) -> dict[str, object]:
@@ -38,12 +44,52 @@ def merged(file: Mapping[str, object], flags: Mapping[str, object]) -> dict[str,
 
 def pairs(flag: str, given: Iterable[str] | None) -> dict[str, str]:
     """NAME=VALUE each. Raises: ConfigError, naming the flag."""
-    found: dict[str, str] = {}
-    for each in given or ():
-        name, equals, value = each.partition("=")
-        if not equals or not name.strip():
-            raise ConfigError(f"{flag} {each}: write name=value")
-        found[name.strip()] = value
+    found = dict(name_and_value(flag, each) for each in given or ())
+    warn_of_visible_secrets(SettingLine(f"{flag} {name}", name.removeprefix("kafka."), "") for name in found)
+    return found
+
+
+def kafka_flags(given: Iterable[str] | None) -> dict[str, str]:
+    """`--kafka NAME=VALUE` each. Raises: ConfigError."""
+    return {dotted(name): value for name, value in pairs("--kafka", given).items()}
+
+
+def kafka_properties(path: Path | None) -> dict[str, str]:
+    """The settings of a Java client's file, without those that change nothing here. Raises: ConfigError."""
+    lines = read_config_file(path) if path else []
+    return {dotted(line.name): str(line.value) for line in lines if not is_left_out(line.name, line.value)}
+
+
+def kafka_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """How to reach the brokers, from KWIRE_<SETTING>; what else is there is for other commands. Raises: ConfigError."""
+    found = from_environment(environ)
+    return {dotted(line.name): str(line.value) for line in found if line.name.startswith(_OF_CONNECTIONS)}
+
+
+def with_kafka(settings: Mapping[str, object], *layers: Mapping[str, str]) -> dict[str, object]:
+    """The settings with these of Kafka's over them, the last on top; the brokers are a setting of the pipeline's."""
+    table = settings.get("kafka", {})
+    if not isinstance(table, Mapping):
+        return dict(settings)  # what is wrong with it is said when the plan is made
+    given: dict[str, str] = {}
+    for layer in layers:
+        given |= layer
+    brokers = {"bootstrap": given.pop("bootstrap.servers")} if "bootstrap.servers" in given else {}
+    kafka = {dotted(name): value for name, value in flat(table).items()}
+    return {**settings, **brokers, "kafka": {**kafka, **given}}
+
+
+def dotted(name: str) -> str:
+    """The one name of a setting that may be spelled in two ways: Java's."""
+    snake = name.replace(".", "_")
+    return SETTINGS[snake].java_name if snake in SETTINGS else name
+
+
+def flat(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """By dotted names: TOML makes tables in tables of them."""
+    found: dict[str, object] = {}
+    for key, value in table.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return found
 
 

@@ -1,11 +1,13 @@
 """Where settings come from on the command line: flags, then the environment, then a file, then the command's defaults.
 
-Each value is checked here, where it is still known who gave it; the error says so.
+Each value is checked here, where it is still known who gave it; the error says so. Secrets belong in a file or in the
+environment: a flag is seen by every user of the machine, in the list of processes.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,6 +19,7 @@ from kwire.config.names import is_left_out
 from kwire.errors import ConfigError, InvalidGroupIdError
 
 PREFIX = "KWIRE_"
+_NAME = re.compile(r"[\w.]+")
 
 log = logging.getLogger("kwire.cli")
 
@@ -45,21 +48,43 @@ def collect_settings(
         ConfigError: a name is unknown, a value is bad, or one place gives a setting twice.
     """
     settings = dict(defaults)
-    for layer in (
-        read_config_file(file) if file else [],
-        from_environment(environ),
-        [*flags, *map(from_property, properties)],
-    ):
+    given = [*flags, *map(from_property, properties)]
+    warn_of_visible_secrets(given)
+    for layer in (read_config_file(file) if file else [], from_environment(environ), given):
         settings |= _check(layer)
     return settings
 
 
 def from_property(given: str) -> SettingLine:
     """An entry of `-X name=value`."""
+    name, value = name_and_value("-X", given)
+    return SettingLine(f"-X {name}", name, value)
+
+
+def name_and_value(flag: str, given: str) -> tuple[str, str]:
+    """NAME=VALUE in two. Raises: ConfigError, which shows the name alone: what follows may be a secret."""
     name, equals, value = given.partition("=")
-    if not equals:
-        raise ConfigError(f"-X {given}: write name=value")
-    return SettingLine(f"-X {name.strip()}", name.strip(), value)
+    if not equals or not name.strip():
+        begin = _NAME.match(given.strip())
+        raise ConfigError(f"{flag} {begin[0] if begin else ''}: write name=value")
+    return name.strip(), value
+
+
+def warn_of_visible_secrets(flags: Iterable[SettingLine]) -> None:
+    """Once for a command: names the flags that hold secrets."""
+    if visible := [entry.source for entry in flags if is_secret(entry.name)]:
+        log.warning(
+            "%s: every user of this machine can see a secret on the command line; put it into a file (--config) or the "
+            "environment (%s...)",
+            ", ".join(visible),
+            PREFIX,
+        )
+
+
+def is_secret(name: str) -> bool:
+    """Whether the setting of this name, dotted or not, must not be shown."""
+    snake = name.replace(".", "_")
+    return snake in SETTINGS and SETTINGS[snake].is_secret
 
 
 def from_environment(environ: Mapping[str, str]) -> list[SettingLine]:

@@ -17,6 +17,7 @@ class SettingDoc(NamedTuple):
     default: str
     valid: str
     doc: str
+    is_secret: bool = False
 
 
 def docs() -> tuple[SettingDoc, ...]:
@@ -26,7 +27,7 @@ def docs() -> tuple[SettingDoc, ...]:
 
 def _row(found: Setting) -> SettingDoc:
     default = found.shown_default or _show(found.default)
-    return SettingDoc(found.name, found.java_name, default, found.parser.valid, found.doc)
+    return SettingDoc(found.name, found.java_name, default, found.parser.valid, found.doc, found.is_secret)
 
 
 def _show(value: object) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID, uuid4
 
 from kwire.clock import Deadline
-from kwire.conformance.client import CLIENT_ID, BrokerAddress, ClientConnection
+from kwire.conformance.client import CLIENT_ID, BrokerAddress, ClientConnection, RawConnection
 from kwire.conformance.expectations import NonconformanceError, expect_ok, only
 from kwire.conformance.offer import BrokerOffer
 from kwire.errors import KafkaTimeoutError
@@ -35,6 +35,7 @@ from kwire.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kwire.conformance.access import Access
     from kwire.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
     from kwire.protocol.schema import Message, Request
 
@@ -88,12 +89,14 @@ class JudgedBroker:
     Args:
         address: The bootstrap address.
         timeout_s: How long any one answer may take.
+        access: TLS and the login.
 
     Raises:
         KafkaError: It cannot be reached, or does not answer ApiVersions and Metadata.
     """
 
-    def __init__(self, address: BrokerAddress, timeout_s: float) -> None:
+    def __init__(self, address: BrokerAddress, timeout_s: float, access: Access | None = None) -> None:
+        self._access = access
         self.prefix = f"kwire-conformance-{uuid4().hex[:8]}"
         self.timeout_s = timeout_s
         self._lock = Lock()
@@ -136,9 +139,13 @@ class JudgedBroker:
 
     # --- asking ----------------------------------------------------------------------------------------------
 
-    def connect(self, address: BrokerAddress | None = None) -> ClientConnection:
+    def connect(self, address: BrokerAddress | None = None, *, timeout_s: float | None = None) -> ClientConnection:
         """A new connection, to the broker itself or to a coordinator."""
-        return ClientConnection(address or self.address, self.timeout_s)
+        return ClientConnection(address or self.address, timeout_s or self.timeout_s, self._access)
+
+    def connect_raw(self) -> RawConnection:
+        """A new connection to the broker, for bytes that are no requests."""
+        return RawConnection(self.address, self.timeout_s, self._access)
 
     def highest(self, request: type[Request[Message]], max_version: int | None = None) -> int:
         """The highest version that both sides have, up to `max_version`.

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kwire.conformance.broker import READY_TIMEOUT_S
-from kwire.conformance.client import ClientConnection
 from kwire.errors import KafkaError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -64,7 +63,7 @@ def _names(broker: JudgedBroker) -> list[str]:
 
 def _delete_groups(broker: JudgedBroker, address: BrokerAddress, names: list[str]) -> list[str]:
     # Deleting a share group waits for its state to be deleted elsewhere, and many wait in line.
-    with ClientConnection(address, max(broker.timeout_s, READY_TIMEOUT_S)) as connection:
+    with broker.connect(address, timeout_s=max(broker.timeout_s, READY_TIMEOUT_S)) as connection:
         answer = connection.ask(DeleteGroupsRequest(groups_names=names), broker.highest(DeleteGroupsRequest))
     return _failed("group", ((result.group_id, result.error_code) for result in answer.results))
 

@@ -12,10 +12,11 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from kwire.clock import Deadline
-from kwire.errors import DisconnectError, InvalidArgumentError, KafkaTimeoutError, ProtocolError
+from kwire.errors import DisconnectError, InvalidArgumentError, KafkaError, KafkaTimeoutError, ProtocolError
 from kwire.protocol.framing import DEFAULT_MAX_FRAME_BYTES, LENGTH_BYTES, Framing
 
 if TYPE_CHECKING:
+    from kwire.conformance.access import Access
     from kwire.protocol.framing import Answer
     from kwire.protocol.schema import Message, Request
 
@@ -53,12 +54,14 @@ class RawConnection:
     Args:
         address: Where the broker listens.
         timeout_s: How long connecting, and each `send_bytes` and `read_bytes`, may take.
+        access: TLS and a login, which are through before anything else is said.
 
     Raises:
         DisconnectError, KafkaTimeoutError: It cannot be reached.
+        AuthenticationError: It does not let us in.
     """
 
-    def __init__(self, address: BrokerAddress, timeout_s: float) -> None:
+    def __init__(self, address: BrokerAddress, timeout_s: float, access: Access | None = None) -> None:
         self.address = address
         self.timeout_s = timeout_s
         try:
@@ -68,6 +71,16 @@ class RawConnection:
         except OSError as error:
             raise DisconnectError(f"cannot connect to {address}: {error.strerror or error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if access is not None:
+            self._enter(access)
+
+    def _enter(self, access: Access) -> None:
+        try:
+            self._socket = access.secured(self._socket, self.address.host)
+            access.log_in(_Asking(self, Framing(CLIENT_ID)).ask)
+        except KafkaError:
+            self.close()
+            raise
 
     def __enter__(self) -> RawConnection:
         return self
@@ -118,10 +131,11 @@ class RawConnection:
         buffer = memoryview(bytearray(size_bytes))
         filled = 0
         while filled < size_bytes:
-            filled += self._read_some(buffer[filled:], deadline)
+            filled += self.read_some(buffer[filled:], deadline)
         return bytes(buffer)
 
-    def _read_some(self, buffer: memoryview, deadline: Deadline) -> int:
+    def read_some(self, buffer: memoryview, deadline: Deadline) -> int:
+        """How many bytes came, at least one. Raises: DisconnectError, KafkaTimeoutError."""
         count = self._read_into(buffer, deadline)
         if not count:
             raise DisconnectError(f"{self.address} closed the connection while an answer was due")
@@ -142,17 +156,16 @@ class RawConnection:
 class ClientConnection(RawConnection):
     """Requests to a broker and answers back; any number of requests may be under way."""
 
-    def __init__(self, address: BrokerAddress, timeout_s: float) -> None:
-        super().__init__(address, timeout_s)
-        self._framing = Framing(CLIENT_ID)
-        self._answers: deque[Answer] = deque()
+    def __init__(self, address: BrokerAddress, timeout_s: float, access: Access | None = None) -> None:
+        super().__init__(address, timeout_s, access)
+        self._asking = _Asking(self, Framing(CLIENT_ID))
 
     def __enter__(self) -> ClientConnection:
         return self
 
     def send(self, request: Request[Message], version: int) -> None:
         """Send a request and do not wait for the answer. Raises: as `ask`."""
-        self.send_bytes(self._framing.send(request, version))
+        self._asking.send(request, version)
 
     def send_unanswered(self, request: Request[Message], version: int) -> None:
         """Send a request that has no answer: Produce with `acks=0`. Only while nothing else is under way."""
@@ -160,11 +173,7 @@ class ClientConnection(RawConnection):
 
     def receive(self) -> Message:
         """The answer to the oldest request that has none yet. Raises: as `ask`."""
-        deadline = Deadline.after(self.timeout_s * 1000)
-        while not self._answers:
-            count = self._read_some(self._framing.writable_buffer(), deadline)
-            self._answers.extend(self._framing.received(count))
-        return self._answers.popleft().response
+        return self._asking.receive()
 
     def ask(self, request: Request[R], version: int) -> R:
         """Send a request and wait for its answer.
@@ -174,5 +183,27 @@ class ClientConnection(RawConnection):
             KafkaTimeoutError: The broker did not answer in time.
             ProtocolError: The answer does not follow the protocol.
         """
+        return self._asking.ask(request, version)
+
+
+class _Asking:
+    """Requests out and answers in, on a connection, with correlation ids of its own."""
+
+    def __init__(self, connection: RawConnection, framing: Framing) -> None:
+        self._connection = connection
+        self._framing = framing
+        self._answers: deque[Answer] = deque()
+
+    def send(self, request: Request[Message], version: int) -> None:
+        self._connection.send_bytes(self._framing.send(request, version))
+
+    def receive(self) -> Message:
+        deadline = Deadline.after(self._connection.timeout_s * 1000)
+        while not self._answers:
+            count = self._connection.read_some(self._framing.writable_buffer(), deadline)
+            self._answers.extend(self._framing.received(count))
+        return self._answers.popleft().response
+
+    def ask(self, request: Request[R], version: int) -> R:
         self.send(request, version)
         return cast("R", self.receive())

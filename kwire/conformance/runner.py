@@ -23,6 +23,7 @@ from kwire.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kwire.conformance.access import Access
     from kwire.conformance.registry import Case
 
 DEFAULT_TIMEOUT_S = 10.0
@@ -39,12 +40,13 @@ class RunOptions:
     """How to run.
 
     `only` holds shell patterns; a case runs if "Api", "area" or its whole name ("Fetch v12: ...") matches one of them,
-    and all run if there are none. `jobs` is how many cases run at a time.
+    and all run if there are none. `jobs` is how many cases run at a time. `access` is TLS and the login, if any.
     """
 
     timeout_s: float = DEFAULT_TIMEOUT_S
     jobs: int = DEFAULT_JOBS
     only: tuple[str, ...] = ()
+    access: Access | None = None
 
 
 def run(bootstrap: str, options: RunOptions | None = None, on_result: Callable[[Result], None] | None = None) -> Report:
@@ -61,7 +63,7 @@ def run(bootstrap: str, options: RunOptions | None = None, on_result: Callable[[
     """
     options = options or RunOptions()
     started_s = time.monotonic()
-    broker = connect(bootstrap, options.timeout_s)
+    broker = connect(bootstrap, options.timeout_s, options.access)
 
     def judge(case: Case) -> Result:
         result = run_case(broker, case)
@@ -83,11 +85,11 @@ def run(bootstrap: str, options: RunOptions | None = None, on_result: Callable[[
     )
 
 
-def connect(bootstrap: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> JudgedBroker:
+def connect(bootstrap: str, timeout_s: float = DEFAULT_TIMEOUT_S, access: Access | None = None) -> JudgedBroker:
     """The broker at `bootstrap`. Raises: as `run`."""
     address = BrokerAddress.parse(bootstrap)
     try:
-        return JudgedBroker(address, timeout_s)
+        return JudgedBroker(address, timeout_s, access)
     except (KafkaError, NonconformanceError) as error:
         raise UnreachableBrokerError(f"no Kafka broker to judge at {address}: {error}") from error
 

@@ -11,8 +11,10 @@ from collections.abc import Mapping
 
 from kwire.config import ConsumerConfig
 from kwire.config.consumer_config import parse_setting
+from kwire.config.names import is_left_out
 from kwire.errors import KafkaError
 from kwire.spark.errors import GROUP_ID_WARNING, OptionError
+from kwire.spark.kafka_settings import KafkaSettings
 from kwire.spark.option_values import GivenOptions
 
 log = logging.getLogger(__name__)
@@ -55,7 +57,7 @@ _REFUSED = {
 }
 
 
-def kafka_settings(given: GivenOptions) -> dict[str, object]:
+def kafka_settings(given: GivenOptions) -> KafkaSettings:
     """The settings in the options, under kwire's names, each checked.
 
     Raises:
@@ -69,16 +71,24 @@ def kafka_settings(given: GivenOptions) -> dict[str, object]:
             raise OptionError(message)
     if "bootstrap.servers" not in named:
         raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
-    settings = dict(_parsed(name, value) for name, value in named.items())
-    return {name: value for name, value in settings.items() if name not in _WITHOUT_EFFECT}
+    return KafkaSettings({name: value for name, value in _parsed(named).items() if name not in _WITHOUT_EFFECT})
 
 
-def _parsed(name: str, value: str) -> tuple[str, object]:
-    try:
-        snake, _ = parse_setting(name, value)
-    except KafkaError as error:
-        raise OptionError(f"Option '{PREFIX}{name}': {error}") from error
-    return snake, value
+def _parsed(named: Mapping[str, str]) -> dict[str, str]:
+    """The values, as they are, by snake_case name; without those that change nothing here."""
+    found: dict[str, str] = {}
+    for name, value in named.items():
+        if is_left_out(name, value):
+            log.warning("option '%s%s' is without effect in kwire, and left out", PREFIX, name)
+            continue
+        try:
+            snake, _ = parse_setting(name, value)
+        except KafkaError as error:
+            raise OptionError(f"Option '{PREFIX}{name}': {error}") from error
+        if snake in found:
+            raise OptionError(f"Option '{PREFIX}{name}': {snake} is given twice; give it once")
+        found[snake] = value
+    return found
 
 
 def task_config(settings: Mapping[str, object]) -> ConsumerConfig:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kwire.spark.errors import OptionError
 from kwire.spark.kafka_options import PREFIX, kafka_settings, task_config
+from kwire.spark.kafka_settings import KafkaSettings
 from kwire.spark.limit_options import batch_limits, check_order, stream_limit
 from kwire.spark.limits import LATEST, Limit
 from kwire.spark.offsets import partitions_from_json
@@ -48,7 +49,7 @@ class SourceOptions:
     """What a query is to do. Picklable: tasks get it whole.
 
     Attributes:
-        kafka: Settings of kwire's consumer, under its names.
+        kafka: Settings of kwire's consumer, under its names; secrets travel in them, see `KafkaSettings`.
         poll_timeout_ms: How long a task waits for records that should be there.
         offset_attempts, offset_retry_interval_ms: How often, and how far apart, the driver asks for offsets.
         checkpoint_location: A query's checkpoint, for its initial offsets; `source_index` is which of its sources.
@@ -70,7 +71,7 @@ class SourceOptions:
     poll_timeout_ms: float
     offset_attempts: int
     offset_retry_interval_ms: int
-    kafka: Mapping[str, object]
+    kafka: KafkaSettings
     checkpoint_location: str | None
     source_index: int
     commit_offsets_to_group: str | None

@@ -16,6 +16,7 @@ from typing import Literal, NoReturn, TypeAlias
 from kwire.cli.config_files import read_config_file
 from kwire.config import SETTINGS, parse_setting
 from kwire.config.java_names import JAVA_ONLY
+from kwire.config.names import is_left_out
 from kwire.errors import ConfigError, InvalidGroupIdError
 
 log = logging.getLogger(__name__)
@@ -184,7 +185,7 @@ def settings_of_file(path: Path) -> dict[str, object]:
     """Settings by snake_case name; the last of equal names wins, as in java.util.Properties.
 
     A name that is no setting of a consumer is warned of and left out, as Java's client does. One that Java has and
-    kwire lacks is refused: leaving it out would silently do something else.
+    kwire lacks is refused, unless its value changes nothing: leaving it out would silently do something else.
 
     Raises:
         ConfigError: the file or a value is bad, or a setting is not supported.
@@ -192,7 +193,7 @@ def settings_of_file(path: Path) -> dict[str, object]:
     settings: dict[str, object] = {}
     for entry in read_config_file(path):
         snake = entry.name.replace(".", "_")
-        if snake in DECIDED_HERE:
+        if snake in DECIDED_HERE or is_left_out(entry.name, entry.value):
             continue
         if snake not in SETTINGS and entry.name not in JAVA_ONLY:
             log.warning("%s: there is no setting %r; it is ignored", entry.source, entry.name)

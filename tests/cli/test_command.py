@@ -9,7 +9,7 @@ import pytest
 
 import kwire.cli
 from kwire.cli.show_config import table
-from kwire.config import SETTINGS, SettingDoc
+from kwire.config import SETTINGS, SettingDoc, docs
 from kwire.version import __version__
 
 
@@ -36,6 +36,13 @@ def test_config_lists_each_setting(monkeypatch: pytest.MonkeyPatch, capfd: pytes
     assert run(monkeypatch, "config") == 0
     listed = [line.split()[0] for line in capfd.readouterr().out.splitlines() if not line.startswith(" ")]
     assert listed == ["setting", *SETTINGS]
+
+
+def test_config_says_which_settings_are_secrets() -> None:
+    lines = "\n".join(table(docs(), 10_000)).splitlines()
+    marked = {line.split()[0] for line in lines if "A secret: give it in a file or in the environment." in line}
+    assert marked == {name for name, found in SETTINGS.items() if found.is_secret}
+    assert "sasl_password" in marked
 
 
 def test_config_is_a_table_that_fits() -> None:

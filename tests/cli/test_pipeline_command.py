@@ -214,3 +214,49 @@ def test_of_spark_s_pages_the_cause_is_told() -> None:
     assert said_by("[X] no such thing\nplan") == "[X] no such thing"
     query = "[STREAM_FAILED] Query [id = 1-2, runId = 3-4] terminated with exception: "
     assert said_by(f"{query}[USER_RAISED_EXCEPTION] it does not fit\nplan") == "[USER_RAISED_EXCEPTION] it does not fit"
+
+
+# --- how Kafka is reached ------------------------------------------------------------------------------------------
+
+
+def test_the_environment_wins_over_files_and_flags_win_over_both(
+    fake: FakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = tmp_path / "client.properties"
+    properties.write_text(
+        "bootstrap.servers=properties:1\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=properties\n"
+        "sasl.password=properties\nssl.protocol=TLSv1.3\n"
+    )
+    toml = tmp_path / "orders.toml"
+    toml.write_text('bootstrap = "toml:1"\n[kafka]\nfetch.min.bytes = 7\nsasl_mechanism = "SCRAM-SHA-256"\n')
+    monkeypatch.setenv("KWIRE_SASL_PASSWORD", "environment")
+    monkeypatch.setenv("KWIRE_SASL_USERNAME", "environment")
+    monkeypatch.setenv("KWIRE_GROUP_ID", "of-other-commands")
+    flags = ["pipeline", "orders", "--path", "/data", "--config", str(toml), "--kafka-config", str(properties)]
+    done = CliRunner().invoke(app, [*flags, "--kafka", "sasl_username=flag"])
+    assert done.exit_code == 0, done.stderr
+    (plan,) = fake.plans
+    assert plan.bootstrap == "properties:1"
+    assert plan.source == {
+        "kafka.fetch.min.bytes": "7",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.username": "flag",
+        "kafka.sasl.password": "environment",
+    }
+    assert "environment" not in repr(plan)
+
+
+def test_brokers_may_come_from_the_environment_alone(fake: FakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KWIRE_BOOTSTRAP_SERVERS", "there:9092")
+    done = CliRunner().invoke(app, ["pipeline", "orders", "--path", "/data"])
+    assert done.exit_code == 0, done.stderr
+    assert fake.plans[0].bootstrap == "there:9092"
+
+
+@pytest.mark.parametrize("flag", [["--kafka", "sasl.password=seen"], ["-X", "kafka.sasl.password=seen"]])
+def test_a_secret_in_a_flag_is_warned_of(fake: FakeRun, flag: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    CliRunner().invoke(app, [*FLAGS, *flag])
+    (message,) = caplog.messages
+    assert "sasl.password: every user of this machine can see a secret on the command line" in message
+    assert "seen" not in message

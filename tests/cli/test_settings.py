@@ -8,7 +8,7 @@ import pytest
 
 from kwire.cli.config_files import SettingLine, parse_properties, read_config_file
 from kwire.cli.settings import collect_settings
-from kwire.config import SETTINGS, ConsumerConfig, Endpoint
+from kwire.config import SETTINGS, ConsumerConfig, Endpoint, Secret
 from kwire.errors import ConfigError
 
 NOWHERE: dict[str, str] = {}
@@ -186,3 +186,37 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content:
     with pytest.raises(ConfigError) as caught:
         read_config_file(path)
     assert str(caught.value).startswith(f"cannot read {path}: {why}")
+
+
+# --- secrets ------------------------------------------------------------------------------------------------------
+
+
+def test_secrets_come_from_the_environment_over_a_file_and_nobody_is_warned(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl.password=from-file\n")
+    settings = collect(environ={"KWIRE_SASL_PASSWORD": "from-env"}, file=path)
+    assert settings["sasl_password"] == Secret("from-env")
+    assert "from-" not in f"{settings} {caplog.text}"
+    assert caplog.messages == []
+
+
+def test_secrets_in_flags_are_warned_of_once_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    settings = collect("sasl.password=seen", "ssl_key_password=seen", "sasl.username=a")
+    assert settings["sasl_password"] == Secret("seen")
+    (message,) = caplog.messages
+    assert message.startswith("-X sasl.password, -X ssl_key_password: every user of this machine can see a secret")
+    assert "seen" not in message
+
+
+@pytest.mark.parametrize("given", ["sasl.password:seen", "sasl.password seen", "=seen"])
+def test_what_is_no_setting_is_not_shown_whole(given: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        collect(given)
+    assert "write name=value" in str(caught.value)
+    assert "seen" not in str(caught.value)
+
+
+def test_lines_do_not_show_their_values() -> None:
+    assert repr(SettingLine("file:1", "sasl.password", "seen")) == "<sasl.password of file:1>"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.config import ConsumerConfig, GroupProtocol
+from kwire.config import ConsumerConfig, GroupProtocol, Secret, login_of
 from kwire.errors import ConfigError
 from kwire.verifiable_consumer.arguments import parse
 from kwire.verifiable_consumer.command import Shutdown, main
@@ -127,6 +127,21 @@ def test_a_bad_line_is_refused_with_its_place(line: str, problem: str, tmp_path:
     with pytest.raises(ConfigError, match=problem) as refused:
         config_of("--command-config", str(path))
     assert str(refused.value).startswith(f"{path}:2: ")
+
+
+def test_the_file_of_a_client_that_logs_in_is_read_as_it_is(tmp_path: Path) -> None:
+    """As Kafka's system tests write it: with settings of the JVM's that change nothing here."""
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "security.protocol=SASL_SSL\nssl.truststore.location=/certs/ca.pem\nssl.truststore.type=PEM\n"
+        "ssl.protocol=TLSv1.3\nssl.keymanager.algorithm=SunX509\nsasl.mechanism=SCRAM-SHA-256\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
+        '  username="kafka" password="not-to-be-seen";\n'
+    )
+    options = parse([*NEEDED, "--command-config", str(path)])
+    login = login_of(ConsumerConfig.of(options.settings))
+    assert (login.username, login.password) == ("kafka", Secret("not-to-be-seen"))
+    assert "not-to-be-seen" not in repr(options)
 
 
 # --- exit codes -------------------------------------------------------------------------------------------------

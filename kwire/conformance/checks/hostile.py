@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from kwire.conformance.client import RawConnection
 from kwire.conformance.expectations import expect, expect_ok
 from kwire.conformance.registry import check
 from kwire.protocol.compiler import encode_message
@@ -30,7 +29,7 @@ def frame(api_key: int, version: int, body: bytes = b"") -> bytes:
 
 
 def expect_closed(broker: JudgedBroker, data: bytes, what: str) -> None:
-    with RawConnection(broker.address, broker.timeout_s) as connection:
+    with broker.connect_raw() as connection:
         connection.send_bytes(data)
         expect(connection.closes_within(broker.timeout_s), f"after {what} the connection is still open")
     expect_alive(broker)
@@ -87,6 +86,6 @@ def closes_on_another_protocol(broker: JudgedBroker, _version: int) -> None:
 def survives_a_client_that_leaves_in_the_middle(broker: JudgedBroker, _version: int) -> None:
     whole = frame(MetadataRequest.api_key, 0, b"\xff\xff\xff\xff")
     for length in range(len(whole)):
-        with RawConnection(broker.address, broker.timeout_s) as connection:
+        with broker.connect_raw() as connection:
             connection.send_bytes(whole[:length])
     expect_alive(broker)

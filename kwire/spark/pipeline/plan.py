@@ -80,8 +80,8 @@ class PipelinePlan:
     fresh_first: bool = False
     master: str = DEFAULT_MASTER
     metrics: str | None = None
-    source: Mapping[str, str] = field(default_factory=dict)
-    spark: Mapping[str, str] = field(default_factory=dict)
+    source: Mapping[str, str] = field(default_factory=dict, repr=False)  # secrets may be among them
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def plan_from(settings: Mapping[str, object]) -> PipelinePlan:

@@ -1,0 +1,138 @@
+"""Builds what is published: wheel, sdist, their hashes and a bill of materials; twice, and compares.
+
+    python -m tools.package [--into dist] [--without-sbom]
+
+Anybody who builds the same commit gets the same bytes: times are that of the commit (or SOURCE_DATE_EPOCH), owners and
+modes are those of nobody, names are in order. The back end does so for wheels; the sdist is packed anew here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.lock import entries, pins
+from tools.supply_tools import NoToolsError, supply_tool
+
+TOP = Path(__file__).resolve().parent.parent
+BUILD = "import sys; from setuptools import build_meta; getattr(build_meta, sys.argv[1])(sys.argv[2])"
+SBOM = "kwire.cdx.json"
+HASHES = "SHA256SUMS"
+
+
+class NotReproducibleError(Exception):
+    """Two builds differ; the message names the files."""
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--into", type=Path, default=TOP / "dist", metavar="FOLDER", help="where to (default: dist)")
+    parser.add_argument("--without-sbom", action="store_true", help="leave out the bill of materials, and its tools")
+    given = parser.parse_args(arguments)
+    try:
+        built = build_twice(TOP, epoch_of(TOP))
+        if not given.without_sbom:
+            built = {**built, SBOM: bill_of_materials(TOP)}
+    except (NotReproducibleError, NoToolsError, subprocess.CalledProcessError) as error:
+        print(f"tools.package: {error}", file=sys.stderr)
+        return 1
+    given.into.mkdir(parents=True, exist_ok=True)
+    for name, data in {**built, HASHES: sums(built)}.items():
+        (given.into / name).write_bytes(data)
+    print(sums(built).decode(), end="")
+    return 0
+
+
+def epoch_of(top: Path) -> int:
+    """The second that files are said to be of."""
+    said = os.environ.get("SOURCE_DATE_EPOCH")
+    return int(said or git(top, "log", "-1", "--format=%ct"))
+
+
+def build_twice(top: Path, epoch_s: int) -> Mapping[str, bytes]:
+    """The files by name. Raises: NotReproducibleError."""
+    first, second = build(top, epoch_s), build(top, epoch_s)
+    if different := sorted(name for name in {*first, *second} if first.get(name) != second.get(name)):
+        raise NotReproducibleError(f"built twice, and not the same: {', '.join(different)}")
+    return first
+
+
+def build(top: Path, epoch_s: int) -> Mapping[str, bytes]:
+    """Wheel and sdist of what git knows, as it is in the folder, built in a folder that has nothing else."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "source"), Path(folder, "target")
+        copy_tracked(top, source)
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch_s), "PYTHONDONTWRITEBYTECODE": "1"}
+        for step in ("build_sdist", "build_wheel"):
+            command = [sys.executable, "-c", BUILD, step, str(target)]
+            subprocess.run(command, cwd=source, env=environment, check=True, capture_output=True, umask=0o022)
+        built = {path.name: path.read_bytes() for path in target.iterdir()}
+    return {name: repacked(data, epoch_s) if name.endswith(".tar.gz") else data for name, data in built.items()}
+
+
+def copy_tracked(top: Path, target: Path) -> None:
+    for name in git(top, "ls-files", "-z").split("\0"):
+        if name and (top / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(top / name, target / name)
+            (target / name).chmod(0o644)
+
+
+def repacked(archive: bytes, epoch_s: int) -> bytes:
+    """The same files in the same archive, without what the machine and the moment have left in it."""
+    packed, unpacked = io.BytesIO(), io.BytesIO(archive)
+    with (
+        tarfile.open(fileobj=unpacked) as old,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as new,
+    ):
+        for member in sorted(old.getmembers(), key=lambda found: found.name):
+            member.mtime, member.uid, member.gid, member.uname, member.gname = epoch_s, 0, 0, "", ""
+            member.mode, member.pax_headers = 0o755 if member.isdir() else 0o644, {}
+            new.addfile(member, old.extractfile(member) if member.isfile() else None)
+    return gzip.compress(packed.getvalue(), mtime=epoch_s)
+
+
+def bill_of_materials(top: Path) -> bytes:
+    """What an installed kwire consists of, as CycloneDX: the versions that are tested, with hashes.
+
+    Raises:
+        NoToolsError: cyclonedx-py cannot be installed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        listed, written = Path(folder, "run.txt"), Path(folder, SBOM)
+        listed.write_text(hashed_run_requirements(top / "requirements"))
+        command = [supply_tool("cyclonedx-py"), "requirements", str(listed), "--pyproject", str(top / "pyproject.toml")]
+        command += ["--output-reproducible", "--output-format", "JSON", "--output-file", str(written)]
+        subprocess.run(command, check=True, capture_output=True)
+        return json.dumps(json.loads(written.read_text()), indent=2, sort_keys=True).encode() + b"\n"
+
+
+def hashed_run_requirements(folder: Path) -> str:
+    """The entries of dev-hashes.txt that run.txt names."""
+    wanted = dict(pins((folder / "run.txt").read_text()))
+    found = [entry for entry in entries((folder / "dev-hashes.txt").read_text()) if dict(pins(entry)).keys() & wanted]
+    return "".join(f"{entry}\n" for entry in found)
+
+
+def sums(files: Mapping[str, bytes]) -> bytes:
+    """As sha256sum writes them, and checks them with -c."""
+    return "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items())).encode()
+
+
+def git(top: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=top, check=True, capture_output=True, text=True).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
