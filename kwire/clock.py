@@ -6,6 +6,7 @@ puts a `TimeSource` of its own in the place of the machine's (`install`), for th
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ class TimeSource:
     wall_clock_ns: Callable[[], int] = time.time_ns
     chance: Callable[[], float] = random.random
     new_uuid: Callable[[], UUID] = uuid4
+    unguessable: Callable[[int], bytes] = os.urandom
 
 
 _installed = TimeSource()
@@ -56,6 +58,11 @@ def chance() -> float:
 def new_uuid() -> UUID:
     """A random id, each call a new one."""
     return _installed.new_uuid()
+
+
+def unguessable(count: int) -> bytes:
+    """So many bytes that nobody can foresee, each call new ones: for what must not be played back."""
+    return _installed.unguessable(count)
 
 
 @dataclass(frozen=True, slots=True)

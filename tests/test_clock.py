@@ -7,7 +7,17 @@ from uuid import UUID
 
 import pytest
 
-from kwire.clock import Backoff, Deadline, TimeSource, chance, install, monotonic_ms, new_uuid, wall_clock_ms
+from kwire.clock import (
+    Backoff,
+    Deadline,
+    TimeSource,
+    chance,
+    install,
+    monotonic_ms,
+    new_uuid,
+    unguessable,
+    wall_clock_ms,
+)
 
 
 def no_jitter() -> float:
@@ -57,14 +67,25 @@ def test_chance_lies_between_zero_and_one_and_varies() -> None:
     assert len(draws) > 1
 
 
+def test_what_nobody_can_guess_is_new_each_time_and_as_long_as_asked_for() -> None:
+    drawn = {unguessable(24) for _ in range(20)}
+    assert len(drawn) == 20
+    assert {len(each) for each in drawn} == {24}
+
+
 def test_time_and_chance_can_be_anothers_and_are_given_back() -> None:
     fixed = UUID(int=7)
     source = TimeSource(
-        monotonic_seconds=lambda: 2.5, wall_clock_ns=lambda: 3_000_000, chance=lambda: 0.25, new_uuid=lambda: fixed
+        monotonic_seconds=lambda: 2.5,
+        wall_clock_ns=lambda: 3_000_000,
+        chance=lambda: 0.25,
+        new_uuid=lambda: fixed,
+        unguessable=bytes,
     )
     before = install(source)
     try:
         assert (monotonic_ms(), wall_clock_ms(), chance(), new_uuid()) == (2_500.0, 3, 0.25, fixed)
+        assert unguessable(3) == b"\0\0\0"
         assert Deadline.after(100).remaining_ms() == 100.0
         assert Backoff(100, 1_000).delay_ms(1) == pytest.approx(90.0)
     finally:

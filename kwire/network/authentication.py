@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
-import secrets
+from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import trio
 
+from kwire.clock import chance, unguessable
 from kwire.config import ConsumerConfig, Login, SaslMechanism, login_of
 from kwire.errors import (
     AuthenticationError,
@@ -91,7 +91,7 @@ class Authentication:
 
             return GssapiExchange(self._login, node.host)
         token = await self.tokens.token() if self.tokens is not None else None
-        nonce = secrets.token_urlsafe(NONCE_BYTES)
+        nonce = urlsafe_b64encode(unguessable(NONCE_BYTES)).decode()
         return exchange_for(self._mechanism, self._login, nonce=nonce, keys=self._keys, token=token)
 
     async def _choose_mechanism(self, ask: Ask, versions: BrokerVersions, node: Node) -> None:
@@ -156,4 +156,4 @@ async def sleep_until_renewal(lifetime_ms: float, longest_wait_ms: float) -> Non
     """Sleep until the session is to be renewed; for ever, if it lasts that long."""
     if lifetime_ms <= 0:
         await trio.sleep_forever()
-    await trio.sleep(renew_after_ms(lifetime_ms, longest_wait_ms, random.random()) / 1000.0)
+    await trio.sleep(renew_after_ms(lifetime_ms, longest_wait_ms, chance()) / 1000.0)

@@ -5,6 +5,7 @@
     scripts/simulate --seeds 7 --repeat 20 --hash
     scripts/simulate --processor --seeds 1-200
     scripts/simulate --user-faults --seeds 1-200 [--processor]
+    scripts/simulate --secured --seeds 1-200 [--processor] [--user-faults]
     scripts/simulate --parallel-rebalance --seeds 1-5000
 
 Each seed is a world: a cluster in memory, members of a group that run kwire's own code, a producer, and some faults.
@@ -15,6 +16,10 @@ totals so far.
 
 Exit codes: 0 nothing found; 1 violations, each with a story and the command that replays it, or runs of a seed that
 differ; 2 wrong usage; 130 interrupted.
+
+In worlds of `--secured` clients log in by SCRAM-SHA-256, half of the time over TLS, for sessions of 5 to 60 s, in each
+20th of an hour; logins are refused and disturbed beside all other faults. Over TLS the digest is that of what was
+encrypted, and of the sizes of what was sent, which depend on the release of OpenSSL.
 
 Worlds of `--parallel-rebalance` are narrow: one consumer after the other, each ended at a point of the protocol.
 """
@@ -48,12 +53,13 @@ def report(
     *,
     processing: bool = False,
     user_faults: bool = False,
+    secured: bool = False,
     tell: bool,
     digest: bool,
 ) -> Report:
     """Run one seed."""
     try:
-        outcome = simulate(seed, only, processing=processing, user_faults=user_faults)
+        outcome = simulate(seed, only, processing=processing, user_faults=user_faults, secured=secured)
     except Exception as error:  # noqa: BLE001  a world that breaks is a finding too, and its seed has to be told
         return broken(seed, f"the world broke: {error!r}", "".join(traceback.format_exception(error)))
     is_told = tell or bool(outcome.violations)
@@ -65,6 +71,7 @@ def report(
         events=len(outcome.ledger.events),
         violations=tuple(str(violation) for violation in outcome.violations),
         story=story(shortened(outcome) if outcome.violations and not tell else outcome) if is_told else "",
+        logins=outcome.logins,
     )
 
 
@@ -111,6 +118,7 @@ def shortened(outcome: WorldOutcome) -> WorldOutcome:
             fewer,
             processing=outcome.scenario.handling is not None,
             user_faults=outcome.scenario.user_faults is not None,
+            secured=outcome.scenario.logins is not None,
         )
         if rules & {violation.rule for violation in tried.violations}:
             outcome, kinds = tried, list(fewer)
@@ -121,7 +129,7 @@ def reports(arguments: argparse.Namespace) -> Iterator[Report]:
     """Run the seeds on all cores; reports as they come."""
     is_repeated = arguments.repeat > 1
     told = {"tell": arguments.story, "digest": arguments.hash or is_repeated}
-    kind = {"processing": arguments.processor, "user_faults": arguments.user_faults}
+    kind = {"processing": arguments.processor, "user_faults": arguments.user_faults, "secured": arguments.secured}
     work = partial(report, only=arguments.only, **kind, **told)
     if arguments.parallel_rebalance:
         work = partial(crash_report, **told)
@@ -176,7 +184,7 @@ def tell(each: Report, arguments: argparse.Namespace) -> None:
     if each.violations:
         only = f" --only {','.join(arguments.only)}" if arguments.only else ""
         kind = " --processor" if arguments.processor else " --parallel-rebalance" * arguments.parallel_rebalance
-        kind += " --user-faults" * arguments.user_faults
+        kind += " --user-faults" * arguments.user_faults + " --secured" * arguments.secured
         replay = f"scripts/simulate{kind} --seeds {each.seed}{only} --story"
         print(f"seed {each.seed}: {len(each.violations)} violations; replay: {replay}")
         sys.stdout.flush()
@@ -191,13 +199,19 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", type=lambda text: tuple(text.split(",")), help="the faults that may strike; all")
     parser.add_argument("--processor", action="store_true", help="worlds whose members run a Processor")
     parser.add_argument("--user-faults", action="store_true", help="deserializers, handlers, listeners raise as well")
+    parser.add_argument(
+        "--secured", action="store_true", help="clients log in by SCRAM, in half of the worlds over TLS"
+    )
     parser.add_argument("--parallel-rebalance", action="store_true", help="crashes at points of the protocol")
     parser.add_argument("--hash", action="store_true", help="print a digest of each run")
     parser.add_argument("--story", action="store_true", help="tell each run from beginning to end")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the totals there")
     arguments = parser.parse_args(argv)
-    if arguments.parallel_rebalance and (arguments.processor or arguments.only or arguments.user_faults):
-        parser.error("--parallel-rebalance has crashes of its own: neither --processor, --only nor --user-faults")
+    others = (arguments.processor, arguments.only, arguments.user_faults, arguments.secured)
+    if arguments.parallel_rebalance and any(others):
+        parser.error(
+            "--parallel-rebalance has crashes of its own: neither --processor, --only, --user-faults nor --secured"
+        )
     return arguments
 
 

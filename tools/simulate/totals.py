@@ -18,6 +18,7 @@ class Report:
         digest: empty if nobody asked for it.
         violations: what was broken, as sentences.
         records: how many were written, delivered and so on, where a world counts them.
+        logins: how often clients began to log in, where they have to.
     """
 
     seed: int
@@ -28,6 +29,7 @@ class Report:
     violations: tuple[str, ...]
     story: str
     records: Counter[str] = field(default_factory=Counter)
+    logins: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -43,6 +45,7 @@ class Totals:
     events: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     records: Counter[str] = field(default_factory=Counter)
+    logins: Counter[str] = field(default_factory=Counter)
     is_interrupted: bool = False
     began: float = field(init=False)
     _digests: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -56,6 +59,7 @@ class Totals:
         self.events += report.events
         self.faults += report.faults
         self.records.update(report.records)
+        self.logins.update(report.logins)
         if report.violations:
             self.failed.append(report.seed)
 
@@ -97,6 +101,8 @@ class Totals:
         yield f"{self.events} events, {self.faults.total()} faults, {self.wall_seconds:.1f} s, {rate}"
         if self.records:
             yield "records: " + ", ".join(f"{count} {what}" for what, count in self.records.items())
+        if self.logins:
+            yield "logins: " + ", ".join(f"{count} {what}" for what, count in sorted(self.logins.items()))
         for seed, digests in self.different().items():
             yield f"seed {seed}: not the same run each time: " + ", ".join(
                 f"{digest} ({times} times)" for digest, times in digests.most_common()
@@ -117,4 +123,5 @@ class Totals:
             "events": self.events,
             "faults": dict(sorted(self.faults.items())),
             **({"records": dict(self.records)} if self.records else {}),
+            **({"logins": dict(self.logins)} if self.logins else {}),
         }

@@ -132,6 +132,7 @@ class Authentication:
             self._begun_again_ms = now_ms
             self._state = SaslState.HANDSHAKE
         elif now_ms > self._expires_at_ms:
+            self._sasl.sessions_ended += 1
             raise UnanswerableError(f"{type(request).__name__} after the end of the session of {self._name}")
 
     def _may_begin_again(self, now_ms: float) -> bool:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import trio
 
 from kwire.testing.cluster.connection import serve
 from kwire.testing.cluster.distinguished_names import principal_of
+from kwire.testing.cluster.tls_server import encrypted
 
 if TYPE_CHECKING:
     import ssl
@@ -27,7 +27,6 @@ _log = logging.getLogger(__name__)
 
 BACKLOG = 128
 OUT_OF_FILES_PAUSE_S = 0.1
-ALERT_S = 1.0
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -105,37 +104,9 @@ async def _serve(
         await serve(stream, broker, cluster, client_host=host)
         return
     try:
-        encrypted = await _encrypted(stream, host, broker, tls)
-        if encrypted is not None:
-            certified = principal_of(encrypted.getpeercert())
-            await serve(encrypted, broker, cluster, client_host=host, certified=certified)
+        secured = await encrypted(stream, host, broker, cluster, tls)
+        if secured is not None:
+            certified = principal_of(secured.getpeercert())
+            await serve(secured, broker, cluster, client_host=host, certified=certified)
     finally:
         await trio.aclose_forcefully(stream)
-
-
-async def _encrypted(
-    stream: trio.SocketStream, host: str, broker: Broker, tls: ssl.SSLContext
-) -> trio.SSLStream[trio.SocketStream] | None:
-    """The connection with TLS; None if the client does not get that far, or the broker is gone meanwhile."""
-    encrypted = trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
-    with trio.CancelScope() as scope:
-        broker.connections[scope] = None
-        try:
-            await encrypted.do_handshake()
-        except trio.BrokenResourceError as reason:
-            _log.debug("broker %s has no TLS with %s: %s", broker.node_id, host, reason.__cause__ or reason)
-            await _send_alert(encrypted, stream)
-        else:
-            return encrypted
-        finally:
-            broker.connections.pop(scope, None)
-    return None
-
-
-async def _send_alert(encrypted: trio.SSLStream[trio.SocketStream], stream: trio.SocketStream) -> None:
-    """Tell the client why the handshake has failed. trio leaves the alert where OpenSSL has put it."""
-    with suppress(trio.BrokenResourceError, trio.ClosedResourceError), trio.move_on_after(ALERT_S):
-        await stream.send_all(encrypted._outgoing.read())
-        await stream.send_eof()
-        while await stream.receive_some():  # or what the client still sends would have the alert thrown away
-            pass

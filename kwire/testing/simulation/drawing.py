@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from kwire.testing.cluster.releases import LATEST, RELEASES
 from kwire.testing.simulation.faults import FAULTS
 from kwire.testing.simulation.habits import CUTS_LOGS, HIDDEN_BY_METADATA, NEEDS_METADATA, draw_habits
 from kwire.testing.simulation.handling import draw_handling
+from kwire.testing.simulation.login_faults import LOGIN_FAULTS
+from kwire.testing.simulation.logins import draw_logins
 from kwire.testing.simulation.scenario import GroupProtocol, Scenario, Strike
 from kwire.testing.simulation.user_faults import FOR_EVER, draw_user_faults
 
@@ -84,18 +87,37 @@ def with_user_faults(scenario: Scenario) -> Scenario:
     return replace(scenario, user_faults=faults)
 
 
+def with_logins(scenario: Scenario, only: tuple[str, ...] | None = None) -> Scenario:
+    """The same, with connections that are secured, and with faults of logins beside the others.
+
+    Args:
+        only: as of `draw`.
+    """
+    rng = random.Random(f"login strikes {scenario.seed}")
+    faults = rng.choices(tuple(LOGIN_FAULTS), k=rng.choice((1, 2, 3)))
+    strikes = (*scenario.strikes, *_at_any_time(rng, faults, scenario.busy_ms))
+    secured = replace(
+        scenario,
+        logins=draw_logins(scenario.seed),
+        strikes=tuple(sorted(strikes, key=lambda strike: strike.begins_ms)),
+    )
+    return secured if only is None else _with_only(secured, only)
+
+
 def _draw_strikes(rng: random.Random, theme: str, busy_ms: float) -> tuple[Strike, ...]:
     """Twice what this world is about, and whatever else comes."""
     kinds = tuple(fault for fault in FAULTS if theme != HIDDEN_BY_METADATA or fault != NEEDS_METADATA)
     if rng.random() < 0.5:  # a few kinds, again and again: what goes wrong only together has to come together
         kinds = (theme, *rng.sample(kinds, 2))
     faults = [theme, theme, *rng.choices(kinds, k=rng.choice((0, 1, 3, 6, 10)))]
-    strikes = []
+    return tuple(sorted(_at_any_time(rng, faults, busy_ms), key=lambda strike: strike.begins_ms))
+
+
+def _at_any_time(rng: random.Random, faults: Iterable[str], busy_ms: float) -> Iterator[Strike]:
     for fault in faults:
         begins_ms = rng.uniform(1_000.0, busy_ms - 1_000.0)
         lasts_ms = rng.choice((500.0, 3_000.0, 12_000.0, 25_000.0)) * rng.uniform(0.5, 1.5)
-        strikes.append(Strike(fault=fault, begins_ms=begins_ms, ends_ms=min(busy_ms, begins_ms + lasts_ms)))
-    return tuple(sorted(strikes, key=lambda strike: strike.begins_ms))
+        yield Strike(fault=fault, begins_ms=begins_ms, ends_ms=min(busy_ms, begins_ms + lasts_ms))
 
 
 def _with_only(scenario: Scenario, only: tuple[str, ...]) -> Scenario:

@@ -74,7 +74,7 @@ def again_and_again(
 
     async def repeat() -> None:
         with scope:
-            while True:
+            while not scope.cancel_called:
                 action()
                 await trio.sleep(world.rng.uniform(*pause_seconds))
 

@@ -6,7 +6,7 @@ name is its `client_id`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import trio
@@ -44,6 +44,8 @@ class Process:
         self._tasks: set[trio.lowlevel.Task] = set()
         self._scope = trio.CancelScope()
         self._thawed: trio.Event | None = None
+        self.settings: Mapping[str, object] = {}
+        """What its consumers need beside addresses to be let in by the brokers."""
         self.on_waited: Callable[[], None] = _nothing
         """Called by the main thread when it goes on after a wait; what it raises comes out of that wait."""
 

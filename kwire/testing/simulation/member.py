@@ -167,7 +167,7 @@ class SimulatedMember(RebalanceListener):
                 "max_poll_interval_ms": 15_000,
                 "partition_assignment_strategy": list(scenario.assignors),
             }
-        return settings | self._user.settings()
+        return settings | self._user.settings() | dict(self.process.settings)
 
     # --- polling --------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 from kwire.testing.invariants.check import check
 from kwire.testing.invariants.ledger import FaultBegan, Ledger
 from kwire.testing.invariants.violation import Violation
-from kwire.testing.simulation.drawing import draw, with_handling, with_user_faults
+from kwire.testing.simulation.drawing import draw, with_handling, with_logins, with_user_faults
 from kwire.testing.simulation.processing_world import ProcessingWorld
 from kwire.testing.simulation.scenario import Scenario
 from kwire.testing.simulation.scheduler import VirtualTime, run_deterministically
@@ -23,6 +23,7 @@ class WorldOutcome:
 
     Args:
         checksum: over all bytes that went over the network, in order.
+        logins: how often clients began to log in, where they have to.
     """
 
     scenario: Scenario
@@ -30,6 +31,7 @@ class WorldOutcome:
     checksum: int
     violations: tuple[Violation, ...]
     took_seconds: float
+    logins: Counter[str]
 
     @property
     def simulated_ms(self) -> float:
@@ -47,7 +49,12 @@ class WorldOutcome:
 
 
 def simulate(
-    seed: int, only: tuple[str, ...] | None = None, *, processing: bool = False, user_faults: bool = False
+    seed: int,
+    only: tuple[str, ...] | None = None,
+    *,
+    processing: bool = False,
+    user_faults: bool = False,
+    secured: bool = False,
 ) -> WorldOutcome:
     """Run the world of a seed.
 
@@ -55,9 +62,11 @@ def simulate(
         only: The faults that may strike, by name, of those the seed has drawn; None for all of them.
         processing: Whether its members run a `Processor`.
         user_faults: Whether the users' own code fails, too.
+        secured: Whether clients have to log in, in half of the worlds over TLS.
     """
     scenario = with_handling(draw(seed, only)) if processing else draw(seed, only)
     scenario = with_user_faults(scenario) if user_faults else scenario
+    scenario = with_logins(scenario, only) if secured else scenario
     began = time.perf_counter()
     world: list[World] = []
 
@@ -73,4 +82,5 @@ def simulate(
         checksum=world[0].network.checksum,
         violations=violations,
         took_seconds=time.perf_counter() - began,
+        logins=world[0].logins,
     )

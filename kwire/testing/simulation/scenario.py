@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from kwire.testing.cluster.releases import LATEST
 from kwire.testing.simulation.habits import Habits
 from kwire.testing.simulation.handling import Handling
+from kwire.testing.simulation.logins import Logins
 from kwire.testing.simulation.user_faults import UserFaults
 
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
@@ -40,6 +41,7 @@ class Scenario:
         grows_at_end: whether the last thing to happen is a topic that grows, and not a member that joins.
         handling: how members work with a `Processor`; None for members that poll and process by themselves.
         user_faults: how the users' own code fails; None: it does not.
+        logins: how connections are secured; None: they are not.
     """
 
     seed: int
@@ -60,6 +62,7 @@ class Scenario:
     habits: Habits = field(default_factory=Habits)
     handling: Handling | None = None
     user_faults: UserFaults | None = None
+    logins: Logins | None = None
 
     @property
     def topic_names(self) -> tuple[str, ...]:

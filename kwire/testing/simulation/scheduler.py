@@ -59,6 +59,7 @@ class VirtualTime:
             wall_clock_ns=self._wall_clock_ns,
             chance=self._rng.random,
             new_uuid=lambda: UUID(int=self._rng.getrandbits(128), version=4),
+            unguessable=self._rng.randbytes,
         )
 
     def _monotonic_seconds(self) -> float:

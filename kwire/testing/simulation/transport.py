@@ -7,6 +7,7 @@ what a pipe has swallowed never arrives, and then the connection is reset when t
 
 from __future__ import annotations
 
+import errno
 import random
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
@@ -157,7 +158,7 @@ class ClientStream:
         await trio.lowlevel.checkpoint()
 
 
-class BrokerStream(trio.abc.Stream):
+class BrokerStream(trio.abc.HalfCloseableStream):
     """The broker's end, as a trio stream."""
 
     def __init__(self, link: SimulatedLink) -> None:
@@ -167,7 +168,8 @@ class BrokerStream(trio.abc.Stream):
         try:
             return await self._link.to_broker.take(65_536 if max_bytes is None else max_bytes)
         except ConnectionResetError as error:
-            raise trio.BrokenResourceError from error
+            # With a number, as the system's have: trio's TLS looks at the text that goes with it.
+            raise trio.BrokenResourceError from ConnectionResetError(errno.ECONNRESET, str(error))
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """No checkpoint, as trio would have it: who sends reads next, and waits there."""
@@ -176,6 +178,10 @@ class BrokerStream(trio.abc.Stream):
         self._link.to_client.put(bytes(data))
 
     async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def send_eof(self) -> None:
+        self._link.to_client.end()
         await trio.lowlevel.checkpoint()
 
     async def aclose(self) -> None:
@@ -204,7 +210,8 @@ class Network:
         self._troubles: list[tuple[Callable[[str, str], bool], Weather]] = []
         self.connections_made = 0
         self.checksum = 0
-        """Over all bytes that were ever sent, in order."""
+        """Over all bytes that were ever sent, in order; where they are encrypted, over what was, and over the sizes."""
+        self.is_encrypted = False
         self.frames_sent: Counter[str] = Counter()
         """How often each client has sent something."""
         self.on_frame: Callable[[str, bytes], None] | None = None
@@ -248,7 +255,11 @@ class Network:
         return data[:index] + bytes([data[index] ^ (1 << self._rng.randrange(8))]) + data[index + 1 :]
 
     def note(self, data: bytes) -> None:
-        """Something is sent."""
+        """Something is sent. What is encrypted looks different each time, and is as long."""
+        self.checksum = crc32(len(data).to_bytes(4, "big") if self.is_encrypted else data, self.checksum)
+
+    def note_plain(self, data: bytes) -> None:
+        """Something is going to be sent encrypted."""
         self.checksum = crc32(data, self.checksum)
 
     def note_frame(self, client: str, data: bytes) -> None:

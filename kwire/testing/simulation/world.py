@@ -8,7 +8,8 @@ members get the time they may take to drain every partition. What is left then i
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 import trio
@@ -16,6 +17,7 @@ import trio
 from kwire.consumer.host import host_with
 from kwire.model import TopicPartition
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
+from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.testing.cluster.groups.offsets import CommittedOffset
 from kwire.testing.cluster.releases import release_named
 from kwire.testing.cluster.request_context import RequestContext
@@ -47,6 +49,8 @@ from kwire.testing.simulation.faults import FAULTS
 from kwire.testing.simulation.host import Process, Processes
 from kwire.testing.simulation.joining import joins_anew
 from kwire.testing.simulation.listening import listener_at
+from kwire.testing.simulation.login_faults import LOGIN_FAULTS
+from kwire.testing.simulation.logins import new_sasl_server
 from kwire.testing.simulation.member import CLOSE_TIMEOUT_MS, SimulatedMember
 from kwire.testing.simulation.producer import SimulatedProducer
 from kwire.testing.simulation.scenario import (
@@ -57,7 +61,7 @@ from kwire.testing.simulation.scenario import (
     Strike,
 )
 from kwire.testing.simulation.scheduler import BOOTED_SECONDS_AGO, VirtualTime
-from kwire.testing.simulation.surroundings import Injected
+from kwire.testing.simulation.surroundings import Fault, Injected
 from kwire.testing.simulation.transport import ClientTransport, Network
 
 PORT = 9092
@@ -76,6 +80,9 @@ MOST_FRAMES_PER_SECOND = 1_000
 # Who is interrupted reads the backlog again and again, in small fetches if told so.
 MOST_FRAMES_IF_INTERRUPTED = 3_000
 WATCH_SECONDS = 3.0
+# While a group rests for long, records come this seldom.
+RESTING_PAUSE_SECONDS = 300.0
+ALL_FAULTS: Mapping[str, Fault] = {**FAULTS, **LOGIN_FAULTS}
 
 
 class HotLoopError(Exception):
@@ -100,8 +107,11 @@ class World:
         self._healing: list[tuple[Strike, Injected]] = []
         self._has_left_members = False
         self._new_sessions = 0
+        self._missed_renewals = 0
         self._quiet_at_ms = 0.0
         self._closes_when_drained = False
+        self.logins: Counter[str] = Counter()
+        """How often clients began to log in, on new connections and anew on those they had."""
         self.producer = SimulatedProducer(scenario, self.cluster, self.write, self.now_ms)
         self.network: Network
         self._nursery: trio.Nursery
@@ -112,11 +122,12 @@ class World:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                self.network = Network(self.rng, nursery, partial(listener_at, self.cluster))
+                self.network = self._new_network(nursery)
                 self.network.on_frame = self._watch_joins
                 nursery.start_soon(self.cluster.run)
                 nursery.start_soon(self._watch_rates)
                 self._watch_commits()
+                self._watch_logins()
                 await self._be_busy()
                 await self._be_quiet()
                 if self.unfinished.is_empty:
@@ -126,6 +137,26 @@ class World:
         finally:
             host_with(before)
         return self.ledger
+
+    def _new_network(self, nursery: trio.Nursery) -> Network:
+        if not self._has_tls:
+            return Network(self.rng, nursery, partial(listener_at, self.cluster))
+        from kwire.testing.simulation.encryption import server_context
+
+        tls = server_context(self._hosts(), self._note_plain)
+        network = Network(self.rng, nursery, partial(listener_at, self.cluster, tls=tls))
+        network.is_encrypted = True
+        return network
+
+    def _note_plain(self, data: bytes) -> None:
+        self.network.note_plain(data)
+
+    @property
+    def _has_tls(self) -> bool:
+        return self.scenario.logins is not None and self.scenario.logins.has_tls
+
+    def _hosts(self) -> list[str]:
+        return [broker.host for broker in self.cluster.brokers.values()]
 
     # --- the four acts --------------------------------------------------------------------------------------
 
@@ -160,7 +191,9 @@ class World:
     async def _be_calm(self) -> None:
         await self._sleep_until(self._quiet_at_ms + SETTLING_MS)
         self.write(Calm(at_ms=self.now_ms()))
-        sessions = self._fetch_sessions()
+        sessions, logins_ended = self._fetch_sessions(), self._logins_ended()
+        if self.scenario.logins is not None and self.scenario.logins.resting_ms:
+            await self._send_for(self.scenario.logins.resting_ms / 1000.0, pause_seconds=RESTING_PAUSE_SECONDS)
         self._pile_up(self.rng.choice(self._partitions()))
         await self._send_for(CALM_SECONDS, pause_seconds=3.0)
         await self.producer.send_last(self.rng.choice(self._partitions()))
@@ -169,6 +202,7 @@ class World:
         await self._let_commits_come()
         self._write_stored(self._partitions())
         self._new_sessions = len(self._fetch_sessions() - sessions)
+        self._missed_renewals = self._logins_ended() - logins_ended
         await self._change_hands()
 
     def _pile_up(self, at: TopicPartition) -> None:
@@ -198,6 +232,9 @@ class World:
 
     def _fetch_sessions(self) -> set[tuple[int, int]]:
         return {(broker.node_id, number) for broker in self.cluster.running() for number in broker.fetch_sessions.ids()}
+
+    def _logins_ended(self) -> int:
+        return 0 if self.cluster.sasl is None else self.cluster.sasl.sessions_ended
 
     async def _until_empty(self, backlog: Backlog, deadline_ms: float) -> None:
         while not backlog.is_empty and self.now_ms() < deadline_ms:
@@ -264,6 +301,15 @@ class World:
         self.cluster.control.on(OffsetCommitRequest).observe(see)
         self.cluster.groups.offsets.on_put = keep
 
+    def _watch_logins(self) -> None:
+        def see(_request: SaslHandshakeRequest, call: RequestContext) -> None:
+            authentication = call.session.authentication
+            is_known = authentication is not None and authentication.name is not None
+            self.logins["renewed" if is_known else "new"] += 1
+
+        if self.scenario.logins is not None:
+            self.cluster.control.on(SaslHandshakeRequest).observe(see)
+
     def _write_stored(self, partitions: Iterable[TopicPartition]) -> None:
         committed = self.cluster.committed(self.group)
         for at in partitions:
@@ -290,6 +336,8 @@ class World:
         rules += [("cluster-failure", repr(error)) for error in self.cluster.failures]
         if self._new_sessions:
             rules.append(("sessions-anew", f"{self._new_sessions} fetch sessions began when all was calm"))
+        if self._missed_renewals:
+            rules.append(("renewed-late", f"{self._missed_renewals} logins ran out when all was calm"))
         if self._has_left_members:
             rules.append(("left-behind", "all have closed, and the group still has members"))
         return [Violation(rule=rule, at_ms=self.now_ms(), what=what) for rule, what in rules]
@@ -298,7 +346,7 @@ class World:
 
     async def _strike(self, strike: Strike) -> None:
         await self._sleep_until(strike.begins_ms)
-        injected = FAULTS[strike.fault](self)
+        injected = ALL_FAULTS[strike.fault](self)
         self.write(FaultBegan(at_ms=self.now_ms(), fault=strike.fault, detail=injected.detail))
         self._healing.append((strike, injected))
         await self._sleep_until(strike.ends_ms)
@@ -334,12 +382,27 @@ class World:
         self._started += 1
         process = Process(f"member{self._started}", self._on_death)
         process.transport = ClientTransport(self.network, process.name, process.while_frozen)
+        process.settings = self._security_settings(process.name)
         self._processes.add(process)
         rng = random.Random(f"{process.name} {self.scenario.seed}")
         member = self._new_member(process, rng)
         self._members.append(member)
         self._nursery.start_soon(partial(process.run, member.live))
         return member
+
+    def _security_settings(self, client: str) -> Mapping[str, object]:
+        if self.scenario.logins is None:
+            return {}
+        settings = self.scenario.logins.settings()
+        if not self._has_tls:
+            return settings
+        from kwire.testing.simulation.encryption import client_context
+
+        def tell(data: bytes) -> None:
+            self.network.note_plain(data)
+            self._watch_joins(client, data)
+
+        return {**settings, "ssl_context": client_context(self._hosts(), tell)}
 
     def _new_member(self, process: Process, rng: random.Random) -> SimulatedMember:
         return SimulatedMember(self.scenario, process, self.write, self.bootstrap(), self.now_ms, rng)
@@ -375,6 +438,7 @@ def _new_cluster(scenario: Scenario) -> ClusterState:
         group_consumer_session_timeout_ms=SESSION_TIMEOUT_MS,
         group_consumer_heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
         load_ms=rng.choice((0, 0, 300, 3_000)),
+        connections_max_reauth_ms=0 if scenario.logins is None else scenario.logins.session_ms,
     )
     epoch_ms = EPOCH_MS - BOOTED_SECONDS_AGO * 1000.0
     cluster = ClusterState(
@@ -383,6 +447,7 @@ def _new_cluster(scenario: Scenario) -> ClusterState:
         release=release_named(scenario.release),
         seed=rng.getrandbits(32),
         epoch_ms=epoch_ms,
+        sasl=None if scenario.logins is None else new_sasl_server(scenario.seed),
     )
     for broker in cluster.brokers.values():
         broker.host, broker.port = f"broker{broker.node_id}", PORT

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from kwire import clock
-from kwire.clock import Deadline, chance, monotonic_ms, new_uuid, wall_clock_ms
+from kwire.clock import Deadline, chance, monotonic_ms, new_uuid, unguessable, wall_clock_ms
 from kwire.testing.cluster.state import EPOCH_MS
 from kwire.testing.simulation.scheduler import StandstillError, VirtualTime, run_deterministically
 
@@ -38,11 +38,11 @@ def test_the_order_of_tasks_is_the_seeds() -> None:
 
 
 def test_time_and_chance_are_the_worlds_inside_and_the_machines_outside() -> None:
-    async def main(virtual: VirtualTime) -> tuple[float, int, float, UUID]:
+    async def main(virtual: VirtualTime) -> tuple[float, int, float, UUID, bytes]:
         before_ms = monotonic_ms()
         await trio.sleep(3_600.0)
         assert virtual.now_ms() == 3_600_000.0
-        return monotonic_ms() - before_ms, wall_clock_ms(), chance(), new_uuid()
+        return monotonic_ms() - before_ms, wall_clock_ms(), chance(), new_uuid(), unguessable(8)
 
     began = time.monotonic()
     first, second = run_deterministically(5, main), run_deterministically(5, main)
@@ -51,6 +51,7 @@ def test_time_and_chance_are_the_worlds_inside_and_the_machines_outside() -> Non
     assert time.monotonic() - began < 60, "an hour has passed in no time"
     assert abs(monotonic_ms() - time.monotonic() * 1_000) < 1_000
     assert new_uuid() != new_uuid()
+    assert unguessable(8) != unguessable(8)
 
 
 def test_the_wall_clock_may_step_and_deadlines_do_not_mind() -> None:

@@ -62,6 +62,8 @@ class SaslServer:
         self._validate_token = validate_token
         self._scram_iterations = scram_iterations
         self._random = random
+        self.sessions_ended = 0
+        """How often something came on a session that had ended, and the connection was closed over it."""
         self._credentials: dict[tuple[str, str], ScramCredential] = {}
         for name, password in users.items():
             self.set_password(name, password)
