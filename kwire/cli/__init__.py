@@ -12,9 +12,9 @@ import sys
 def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
     from kwire.cli.commands import app
-    from kwire.cli.exits import INTERRUPTED
+    from kwire.cli.exits import INTERRUPTED, LogLines
 
-    logging.basicConfig(format="kwire: %(message)s", level=logging.WARNING)  # to stderr
+    logging.basicConfig(format="kwire: %(message)s", level=logging.WARNING, handlers=[LogLines()])
     try:
         app(prog_name="kwire")
     except KeyboardInterrupt:

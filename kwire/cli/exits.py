@@ -8,11 +8,13 @@ alternative, dying by SIGPIPE (141) as `cat` does, would make such pipelines fai
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import ClassVar, TextIO
 
 import typer
 
@@ -39,9 +41,21 @@ def clean_exits() -> Iterator[None]:
         raise typer.Exit(_complain(error, FAILED)) from None
 
 
+class LogLines(logging.StreamHandler[TextIO]):
+    """The log of a command, on stderr. What it has said need not be said again when it ends the command."""
+
+    said: ClassVar[set[str]] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.ERROR:
+            self.said.add(record.getMessage())
+        super().emit(record)
+
+
 def _complain(error: KafkaError, code: int) -> int:
-    said = " ".join(str(error).split()) or type(error).__name__
-    print(f"kwire: {said}", file=sys.stderr)
+    if str(error) not in LogLines.said:
+        said = " ".join(str(error).split()) or type(error).__name__
+        print(f"kwire: {said}", file=sys.stderr)
     return code
 
 

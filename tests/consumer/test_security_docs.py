@@ -146,6 +146,7 @@ def raised(tmp_path_factory: pytest.TempPathFactory) -> list[Raised]:
             {**right, "ssl.truststore.location": str(folder / "jks.pem")},
             {**right, "ssl.truststore.location": str(folder / "p12.pem")},
             {**right, "ssl.truststore.location": str(folder / "none.pem")},
+            {**right, "ssl.truststore.password": "changeit"},
             {name: value for name, value in right.items() if name != "sasl.mechanism"},
             {name: value for name, value in right.items() if name != "sasl.username"},
             {**without_login, "sasl.mechanism": "OAUTHBEARER"},
