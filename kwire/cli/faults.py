@@ -58,6 +58,9 @@ Commands = Annotated[
 Protocol = Annotated[
     str | None, typer.Option("--group-protocol", metavar="NAME", help="classic or consumer, for all members.")
 ]
+Secured = Annotated[
+    bool, typer.Option("--secured", help="Members come over TLS and log in by SCRAM, in sessions of 8 s.")
+]
 Report = Annotated[Path | None, typer.Option("--report", metavar="FILE", help="Write a page with pictures there.")]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there, for machines.")]
 History = Annotated[
@@ -91,6 +94,7 @@ def run_faults(
     client: Clients = None,
     command: Commands = None,
     group_protocol: Protocol = None,
+    secured: Secured = False,
     report: Report = None,
     json_file: Json = None,
     history: History = None,
@@ -104,6 +108,8 @@ def run_faults(
         _check_words(client or [], group_protocol)
         orders = _orders(file, scenario, seed, seconds, clients=[*(client or []), *(command or [])])
         orders = [_with_protocol(order, group_protocol) for order in orders]
+        if secured:
+            orders = [_secured(order, is_drawn=seed is not None) for order in orders]
         if history is not None and len(orders) > 1:
             raise InvalidArgumentError("--history is of one run: name one client")
         outcomes: list[RunOutcome] = []
@@ -212,6 +218,14 @@ def _with_protocol(order: RunOrder, protocol: str | None) -> RunOrder:
     )
     replay = f"{order.replay} --group-protocol {chosen}"
     return replace(order, schedule=replace(order.schedule, members=members), replay=replay)
+
+
+def _secured(order: RunOrder, *, is_drawn: bool) -> RunOrder:
+    """What was drawn does without the faults that encryption rules out; what somebody asked for is refused then."""
+    from kwire.testing.faults.secured import without_unreadable
+
+    schedule = without_unreadable(order.schedule) if is_drawn else order.schedule
+    return replace(order, schedule=schedule, secured=True, replay=f"{order.replay} --secured")
 
 
 # --- running --------------------------------------------------------------------------------------------------

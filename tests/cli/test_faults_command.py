@@ -17,6 +17,7 @@ from kwire.testing.faults.order import Progress, RunOrder, RunOutcome, expected
 from kwire.testing.faults.report.run import FaultRun
 from kwire.testing.faults.schedule import Schedule
 from kwire.testing.faults.schedule_text import render
+from kwire.testing.faults.secured import unreadable
 from kwire.testing.invariants import Ledger, Violation
 from kwire.testing.invariants.ledger import Event, FaultBegan, FaultEnded, Polled, Sent
 from kwire.testing.kafka import ClusterError
@@ -122,6 +123,18 @@ def test_the_group_protocol_is_that_of_all_members(fake: FakeHarness) -> None:
     CliRunner().invoke(app, ["faults", "run", "--scenario", "row-38", "--group-protocol", "consumer"])
     (members,) = fake.orders[0].schedule.members
     assert (members.protocol, members.assignor) == ("consumer", None)  # its assignor was one of the other protocol
+
+
+def test_members_of_a_secured_run_log_in_and_what_was_drawn_does_without_tampered_answers(fake: FakeHarness) -> None:
+    CliRunner().invoke(app, ["faults", "run", "--scenario", "row-01", "--secured"])
+    assert fake.orders[0].secured
+    assert fake.orders[0].replay == "kwire faults run --scenario row-01 --secured"
+    for seed in range(5):
+        CliRunner().invoke(app, ["faults", "run", "--seed", str(seed), "--secured"])
+        CliRunner().invoke(app, ["faults", "run", "--seed", str(seed)])
+    secured, plain = fake.orders[1::2], fake.orders[2::2]
+    assert all(unreadable(order.schedule) == [] and order.schedule.steps for order in secured)
+    assert any(unreadable(order.schedule) for order in plain)
 
 
 def test_page_and_figures_are_written(fake: FakeHarness, tmp_path: Path) -> None:

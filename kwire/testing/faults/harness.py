@@ -39,8 +39,8 @@ from kwire.testing.faults.proxies import toxiproxy_server
 from kwire.testing.faults.proxies.chain import ProxiedBrokers
 from kwire.testing.faults.reconciliation import reconcile
 from kwire.testing.faults.rules import check as check_schedule
-from kwire.testing.faults.schedule import Schedule
 from kwire.testing.faults.schedule_text import render
+from kwire.testing.faults.secured import SECURITY, unreadable
 from kwire.testing.faults.tally import Tally
 from kwire.testing.faults.testbed import GROUP_ID, Testbed
 from kwire.testing.faults.timetable import Timetable
@@ -81,33 +81,40 @@ def run(order: RunOrder, watch: Watch = lambda _progress: None) -> RunOutcome:
         ClusterError: Kafka, a proxy or a member cannot be started.
     """
     check_schedule(order.schedule)
-    _refuse_what_cannot_be(order.schedule)
+    _refuse_what_cannot_be(order)
     logs = Path(tempfile.mkdtemp(prefix="kwire-faults-"))
     try:
         with ExitStack() as stack:
-            performance = _Performance(order, watch, stack.enter_context(_testbed(order.schedule, logs, watch)))
+            performance = _Performance(order, watch, stack.enter_context(_testbed(order, logs, watch)))
             return performance.give(logs)
     except BaseException:
         shutil.rmtree(logs, ignore_errors=True)
         raise
 
 
-def _refuse_what_cannot_be(schedule: Schedule) -> None:
-    """On this machine. Raises: FaultsError."""
-    if Need.LIBFAKETIME in schedule.needs and find_faketime() is None:
+def _refuse_what_cannot_be(order: RunOrder) -> None:
+    """On this machine, or over TLS. Raises: FaultsError."""
+    if Need.LIBFAKETIME in order.schedule.needs and find_faketime() is None:
         raise FaultsError(f"this schedule needs {Need.LIBFAKETIME.value}; {HOW_TO_INSTALL}")
+    if order.secured and (kinds := unreadable(order.schedule)):
+        raise FaultsError(
+            f"a secured run cannot have {', '.join(kinds)}: proxies cannot read answers that are encrypted; "
+            "leave these out, or run it without security"
+        )
 
 
 @contextmanager
-def _testbed(schedule: Schedule, logs: Path, watch: Watch) -> Iterator[Testbed]:
+def _testbed(order: RunOrder, logs: Path, watch: Watch) -> Iterator[Testbed]:
     """Everything that a run needs, running, but for the members and the traffic."""
+    schedule = order.schedule
     watch(Progress(phase="starting Kafka"))
     with (
-        ProxiedBrokers(schedule.brokers, cache=cache_dir()) as proxies,
+        ProxiedBrokers(schedule.brokers, cache=cache_dir(), is_encrypted=order.secured) as proxies,
         KafkaCluster(
             schedule.brokers,
             advertised=proxies.addresses,
-            settings=broker_settings(schedule),
+            settings=broker_settings(schedule, secured=order.secured),
+            security=SECURITY if order.secured else None,
             storage_of=storage_of(schedule),
         ) as cluster,
     ):
@@ -119,7 +126,13 @@ def _testbed(schedule: Schedule, logs: Path, watch: Watch) -> Iterator[Testbed]:
         admin.group.coordinator()  # makes __consumer_offsets, which the first member would wait for
         recorder = Recorder()
         with (
-            Members(recorder, logs, cluster.bootstrap_servers, group_id=GROUP_ID) as members,
+            Members(
+                recorder,
+                logs,
+                cluster.bootstrap_servers,
+                group_id=GROUP_ID,
+                truststore=cluster.certificates.path if order.secured else None,
+            ) as members,
             Traffic(
                 recorder,
                 cluster.direct_servers,

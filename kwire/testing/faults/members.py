@@ -26,6 +26,7 @@ from kwire.testing.faults.member_plan import CATCHES_UP_FROM, MemberPlan
 from kwire.testing.faults.member_process import CLOSE_GRACE_S, MemberProcess
 from kwire.testing.faults.process_state import MemorySampler
 from kwire.testing.faults.report.run import MemorySample
+from kwire.testing.faults.secured import member_settings
 from kwire.testing.faults.telling import Teller
 from kwire.testing.invariants.ledger import Raised, Started
 from kwire.testing.kafka.guard import GuardOrder
@@ -43,13 +44,22 @@ class Members:
     Args:
         directory: where each incarnation gets a directory for its output.
         bootstrap_servers: the proxies.
+        truststore: who vouches for brokers that take logins over TLS alone (`secured.py`); None where they do not.
     """
 
-    def __init__(self, recorder: Recorder, directory: Path, bootstrap_servers: str, group_id: str = "faults") -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        directory: Path,
+        bootstrap_servers: str,
+        group_id: str = "faults",
+        truststore: Path | None = None,
+    ) -> None:
         self._recorder = recorder
         self._directory = directory
         self._bootstrap_servers = bootstrap_servers
         self._group_id = group_id
+        self._truststore = truststore
         self._faketime = find_faketime()
         self._told = threading.Condition()
         self._processes: dict[str, MemberProcess] = {}
@@ -222,7 +232,10 @@ class Members:
         directory = self._directory / name
         directory.mkdir(parents=True)
         config, clock = directory / "member.properties", directory / "clock"
-        config.write_text("".join(f"{key}={value}\n" for key, value in plan.file_settings(name).items()))
+        settings = plan.file_settings(name)
+        if self._truststore is not None:
+            settings |= member_settings(plan.client, self._truststore)
+        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         command = plan.command(
             bootstrap_servers=self._bootstrap_servers,
             group_id=self._group_id,

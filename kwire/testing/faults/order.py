@@ -25,6 +25,7 @@ class RunOrder:
         bounds: by fault, where they are other than the catalogue's.
         expects: what has to hold beside the invariants.
         replay: the command that does it again.
+        secured: whether members come over TLS and log in, in sessions that end.
     """
 
     schedule: Schedule
@@ -32,6 +33,7 @@ class RunOrder:
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     expects: tuple[Expectation, ...] = ()
     replay: str = ""
+    secured: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from kwire.testing.faults.kind import Need
 from kwire.testing.faults.schedule import Schedule
+from kwire.testing.faults.secured import BROKER_SETTINGS, PROTOCOL
+from kwire.testing.kafka.security import SECURED
 
 REPLICAS = 3
 # What brokers become where they become older: it has the consumer protocol and every version that `admin/` asks in, but
@@ -37,15 +39,23 @@ PERMISSION_SETTINGS: Mapping[str, str] = {
     ),
 }
 
+SECURED_PERMISSION_SETTINGS: Mapping[str, str] = {
+    **PERMISSION_SETTINGS,
+    "listener.security.protocol.map": ",".join(
+        ["BROKER:PLAINTEXT", f"CLIENT:{PROTOCOL}", "CONTROLLER:SASL_PLAINTEXT", *(f"{name}:{name}" for name in SECURED)]
+    ),
+}
+
 
 def storage_of(schedule: Schedule) -> str | None:
     """The release that the brokers' storage is of, if that is another one than they are."""
     return OLDER_KAFKA if Need.OLDER_STORAGE in schedule.needs else None
 
 
-def broker_settings(schedule: Schedule) -> Mapping[str, str]:
+def broker_settings(schedule: Schedule, *, secured: bool = False) -> Mapping[str, str]:
     """What the brokers of a run are told beside what those of a test cluster are."""
     settings = schedule.settings
+    permissions = SECURED_PERMISSION_SETTINGS if secured else PERMISSION_SETTINGS
     return {
         "broker.session.timeout.ms": str(settings.broker_session_timeout_ms),
         "broker.heartbeat.interval.ms": str(min(1_000, settings.broker_session_timeout_ms // 3)),
@@ -61,5 +71,6 @@ def broker_settings(schedule: Schedule) -> Mapping[str, str]:
         "log.retention.check.interval.ms": "500",
         "log.cleaner.backoff.ms": "500",
         "log.segment.delete.delay.ms": "1000",
-        **(PERMISSION_SETTINGS if Need.PERMISSIONS in schedule.needs else {}),
+        **(permissions if Need.PERMISSIONS in schedule.needs else {}),
+        **(BROKER_SETTINGS if secured else {}),
     }

@@ -24,10 +24,11 @@ PORTS = range(20000, 32768)
 
 @dataclass(frozen=True, slots=True)
 class ProxiedListener:
-    """A listener for clients that come through a proxy: the port it has, and the proxy's address."""
+    """A listener for clients that come through a proxy: the port it has, the proxy's address, and what it speaks."""
 
     port: int
     advertised: str
+    protocol: str = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,10 @@ class Address:
 
 
 def choose_addresses(
-    brokers: int, advertised: Sequence[tuple[str, int]] = (), secured: Sequence[str] = ()
+    brokers: int,
+    advertised: Sequence[tuple[str, int]] = (),
+    secured: Sequence[str] = (),
+    proxied_protocol: str = "PLAINTEXT",
 ) -> tuple[Address, ...]:
     """Free ports for a new cluster, with a listener more for each broker that is advertised as something else, and one
     for each security protocol in `secured`."""
@@ -72,7 +76,9 @@ def choose_addresses(
         Address(
             broker_port=next(ports),
             controller_port=next(ports) if i < controllers else None,
-            proxied=ProxiedListener(next(ports), "{}:{}".format(*advertised[i])) if advertised else None,
+            proxied=ProxiedListener(next(ports), "{}:{}".format(*advertised[i]), proxied_protocol)
+            if advertised
+            else None,
             secured={protocol: next(ports) for protocol in secured},
         )
         for i in range(brokers)

@@ -181,7 +181,8 @@ class KafkaCluster:
 
     def _start_once(self, kafka: Kafka) -> None:
         secured = SECURED if self._security is not None else ()
-        addresses = choose_addresses(self._size, self._advertised, secured)
+        proxied = self._security.proxied if self._security is not None else "PLAINTEXT"
+        addresses = choose_addresses(self._size, self._advertised, secured, proxied)
         temporary = self._wanted_directory is None
         directory = self._wanted_directory or Path(tempfile.mkdtemp(prefix="kwire-kafka-"))
         self._nodes = [

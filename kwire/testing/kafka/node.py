@@ -91,7 +91,8 @@ def listener_settings(own: Address) -> dict[str, str]:
     if own.proxied is not None:
         listeners.append(f"CLIENT://{HOST}:{own.proxied.port}")
         advertised.append(f"CLIENT://{own.advertised}")
-    plain = ("BROKER:PLAINTEXT", "CLIENT:PLAINTEXT", "CONTROLLER:PLAINTEXT")
+    client = "PLAINTEXT" if own.proxied is None else own.proxied.protocol
+    first = ("BROKER:PLAINTEXT", f"CLIENT:{client}", "CONTROLLER:PLAINTEXT")
     for protocol, port in own.secured.items():
         listeners.append(f"{protocol}://{HOST}:{port}")
         advertised.append(f"{protocol}://{HOST}:{port}")
@@ -100,7 +101,7 @@ def listener_settings(own: Address) -> dict[str, str]:
     return {
         "listeners": ",".join(listeners),
         "advertised.listeners": ",".join(advertised),
-        "listener.security.protocol.map": ",".join([*plain, *(f"{name}:{name}" for name in own.secured)]),
+        "listener.security.protocol.map": ",".join([*first, *(f"{name}:{name}" for name in own.secured)]),
     }
 
 
@@ -186,8 +187,10 @@ class KafkaNode:
         return self._guard is not None and self._guard.poll() is None
 
     def known_brokers(self) -> frozenset[int]:
-        """The brokers that it tells of at each of its listeners; none while one of these does not answer."""
-        ports = {self.address.broker_port, self.address.client_port}
+        """The brokers that it tells of at each of its plain listeners; none while one of these does not answer."""
+        proxied = self.address.proxied
+        is_plain = proxied is None or proxied.protocol == "PLAINTEXT"
+        ports = {self.address.broker_port, self.address.client_port if is_plain else self.address.broker_port}
         return frozenset.intersection(*(known_brokers(HOST, port) for port in ports))
 
     def order(self, order: GuardOrder) -> None:

@@ -40,6 +40,7 @@ class Security:
         authorizer: whether permissions (ACLs) are asked for. Then nobody but User:ANONYMOUS, the principal of the plain
             listener, may do anything before it is told so.
         hosts: more names and addresses for the brokers' certificates.
+        proxied: the security protocol of the listener that is advertised as something else (`KafkaCluster.advertised`).
 
     Raises:
         ClusterError: something of it cannot be.
@@ -49,10 +50,13 @@ class Security:
     client_auth: str = "none"
     authorizer: bool = False
     hosts: Sequence[str] = ()
+    proxied: str = "PLAINTEXT"
 
     def __post_init__(self) -> None:
         if self.client_auth not in CLIENT_AUTH:
             raise ClusterError(f"client_auth is one of {', '.join(CLIENT_AUTH)}, not {self.client_auth!r}")
+        if self.proxied not in ("PLAINTEXT", *SECURED):
+            raise ClusterError(f"proxied is one of PLAINTEXT, {', '.join(SECURED)}, not {self.proxied!r}")
         for name, password in self.users.items():
             text = name + password
             if not name or not password or _SCRAM_SPECIAL & {*text} or not (text.isascii() and text.isprintable()):
@@ -78,15 +82,20 @@ class Security:
             "ssl.keystore.location": str(keystore),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(truststore),
-            **{f"listener.name.{name.lower()}.ssl.client.auth": self.client_auth for name in ("SSL", "SASL_SSL")},
+            **{f"listener.name.{name.lower()}.ssl.client.auth": self.client_auth for name in self._listeners("SSL")},
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
             **{
                 f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config": self._login(mechanism)
-                for name in ("SASL_PLAINTEXT", "SASL_SSL")
+                for name in self._listeners("SASL")
                 for mechanism in MECHANISMS
             },
             **(AUTHORIZER if self.authorizer else {}),
         }
+
+    def _listeners(self, what: str) -> list[str]:
+        """The names of those with "SSL", or with "SASL"."""
+        named = {**{protocol: protocol for protocol in SECURED}, "CLIENT": self.proxied}
+        return [name for name, protocol in named.items() if what in protocol.split("_")]
 
     def _login(self, mechanism: str) -> str:
         """The JAAS configuration of a mechanism. Without another validator OAUTHBEARER's tokens are unsecured ones."""

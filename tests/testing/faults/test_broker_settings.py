@@ -6,6 +6,7 @@ from kwire.testing.faults.schedule_text import parse
 from kwire.testing.faults.topic_settings import (
     OLDER_KAFKA,
     PERMISSION_SETTINGS,
+    SECURED_PERMISSION_SETTINGS,
     broker_settings,
     storage_of,
 )
@@ -18,6 +19,14 @@ DOWNGRADED = parse("at 10s rolling-downgrade all for 30s")
 def test_permissions_are_asked_for_where_a_fault_takes_some_away() -> None:
     assert broker_settings(FORBIDDEN) == {**broker_settings(PLAIN), **PERMISSION_SETTINGS}
     assert not broker_settings(PLAIN).keys() & PERMISSION_SETTINGS.keys()
+
+
+def test_members_that_log_in_do_so_where_permissions_are_asked_for_as_well() -> None:
+    secured = broker_settings(FORBIDDEN, secured=True)
+    assert secured == {**broker_settings(PLAIN, secured=True), **SECURED_PERMISSION_SETTINGS}
+    assert "CLIENT:SASL_SSL" in secured["listener.security.protocol.map"].split(",")
+    (ends,) = broker_settings(PLAIN, secured=True).keys() - broker_settings(PLAIN).keys()
+    assert ends == "listener.name.client.scram-sha-256.connections.max.reauth.ms"
 
 
 def test_the_storage_is_older_where_brokers_become_so() -> None:

@@ -30,6 +30,19 @@ def test_each_security_protocol_has_a_listener_and_brokers_talk_in_plain_text() 
     assert f"SASL_SSL://127.0.0.1:{addresses[0].secured['SASL_SSL']}" in settings["advertised.listeners"]
 
 
+def test_the_listener_behind_proxies_may_be_secured() -> None:
+    security = Security(users=USERS, client_auth="requested", proxied="SASL_SSL")
+    (at,) = choose_addresses(1, [("127.0.0.1", 30000)], SECURED, security.proxied)
+    told = node_settings(0, (at,), security.settings(Path("key.pem"), Path("ca.pem")))
+    assert "CLIENT:SASL_SSL" in told["listener.security.protocol.map"].split(",")
+    assert "CLIENT://127.0.0.1:30000" in told["advertised.listeners"].split(",")
+    assert told["listener.name.client.ssl.client.auth"] == "requested"
+    assert "ScramLoginModule" in told["listener.name.client.scram-sha-256.sasl.jaas.config"]
+    assert not [name for name in Security(users=USERS).settings(Path("k"), Path("c")) if ".name.client." in name]
+    with pytest.raises(ClusterError, match="proxied is one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, not 'TLS'"):
+        Security(proxied="TLS")
+
+
 def test_users_are_told_to_plain_by_settings_and_to_scram_by_the_format_tool() -> None:
     security = Security(users=USERS, client_auth="required")
     settings = security.settings(Path("key.pem"), Path("ca.pem"))

@@ -153,14 +153,16 @@ class ProxiedBrokers(Sequence[BrokerProxy]):
     Args:
         brokers: How many.
         cache: Where toxiproxy is kept, once built.
+        is_encrypted: Whether clients use TLS; see `TamperingProxy`.
 
     Raises:
         MissingSoftwareError: On entering: toxiproxy cannot be built.
     """
 
-    def __init__(self, brokers: int, *, cache: Path) -> None:
+    def __init__(self, brokers: int, *, cache: Path, is_encrypted: bool = False) -> None:
         self._size = brokers
         self._cache = cache
+        self._is_encrypted = is_encrypted
         self._proxies: tuple[BrokerProxy, ...] = ()
         self._stack = ExitStack()
 
@@ -168,7 +170,12 @@ class ProxiedBrokers(Sequence[BrokerProxy]):
         with ExitStack() as stack:
             toxiproxy = stack.enter_context(ToxiproxyServer(self._cache)).client
             self._proxies = tuple(
-                BrokerProxy(f"broker-{i}", stack.enter_context(TamperingProxy()), toxiproxy) for i in range(self._size)
+                BrokerProxy(
+                    f"broker-{i}",
+                    stack.enter_context(TamperingProxy(is_encrypted=self._is_encrypted)),
+                    toxiproxy,
+                )
+                for i in range(self._size)
             )
             self._stack = stack.pop_all()
         return self

@@ -26,12 +26,24 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # linger for 0 s: what is unsent is th
 
 
 class ProxyLink:
-    """A client's socket and a broker's."""
+    """A client's socket and a broker's.
 
-    def __init__(self, client: trio.socket.SocketType, broker: trio.socket.SocketType, orders: ProxyOrders) -> None:
+    Args:
+        is_encrypted: Whether what passes cannot be read: then there is no telling frames apart.
+    """
+
+    def __init__(
+        self,
+        client: trio.socket.SocketType,
+        broker: trio.socket.SocketType,
+        orders: ProxyOrders,
+        *,
+        is_encrypted: bool = False,
+    ) -> None:
         self._client = client
         self._broker = broker
         self._orders = orders
+        self._is_encrypted = is_encrypted
         self._requests = Requests()
         self._answers = Answers(self._requests, orders)
         self._scope = trio.CancelScope()
@@ -73,6 +85,8 @@ class ProxyLink:
             target.shutdown(trio.socket.SHUT_WR)
 
     def _follow(self, stream: Stream, data: memoryview) -> Iterator[memoryview | bytes | Struck]:
+        if self._is_encrypted:
+            return iter((data,))
         if stream is Stream.DOWNSTREAM:
             return self._answers.follow(data)
         self._requests.follow(data)

@@ -43,11 +43,13 @@ class TamperingProxy:
     Args:
         listen_port: Where clients connect; 0 for any that is free.
         to: Host and port that they are led to. Until it is known, they are refused.
+        is_encrypted: Whether they use TLS, so that answers cannot be tampered with, but the flow of bytes.
     """
 
-    def __init__(self, listen_port: int = 0, to: tuple[str, int] | None = None) -> None:
+    def __init__(self, listen_port: int = 0, to: tuple[str, int] | None = None, *, is_encrypted: bool = False) -> None:
         self._listen_port = listen_port
         self._to = to
+        self._is_encrypted = is_encrypted
         self._orders = ProxyOrders()
         self._links: dict[ProxyLink, None] = {}
         self._chances: dict[ChaosDialer, random.Random] = {}
@@ -238,7 +240,7 @@ class TamperingProxy:
             except OSError:  # as if the broker had hung up
                 self._orders.counts.failed_dials += 1
                 return
-            link = ProxyLink(client, broker, self._orders)
+            link = ProxyLink(client, broker, self._orders, is_encrypted=self._is_encrypted)
             self._links[link] = None
             for chaos in self._orders.chaos:
                 self._nursery.start_soon(self._end_some_time, link, chaos)

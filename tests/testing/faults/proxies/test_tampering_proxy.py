@@ -94,6 +94,18 @@ def test_megabytes_pass_unchanged_both_ways(proxy: TamperingProxy, client: Clien
     assert (proxy.counts.connections, proxy.counts.open_connections) == (1, 1)
 
 
+def test_what_cannot_be_read_passes_as_it_is_and_is_held_back_like_anything_else(server: FrameServer) -> None:
+    with TamperingProxy(to=server.address, is_encrypted=True) as proxy, Client(proxy.address) as client:
+        proxy.tamper(FlipBit(place=BitPlace.HEADER))
+        assert client.ask() == answer(1, b"body")
+        proxy.heal()
+        proxy.tamper(HoldBack())
+        client.sendall(request(METADATA, 2, b"later"))
+        assert client.hears_nothing()
+        proxy.heal()
+        assert read_exactly(client, len(answer(2, b"later"))) == answer(2, b"later")
+
+
 def test_the_servers_end_of_a_connection_reaches_the_client(server: FrameServer, client: Client) -> None:
     server.hang_up()
     assert client.has_ended()
