@@ -88,7 +88,8 @@ def with_user_faults(scenario: Scenario) -> Scenario:
 
 
 def with_logins(scenario: Scenario, only: tuple[str, ...] | None = None) -> Scenario:
-    """The same, with connections that are secured, and with faults of logins beside the others.
+    """The same, with connections that are secured, and with faults of logins beside the others. Members that run a
+    `Processor` do not rest for an hour: their threads would look around for that long, which takes minutes.
 
     Args:
         only: as of `draw`.
@@ -98,7 +99,7 @@ def with_logins(scenario: Scenario, only: tuple[str, ...] | None = None) -> Scen
     strikes = (*scenario.strikes, *_at_any_time(rng, faults, scenario.busy_ms))
     secured = replace(
         scenario,
-        logins=draw_logins(scenario.seed),
+        logins=draw_logins(scenario.seed, may_rest=scenario.handling is None),
         strikes=tuple(sorted(strikes, key=lambda strike: strike.begins_ms)),
     )
     return secured if only is None else _with_only(secured, only)

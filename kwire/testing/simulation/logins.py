@@ -46,11 +46,15 @@ class Logins:
         }
 
 
-def draw_logins(seed: int) -> Logins:
-    """Those of a seed."""
+def draw_logins(seed: int, *, may_rest: bool = True) -> Logins:
+    """Those of a seed.
+
+    Args:
+        may_rest: whether sessions may last so long that the group has to rest for them.
+    """
     rng = random.Random(f"logins {seed}")
     session_ms = rng.randint(*SESSION_MS)
-    return Logins(has_tls=rng.random() < 0.5, session_ms=HOUR_MS if seed % EACH_HOUR == 0 else session_ms)
+    return Logins(has_tls=rng.random() < 0.5, session_ms=HOUR_MS if may_rest and seed % EACH_HOUR == 0 else session_ms)
 
 
 def new_sasl_server(seed: int) -> SaslServer:

@@ -69,6 +69,7 @@ def test_worlds_are_drawn_with_and_without_tls_and_with_sessions_of_all_lengths(
     others = [each.session_ms for each in drawn.values() if each.session_ms != HOUR_MS]
     assert min(others) < 8_000
     assert max(others) > 50_000
+    assert draw_logins(EACH_HOUR, may_rest=False).session_ms < HOUR_MS
     assert all(each.resting_ms == 0.0 for each in drawn.values() if each.session_ms != HOUR_MS)
 
 
