@@ -73,14 +73,16 @@ class Member:
 
 
 class Connections(logging.Handler):
-    """Counts what the client says of lost connections."""
+    """Counts what the client says of lost connections, by the reason."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
-        self.lost = 0
+        self.lost: Counter[str] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.lost += record.getMessage().startswith("broker ")
+        said = record.getMessage()
+        if said.startswith("broker "):
+            self.lost[said.partition("): ")[2]] += 1
 
 
 @contextmanager
@@ -122,8 +124,8 @@ def renewals(kafka: KafkaCluster, duration_s: float) -> Sequence[str]:
             for number, mechanism in enumerate(SASL)
         ]
         broken = [line for run in runs for line in run.result()]
-    print(f"\nconnections lost, of all: {connections.lost}")
-    return broken + ([f"{connections.lost} connections were lost"] if connections.lost else [])
+    print(f"\nconnections lost, of all: {connections.lost.total()}")
+    return broken + [f"{count} connections were lost: {reason}" for reason, count in connections.lost.items()]
 
 
 def _renew(kafka: KafkaCluster, way: Way, protocol: str, duration_s: float) -> Sequence[str]:
