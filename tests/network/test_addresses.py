@@ -69,7 +69,7 @@ def with_names(names: Names, test: Callable[[], Awaitable[None]]) -> None:
 
 
 class Listener:
-    """Listens at one address, and hangs up at once on whoever comes: a load balancer whose broker is gone."""
+    """Listens at one address, and hangs up at once on all that come: a load balancer whose broker is gone."""
 
     def __init__(self, host: str, port: int) -> None:
         self._listening = socket.create_server((host, port))

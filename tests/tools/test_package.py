@@ -1,4 +1,4 @@
-"""What is published is the same whoever builds it, and has nothing of the machine in it."""
+"""What is published is the same on all machines, and has nothing of the machine in it."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def certificate(tmp_path: Path) -> TlsFiles:
     return TlsFiles(certificate=tmp_path / "cert.pem", key=tmp_path / "key.pem")
 
 
-def test_tls_is_spoken_with_whoever_trusts_the_certificate(certificate: TlsFiles) -> None:
+def test_tls_is_spoken_with_all_who_trust_the_certificate(certificate: TlsFiles) -> None:
     with KfakeCluster(topics={"orders": 1}, tls=certificate) as cluster:
         trusting = {"security.protocol": "SSL", "ssl.ca.location": str(certificate.certificate)}
         assert topics_seen(cluster, trusting) == {"orders"}

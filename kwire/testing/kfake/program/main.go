@@ -1,5 +1,5 @@
 // kfake as a program: reads what to be from the first line of its input, a JSON object, says in a line where it listens,
-// and ends when its input does, so that it never outlives whoever started it. Secrets come by the input alone: arguments
+// and ends when its input does, so that it never outlives the process that started it. Secrets come by the input alone: arguments
 // and the environment can be read by others.
 package main
 
