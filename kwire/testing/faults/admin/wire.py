@@ -124,8 +124,8 @@ class AlterClientQuotasResponse(Response, to=AlterClientQuotasRequest):
     entries: Array[QuotaResult] = field(default=[])
 
 
-def ask(address: tuple[str, int], request: Request[R]) -> R:
-    """One question in the newest version we know, and the answer.
+def ask(address: tuple[str, int], request: Request[R], version: int | None = None) -> R:
+    """One question in this version, or the newest one we know, and the answer.
 
     Raises:
         DisconnectError: the broker cannot be reached, or does not answer.
@@ -134,7 +134,8 @@ def ask(address: tuple[str, int], request: Request[R]) -> R:
     framing = Framing(CLIENT_ID)
     try:
         with socket.create_connection(address, TIMEOUT_S) as connection:
-            connection.sendall(framing.send(cast("Request[Message]", request), request.max_version))
+            asked_in = request.max_version if version is None else version
+            connection.sendall(framing.send(cast("Request[Message]", request), asked_in))
             (answer,) = _received(connection, framing)
     except OSError as error:
         raise DisconnectError(f"no answer from {address[0]}:{address[1]}: {error}") from error
