@@ -248,7 +248,7 @@ def produce(kafka: SharedKafka) -> Produce:
         config: Mapping[str, str | int] | None = None,
     ) -> list[tuple[int, int]]:
         servers = {"bootstrap.servers": kafka.bootstrap_servers, "compression.type": compression, "linger.ms": 5}
-        producer = Producer({**servers, **(config or {})})
+        producer = Producer({"log_level": 0, **servers, **(config or {})})
         places: list[tuple[int, int]] = [(-1, -1)] * len(values)
         no_partition = -1  # librdkafka's: the partitioner chooses
         no_timestamp = 0  # librdkafka's: now

@@ -39,7 +39,7 @@ def kafka_python(servers: str) -> Iterator[SendingProducer]:
 
 @contextmanager
 def confluent_kafka(servers: str) -> Iterator[ProducingProducer]:
-    yield Producer({"bootstrap.servers": servers, "acks": "all"})
+    yield Producer({"log_level": 0, "bootstrap.servers": servers, "acks": "all"})
 
 
 PRODUCERS: dict[str, Callable[[str], AbstractContextManager[SendingProducer | ProducingProducer]]] = {
@@ -138,7 +138,12 @@ def test_a_topic_that_takes_nothing_ends_the_processor(
         raise ValueError
 
     producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "message.timeout.ms": 300, "allow.auto.create.topics": False}
+        {
+            "log_level": 0,
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "message.timeout.ms": 300,
+            "allow.auto.create.topics": False,
+        }
     )
     bury = dead_letter_topic(producer, "nowhere")
     with pytest.raises(ProcessingError, match="nowhere: orders-0 offset 0 not written"):

@@ -147,7 +147,9 @@ def test_committed_waits_for_an_offset_in_an_open_transaction(
     """KIP-447: another member must not begin in front of what a transaction is about to commit."""
     name = topic()
     tp = TopicPartition(name, 0)
-    producer = confluent_kafka.Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": group_id})
+    producer = confluent_kafka.Producer(
+        {"log_level": 0, "bootstrap.servers": kafka.bootstrap_servers, "transactional.id": group_id}
+    )
     outsider = confluent_kafka.Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group_id})
     producer.init_transactions(30)
     producer.begin_transaction()

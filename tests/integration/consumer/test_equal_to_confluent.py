@@ -231,7 +231,14 @@ def transactions(kafka: SharedKafka, topic: MakeTopic) -> Iterator[str]:
     """A topic whose two transactional producers commit, abort, and leave nothing open."""
     name = topic(PARTITIONS)
     producers = [
-        Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"{name}-{number}", "linger.ms": 1})
+        Producer(
+            {
+                "log_level": 0,
+                "bootstrap.servers": kafka.bootstrap_servers,
+                "transactional.id": f"{name}-{number}",
+                "linger.ms": 1,
+            }
+        )
         for number in range(2)
     ]
     for producer in producers:

@@ -43,7 +43,9 @@ def backlog(kafka: OwnKafka, topics: int) -> list[TopicPartition]:
     made = [NewTopic(name, PARTITIONS // topics, replication_factor=1) for name in names]
     for future in admin.create_topics(made).values():
         future.result(TIMEOUT_S)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "batch.size": BATCH_BYTES, "linger.ms": 50})
+    producer = Producer(
+        {"log_level": 0, "bootstrap.servers": kafka.bootstrap_servers, "batch.size": BATCH_BYTES, "linger.ms": 50}
+    )
     partitions = [TopicPartition(name, number) for name in names for number in range(PARTITIONS // topics)]
     for tp in partitions:
         for _ in range(RECORDS_EACH):

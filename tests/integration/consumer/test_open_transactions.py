@@ -35,7 +35,9 @@ def tp(topic: MakeTopic) -> TopicPartition:
 @pytest.fixture
 def producer(kafka: SharedKafka, tp: TopicPartition) -> Producer:
     """A transactional producer without a transaction."""
-    made = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": tp.topic, "linger.ms": 1})
+    made = Producer(
+        {"log_level": 0, "bootstrap.servers": kafka.bootstrap_servers, "transactional.id": tp.topic, "linger.ms": 1}
+    )
     made.init_transactions(DEADLINE_S)
     return made
 
@@ -147,7 +149,12 @@ def test_each_of_two_interleaved_transactions_has_its_own_end(
     kafka: SharedKafka, tp: TopicPartition, producer: Producer, open_at: Callable[[int], BytesConsumer], read: Read
 ) -> None:
     other = Producer(
-        {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"{tp.topic}-other", "linger.ms": 1}
+        {
+            "log_level": 0,
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "transactional.id": f"{tp.topic}-other",
+            "linger.ms": 1,
+        }
     )
     other.init_transactions(DEADLINE_S)
     good, bad = values_of("good", 3), values_of("bad", 3)

@@ -42,7 +42,9 @@ class Traffic:
         }
         # Impatient, or most of the time here would go into librdkafka finding out that a broker has frozen.
         impatient = {"request.timeout.ms": 1_000, "socket.timeout.ms": 2_000}
-        self._producer = Producer({**servers, **impatient, "acks": "all", "enable.idempotence": "true", "linger.ms": 5})
+        self._producer = Producer(
+            {"log_level": 0, **servers, **impatient, "acks": "all", "enable.idempotence": "true", "linger.ms": 5}
+        )
         admin = AdminClient(servers)
         admin.create_topics([NewTopic(self.topic, partitions, replication_factor)])[self.topic].result(DEADLINE_S)
 

@@ -97,7 +97,9 @@ def test_bounds_are_looked_up(consumer: RangeConsumer, topic: MakeTopic, produce
 
 
 def transaction(kafka: SharedKafka, topic: str, payload: list[bytes], *, commit: bool) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"{topic}-{commit}"})
+    producer = Producer(
+        {"log_level": 0, "bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"{topic}-{commit}"}
+    )
     producer.init_transactions(30)
     producer.begin_transaction()
     for value in payload:
@@ -150,7 +152,12 @@ def test_a_broker_that_goes_away_in_the_middle_is_waited_for(start_kafka: StartK
     with start_kafka(1) as kafka:
         tp = TopicPartition("t", 0)
         producer = Producer(
-            {"bootstrap.servers": kafka.bootstrap_servers, "batch.size": 16_384, "enable.idempotence": True}
+            {
+                "log_level": 0,
+                "bootstrap.servers": kafka.bootstrap_servers,
+                "batch.size": 16_384,
+                "enable.idempotence": True,
+            }
         )
         for n in range(20_000):
             producer.produce("t", b"%0100d" % n, partition=0)

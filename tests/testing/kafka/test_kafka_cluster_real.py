@@ -158,7 +158,7 @@ def test_clients_stay_behind_the_proxies_and_brokers_go_past_them() -> None:
         assert told_by(kafka.direct_servers) == {port for _, port in kafka.addresses}
         admin = AdminClient({"bootstrap.servers": kafka.direct_servers})
         admin.create_topics([NewTopic("copied", 1, 2)])["copied"].result(30)
-        producer = Producer({"bootstrap.servers": kafka.direct_servers, "acks": "all"})
+        producer = Producer({"log_level": 0, "bootstrap.servers": kafka.direct_servers, "acks": "all"})
         producer.produce("copied", b"value")
         assert producer.flush(30) == 0
 

@@ -60,7 +60,7 @@ def proxied(scene: Scene) -> ProxiedBrokers:
 
 def produce(servers: str, topic: str) -> None:
     """All values, compressed, in turns to the partitions."""
-    producer = Producer({"bootstrap.servers": servers, "compression.type": "lz4"})
+    producer = Producer({"log_level": 0, "bootstrap.servers": servers, "compression.type": "lz4"})
     for n, value in enumerate(VALUES):
         producer.produce(topic, value, partition=n % BROKERS)
     assert producer.flush(TIMEOUT_S) == 0
