@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 from pathlib import Path
 
-from kwire.testing.kafka.jars import MissingSoftwareError, ensure
+from kwire.testing.go_programs import run_go
+from kwire.testing.kafka.jars import ensure
 
 SOURCES = Path(__file__).parent / "program"
 FILES = ("go.mod", "go.sum", "main.go")
-BUILD_TIMEOUT_S = 900
 
 
 def ensure_kfake(cache: Path) -> Path:
@@ -43,22 +42,12 @@ def module_version() -> str:
 
 def build(directory: Path) -> None:
     """Has Go download and build it."""
-    go = shutil.which("go")
-    if go is None:
-        raise MissingSoftwareError(
-            "Go is needed to build kfake: install it (Debian and Ubuntu: apt install golang, macOS: brew install go) "
-            "and run this again"
-        )
     for name in FILES:
         shutil.copy(SOURCES / name, directory)
-    try:
-        done = subprocess.run(
-            [go, "build", "-o", "kfake", "."],
-            cwd=directory, timeout=BUILD_TIMEOUT_S, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, check=False, encoding="utf-8", errors="replace",
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MissingSoftwareError(f"Go did not build kfake: {error}") from error
-    if done.returncode or not (directory / "kfake").exists():
-        last = (done.stdout.strip().splitlines() or ["nothing"])[-1].strip()[:500]
-        raise MissingSoftwareError(f"Go cannot build kfake {module_version()}; it said: {last}")
+    run_go(
+        ["build", "-o", "kfake", "."],
+        program="kfake",
+        version=module_version(),
+        built=directory / "kfake",
+        directory=directory,
+    )

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.testing.faults.proxies.toxiproxy import Toxiproxy, ToxiproxyError
+from kwire.testing.go_programs import last_line, run_go
 from kwire.testing.kafka.addresses import HOST, free_ports
 from kwire.testing.kafka.guard import guarded
-from kwire.testing.kafka.jars import ClusterError, MissingSoftwareError, file_lock
+from kwire.testing.kafka.jars import ClusterError, file_lock
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 VERSION = "2.12.0"
 PACKAGE = f"github.com/Shopify/toxiproxy/v2/cmd/server@v{VERSION}"
 VERSION_FLAG = f"-X github.com/Shopify/toxiproxy/v2.Version={VERSION}"  # or it would not know its own
-BUILD_TIMEOUT_S = 900
 START_TIMEOUT_S = 30.0
 START_ATTEMPTS = 3
 POLL_INTERVAL_S = 0.02
@@ -54,31 +54,12 @@ def ensure_toxiproxy(cache: Path) -> Path:
 
 def build(program: Path) -> None:
     """Has Go download and build it, and puts it in place."""
-    go = shutil.which("go")
-    if go is None:
-        raise MissingSoftwareError(
-            "Go is needed to build toxiproxy: install it (Debian and Ubuntu: apt install golang, macOS: "
-            "brew install go) and run this again"
-        )
     program.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=program.parent) as part:
-        try:
-            done = subprocess.run(
-                [go, "install", "-ldflags", VERSION_FLAG, PACKAGE], env={**os.environ, "GOBIN": part},
-                timeout=BUILD_TIMEOUT_S, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                check=False, encoding="utf-8", errors="replace",
-            )  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise MissingSoftwareError(f"Go did not build toxiproxy: {error}") from error
         built = Path(part, "server")
-        if done.returncode or not built.exists():
-            raise MissingSoftwareError(f"Go cannot build toxiproxy {VERSION}; it said: {last_line(done.stdout)}")
+        arguments = ["install", "-ldflags", VERSION_FLAG, PACKAGE]
+        run_go(arguments, program="toxiproxy", version=VERSION, built=built, environment={"GOBIN": part})
         built.rename(program)
-
-
-def last_line(output: str) -> str:
-    """Where Go says what is wrong."""
-    return (output.strip().splitlines() or ["nothing"])[-1].strip()[:500]
 
 
 class ToxiproxyServer:
