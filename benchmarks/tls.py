@@ -1,8 +1,8 @@
 """`scripts/bench tls`: what TLS costs, beside an idle and a busy application.
 
 A topic is read in plain text and over TLS by kwire, as rows and as columns, and by confluent-kafka, in turns, each in a
-fresh process. Busy means that another thread of the process computes in pure Python all the time: Python's own TLS
-sockets give the interpreter away for each 16 KiB, and get it back after a switch interval.
+fresh process. Busy means that another thread of the process computes in pure Python all the time. That thread competes
+for the interpreter's lock, which Python releases for each TLS record of 16 KiB.
 """
 
 from __future__ import annotations

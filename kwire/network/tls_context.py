@@ -1,4 +1,4 @@
-"""The context of TLS: what is trusted, and who we are. Made of the settings, and made anew when files have changed."""
+"""The TLS context: trusted authorities, and this client's key and certificate. It is rebuilt when files change."""
 
 from __future__ import annotations
 

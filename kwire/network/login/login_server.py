@@ -38,7 +38,8 @@ class LoginServer:
     """Asks one login server. Credentials go to it alone: a redirect is an error that says where to.
 
     Args:
-        make_request: made anew each time: an assertion says when it was made.
+        make_request: builds the request of one attempt. An assertion holds the time of its signing, so each attempt
+            has its own.
     """
 
     def __init__(self, config: ConsumerConfig, make_request: Callable[[], TokenRequest]) -> None:

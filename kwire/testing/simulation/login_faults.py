@@ -48,7 +48,7 @@ def _disturb(steps: Intent[Request[Message]], choice: int, delay_ms: float) -> t
 
 
 def sessions_end_early(world: Surroundings) -> Injected:
-    """Renewals are refused again and again, for moments: connections end with their sessions, and are made anew."""
+    """The broker refuses renewals for short times. Connections end with their sessions, and clients connect again."""
     sasl = world.cluster.sasl
     assert sasl is not None
 
