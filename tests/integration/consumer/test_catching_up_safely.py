@@ -191,14 +191,12 @@ def test_the_lag_of_a_topic_that_was_made_anew_is_void(story: Story, admin: Admi
 def test_each_cursor_leaves_out_the_transactions_that_were_aborted(story: Story, kafka: SharedKafka) -> None:
     """One of them in the lag, one behind it; and one from before the end of the lag to behind it."""
     committed = story.write_transactions(kafka, ["commit", "abort", "commit"])
-    consumer = story.lag_of_nothing_read(isolation_level="read_committed")
+    consumer, returned = story.lag_of_nothing_read(isolation_level="read_committed")
     more = story.write_transactions(kafka, ["abort", "commit"])
-    found: dict[Cursor, list[bytes | None]] = {Cursor.MAIN: [], Cursor.CHILD: []}
     until_s = time.monotonic() + DEADLINE_S
-    while sum(map(len, found.values())) < len(committed) + len(more) - 1 and time.monotonic() < until_s:
-        records = consumer.poll(0.5)
-        for cursor, values in found.items():
-            values += [record.value for record in records.of(cursor)]
+    while sum(map(len, returned)) < len(committed) + len(more) - 1 and time.monotonic() < until_s:
+        returned.append(consumer.poll(0.5))
+    found = {cursor: [record.value for records in returned for record in records.of(cursor)] for cursor in Cursor}
     assert found[Cursor.CHILD] + found[Cursor.MAIN] == [*committed, *more][1:]
     assert found[Cursor.CHILD] == committed[1:]
 
