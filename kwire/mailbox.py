@@ -16,6 +16,7 @@ from typing import Protocol
 from kwire.clock import Deadline, monotonic_ms
 from kwire.errors import KafkaError
 from kwire.events import ApplicationEvent, AssignmentView, BackgroundEvent, ErrorRaised
+from kwire.switch_interval import PollsInARow
 
 
 class Waiter(Protocol):
@@ -47,6 +48,7 @@ class Mailbox:
         # Single values, replaced as a whole by their one writer, so reading them needs no lock.
         self.view = AssignmentView()
         self.polled_at_ms = monotonic_ms()
+        self.polls_in_a_row = PollsInARow()
         self.failure: KafkaError | None = None
         self.bootstrap_error: KafkaError | None = None
         self.troubles = ""

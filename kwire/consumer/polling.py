@@ -60,12 +60,15 @@ class Polling(Generic[K, V]):
         """Records, as many as one poll may return; possibly none. What a poll collected that raised comes first."""
         view = self._mailbox.view
         if not self._delivery.has_due(view):
+            self._mailbox.polls_in_a_row.collects()
             self._collect(view)
         if not self._delivery.pending:  # as a rule before a poll waits
+            self._mailbox.polls_in_a_row.finds_nothing()
             self._tell_drained()
             return self.records()
         chunks = self._delivery.hand_out(view, to_loop=to_loop)
         records = self.records(chunk for chunk in chunks if len(chunk))
+        self._mailbox.polls_in_a_row.returns(monotonic_ms())
         if chunks and not records:
             self._state.interrupt_loop()  # past records nobody may see: nothing to wait for
         self._tell_drained()

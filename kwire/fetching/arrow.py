@@ -13,6 +13,7 @@ import numpy as np
 from kwire.errors import CorruptRecordError
 from kwire.protocol.record_columns import windows_of
 from kwire.protocol.text import text_of
+from kwire.switch_interval import ShortSwitchInterval
 
 try:
     import pyarrow as pa
@@ -58,7 +59,8 @@ _MAX_TIMESTAMP_MS = (2**63 - 1) // _US_PER_MS
 
 def to_table(chunks: Sequence[PartitionRecords[K, V]]) -> pa.Table:
     """All chunks as one table, a record batch for each (more for one of over 2 GiB)."""
-    batches = [batch for chunk in chunks for batch in to_batches(chunk)]
+    with ShortSwitchInterval():
+        batches = [batch for chunk in chunks for batch in to_batches(chunk)]
     return pa.Table.from_batches(batches, schema=SCHEMA)
 
 

@@ -19,6 +19,7 @@ from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
+from kwire.switch_interval import ShortSwitchInterval
 
 if TYPE_CHECKING:
     from kwire.events import AssignmentView, Delivered
@@ -188,8 +189,9 @@ def load_decoding() -> None:
 def _load() -> None:
     """In a thread of its own, where no signal handler runs: an exception in the middle would leave half a numpy, which
     cannot be imported again in this process."""
-    import fastcrc  # noqa: F401
+    with ShortSwitchInterval():
+        import fastcrc  # noqa: F401
 
-    import kwire.fetching.open_fetch  # noqa: F401
+        import kwire.fetching.open_fetch  # noqa: F401
 
     _loaded.set()

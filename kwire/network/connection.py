@@ -34,6 +34,7 @@ from kwire.network.transport import ByteStream, Transport
 from kwire.protocol.framing import Answer, Framing
 from kwire.protocol.registry import BrokerVersions
 from kwire.protocol.schema import Message, Request
+from kwire.switch_interval import ShortSwitchInterval
 
 if TYPE_CHECKING:
     from kwire.network.authentication import Authentication
@@ -126,6 +127,8 @@ class Connection:
         self._dialled: ByteStream | None = None
         self._stream: ByteStream | None = None
         self._versions = BrokerVersions({})
+        self._switch_interval = ShortSwitchInterval()
+        self._hurries = False
         self._outgoing: deque[bytes] = deque()
         self._has_outgoing = trio.Event()
         self._scope = trio.CancelScope()
@@ -278,6 +281,15 @@ class Connection:
                     self._take(answer)
                 self.expires_at_ms = min((sent.expires_at_ms for sent in self._sent), default=NEVER_MS)
                 self._on_answers()
+            self._hurry()
+
+    def _hurry(self) -> None:
+        """Have a thread that computes hand over the interpreter sooner while a large answer comes in, and while another
+        one is to be expected: the last one was large, and more is asked for."""
+        hurries = self._framing.last_was_large and self.in_flight > 0
+        if hurries != self._hurries:
+            self._hurries = hurries
+            (self._switch_interval.shorten if hurries else self._switch_interval.restore)()
 
     def _take(self, answer: Answer) -> None:
         if isinstance(answer.sender, _Asked):
@@ -307,6 +319,7 @@ class Connection:
         if self.is_closed:
             return
         self.is_ready, self.is_closed, self.error = False, True, error
+        self._switch_interval.restore()
         self._fail_in_flight(error or DisconnectError(f"broker {self.node}: the connection was closed"))
         self._wake()
 

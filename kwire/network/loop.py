@@ -139,6 +139,7 @@ class NetworkLoop:
         self._mailbox.bootstrap_error = self._client.bootstrap_error
         self._mailbox.troubles = self._client.troubles
         self._mailbox.await_poll(self._managers.awaits_poll)
+        self._mailbox.polls_in_a_row.look(now_ms)
         self._inbox.end_turn()
         return min(managers_at_ms, client_at_ms, now_ms + MAX_SLEEP_MS)
 

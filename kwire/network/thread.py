@@ -14,6 +14,7 @@ from kwire.errors import InternalError
 from kwire.fetching.buffer import FetchBuffer
 from kwire.mailbox import Mailbox
 from kwire.network.security import Security
+from kwire.switch_interval import ShortSwitchInterval
 
 if TYPE_CHECKING:
     from kwire.assignors.base import Assignor
@@ -71,7 +72,8 @@ class NetworkThread:
 
     def _main(self) -> None:
         try:
-            from kwire.network.run import run_until_closed
+            with ShortSwitchInterval():
+                from kwire.network.run import run_until_closed
 
             run_until_closed(
                 self._config,
@@ -89,6 +91,7 @@ class NetworkThread:
             self._mailbox.fail(failure)
         finally:
             self._mailbox.attach(None)
+            self._mailbox.polls_in_a_row.finds_nothing()
             self._started.set()
             self._mailbox.notify()
 

@@ -11,7 +11,6 @@ import ssl
 import threading
 from typing import cast
 
-from kwire.network.switch_interval import SWITCH_INTERVAL
 from kwire.network.transport import ByteStream
 
 RECEIVE_BYTES = 1024 * 1024
@@ -19,10 +18,6 @@ RECEIVE_BYTES = 1024 * 1024
 
 RECORD_BYTES = 17 * 1024
 """A record's plain text, 16 KiB at most, with what encryption adds, and more. So much may be in work inside TLS."""
-
-LARGE_BYTES = 4 * RECORD_BYTES
-"""From here on, what is missing of an answer is worth a shorter switch interval."""
-
 
 _OF_THREAD = threading.local()
 
@@ -52,7 +47,6 @@ class TlsStream:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
         self._unsent = b""
         self._encrypted_bytes = 0
-        self._is_hurried = False
         self._has_ended = False
 
     @property
@@ -115,7 +109,6 @@ class TlsStream:
     # --- in ---------------------------------------------------------------------------------------------------
 
     async def receive_into(self, buffer: memoryview, missing_bytes: int) -> int:
-        self._hurry(missing_bytes > LARGE_BYTES)
         while True:
             if received := self._decrypt_into(buffer):
                 return received
@@ -155,13 +148,6 @@ class TlsStream:
             self._incoming.write_eof()
         return received
 
-    def _hurry(self, is_large: bool) -> None:
-        """Have the interpreter handed over sooner while a large answer comes in."""
-        if is_large != self._is_hurried:
-            self._is_hurried = is_large
-            (SWITCH_INTERVAL.shorten if is_large else SWITCH_INTERVAL.restore)()
-
     async def aclose(self) -> None:
         """Without a farewell of TLS: Kafka's own clients and brokers do not wait for one, and frames have a length."""
-        self._hurry(False)
         await self._stream.aclose()

@@ -83,6 +83,7 @@ class Framing:
 
     Attributes:
         missing_bytes: So many have to come, as far as is known, before there is another answer. At least one.
+        last_was_large: Whether the last frame that began to come has a buffer of its own.
     """
 
     def __init__(self, client_id: str | None, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
@@ -96,6 +97,7 @@ class Framing:
         self._large: memoryview | None = None
         self._large_filled = 0
         self.missing_bytes = 1
+        self.last_was_large = False
         self._error: ProtocolError | None = None
 
     def __repr__(self) -> str:
@@ -198,6 +200,7 @@ class Framing:
             size_bytes = self._checked_size(bytes(self._small[start : start + LENGTH_BYTES]))
             body = start + LENGTH_BYTES
             if body + size_bytes <= filled:
+                self.last_was_large = False
                 start = body + size_bytes
                 answers.append(self._answer(memoryview(bytes(self._small[body:start]))))
                 continue
@@ -211,6 +214,7 @@ class Framing:
             self._small[: self._small_filled] = self._small[start:filled]
 
     def _begin_large(self, size_bytes: int, head: memoryview) -> None:
+        self.last_was_large = True
         self._large = _room_for(size_bytes)
         self._large[: len(head)] = head
         self._large_filled = len(head)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -17,7 +16,6 @@ import trustme
 from kwire.config import ConsumerConfig
 from kwire.errors import DisconnectError, KafkaError, SslAuthenticationError
 from kwire.model import Node
-from kwire.network.switch_interval import SHORT_INTERVAL_S
 from kwire.network.tcp import TcpStream
 from kwire.network.tls import TlsStream
 from kwire.network.tls_context import make_context
@@ -151,39 +149,6 @@ def test_the_end_of_the_connection_is_told_after_all_that_came_before_it(says_go
         return await received(stream, 10), await stream.receive_into(buffer, 1)
 
     assert trio.run(connected, server, client) == (b"last words", 0)
-
-
-def test_the_interpreter_is_handed_over_sooner_while_a_large_answer_comes_in_and_then_as_before() -> None:
-    async def server(stream: trio.SSLStream[trio.SocketStream]) -> None:
-        await stream.send_all(bytes(2_000_000))
-        await stream.send_all(bytes(4))
-
-    async def client(stream: TlsStream) -> list[float]:
-        await stream.receive_into(memoryview(bytearray(4)), 4)
-        intervals = [sys.getswitchinterval()]
-        await stream.receive_into(memoryview(bytearray(100_000)), 1_999_996)
-        intervals.append(sys.getswitchinterval())
-        await received(stream, 1_899_996)
-        await received(stream, 4)
-        return [*intervals, sys.getswitchinterval()]
-
-    before = sys.getswitchinterval()
-    assert trio.run(connected, server, client) == [before, pytest.approx(SHORT_INTERVAL_S), before]
-
-
-def test_a_connection_that_ends_in_the_middle_of_a_large_answer_gives_the_interval_back() -> None:
-    before = sys.getswitchinterval()
-
-    async def server(stream: trio.SSLStream[trio.SocketStream]) -> None:
-        await stream.send_all(bytes(1_000))
-        await trio.sleep_forever()
-
-    async def client(stream: TlsStream) -> float:
-        await stream.receive_into(memoryview(bytearray(1_000_000)), 1_000_000)
-        return sys.getswitchinterval()
-
-    assert trio.run(connected, server, client) == pytest.approx(SHORT_INTERVAL_S)
-    assert sys.getswitchinterval() == before
 
 
 # --- who is accepted ------------------------------------------------------------------------------------------
