@@ -133,6 +133,8 @@ class Mailbox:
     def attach(self, wake_network: Callable[[], None] | None) -> None:
         """Set how the network thread is woken; None when it is gone."""
         self._wake_network = wake_network
+        if wake_network is None:
+            self.polls_in_a_row.end()
 
     @property
     def is_attached(self) -> bool:

@@ -96,10 +96,12 @@ class PollsInARow:
     def __init__(self) -> None:
         self._interval = ShortSwitchInterval()
         self._returned_at_ms = -self.QUICK_MS
+        self._has_ended = False
 
     def collects(self) -> None:
         """A poll is about to collect records."""
-        self._interval.shorten()
+        if not self._has_ended:
+            self._interval.shorten()
 
     def returns(self, now_ms: float) -> None:
         """A poll returns with records."""
@@ -109,6 +111,11 @@ class PollsInARow:
 
     def finds_nothing(self) -> None:
         """A poll waits, or returns without records."""
+        self._interval.restore()
+
+    def end(self) -> None:
+        """Network thread: it ends, so nobody would look any more."""
+        self._has_ended = True
         self._interval.restore()
 
     def look(self, now_ms: float) -> None:

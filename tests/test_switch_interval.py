@@ -116,3 +116,12 @@ def test_the_network_thread_restores_it_when_the_application_has_stopped_polling
     assert sys.getswitchinterval() == SHORT
     row.look(1_200)
     assert sys.getswitchinterval() == BEFORE
+
+
+def test_a_consumer_without_network_thread_leaves_it_alone() -> None:
+    """Nobody would restore it when the application stops polling."""
+    row = polls(1_000, 1_010)
+    row.end()
+    assert sys.getswitchinterval() == BEFORE
+    row.collects()
+    assert sys.getswitchinterval() == BEFORE

@@ -117,8 +117,11 @@ class ClassicJoin:
             member.say_farewell(member.identity._replace(member_id=member_id))
 
     def _joined(self, answer: JoinGroupResponse) -> None:
+        leads = answer.leader == answer.member_id and not answer.skip_assignment
         try:
             members = read_subscriptions(answer.members)
+            if leads and answer.member_id not in members:  # its plan would leave everybody without partitions
+                raise ProtocolError(f"JoinGroup made {answer.member_id!r} leader of a group in which it is not")
         except ProtocolError as error:
             self._refuse(error)
             return
@@ -127,7 +130,7 @@ class ClassicJoin:
         identity = member.identity._replace(generation_id=Generation(answer.generation_id), member_id=answer.member_id)
         member.set_identity(identity)
         self._protocol_name = answer.protocol_name or ""
-        if answer.leader == answer.member_id and not answer.skip_assignment:
+        if leads:
             self._leader.lead(self._protocol_name, members)
             member.fire(ClassicEvent.JOINED_AS_LEADER)  # `maybe_assign` comes next
             return

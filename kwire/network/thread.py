@@ -91,7 +91,6 @@ class NetworkThread:
             self._mailbox.fail(failure)
         finally:
             self._mailbox.attach(None)
-            self._mailbox.polls_in_a_row.finds_nothing()
             self._started.set()
             self._mailbox.notify()
 

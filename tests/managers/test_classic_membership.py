@@ -231,7 +231,13 @@ def test_an_assignor_nobody_here_knows_is_an_error_of_the_poll(scenario: Scenari
     scenario.start_joining("orders")
     scenario.answer(
         JoinGroupRequest,
-        JoinGroupResponse(generation_id=1, protocol_name="magic", leader="member-a", member_id="member-a"),
+        JoinGroupResponse(
+            generation_id=1,
+            protocol_name="magic",
+            leader="member-a",
+            member_id="member-a",
+            members=[JoinGroupResponseMember(member_id="member-a", metadata=bytes(10))],
+        ),
     )
     assert "magic" in str(scenario.take_error(InconsistentGroupProtocolError))
     scenario.expect(ClassicState.UNJOINED)
@@ -462,6 +468,19 @@ def test_a_subscription_that_cannot_be_read_is_raised_and_the_next_poll_tries_ag
     scenario.take_error(ProtocolError)
     scenario.expect(ClassicState.UNJOINED)
     assert not scenario.pending(JoinGroupRequest)
+    scenario.poll()
+    assert scenario.pending(JoinGroupRequest)
+
+
+def test_a_leader_that_is_no_member_is_told_and_hands_in_no_plan(scenario: Scenario) -> None:
+    """Its plan would be empty, and the group would stay without partitions until somebody comes or goes."""
+    scenario.start_joining("orders")
+    scenario.answer(
+        JoinGroupRequest,
+        JoinGroupResponse(generation_id=1, protocol_name="range", leader="member-a", member_id="member-a"),
+    )
+    assert "leader of a group in which it is not" in str(scenario.take_error(ProtocolError))
+    assert not scenario.pending(SyncGroupRequest)
     scenario.poll()
     assert scenario.pending(JoinGroupRequest)
 

@@ -11,6 +11,8 @@ import ssl
 from random import Random
 from typing import TYPE_CHECKING, cast
 
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.testing.cluster.cluster import Cluster
 from tools.fuzz.misbehaviours import KINDS
 
@@ -49,13 +51,15 @@ class Peer:
     def calm(self, topic: str, has_lied: bool) -> int:
         """Behave well from now on, and write the last record; how often the peer has misbehaved.
 
-        A group that has been lied to about who owns what believes it, until there is something else to tell.
+        A group that has been lied to about who owns what believes it, until there is something else to tell: that there
+        are more partitions, and, where the leader thinks that another member leads, that the group has changed.
         """
         fired = 0 if self._rule is None else self._rule.fired
         self._rule = None
         self._cluster.control.clear()
         if has_lied:
             self._cluster.grow_topic(topic, 2)
+            self._cluster.control.on(HeartbeatRequest, times=1).edit(_say_that_the_group_rebalances)
         self._cluster.produce(topic, b"last")
         return fired
 
@@ -67,6 +71,11 @@ class Peer:
     def bugs(self) -> list[str]:
         """What went wrong in the cluster itself."""
         return [repr(error) for error in self._cluster.failures]
+
+
+def _say_that_the_group_rebalances(answer: Message) -> None:
+    assert isinstance(answer, HeartbeatResponse)
+    answer.error_code = ErrorCode.REBALANCE_IN_PROGRESS.value
 
 
 class PeerProcess:
