@@ -163,7 +163,12 @@ class ConsumerConfig(SecurityConfig):
     fetch_max_bytes: int = setting(
         50 * MIB, "The most one fetch answers, except for a first batch that is larger.", integer(0)
     )
-    max_partition_fetch_bytes: int = setting(1 * MIB, "The same, for one partition.", integer(0))
+    max_partition_fetch_bytes: int | None = setting(
+        None,
+        "The same, for one partition.",
+        optional_integer(0),
+        shown_default="1 to 4 MiB, the fewer partitions the more",
+    )
     fetch_buffer_bytes: int = setting(
         64 * MIB, "The most that is fetched ahead of poll (KIP-81); kwire's own.", integer(1, MAX_LONG)
     )
@@ -217,7 +222,7 @@ class ConsumerConfig(SecurityConfig):
     connections_max_idle_ms: int = setting(
         540_000, "A connection that is idle for this long is closed; -1 keeps it.", integer(-1, MAX_LONG)
     )
-    receive_buffer_bytes: int = setting(65_536, "SO_RCVBUF; -1 leaves it to the system.", integer(-1))
+    receive_buffer_bytes: int = setting(-1, "SO_RCVBUF; -1 leaves it to the system.", integer(-1))
     send_buffer_bytes: int = setting(131_072, "SO_SNDBUF; -1 leaves it to the system.", integer(-1))
 
     def __post_init__(self) -> None:

@@ -119,7 +119,7 @@ class Settings(SecuritySettings, total=False):
     fetch_min_bytes: int
     fetch_max_wait_ms: int
     fetch_max_bytes: int
-    max_partition_fetch_bytes: int
+    max_partition_fetch_bytes: int | None
     fetch_buffer_bytes: int
 
     metadata_max_age_ms: int

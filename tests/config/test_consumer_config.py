@@ -40,7 +40,6 @@ JAVA_DEFAULTS: dict[str, object] = {
     "default.api.timeout.ms": 60000,
     "fetch.min.bytes": 1,
     "fetch.max.bytes": 52428800,
-    "max.partition.fetch.bytes": 1048576,
     "fetch.max.wait.ms": 500,
     "max.poll.records": 500,
     "check.crcs": True,
@@ -52,12 +51,15 @@ JAVA_DEFAULTS: dict[str, object] = {
     "socket.connection.setup.timeout.ms": 10000,
     "socket.connection.setup.timeout.max.ms": 30000,
     "connections.max.idle.ms": 540000,
-    "receive.buffer.bytes": 65536,
     "send.buffer.bytes": 131072,
     "metadata.max.age.ms": 300000,
     "metadata.recovery.rebootstrap.trigger.ms": 300000,
     "allow.auto.create.topics": True,
 }
+
+# Java's 64 KiB make a call to the system, and a wait for the interpreter, of each 64 KiB of an answer; its 1 MiB of a
+# partition make answers small where there are few partitions.
+OTHERWISE_THAN_JAVA: dict[str, object] = {"receive.buffer.bytes": -1, "max.partition.fetch.bytes": None}
 
 
 def of(config: dict[str, object] | None = None, **settings: object) -> ConsumerConfig:
@@ -68,6 +70,11 @@ def of(config: dict[str, object] | None = None, **settings: object) -> ConsumerC
 @pytest.mark.parametrize("java_name", JAVA_DEFAULTS)
 def test_defaults_are_those_of_java(java_name: str) -> None:
     assert getattr(of(), java_name.replace(".", "_")) == JAVA_DEFAULTS[java_name]
+
+
+@pytest.mark.parametrize("java_name", OTHERWISE_THAN_JAVA)
+def test_other_defaults_need_no_tuning(java_name: str) -> None:
+    assert getattr(of(), java_name.replace(".", "_")) == OTHERWISE_THAN_JAVA[java_name]
 
 
 def test_defaults_of_closed_sets_are_those_of_java() -> None:

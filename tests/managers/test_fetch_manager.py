@@ -119,6 +119,41 @@ def sizes(scenario: Scenario) -> list[int]:
     return [p.partition_max_bytes for topic in scenario.request(FetchRequest).topics for p in topic.partitions]
 
 
+def start_with_partitions(scenario: Scenario, count: int) -> None:
+    scenario.topics["orders"] = (1,) * count
+    scenario.start_fetching(*(TopicPartition("orders", number) for number in range(count)), offset=5)
+
+
+@pytest.mark.parametrize(("partitions", "mib"), [(1, 4), (4, 4), (8, 2), (16, 1), (60, 1)])
+def test_few_partitions_are_asked_for_more_each(scenario: Scenario, partitions: int, mib: int) -> None:
+    """Together for an answer of 16 MiB, a quarter of the buffer; for 1 MiB at least, and 4 MiB at most."""
+    start_with_partitions(scenario, partitions)
+    assert sizes(scenario) == [mib * MIB] * partitions
+
+
+def test_what_the_user_says_of_a_partition_holds(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(max_partition_fetch_bytes=5_000)
+    start_with_partitions(scenario, 2)
+    assert sizes(scenario) == [5_000] * 2
+
+
+@pytest.mark.parametrize("setting", ["fetch_max_bytes", "fetch_buffer_bytes"])
+def test_what_the_user_says_of_answers_and_memory_bounds_what_a_partition_is_asked_for(
+    make_scenario: MakeScenario, setting: str
+) -> None:
+    scenario = make_scenario(**{setting: 8 * MIB if setting == "fetch_max_bytes" else 32 * MIB})
+    start_with_partitions(scenario, 4)
+    assert sizes(scenario) == [2 * MIB] * 4
+
+
+def test_when_partitions_go_the_others_are_asked_for_more(scenario: Scenario) -> None:
+    partitions = [TopicPartition("orders", number) for number in range(8)]
+    start_with_partitions(scenario, 8)
+    scenario.assign(*partitions[:4])
+    answer(scenario)
+    assert sizes(scenario) == [4 * MIB] * 4
+
+
 def test_a_range_begins_with_a_small_fetch_and_soon_has_full_ones(make_scenario: MakeScenario) -> None:
     """The caller has the range's first records sooner, and of a small one little is fetched in vain."""
     full = 4 * MIB
