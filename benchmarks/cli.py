@@ -24,7 +24,7 @@ from benchmarks.rebalance.group import StuckError
 from benchmarks.throughput import measure as throughput
 from benchmarks.throughput import report as throughput_report
 from benchmarks.throughput.topics import CASES
-from benchmarks.throughput.turn import WrongAnswerError
+from benchmarks.throughput.turn import CONTENDERS, WrongAnswerError
 from benchmarks.turns import Figures, Target, print_table
 from kwire.testing.kafka import ClusterError
 
@@ -70,10 +70,14 @@ def measure_rebalance(chosen: argparse.Namespace) -> Outcome:
 
 def measure_throughput(chosen: argparse.Namespace) -> Outcome:
     cases = [CASES[name] for name in chosen.case]
-    results = throughput.run(rounds=chosen.rounds, scale=chosen.scale, chosen=cases)
+    clients = [CLIENTS[name] for name in chosen.client or CLIENTS]
+    results = throughput.run(
+        rounds=chosen.rounds, scale=chosen.scale, chosen=cases, contenders=clients, defaults=chosen.defaults
+    )
     throughput_report.print_table(results, Console(width=TABLE_WIDTH))
     if chosen.chart is not None:
-        title = "Records per second, from the start of a topic to its end (median and spread)"
+        how = ", each client in its defaults" if chosen.defaults else ""
+        title = f"Records per second, from the start of a topic to its end{how} (median and spread)"
         chosen.chart.write_text(chart.draw(title, throughput_report.panels(results)))
     return [result.to_json() for result in results], throughput_report.misses(results)
 
@@ -125,6 +129,7 @@ def shown(results: Sequence[Figures], targets: Sequence[Target]) -> Outcome:
     return [result.to_json() for result in results], []
 
 
+CLIENTS = {contender.name: contender for contender in CONTENDERS}
 SUITES: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
     "codec": measure_codec,
     "rebalance": measure_rebalance,
@@ -154,6 +159,8 @@ def parser() -> argparse.ArgumentParser:
     throughput.add_argument("--case", action="append", default=[], choices=CASES, help="a topic; may be repeated (all)")
     throughput.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each client ({LEAST_ROUNDS})")
     throughput.add_argument("--scale", type=float, default=1.0, help="part of each topic that is written (1.0)")
+    throughput.add_argument("--client", action="append", default=[], choices=CLIENTS, help="may be repeated (all)")
+    throughput.add_argument("--defaults", action="store_true", help="no client is tuned")
     throughput.add_argument("--chart", type=Path, metavar="FILE", help="draw the rates there, as SVG")
     for suite in (codec, rebalance, throughput, *add_consumer_suites(suites)):
         suite.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there as well")

@@ -24,7 +24,7 @@ from kwire.testing.kafka import ClusterError, KafkaCluster
 from kwire.testing.kafka.jars import first_error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 WRITER = Path(__file__).with_name("topics.py")
 # The tests' brokers start fast; this one shall be fast.
@@ -86,7 +86,12 @@ class Result:
 
 
 def run(
-    *, rounds: int, scale: float, chosen: Sequence[Case] = (), contenders: Sequence[Contender] = CONTENDERS
+    *,
+    rounds: int,
+    scale: float,
+    chosen: Sequence[Case] = (),
+    contenders: Sequence[Contender] = CONTENDERS,
+    defaults: bool = False,
 ) -> list[Result]:
     """Measure everything.
 
@@ -95,6 +100,7 @@ def run(
         scale: What part of each topic is written.
         chosen: Which cases; all by default.
         contenders: Who takes part.
+        defaults: Whether all keep their defaults, instead of what makes them fast.
 
     Raises:
         ClusterError: There is no broker to be had, or it did not take the records.
@@ -104,12 +110,25 @@ def run(
     results: list[Result] = []
     with KafkaCluster(jvm_options=BROKER_OPTIONS) as kafka:
         for case in chosen or CASES.values():
-            results += measure_case(case, kafka.bootstrap_servers, rounds=rounds, scale=scale, contenders=contenders)
+            results += measure_case(
+                case,
+                kafka.bootstrap_servers,
+                rounds=rounds,
+                scale=scale,
+                contenders=contenders,
+                extra={"defaults": True} if defaults else None,
+            )
     return results
 
 
 def measure_case(
-    case: Case, bootstrap_servers: str, *, rounds: int, scale: float, contenders: Sequence[Contender]
+    case: Case,
+    bootstrap_servers: str,
+    *,
+    rounds: int,
+    scale: float,
+    contenders: Sequence[Contender],
+    extra: Mapping[str, object] | None = None,
 ) -> list[Result]:
     """One case: its topic, and everybody's turns."""
     topic = f"bench-{case.name}"
@@ -121,7 +140,7 @@ def measure_case(
         print(f"{case.name}: round {number + 1} of {rounds}", file=sys.stderr)
         for contender in contenders:
             try:
-                turns[contender.name].append(take(contender, bootstrap_servers, topic, content))
+                turns[contender.name].append(take(contender, bootstrap_servers, topic, content, extra))
             except WrongAnswerError as error:
                 turns[contender.name].append(None)
                 failures[contender.name].append(str(error))

@@ -1,10 +1,10 @@
 """A contender of `scripts/bench throughput`: reads one topic from its start to its end, in a process of its own.
 
 `reader.py CONTENDER BOOTSTRAP_SERVERS TOPIC RECORDS [EXTRA]`; the last line out is JSON, and so is EXTRA: `settings` of
-TLS, under Java's names, and whether another thread is `busy` all the time. The clock starts with
-the client made and nothing subscribed, as that of Kafka's ConsumerPerformance does, so joining the group is inside. All
-who make a record for each record take key, value, offset and timestamp out of it, in the same loop. Checksums of the
-batches are checked by all; in librdkafka that has to be asked for.
+TLS, under Java's names, whether another thread is `busy` all the time, and whether the client keeps its `defaults`. The
+clock starts with the client made and nothing subscribed, as that of Kafka's ConsumerPerformance does, so joining the
+group is inside. All who make a record for each record take key, value, offset and timestamp out of it, in one loop.
+Tuned, all check the checksums of batches; librdkafka has to be asked for that.
 """
 
 from __future__ import annotations
@@ -30,12 +30,32 @@ POLL_S = 1.0
 POLL_MS = 1000
 PATIENCE_S = 30.0
 BATCH = 10_000
+DEFAULT_BATCH = 500
+"""What a poll returns at most by default, in Kafka's own client and in most others."""
+
 SOCKET_BUFFER_BYTES = 2 * 1024 * 1024  # what ConsumerPerformance takes
 # Of one partition in one answer. With Kafka's 1 MiB an answer has a thousand records of 1,000 bytes of each partition,
 # and whatever is done once for each partition of an answer takes its share. All are given it.
 PARTITION_BYTES = 4 * 1024 * 1024
 
 
+# What makes each client as fast as it gets, as far as that is known. Not a setting of it where all keep their defaults.
+TUNED: dict[str, dict[str, object]] = {
+    "kwire": {"max_poll_records": BATCH},
+    "confluent-kafka": {
+        "queued.min.messages": 1_000_000,
+        "fetch.queue.backoff.ms": 10,
+        "check.crcs": True,
+        "max.partition.fetch.bytes": PARTITION_BYTES,
+    },
+    "kafka-python": {
+        "max_poll_records": BATCH,
+        "max_partition_fetch_bytes": PARTITION_BYTES,
+        "receive_buffer_bytes": SOCKET_BUFFER_BYTES,
+        "check_crcs": True,
+    },
+    "aiokafka": {"max_poll_records": BATCH, "max_partition_fetch_bytes": PARTITION_BYTES, "check_crcs": True},
+}
 # How the brokers are reached, under Java's names; nothing: in plain text. Only kwire and confluent-kafka look at it.
 SECURITY: dict[str, str] = {}
 LIBRDKAFKA_NAMES = {"ssl.truststore.location": "ssl.ca.location"}
@@ -127,14 +147,11 @@ def kwire_consumer(bootstrap_servers: str) -> Consumer[bytes, bytes]:
     from kwire import Consumer
 
     return Consumer[bytes, bytes](
-        config=SECURITY,
+        config={**TUNED["kwire"], **SECURITY},
         bootstrap_servers=bootstrap_servers,
         group_id=new_group(),
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        max_poll_records=BATCH,
-        max_partition_fetch_bytes=PARTITION_BYTES,
-        receive_buffer_bytes=-1,  # the system chooses, as it does for librdkafka
     )
 
 
@@ -171,10 +188,7 @@ def confluent_consumer(bootstrap_servers: str) -> confluent_kafka.Consumer:
             "group.id": new_group(),
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "queued.min.messages": 1_000_000,
-            "fetch.queue.backoff.ms": 10,
-            "check.crcs": True,
-            "max.partition.fetch.bytes": PARTITION_BYTES,
+            **TUNED["confluent-kafka"],
             **{LIBRDKAFKA_NAMES.get(name, name): value for name, value in SECURITY.items()},
         }
     )
@@ -182,11 +196,12 @@ def confluent_consumer(bootstrap_servers: str) -> confluent_kafka.Consumer:
 
 def confluent_consume(bootstrap_servers: str, topic: str, reading: Reading) -> None:
     consumer = confluent_consumer(bootstrap_servers)
+    batch = BATCH if TUNED["confluent-kafka"] else DEFAULT_BATCH
     reading.begin()
     consumer.subscribe([topic])
     while reading.more():
         count = size_bytes = offsets = 0
-        for message in consumer.consume(BATCH, POLL_S):
+        for message in consumer.consume(batch, POLL_S):
             key, value, _ = message.key(), message.value(), message.timestamp()
             offsets += message.offset()  # type: ignore[operator]  # as in `touch`
             size_bytes += len(value)  # type: ignore[arg-type]
@@ -224,10 +239,7 @@ def kafka_python(bootstrap_servers: str, topic: str, reading: Reading) -> None:
         group_id=new_group(),
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        max_poll_records=BATCH,
-        max_partition_fetch_bytes=PARTITION_BYTES,
-        receive_buffer_bytes=SOCKET_BUFFER_BYTES,
-        check_crcs=True,
+        **TUNED["kafka-python"],
     )
     reading.begin()
     consumer.subscribe([topic])
@@ -249,9 +261,7 @@ async def aiokafka_rows(bootstrap_servers: str, topic: str, reading: Reading) ->
         group_id=new_group(),
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        max_poll_records=BATCH,
-        max_partition_fetch_bytes=PARTITION_BYTES,
-        check_crcs=True,
+        **TUNED["aiokafka"],
     )
     await consumer.start()
     reading.begin()
@@ -296,6 +306,9 @@ def main() -> None:
     contender, bootstrap_servers, topic, records, *extra = sys.argv[1:]
     wanted = json.loads(extra[0]) if extra else {}
     SECURITY.update(wanted.get("settings", {}))
+    if wanted.get("defaults"):
+        for settings in TUNED.values():
+            settings.clear()
     if wanted.get("busy"):
         threading.Thread(target=compute, daemon=True).start()
     reading = Reading(int(records))

@@ -86,6 +86,15 @@ CASES = {
             dressed=True,
         ),
         Case(name="random", title="50 to 2,000 B", records=1_000_000, least_bytes=50, most_bytes=2_000),
+        Case(
+            name="mixed",
+            title="50 to 2,000 B, key, header, lz4",
+            records=1_000_000,
+            least_bytes=50,
+            most_bytes=2_000,
+            compression="lz4",
+            dressed=True,
+        ),
         Case(name="tiny", title="10 B", records=2_000_000, least_bytes=10, most_bytes=10),
         Case(name="huge", title="100 KB", records=10_000, least_bytes=100_000, most_bytes=100_000),
     )

@@ -32,7 +32,8 @@ PEERS = "requirements/bench-clients.txt"
 # The heap of Kafka's own start script of the program. Its collector is G1; this one was as fast or faster on two cores.
 JAVA_OPTIONS = ("-Xmx512M", "-XX:+UseParallelGC")
 JAVA_PROGRAM = "org.apache.kafka.tools.ConsumerPerformance"
-JAVA_SETTINGS = f"enable.auto.commit=false\nmax.partition.fetch.bytes={PARTITION_BYTES}\n"
+JAVA_SETTINGS = "enable.auto.commit=false\n"
+JAVA_TUNED = f"{JAVA_SETTINGS}max.partition.fetch.bytes={PARTITION_BYTES}\n"
 JAVA_TIMEOUT_MS = 30_000
 MIB = 1024 * 1024
 JAVA_ROUNDING_BYTES = 64  # it prints MiB with four digits behind the point
@@ -99,7 +100,8 @@ def take(
     """
     with tempfile.TemporaryDirectory(prefix="kwire-bench-") as directory:
         if contender is JAVA:
-            command = java_command(Path(directory), bootstrap_servers, topic, content.records)
+            settings = JAVA_SETTINGS if extra and extra.get("defaults") else JAVA_TUNED
+            command = java_command(Path(directory), bootstrap_servers, topic, content.records, settings)
             spent = run_process(command, os.environ)
             return java_turn(spent, content)
         command = [sys.executable, str(READER), contender.name, bootstrap_servers, topic, str(content.records)]
@@ -112,13 +114,15 @@ def environment_of(contender: Contender) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, str(TOP)])}
 
 
-def java_command(directory: Path, bootstrap_servers: str, topic: str, records: int) -> list[str]:
-    settings = directory / "consumer.properties"
-    settings.write_text(JAVA_SETTINGS)
+def java_command(
+    directory: Path, bootstrap_servers: str, topic: str, records: int, settings: str = JAVA_TUNED
+) -> list[str]:
+    file = directory / "consumer.properties"
+    file.write_text(settings)
     return [
         *(str(find_java()), *JAVA_OPTIONS, "-Duser.language=en", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"),
         *("-cp", tools_class_path(), JAVA_PROGRAM, "--bootstrap-server", bootstrap_servers, "--topic", topic),
-        *("--messages", str(records), "--group", f"bench-{uuid4().hex[:12]}", "--consumer.config", str(settings)),
+        *("--messages", str(records), "--group", f"bench-{uuid4().hex[:12]}", "--consumer.config", str(file)),
         *("--timeout", str(JAVA_TIMEOUT_MS), "--hide-header"),
     ]
 

@@ -21,9 +21,8 @@ log = logging.getLogger(__name__)
 
 PREFIX = "kafka."
 MIB = 1024 * 1024
-# Ranges are read in large fetches, and the system chooses the sockets' buffers: unless the user says otherwise.
+# Ranges are read in large fetches, unless the user says otherwise.
 _TASK_DEFAULTS: Mapping[str, object] = {
-    "receive_buffer_bytes": -1,
     "max_partition_fetch_bytes": 4 * MIB,
     "fetch_buffer_bytes": 32 * MIB,
 }
