@@ -42,6 +42,14 @@ TARGETS = (
     Target(own=ROWS, peer=AIOKAFKA, times=1.3, cases=ALL),
     Target(own=ROWS, peer=KAFKA_PYTHON, times=5.0, cases=ALL),
 )
+SMALL = ("plain", "zstd", "tiny")
+AS_THEY_COME = (
+    *(Target(own=ROWS, peer=peer, times=1.0, cases=ALL) for peer in (CONSUME, POLL, AIOKAFKA, KAFKA_PYTHON)),
+    Target(own=ROWS, peer=JAVA, times=0.9, cases=SMALL),
+    Target(own=ROWS, peer=JAVA, times=1.0, cases=tuple(case for case in ALL if case not in SMALL)),
+    *(Target(own=COLUMNS, peer=peer, times=1.5, cases=ALL) for peer in (JAVA, CONSUME, POLL, AIOKAFKA, KAFKA_PYTHON)),
+)
+"""Where no client is tuned."""
 
 
 def paired(own: Result, peer: Result) -> float | None:
@@ -51,11 +59,11 @@ def paired(own: Result, peer: Result) -> float | None:
     return median(quotients) if quotients else None
 
 
-def misses(results: Sequence[Result]) -> list[str]:
+def misses(results: Sequence[Result], targets: Sequence[Target] = TARGETS) -> list[str]:
     """Each target that was missed, and each round that failed."""
     found = [f"{result.case}, {result.contender}: {failure}" for result in results for failure in result.failures]
     by_name = {(result.case, result.contender): result for result in results}
-    for target in TARGETS:
+    for target in targets:
         for case in target.cases:
             own, peer = by_name.get((case, target.own.name)), by_name.get((case, target.peer.name))
             if own is None or peer is None:

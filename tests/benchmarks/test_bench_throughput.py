@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -217,7 +218,9 @@ class Nothing:
 def test_contenders_take_turns_and_a_wrong_answer_fails_its_round_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
 
-    def take(contender: Contender, servers: str, topic: str, content: Content) -> Turn:
+    def take(
+        contender: Contender, servers: str, topic: str, content: Content, extra: Mapping[str, object] | None = None
+    ) -> Turn:
         order.append(contender.name)
         if len(order) == 4:
             raise WrongAnswerError("one too few")
@@ -310,6 +313,23 @@ def test_the_command_writes_json_and_a_chart_and_fails_when_a_target_is_missed(
     assert ElementTree.parse(tmp_path / "out.svg").getroot() is not None
     found.pop()
     assert benchmarks_cli.main(["throughput"]) == 0
+
+
+def test_clients_that_are_not_tuned_have_targets_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[object] = []
+
+    def run(**options: object) -> list[Result]:
+        asked.append((options["contenders"], options["defaults"]))
+        return [result(COLUMNS, 140.0), result(JAVA, 100.0)]
+
+    monkeypatch.setattr(throughput, "run", run)
+    clients = ["--client", "kwire-columns", "--client", "java"]
+    assert benchmarks_cli.main(["throughput", *clients, "--defaults"]) == 1
+    assert "MISSED plain: kwire, columns is 1.40 times Java, instead of 1.5" in capsys.readouterr().out
+    assert benchmarks_cli.main(["throughput", *clients]) == 0
+    assert asked == [([COLUMNS, JAVA], True), ([COLUMNS, JAVA], False)]
 
 
 def test_a_topic_that_cannot_be_read_at_all_is_one_line(
