@@ -31,6 +31,8 @@ _BULK_BELOW_BYTES = 4096
 _BULK_BYTES = 128 * 1024
 # From this size of a record on, its bytes take longer to copy than a call does.
 _STRETCH_BELOW_BYTES = 1536
+# From so many headers of each record on, numpy's calls for each take longer than what they save.
+_MANY_HEADERS = 16
 # So few are sliced one by one: asking numpy how they lie takes longer than that.
 _FEW_ROWS = 16
 
@@ -98,22 +100,33 @@ class RecordColumns:
         at = self.headers_at
         if at is None or at.first[0] == at.first[-1]:
             return [()] * len(self)
-        used = slice(int(at.first[0]), int(at.first[-1]))
-        names = _names(copy_spans(self.buffer, at.key_starts[used], at.key_lengths[used]))
-        values = copy_spans(self.buffer, at.value_starts[used], at.value_lengths[used])
-        flat = cast("Iterator[Header]", map(tuple.__new__, repeat(Header), zip(names, values, strict=False)))
+        first, behind = int(at.first[0]), int(at.first[-1])
         counts = self.header_counts()
-        if (counts == counts[0]).all():
-            # The iterator as often as each record has headers: `zip` takes so many for each.
-            return list(zip(*[flat] * int(counts[0]), strict=True))
-        headers = tuple(flat)
-        edges: list[int] = (at.first - at.first[0]).tolist()
+        each = int(counts[0])
+        if each <= _MANY_HEADERS and (counts == each).all():
+            # As a rule the nth header of all records has the same key, and often the same length: column by column.
+            return list(zip(*(self._headers(at, first + nth, behind, each) for nth in range(each)), strict=True))
+        headers = tuple(self._headers(at, first, behind))
+        edges: list[int] = (at.first - first).tolist()
         return [headers[start:stop] for start, stop in pairwise(edges)]
+
+    def _headers(self, at: HeaderColumns, start: int, stop: int, step: int = 1) -> Iterable[Header]:
+        """Each `step`th header, one after the other."""
+        chosen = slice(start, stop, step)
+        names = copy_spans(self.buffer, at.key_starts[chosen], at.key_lengths[chosen])
+        values = copy_spans(self.buffer, at.value_starts[chosen], at.value_lengths[chosen])
+        if _are_same(names) and _are_same(values):
+            return repeat(Header(_text(names[0]), values[0]), len(names))
+        return cast("Iterator[Header]", map(tuple.__new__, repeat(Header), zip(_names(names), values, strict=False)))
+
+
+def _are_same(raw: list[bytes | None]) -> bool:
+    return raw[0] == raw[-1] and raw.count(raw[0]) == len(raw)
 
 
 def _names(raw: list[bytes | None]) -> Iterable[str]:
     """Header names as text. A topic has few, and often one."""
-    if raw.count(raw[0]) == len(raw):
+    if _are_same(raw):
         return repeat(_text(raw[0]))
     texts = {name: _text(name) for name in set(raw)}
     return map(texts.__getitem__, raw)

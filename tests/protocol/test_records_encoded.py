@@ -283,6 +283,26 @@ def test_nulls_stay_nulls_between_values() -> None:
         assert decode(data).values() == [None, b"x", b"", None]
 
 
+@pytest.mark.parametrize("each", [1, 3, 16, 17])
+@pytest.mark.parametrize("start", [0, 7])
+def test_records_of_as_many_headers_each_are_read_column_by_column(each: int, start: int) -> None:
+    """Of the nth headers all are the same, or have the same key, or neither; some have no value."""
+    headers: list[Callable[[int, int], tuple[str, bytes | None]]] = [
+        lambda record, nth: ("source", b"shop-7"),
+        lambda record, nth: ("trace", rng.randbytes(16)),
+        lambda record, nth: (f"h{record % 3}", rng.randbytes(record % 5)),
+        lambda record, nth: ("tombstone", None if record % 2 else b""),
+        lambda record, nth: ("none", None),
+    ]
+    rng = random.Random(1)
+    records = [
+        Written(offset, headers=tuple(headers[nth % len(headers)](offset, nth) for nth in range(each)))
+        for offset in range(40)
+    ]
+    columns = decode(encode(records)).slice(start, 33)
+    assert columns.headers() == [record.headers for record in records[start:33]]
+
+
 def test_records_without_headers_share_one_empty_tuple() -> None:
     empty = decode(encode(sized([1, 1]))).headers()
     assert empty[0] is empty[1] is ()  # noqa: F632  identity is the point
