@@ -247,9 +247,10 @@ class OffsetCommitManager:
     ) -> None:
         # A partition that the answer leaves out was not committed, as far as anybody knows.
         codes = dict.fromkeys(commit.offsets, ErrorCode.UNKNOWN_SERVER_ERROR) | {
-            TopicPartition(topic.name, partition.partition_index): ErrorCode.of(partition.error_code)
+            tp: ErrorCode.of(partition.error_code)
             for topic in answer.topics
             for partition in topic.partitions
+            if (tp := TopicPartition(topic.name, partition.partition_index)) in commit.offsets
         }
         if refused := {tp.topic for tp, code in codes.items() if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED}:
             self._settle(commit, TopicAuthorizationError(refused))

@@ -133,9 +133,10 @@ class OffsetFetchManager:
             self._retry(lookup, error, now_ms, again=identity.is_member and self._is_epoch_error(code, identity))
             return
         answered = {
-            TopicPartition(topic.name, partition.partition_index): partition
+            tp: partition
             for topic in whole.topics
             for partition in topic.partitions
+            if (tp := TopicPartition(topic.name, partition.partition_index)) in lookup.partitions
         }
         self._take(lookup, answered, now_ms)
 

@@ -535,6 +535,18 @@ def test_a_partition_that_the_answer_leaves_out_is_not_committed(by_hand: Scenar
     assert "orders-1" in str(error_of(reply))
 
 
+def test_what_the_answer_says_of_partitions_that_were_not_committed_is_of_no_interest(by_hand: Scenario) -> None:
+    reply = commit(by_hand, {O0: OffsetAndMetadata(1)})
+    by_hand.serve()
+    partitions = [
+        OffsetCommitResponsePartition(partition_index=0),
+        OffsetCommitResponsePartition(partition_index=7, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ]
+    topic = OffsetCommitResponseTopic(name="orders", partitions=partitions)
+    by_hand.answer(OffsetCommitRequest, OffsetCommitResponse(topics=[topic]))
+    reply.result()
+
+
 def test_partitions_assigned_by_hand_are_committed_by_nobody_in_particular(make_scenario: MakeScenario) -> None:
     """An instance id is a member's: with it the broker would look for one."""
     scenario = make_scenario(group_instance_id="i1")

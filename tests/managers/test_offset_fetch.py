@@ -110,6 +110,17 @@ def test_a_partition_that_the_answer_leaves_out_is_asked_for_again_and_never_gue
     assert reply.result() == {O0: OffsetAndMetadata(9), O1: OffsetAndMetadata(5)}
 
 
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST])
+def test_what_an_answer_says_of_partitions_that_were_not_asked_for_is_of_no_interest(
+    scenario: Scenario, code: ErrorCode
+) -> None:
+    """It was taken for the position of a partition that is not assigned, and the network thread died of that."""
+    scenario.assign(O0)
+    scenario.serve()
+    scenario.answer_committed({O0: 9, TopicPartition("", 2**31 - 1): 5}, {TopicPartition("", 2**31 - 1): code})
+    assert scenario.partition(O0).fetch_offset == 9
+
+
 def test_a_partition_that_does_not_exist_has_no_offset(connected: Scenario) -> None:
     reply = ask(connected, O0)
     connected.answer_committed({O0: -1}, {O0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})

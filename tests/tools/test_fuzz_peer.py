@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire import Consumer
+from kwire.errors import InternalError
 from tools.fuzz import peer
 from tools.fuzz.misbehaviours import KINDS
 
@@ -46,7 +47,13 @@ def break_down(consumer: object, timeout: float | None = None) -> list[object]:
     raise KeyError(timeout)
 
 
-@pytest.mark.parametrize(("poll", "finding"), [(poll_nothing, "hang"), (break_down, "KeyError: ")])
+def tell_of_a_bug(consumer: object, timeout: float | None = None) -> list[object]:
+    raise InternalError("the network thread has died")
+
+
+@pytest.mark.parametrize(
+    ("poll", "finding"), [(poll_nothing, "hang"), (break_down, "KeyError: "), (tell_of_a_bug, "InternalError: ")]
+)
 def test_consumers_that_stand_still_or_break_down_are_findings(
     monkeypatch: pytest.MonkeyPatch, poll: Callable[..., list[object]], finding: str
 ) -> None:

@@ -5,7 +5,8 @@
 Each case draws a misbehaviour, the API whose answers it is about, how often it happens, when it begins, and what the
 consumer does: read an assigned partition, or a group by either protocol. The consumer polls; after a while the peer
 behaves well again, and writes a record. That has to come in time, or poll() has to go on raising what is wrong. Nothing
-but a KafkaError may be raised, close() has to return, and the process may not grow beyond its bound.
+but a KafkaError may be raised, and no InternalError, which says that the network thread has died of a bug; close() has to
+return, and the process may not grow beyond its bound.
 
 Prints a table by kind. Exit codes: 0 nothing found; 1 findings; 2 wrong usage. `--only KIND` runs that kind alone.
 """
@@ -31,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from kwire import Consumer
-from kwire.errors import KafkaError
+from kwire.errors import InternalError, KafkaError
 from kwire.model import TopicPartition
 from kwire.network import connection
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
@@ -272,6 +273,8 @@ class Run:
     def _guarded(self, call: Callable[[], object]) -> list[Record[bytes, bytes]] | None:
         try:
             found = call()
+        except InternalError:
+            raise
         except KafkaError as error:
             self._errors.append(f"{type(error).__name__}: {error}")
             self._in_a_row += 1
