@@ -5,8 +5,8 @@
 Each case draws a misbehaviour, the API whose answers it is about, how often it happens, when it begins, and what the
 consumer does: read an assigned partition, or a group by either protocol. The consumer polls; after a while the peer
 behaves well again, and writes a record. That has to come in time, or poll() has to go on raising what is wrong. Nothing
-but a KafkaError may be raised, and no InternalError, which says that the network thread has died of a bug; close() has to
-return, and the process may not grow beyond its bound.
+but a KafkaError may be raised, and no InternalError, which says that the network thread has died of a bug; close() has
+to return, and the process may not grow beyond its bound.
 
 Prints a table by kind. Exit codes: 0 nothing found; 1 findings; 2 wrong usage. `--only KIND` runs that kind alone.
 """
