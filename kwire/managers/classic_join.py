@@ -237,7 +237,11 @@ class ClassicJoin:
         self._raise(error)
 
     def _raise(self, error: KafkaError) -> None:
-        """Raise the error in `poll()`; the poll after it may try again."""
-        self._member.flags.polled = False
-        self._member.tell(error)
-        self._member.fire(ClassicEvent.REFUSED)
+        """Raise the error in `poll()`; the poll after it may try again, as the same member if the broker may know it:
+        for one that nobody speaks for the group would wait until its session ends."""
+        member = self._member
+        member_id = member.identity.member_id if member.refusal is None else NO_MEMBER_ID
+        member.flags.polled = False
+        member.tell(error)
+        member.fire(ClassicEvent.REFUSED)
+        member.identity = member.identity._replace(member_id=member_id)

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.epochs import Attempt
-from kwire.errors import DisconnectError, InconsistentGroupProtocolError, KafkaError, ProtocolError
+from kwire.errors import (
+    DisconnectError,
+    GroupAuthorizationError,
+    InconsistentGroupProtocolError,
+    KafkaError,
+    ProtocolError,
+)
 from kwire.events import CallbackCompleted, CallbackKind, EnforceRebalance, Reply, RunCallback, Subscribe
 from kwire.managers.unsent import Channel
 from kwire.model import TopicPartition
@@ -483,6 +489,19 @@ def test_a_leader_that_is_no_member_is_told_and_hands_in_no_plan(scenario: Scena
     assert not scenario.pending(SyncGroupRequest)
     scenario.poll()
     assert scenario.pending(JoinGroupRequest)
+
+
+def test_a_member_whose_sync_is_refused_joins_again_as_the_same(scenario: Scenario) -> None:
+    """As a new one it would wait until the session of the old one ends: its permission came back, and 45 s later its
+    records."""
+    scenario.start_joining("orders")
+    scenario.join()
+    scenario.refuse(SyncGroupRequest, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    scenario.take_error(GroupAuthorizationError)
+    scenario.expect(ClassicState.UNJOINED)
+    scenario.advance(100)
+    scenario.poll()
+    assert scenario.request(JoinGroupRequest).member_id == "member-a"
 
 
 def test_an_assignment_that_cannot_be_read_is_raised_and_the_next_poll_tries_again(scenario: Scenario) -> None:
