@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Protocol, TypeAlias, TypeVar
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.errors import KafkaError
 from kwire.events import BackgroundEvent
 from kwire.managers.unsent import PollResult
+from kwire.model import TopicPartition
 
 Deliver: TypeAlias = Callable[[BackgroundEvent], None]
 """Takes an event for the application thread."""
+
+
+class AnsweredPartition(Protocol):
+    """What an answer says of one partition."""
+
+    partition_index: int
+
+
+P = TypeVar("P", bound=AnsweredPartition)
+P_co = TypeVar("P_co", bound=AnsweredPartition, covariant=True)
+
+
+class AnsweredTopic(Protocol[P_co]):
+    """What an answer says of the partitions of one topic."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def partitions(self) -> Sequence[P_co]: ...
+
+
+def answered(topics: Iterable[AnsweredTopic[P]], asked: Container[TopicPartition]) -> dict[TopicPartition, P]:
+    """What an answer says of the partitions it was asked about; what it says of others is of no interest."""
+    return {
+        tp: partition
+        for topic in topics
+        for partition in topic.partitions
+        if (tp := TopicPartition(topic.name, partition.partition_index)) in asked
+    }
 
 
 class RequestManager(Protocol):

@@ -16,7 +16,7 @@ from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
 from kwire.errors import KafkaError, TopicAuthorizationError
 from kwire.events import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Reply
-from kwire.managers.base import RequestState
+from kwire.managers.base import RequestState, answered
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
 from kwire.model import OffsetAndTimestamp, TopicPartition, leader_epoch_or_none
@@ -154,14 +154,10 @@ class ListOffsetsManager:
         return [ListOffsetsTopic(name=topic, partitions=partitions) for topic, partitions in by_topic.items()]
 
     def _on_answer(self, queries: Sequence[OffsetQuery], answer: ListOffsetsResponse, now_ms: float) -> None:
-        answered = {
-            TopicPartition(topic.name, partition.partition_index): partition
-            for topic in answer.topics
-            for partition in topic.partitions
-        }
+        found = answered(answer.topics, {query.topic_partition for query in queries})
         for query in queries:
             tp = query.topic_partition
-            partition = answered.get(tp)
+            partition = found.get(tp)
             if partition is None:
                 error = error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"ListOffsets answered without {tp}")
                 self._retry(query, error, now_ms)

@@ -22,7 +22,7 @@ from kwire.errors import (
 )
 from kwire.events import Commit, CommitAsync, CommitCompleted
 from kwire.managers.auto_commit import AutoCommitTimer
-from kwire.managers.base import Deliver, RequestState
+from kwire.managers.base import Deliver, RequestState, answered
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.membership import Committer, GroupIdentity, around_open_join
 from kwire.managers.pending_commit import CommitLog, GroupLog, Offsets, PendingCommit
@@ -247,10 +247,7 @@ class OffsetCommitManager:
     ) -> None:
         # A partition that the answer leaves out was not committed, as far as anybody knows.
         codes = dict.fromkeys(commit.offsets, ErrorCode.UNKNOWN_SERVER_ERROR) | {
-            tp: ErrorCode.of(partition.error_code)
-            for topic in answer.topics
-            for partition in topic.partitions
-            if (tp := TopicPartition(topic.name, partition.partition_index)) in commit.offsets
+            tp: ErrorCode.of(partition.error_code) for tp, partition in answered(answer.topics, commit.offsets).items()
         }
         if refused := {tp.topic for tp, code in codes.items() if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED}:
             self._settle(commit, TopicAuthorizationError(refused))

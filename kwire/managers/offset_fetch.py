@@ -11,7 +11,7 @@ from kwire.clock import NEVER_MS, Backoff
 from kwire.commit_metadata import users_metadata
 from kwire.errors import KafkaError, TopicAuthorizationError
 from kwire.events import GetCommitted, Reply, ReplyPart
-from kwire.managers.base import RequestState
+from kwire.managers.base import RequestState, answered
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.membership import Committer, GroupIdentity, around_open_join
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
@@ -132,13 +132,7 @@ class OffsetFetchManager:
                 self._coordinator.lost(error)
             self._retry(lookup, error, now_ms, again=identity.is_member and self._is_epoch_error(code, identity))
             return
-        answered = {
-            tp: partition
-            for topic in whole.topics
-            for partition in topic.partitions
-            if (tp := TopicPartition(topic.name, partition.partition_index)) in lookup.partitions
-        }
-        self._take(lookup, answered, now_ms)
+        self._take(lookup, answered(whole.topics, lookup.partitions), now_ms)
 
     def _is_epoch_error(self, code: ErrorCode, identity: GroupIdentity) -> bool:
         """Whether the trouble is with who asked (KIP-848). The question stands: to give up would mean a reset."""
@@ -153,14 +147,14 @@ class OffsetFetchManager:
             return False
         return True
 
-    def _take(self, lookup: _Lookup, answered: Mapping[TopicPartition, _Answered], now_ms: float) -> None:
-        codes = {tp: ErrorCode.of(partition.error_code) for tp, partition in answered.items()}
+    def _take(self, lookup: _Lookup, found: Mapping[TopicPartition, _Answered], now_ms: float) -> None:
+        codes = {tp: ErrorCode.of(partition.error_code) for tp, partition in found.items()}
         if refused := {tp.topic for tp, code in codes.items() if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED}:
             lookup.reply.fail(TopicAuthorizationError(refused))
             return
         for tp, code in codes.items():
             if code is ErrorCode.NONE:
-                lookup.found[tp] = _position(answered[tp])
+                lookup.found[tp] = _position(found[tp])
             elif code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 lookup.found[tp] = None
         if not lookup.missing:
