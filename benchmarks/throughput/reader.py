@@ -35,7 +35,8 @@ DEFAULT_BATCH = 500
 
 SOCKET_BUFFER_BYTES = 2 * 1024 * 1024  # what ConsumerPerformance takes
 # Of one partition in one answer. With Kafka's 1 MiB an answer has a thousand records of 1,000 bytes of each partition,
-# and whatever is done once for each partition of an answer takes its share. All are given it.
+# and whatever is done once for each partition of an answer takes its share. All are given it where they are tuned, but
+# for kwire, which takes it by itself.
 PARTITION_BYTES = 4 * 1024 * 1024
 
 

@@ -128,7 +128,6 @@ class Connection:
         self._stream: ByteStream | None = None
         self._versions = BrokerVersions({})
         self._switch_interval = ShortSwitchInterval()
-        self._hurries = False
         self._outgoing: deque[bytes] = deque()
         self._has_outgoing = trio.Event()
         self._scope = trio.CancelScope()
@@ -286,10 +285,10 @@ class Connection:
     def _hurry(self) -> None:
         """Have a thread that computes hand over the interpreter sooner while a large answer comes in, and while another
         one is to be expected: the last one was large, and more is asked for."""
-        hurries = self._framing.last_was_large and self.in_flight > 0
-        if hurries != self._hurries:
-            self._hurries = hurries
-            (self._switch_interval.shorten if hurries else self._switch_interval.restore)()
+        if self._framing.last_was_large and self.in_flight:
+            self._switch_interval.shorten()
+        else:
+            self._switch_interval.restore()
 
     def _take(self, answer: Answer) -> None:
         if isinstance(answer.sender, _Asked):
