@@ -16,6 +16,7 @@ from typing import Protocol
 from kwire.clock import Deadline, monotonic_ms
 from kwire.errors import KafkaError
 from kwire.events import ApplicationEvent, AssignmentView, BackgroundEvent, ErrorRaised
+from kwire.metrics import ConsumerMetrics
 from kwire.switch_interval import PollsInARow
 
 
@@ -34,9 +35,11 @@ class Mailbox:
 
     Args:
         new_waiter: `threading.Lock`, except where the application is no thread.
+        metrics: What both threads count, each its part.
     """
 
-    def __init__(self, new_waiter: Callable[[], Waiter] = Lock) -> None:
+    def __init__(self, new_waiter: Callable[[], Waiter] = Lock, metrics: ConsumerMetrics | None = None) -> None:
+        self.metrics = metrics or ConsumerMetrics()
         self._new_waiter = new_waiter
         self._lock = RLock()  # reentrant: a signal handler's wakeup() may find it held by the thread it runs on
         self._signal = 0
@@ -127,6 +130,11 @@ class Mailbox:
             return False
         self._wakeup_pending = False  # only here: storing it always would undo a signal handler that comes between
         return True
+
+    @property
+    def queue_sizes(self) -> tuple[int, int]:
+        """How many events wait for the network thread, and how many for the application."""
+        return len(self._to_network), len(self._to_application)
 
     # --- network thread -------------------------------------------------------------------------------------
 

@@ -212,6 +212,12 @@ class ConsumerConfig(SecurityConfig):
         shown_default="1000; reconnect_backoff_ms, if only that is given",
     )
 
+    # --- metrics ------------------------------------------------------------------------------------------------
+    metrics_num_samples: int = setting(
+        2, "Rates, averages and extremes of metrics are of that many samples.", integer(1)
+    )
+    metrics_sample_window_ms: int = setting(30_000, "How long such a sample is.", integer(0, MAX_LONG))
+
     # --- connections --------------------------------------------------------------------------------------------
     socket_connection_setup_timeout_ms: int = setting(
         10_000, "How long a first attempt to connect may take.", integer(1, MAX_LONG)

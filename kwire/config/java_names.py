@@ -12,7 +12,7 @@ interceptor.classes
 config.providers
 bootstrap.resolve.timeout.ms
 metric.reporters auto.include.jmx.reporter
-metrics.num.samples metrics.sample.window.ms metrics.recording.level
+metrics.recording.level
 enable.metrics.push
 security.providers
 ssl.protocol ssl.cipher.suites ssl.keystore.password ssl.truststore.password ssl.provider
@@ -37,9 +37,7 @@ _WITHOUT_EFFECT: dict[str, frozenset[str] | None] = {
     "enable.metrics.push": None,
     "interceptor.classes": frozenset({""}),
     "metric.reporters": frozenset({"", "org.apache.kafka.common.metrics.jmxreporter"}),
-    "metrics.num.samples": None,
     "metrics.recording.level": None,
-    "metrics.sample.window.ms": None,
     # Tickets are the system's business: GSSAPI takes them from its cache, or from a key table.
     "sasl.kerberos.kinit.cmd": None,
     "sasl.kerberos.min.time.before.relogin": None,

@@ -137,6 +137,9 @@ class Settings(SecuritySettings, total=False):
     reconnect_backoff_ms: int
     reconnect_backoff_max_ms: int
 
+    metrics_num_samples: int
+    metrics_sample_window_ms: int
+
     socket_connection_setup_timeout_ms: int
     socket_connection_setup_timeout_max_ms: int
     connections_max_idle_ms: int

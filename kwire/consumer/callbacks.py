@@ -7,13 +7,15 @@ such an exception has ended is called again by the next poll.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import weakref
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic
 
-from kwire.clock import NEVER_MS, Deadline
+from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.consumer.access import AccessGuard
 from kwire.consumer.background_events import (
     completed_commit,
@@ -242,7 +244,7 @@ class CallbackRunner(Generic[K, V]):
         view = CallbackView(self._consumer)
         try:
             self._state.in_callback = True
-            with self._guard.callback():
+            with self._guard.callback(), self._timed(kind):
                 self._call_listener(kind, view.as_consumer(), partitions)
         except KafkaError as error:
             return error
@@ -258,6 +260,21 @@ class CallbackRunner(Generic[K, V]):
             self._state.in_callback = False
             view.expire()
         return None
+
+    @contextlib.contextmanager
+    def _timed(self, kind: CallbackKind) -> Iterator[None]:
+        """How long the listener takes, for metrics."""
+        coordinator, began_ms = self._state.link.metrics.coordinator, monotonic_ms()
+        windows = {
+            CallbackKind.ASSIGNED: coordinator.assigned,
+            CallbackKind.REVOKED: coordinator.revoked,
+            CallbackKind.LOST: coordinator.lost,
+        }
+        try:
+            yield
+        finally:
+            ended_ms = monotonic_ms()
+            windows[kind].record(ended_ms - began_ms, ended_ms)
 
     def _call_listener(self, kind: CallbackKind, consumer: RebalanceConsumer, partitions: Partitions) -> None:
         match kind:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Generic
 
+from kwire.clock import monotonic_ms
 from kwire.consumer.arguments import Timeout, checked_offsets, checked_partitions
 from kwire.consumer.callbacks import CallbackRunner
 from kwire.consumer.listener import uncallable_with
@@ -39,9 +40,11 @@ class CommitCalls(Generic[K, V]):
     def _commit_sync(self, event: Callable[[Reply[None]], Commit], timeout: Timeout | None) -> Steps[None]:
         self._state.check_group("commit_sync")
         self._state.note_delivered()
+        began_ms = monotonic_ms()
         try:
             yield from self._link.ask("commit_sync", event, timeout)
         finally:
+            self._link.metrics.polls.commit_sync_took(monotonic_ms() - began_ms)
             self._callbacks.run_completed_commits()
 
     def commit_async(
@@ -69,7 +72,15 @@ class CommitCalls(Generic[K, V]):
         """See `Consumer.committed`."""
         self._state.check_group("committed")
         wanted = checked_partitions(partitions)
-        return (yield from self._link.ask("committed", partial(GetCommitted, wanted), timeout)) if wanted else {}
+        if not wanted:
+            return {}
+        began_ms = monotonic_ms()
+        try:
+            found: dict[TopicPartition, OffsetAndMetadata | None]
+            found = yield from self._link.ask("committed", partial(GetCommitted, wanted), timeout)
+            return found
+        finally:
+            self._link.metrics.polls.committed_took(monotonic_ms() - began_ms)
 
     def ask_committed(
         self, partitions: Collection[TopicPartition]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from kwire.clock import Deadline
+from kwire.clock import Deadline, monotonic_ms, wall_clock_ms
 from kwire.config import ConsumerConfig
 from kwire.consumer.arguments import Timeout, milliseconds
 from kwire.consumer.host import current_host
@@ -17,6 +17,8 @@ from kwire.errors import ForkedConsumerError, KafkaError, KafkaTimeoutError, Wak
 from kwire.events import ApplicationEvent, Close, EndOfTurn, Reply
 from kwire.fetching.buffer import FetchBuffer
 from kwire.mailbox import Mailbox
+from kwire.metrics import ConsumerMetrics, MetricName, WindowSetting
+from kwire.metrics.consumer import Standing
 
 if TYPE_CHECKING:
     from kwire.assignors.base import Assignor
@@ -41,7 +43,9 @@ class NetworkLink:
         host = current_host()
         self.config = config
         self.client_id = client_id
-        self.mailbox = Mailbox(host.new_waiter)
+        windows = WindowSetting(config.metrics_num_samples, config.metrics_sample_window_ms)
+        self.metrics = ConsumerMetrics(windows, started_ms=wall_clock_ms())
+        self.mailbox = Mailbox(host.new_waiter, self.metrics)
         self.buffer = FetchBuffer(children)
         self.thread = host.new_network_side(config, assignors, self.mailbox, self.buffer, client_id=client_id)
         self._is_close_posted = False
@@ -124,6 +128,11 @@ class NetworkLink:
     def raise_wakeup(self) -> None:
         if self.mailbox.take_wakeup():
             raise WakeupError("wakeup() was called")
+
+    def snapshot(self) -> dict[MetricName, float]:
+        """What both threads have counted. Any thread may ask; nobody is waited for, dead or alive."""
+        standing = Standing(tuple(self.mailbox.view.epochs), *self.mailbox.queue_sizes)
+        return self.metrics.snapshot(self.client_id, standing, monotonic_ms())
 
     # --- the end --------------------------------------------------------------------------------------------
 

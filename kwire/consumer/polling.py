@@ -13,21 +13,28 @@ from kwire.epochs import AssignmentEpoch
 from kwire.events import AssignmentView, BufferDrained, PollStarted, RecordsDelivered, Reply, Seek
 from kwire.fetching.collector import FetchCollector
 from kwire.fetching.columns import Records
+from kwire.fetching.cursor_collector import Collected
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.model import K, OffsetAndMetadata, TopicPartition, V, leader_epoch_or_none
+from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V, leader_epoch_or_none
 
 IN_PROCESSOR = 'a Processor goes on behind it with on_data_loss="skip"'
 
 
 class Polling(Generic[K, V]):
-    """Collects the records of one poll after the other."""
+    """Collects the records of one poll after the other.
+
+    Attributes:
+        looked_at_ms: When records were last handed out.
+    """
 
     def __init__(self, state: ConsumerState[K, V]) -> None:
         self._state = state
         self._mailbox = state.link.mailbox
         self._delivery = state.delivery
+        self.looked_at_ms = 0.0
+        self._consumed = state.link.metrics.consumed
         config = state.config
         self._collector: FetchCollector[K, V] = FetchCollector(
             state.link.buffer,
@@ -68,7 +75,8 @@ class Polling(Generic[K, V]):
             return self.records()
         chunks = self._delivery.hand_out(view, to_loop=to_loop)
         records = self.records(chunk for chunk in chunks if len(chunk))
-        self._mailbox.polls_in_a_row.returns(monotonic_ms())
+        self.looked_at_ms = monotonic_ms()
+        self._mailbox.polls_in_a_row.returns(self.looked_at_ms)
         if chunks and not records:
             self._state.interrupt_loop()  # past records nobody may see: nothing to wait for
         self._tell_drained()
@@ -80,8 +88,11 @@ class Polling(Generic[K, V]):
             buffer.drain_told(refusal)
 
     def _collect(self, view: AssignmentView) -> None:
+        pending = self._delivery.pending
+        before = len(pending)
         try:
-            self._collector.collect(view, self._delivery.pending)
+            self._collector.collect(view, pending)
+            self._count(pending[before:], view)
         except CorruptPartitionError as corrupt:
             # The position stays in front of the damage: the next poll fetches it again, a seek steps over it.
             self._mailbox.post(Seek(corrupt.topic_partition, corrupt.position, Reply(), corrupt.epoch))
@@ -91,6 +102,20 @@ class Polling(Generic[K, V]):
             advice = IN_PROCESSOR if self._collector.keeps_failures else f"to step over it: seek({tp!r}, {behind})"
             error.args = (f"{error}; {advice}",)
             raise error from error.__cause__
+
+    def _count(self, collected: Iterable[Collected[K, V]], view: AssignmentView) -> None:
+        """For metrics. The poll's time is that of its begin, or of when it stopped waiting."""
+        metrics, now_ms = self._consumed, self._mailbox.polled_at_ms
+        metrics.keep_only(view.epochs)
+        for chunk, opened, progress in collected:
+            if opened is None or progress is None:
+                continue
+            fetch, count = opened.fetch, len(chunk)
+            metrics.collected(fetch.topic_partition.topic, count, progress.size_of_last(count), fetch.answer, now_ms)
+            if fetch.cursor is Cursor.MAIN:
+                metrics.moved(fetch.topic_partition, chunk.next.offset, fetch.log, now_ms)
+            if progress.is_end(progress.row):
+                metrics.finished(fetch.answer, now_ms)
 
     def records(self, chunks: Iterable[PartitionRecords[K, V]] = ()) -> Records[K, V]:
         """What a poll returns: these, and how revocation stands."""

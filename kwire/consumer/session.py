@@ -155,11 +155,13 @@ class ConsumerSession(Generic[K, V]):
         """
         if not self.state.view.subscribed:
             raise IllegalStateError("nothing to poll: subscribe to topics or assign partitions first")
-        self.link.mailbox.polled_at_ms = monotonic_ms()
+        self.link.mailbox.polled_at_ms = now_ms = monotonic_ms()
+        self.link.metrics.polls.began(now_ms)
         self.state.interrupt_loop()
         self.callbacks.begin_poll()
         records = yield from self._next_records(deadline, to_loop=to_loop)
         self.state.revocation.end_poll()
+        self.link.metrics.polls.ended(max(self.link.mailbox.polled_at_ms, self.polling.looked_at_ms))
         return records
 
     def _next_records(self, deadline: Deadline, *, to_loop: bool) -> Steps[Records[K, V]]:

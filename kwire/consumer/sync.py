@@ -358,16 +358,17 @@ class Consumer(Generic[K, V]):
         return self._run(self._session.catch_up_progress())
 
     def metrics(self) -> dict[MetricName, float]:
-        """Numbers of this moment, named as Java names its own.
+        """Numbers of this moment: Java's metrics, under Java's names (docs/metrics.md lists them).
 
-        So far they are those of parallel rebalance, for each partition with a lag to be caught up with, in the group
-        "consumer-catch-up-metrics": from and up to which offset, how many of them have been returned and how many
-        not, how many a second, and how many seconds that takes. Without `enable_parallel_rebalance` there are none.
+        Of lags that parallel rebalance catches up with, "consumer-catch-up-metrics" has for each partition: from and up
+        to which offset, how many of them have been returned and how many not, how many a second, and how many seconds
+        that takes. This waits for nobody, and any thread may call it, in a callback or not, and when it is closed.
 
         Returns:
-            By name; "catch-up-seconds-left" is not a number while nothing moves.
+            By name. What there is no number for, as the average of nothing, is not a number (`math.nan`).
         """
-        return metrics_of(self.catch_up_progress().values(), self._session.link.client_id)
+        link = self._session.link
+        return link.snapshot() | metrics_of(link.metrics.catch_up, link.client_id)
 
     # --- looking things up ----------------------------------------------------------------------------------
 

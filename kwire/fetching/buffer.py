@@ -10,11 +10,12 @@ noted as taken before it leaves the queue, and a release that was cut short is m
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from kwire.epochs import AssignmentEpoch
+from kwire.metrics.consumed import NO_LOG, AnswerCounts, LogSpan
 from kwire.model import Cursor
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class CompletedFetch:
 
     `epoch` is the assignment epoch it was fetched in, `fetch_epoch` the leader epoch of what lies in front of
     `fetch_offset`; `aborted` has (producer id, first offset) of aborted transactions. `cursor` has fetched it, and
-    wants nothing from `stop_offset` on.
+    wants nothing from `stop_offset` on. `log` and `answer` are for metrics.
     """
 
     topic_partition: TopicPartition
@@ -44,6 +45,8 @@ class CompletedFetch:
     fetch_epoch: int | None = None
     cursor: Cursor = Cursor.MAIN
     stop_offset: int | None = None
+    log: LogSpan = NO_LOG
+    answer: AnswerCounts = field(default_factory=AnswerCounts)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kwire.fetching.buffer import CompletedFetch
+    from kwire.protocol.record_decoding import Decoded
 
 # A well compressed fetch is inflated in portions of about this size, so that it does not multiply in memory.
 PORTION_BYTES = 4 * 1024 * 1024
@@ -37,6 +38,7 @@ class CollectProgress(NamedTuple):
         batches: Those that are not decoded yet.
         columns: The records that are, of which those from `row` on are not collected.
         error: The damage behind the last of the batches.
+        size_bytes: What the decoded records take, inflated, without the headers of batches.
     """
 
     position: OffsetAndMetadata
@@ -44,6 +46,12 @@ class CollectProgress(NamedTuple):
     error: CorruptRecordError | None = None
     columns: RecordColumns = _NOTHING_DECODED
     row: int = 0
+    size_bytes: int = 0
+
+    def size_of_last(self, rows: int) -> int:
+        """What so many rows in front of `row` take: their share, so that all of them are the whole."""
+        count = len(self.columns)
+        return self.size_bytes * self.row // count - self.size_bytes * (self.row - rows) // count if count else 0
 
     def is_end(self, row: int) -> bool:
         """Whether nothing comes from that row on, neither records nor damage."""
@@ -115,13 +123,13 @@ class OpenFetch:
 
     def behind(self, rows: int, position: OffsetAndMetadata) -> CollectProgress:
         """How far it is collected once so many of the next rows are; `position` is behind them."""
-        _, batches, error, columns, row = self.progress
-        return CollectProgress(position, batches, error, columns, row + rows)
+        _, batches, error, columns, row, size_bytes = self.progress
+        return CollectProgress(position, batches, error, columns, row + rows, size_bytes)
 
     def seek(self, wanted: OffsetAndMetadata) -> OffsetAndMetadata | None:
         """Go on at another record that is decoded, be it one that was collected; the position there. None, and nothing
         has changed, if that offset is not among those that are decoded, or may be of another log (KIP-320)."""
-        _, batches, error, columns, _ = self.progress
+        _, batches, error, columns, _, size_bytes = self.progress
         offsets = columns.offsets
         if not len(offsets) or not offsets[0] <= wanted.offset <= offsets[-1] + 1:
             return None
@@ -130,7 +138,7 @@ class OpenFetch:
         if wanted.leader_epoch not in {None, epoch}:
             return None
         position = OffsetAndMetadata(wanted.offset, leader_epoch=epoch)
-        self.progress = CollectProgress(position, batches, error, columns, row)
+        self.progress = CollectProgress(position, batches, error, columns, row, size_bytes)
         return position
 
     def _decoded(self, at: CollectProgress) -> CollectProgress:
@@ -141,18 +149,31 @@ class OpenFetch:
         # the interpreter, which the network thread then takes.
         offsets, position = columns.offsets, at.position.offset
         row = int(offsets.searchsorted(position)) if len(offsets) and offsets[0] < position else 0
+        size_bytes = _size_bytes(at.batches, decoded)
         if decoded.error is not None:
-            return CollectProgress(at.position, (), decoded.error, columns, row)
+            return CollectProgress(at.position, (), decoded.error, columns, row, size_bytes)
         batches = at.batches[decoded.taken :]
         if decoded.rest is not None:
             batches = (decoded.rest, *batches)
-        return CollectProgress(at.position, batches, at.error, columns, row)
+        return CollectProgress(at.position, batches, at.error, columns, row, size_bytes)
 
     def _behind(self, at: CollectProgress, rows: RecordColumns, count: int) -> OffsetAndMetadata:
         if at.is_end(at.row + count):
             return self._end
         epoch = leader_epoch_or_none(int(rows.leader_epochs[-1]))
         return OffsetAndMetadata(int(rows.offsets[-1]) + 1, leader_epoch=epoch)
+
+
+def _size_bytes(batches: Sequence[Batch], decoded: Decoded) -> int:
+    """What the records take that were decoded: where they lay, or where they were inflated to."""
+    if not decoded.taken:
+        return 0
+    buffer = decoded.columns.buffer
+    taken = batches[: decoded.taken]
+    is_plain = buffer is taken[0].data
+    size_bytes = sum(each.end - each.payload_start for each in taken) if is_plain else len(buffer)
+    rest = decoded.rest
+    return size_bytes if rest is None else size_bytes - (rest.end - rest.payload_start)
 
 
 def _in_front_of(columns: RecordColumns, stop: int) -> RecordColumns:

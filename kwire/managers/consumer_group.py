@@ -39,6 +39,7 @@ from kwire.managers.membership import NO_GENERATION, GroupIdentity, PollTimer, m
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.topic_names import TopicNames
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
+from kwire.metrics import ConsumerMetrics
 from kwire.model import ConsumerGroupMetadata
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.consumer_group_heartbeat import (
@@ -77,15 +78,17 @@ class ConsumerGroupManager:
         backoff: Backoff,
         poll_timer: PollTimer,
         member_id: str,
+        metrics: ConsumerMetrics,
     ) -> None:
         self._config = config
+        self._metrics = metrics
         self._subscription = subscription
         self._coordinator = coordinator
         self._metadata = metadata
         self._deliver = deliver
         self._poll_timer = poll_timer
         self._member_id = member_id
-        self._machine = _new_machine()
+        self._machine = self._new_machine()
         self._heartbeats = ConsumerHeartbeats(_member(config, member_id))
         self._names = TopicNames(metadata, backoff)
         self._reconciler = Reconciler(subscription, deliver)
@@ -195,7 +198,7 @@ class ConsumerGroupManager:
     def _become_another(self) -> None:
         """A refused membership is over for good; this is another one, by the same member."""
         self._fatal = None
-        self._machine = _new_machine()
+        self._machine = self._new_machine()
 
     # --- what commits and look-ups find out -----------------------------------------------------------------
 
@@ -430,6 +433,24 @@ class ConsumerGroupManager:
 
     # --- effects --------------------------------------------------------------------------------------------
 
+    def _new_machine(self) -> Machine[MemberState, MemberEvent, MemberEffect]:
+        return Machine(CONSUMER_GROUP, self._on_row)
+
+    def _on_row(self, table: str, row: Row[MemberState, MemberEvent, MemberEffect]) -> None:
+        log.debug("%s %s", table, row)
+        rebalances, now_ms = self._metrics.coordinator.rebalances, self._metrics.turns.now_ms
+        match row.target:
+            case MemberState.RECONCILING:
+                rebalances.started(now_ms)
+            case MemberState.ACKNOWLEDGING | MemberState.STABLE if row.source is MemberState.RECONCILING:
+                rebalances.ended(now_ms)
+            case MemberState.FENCED | MemberState.FATAL:
+                rebalances.broken_off(now_ms)
+            case MemberState.PREPARE_LEAVING:
+                rebalances.given_up()
+            case _:
+                pass
+
     def _fire(self, event: MemberEvent) -> None:
         for effect in self._machine.fire(event):
             match effect:
@@ -460,10 +481,6 @@ class ConsumerGroupManager:
         self._subscription.set_group(ConsumerGroupMetadata(**self.identity()._asdict()))
 
 
-def _new_machine() -> Machine[MemberState, MemberEvent, MemberEffect]:
-    return Machine(CONSUMER_GROUP, _log_row)
-
-
 def _member(config: ConsumerConfig, member_id: str) -> ConsumerIdentity:
     return ConsumerIdentity(
         group_id=config.group_id or "",
@@ -473,7 +490,3 @@ def _member(config: ConsumerConfig, member_id: str) -> ConsumerIdentity:
         rebalance_timeout_ms=config.max_poll_interval_ms,
         server_assignor=config.group_remote_assignor,
     )
-
-
-def _log_row(table: str, row: Row[MemberState, MemberEvent, MemberEffect]) -> None:
-    log.debug("%s %s", table, row)

@@ -19,6 +19,7 @@ from kwire.managers.fetch import FetchManager, OutOfRange
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_validation import OffsetValidationManager
 from kwire.managers.unsent import AnyUnsentRequest
+from kwire.metrics.consumed import ConsumedMetrics
 from kwire.model import Cursor
 from kwire.subscription.subscription import Subscription
 
@@ -44,6 +45,7 @@ class CursorSetting(NamedTuple):
     deliver: Deliver
     on_data: Callable[[], None]
     backoff: Backoff
+    metrics: ConsumedMetrics
 
 
 P_co = TypeVar("P_co", bound=Positions, covariant=True)
@@ -64,13 +66,13 @@ class CursorManagers(Generic[P_co]):
         buffer: FetchBuffer,
         positions_of: Callable[[CursorManagers[P_co]], P_co],
     ) -> None:
-        config, metadata, deliver, on_data, backoff = setting
+        config, metadata, deliver, on_data, backoff, metrics = setting
         self.subscription = subscription
         self.buffer = buffer
         self.validation = OffsetValidationManager(config, subscription, metadata, deliver, backoff)
         self.positions: P_co = positions_of(self)
         self.fetch = FetchManager(
-            config, subscription, metadata, self.positions, buffer, deliver, on_data, backoff, cursor
+            config, subscription, metadata, self.positions, buffer, deliver, on_data, backoff, metrics, cursor
         )
 
     @property

@@ -34,6 +34,7 @@ from kwire.managers.unsent import (
     PollResult,
     UnsentRequest,
 )
+from kwire.metrics.consumed import AnswerCounts, ConsumedMetrics, LogSpan
 from kwire.model import Cursor, TopicPartition, leader_epoch_or_none
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.fetch import (
@@ -90,6 +91,7 @@ class FetchManager:
         deliver: Deliver,
         on_data: Callable[[], None],
         backoff: Backoff,
+        metrics: ConsumedMetrics,
         cursor: Cursor = Cursor.MAIN,
     ) -> None:
         self._config = config
@@ -102,6 +104,9 @@ class FetchManager:
         self._deliver = deliver
         self._on_data = on_data
         self._backoff = backoff
+        self._metrics = metrics
+        self._read_committed = bool(config.isolation_level.value)
+        self._answer = AnswerCounts()
         self._connections: dict[FetchConnectionId, FetchConnection] = {}
         self._connection_of: dict[TopicPartition, FetchConnectionId] = {}
         self._liveliness = IdlePartitions()
@@ -285,6 +290,7 @@ class FetchManager:
         if replica in self._metadata.cluster.nodes:
             partition.preferred_replica = replica
             partition.preferred_until_ms = now_ms + self._config.metadata_max_age_ms
+            self._metrics.follows(partition.topic_partition, replica, partition.preferred_until_ms)
         else:
             self._metadata.request_update()
             self.block(partition, now_ms)
@@ -294,6 +300,7 @@ class FetchManager:
         partition = self._subscription.partitions.get(tp)
         if partition is not None and partition.preferred_replica == node_id:
             partition.preferred_replica = None
+            self._metrics.follows(tp, None)
             self._subscription.touched.add(tp)
 
     def _on_answer(self, connection: FetchConnection, answer: FetchResponse, now_ms: float) -> None:
@@ -310,6 +317,7 @@ class FetchManager:
             connection.answered()
         else:
             connection.answered_with_nothing(self._config.fetch_max_wait_ms, now_ms)
+        self._answer = answer_counts = AnswerCounts()
         fetches = [
             fetch for tp, data in partitions if (fetch := self._on_partition(connection, tp, data, now_ms)) is not None
         ]
@@ -317,6 +325,7 @@ class FetchManager:
         if not self.may_poll_early:
             self._follow_leaders(connection, answer, now_ms)
         if fetches:
+            answer_counts.left = len(fetches)
             self._buffer.put(fetches)
             self._on_data()
 
@@ -383,9 +392,12 @@ class FetchManager:
         partition.last_stable_offset = data.last_stable_offset
         if data.preferred_read_replica >= 0:
             self._follow(partition, data.preferred_read_replica, now_ms)
+        if not data.records and self._cursor is Cursor.MAIN:
+            log_span = self._log_span(partition, data)
+            self._metrics.at_end(partition.topic_partition, partition.fetch_offset, log_span, now_ms)
         fetch = self._completed(partition, data, now_ms) if data.records else None
         if self._has_many:
-            end_offset = partition.end_offset(read_committed=bool(self._config.isolation_level.value))
+            end_offset = partition.end_offset(read_committed=self._read_committed)
             has_more = fetch is not None or end_offset > partition.fetch_offset
             self._liveliness.heard(partition.topic_partition, has_more=has_more, now_ms=now_ms)
         return fetch
@@ -402,6 +414,8 @@ class FetchManager:
             fetch_epoch=partition.fetch_epoch,
             cursor=self._cursor,
             stop_offset=partition.stop_offset,
+            log=self._log_span(partition, data),
+            answer=self._answer,
         )
         batch = None
         try:
@@ -421,9 +435,14 @@ class FetchManager:
         partition.fetch_epoch = leader_epoch_or_none(batch.partition_leader_epoch)
         return fetch
 
+    def _log_span(self, partition: AssignedPartition, data: PartitionData) -> LogSpan:
+        return LogSpan(data.log_start_offset, partition.end_offset(read_committed=self._read_committed))
+
     def _on_partition_error(self, partition: AssignedPartition, code: ErrorCode, now_ms: float) -> None:
         tp = partition.topic_partition
         followed, partition.preferred_replica = partition.preferred_replica, None
+        if followed is not None:
+            self._metrics.follows(tp, None)
         self.block(partition, now_ms)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             if followed is None:

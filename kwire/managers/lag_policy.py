@@ -74,7 +74,7 @@ class LagPolicy:
     """
 
     def __init__(self, setting: LagSetting) -> None:
-        config, _, deliver, _, backoff = setting.cursors
+        config, _, deliver, _, backoff, _ = setting.cursors
         self.commits: GroupCommits = OffsetCommitManager(
             config, setting.main, setting.coordinator, setting.member, deliver, backoff
         )

@@ -26,10 +26,12 @@ from kwire.managers.offset_fetch import OffsetFetchManager
 from kwire.managers.offset_look_ups import OffsetLookUps
 from kwire.managers.positions import PositionsManager
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
-from kwire.model import Cursor
+from kwire.metrics import ConsumerMetrics
+from kwire.model import CatchUpProgress, Cursor, TopicPartition
 from kwire.subscription.subscription import Subscription
 
 FLOOR_MS = 10.0
+CATCH_UP_TOLD_EVERY_MS = 100.0  # to who asks for metrics
 
 
 class Environment(NamedTuple):
@@ -41,6 +43,7 @@ class Environment(NamedTuple):
     wall_clock_ms: Callable[[], int]
     chance: Callable[[], float] = chance
     new_uuid: Callable[[], UUID] = new_uuid
+    metrics: ConsumerMetrics | None = None
 
 
 class RequestManagers:
@@ -66,6 +69,8 @@ class RequestManagers:
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, environment.chance)
         self._config = config
         self._deliver = deliver = environment.deliver
+        self._metrics = environment.metrics or ConsumerMetrics()
+        self._catch_up_due_ms = -NEVER_MS
         self.subscription = subscription
         self.impatient: deque[str] = deque(maxlen=100)
         self.coordinator = FindCoordinatorManager(config.group_id, backoff, deliver)
@@ -73,7 +78,7 @@ class RequestManagers:
         self.membership, keeping_membership = self._membership(assignors, environment, backoff)
         self.offset_fetch = OffsetFetchManager(config.group_id, self.coordinator, self.membership, backoff)
         self.list_offsets = ListOffsetsManager(config, self.metadata, backoff)
-        cursors = CursorSetting(config, self.metadata, deliver, environment.on_data, backoff)
+        cursors = CursorSetting(config, self.metadata, deliver, environment.on_data, backoff, self._metrics.consumed)
         self.lags = lag_policy(self._lag_setting(cursors, buffer, environment))
         self.offset_commit = self.lags.commits
         self.offset_look_ups = OffsetLookUps(self.list_offsets, self.lags)
@@ -97,7 +102,8 @@ class RequestManagers:
         config, group = self._config, (self.subscription, self.coordinator, self.metadata, self._deliver, backoff)
         poll_timer = PollTimer(config.max_poll_interval_ms, environment.polled_at_ms)
         if config.group_protocol is GroupProtocol.CONSUMER:
-            manager = ConsumerGroupManager(config, *group, poll_timer, new_member_id(environment.new_uuid))
+            member_id = new_member_id(environment.new_uuid)
+            manager = ConsumerGroupManager(config, *group, poll_timer, member_id, self._metrics)
             return manager, (manager,)
         classic = ClassicGroupManager(config, assignors, *group)
         heartbeat = HeartbeatManager(
@@ -145,6 +151,19 @@ class RequestManagers:
     def awaits_poll(self) -> bool:
         """Whether anybody has to hear of the application's next poll. Mostly nobody: records flow, and that is all."""
         return self.membership.awaits_poll or any(cursor.awaits_poll for cursor in self.cursors)
+
+    def catch_up_progress(self) -> dict[TopicPartition, CatchUpProgress]:
+        """How far the catching up is. Who asks for metrics next is told the same."""
+        progress = self.lags.progress()
+        self._metrics.catch_up = tuple(progress.values())
+        return progress
+
+    def tell_catch_up(self, now_ms: float) -> float:
+        """Have those who ask for metrics know of it now and then; when that is due again."""
+        if now_ms >= self._catch_up_due_ms:
+            self.catch_up_progress()
+            self._catch_up_due_ms = now_ms + CATCH_UP_TOLD_EVERY_MS
+        return self._catch_up_due_ms if self._metrics.catch_up else NEVER_MS
 
     def poll_on_close(self) -> list[AnyUnsentRequest]:
         """Requests that end the fetch sessions of all cursors."""

@@ -25,6 +25,7 @@ from kwire.errors import (
     RebootstrapRequiredError,
 )
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination
+from kwire.metrics import ConsumerMetrics
 from kwire.model import Node
 from kwire.network.connection import Completed, Connection
 from kwire.network.handshake import Greeting
@@ -52,6 +53,7 @@ class ConnectionKey(NamedTuple):
 class _Waiting:
     request: AnyUnsentRequest
     expires_at_ms: float
+    since_ms: float
 
 
 @dataclass(slots=True)
@@ -88,6 +90,7 @@ class NetworkClient:
         security: Security,
         cluster_id: Callable[[], str | None],
         client_id: str,
+        metrics: ConsumerMetrics,
         reconnect_backoff: Backoff,
         setup_backoff: Backoff,
         login_backoff: Backoff,
@@ -103,6 +106,7 @@ class NetworkClient:
         self._cluster_id = cluster_id
         self._ladder = VersionLadder()
         self._client_id = client_id
+        self._metrics = metrics
         self._reconnect_backoff = reconnect_backoff
         self._setup_backoff = setup_backoff
         self._login_backoff = login_backoff
@@ -133,7 +137,7 @@ class NetworkClient:
         """Take over requests; their handlers run in a later turn."""
         for request in requests:
             timeout_ms = self._config.request_timeout_ms if request.timeout_ms is None else request.timeout_ms
-            self._waiting.append(_Waiting(request, now_ms + timeout_ms))
+            self._waiting.append(_Waiting(request, now_ms + timeout_ms, now_ms))
 
     def poll(self, now_ms: float) -> float:
         """Put what can go on its connections, dial what must be dialled; when to come back."""
@@ -143,6 +147,7 @@ class NetworkClient:
         if now_ms >= self._give_up_at_ms:
             self._give_up(now_ms)
         wake_at_ms = self._send_waiting(now_ms) if self._waiting else NEVER_MS
+        self._metrics.turns.unsent_requests = len(self._waiting)
         return min(wake_at_ms, self._give_up_at_ms)
 
     def _send_waiting(self, now_ms: float) -> float:
@@ -154,6 +159,7 @@ class NetworkClient:
             connection, ready_at_ms = self._connection_for(item.request.destination, now_ms)
             if connection is not None and connection.may_send(now_ms):
                 connection.send(item.request, item.expires_at_ms, now_ms)
+                self._metrics.turns.request_waited(now_ms - item.since_ms, now_ms)
                 self._give_up_at_ms = min(self._give_up_at_ms, item.expires_at_ms, self._idle_at_ms(now_ms))
             else:
                 self._waiting.append(item)
@@ -191,6 +197,7 @@ class NetworkClient:
         connection = self._connections.get(key)
         if connection is not None and _moved(connection.node, node):
             connection.close(DisconnectError(f"broker {connection.node} has moved to {node.host}:{node.port}"))
+            connection.count(self._metrics.connections, now_ms)
             connection = None
         if connection is not None:
             return connection, connection.usable_at_ms
@@ -267,6 +274,7 @@ class NetworkClient:
             security=self._security,
             longest_wait_ms=self._longest_wait_ms(key.channel),
             greeting=Greeting(self._ladder.version_for(node, now_ms), self._expected_cluster_id()),
+            metrics=self._metrics.requests,
             completed=self._completed,
             wake=self._on_change,
             on_answers=self.on_answers,
@@ -299,6 +307,7 @@ class NetworkClient:
         """Forget closed connections; what waited for a broker that cannot be reached fails with the reason."""
         self._connections_changed = False
         for key, connection in list(self._connections.items()):
+            connection.count(self._metrics.connections, now_ms)
             if connection.is_ready:
                 self._on_ready(key, connection, now_ms)
             elif connection.is_closed:

@@ -27,6 +27,8 @@ from kwire.errors import (
     UnsupportedVersionError,
 )
 from kwire.managers.unsent import AnyUnsentRequest
+from kwire.metrics.connections import ConnectionMetrics
+from kwire.metrics.requests import RequestMetrics
 from kwire.model import Node
 from kwire.network.handshake import Greeting, Handshake
 from kwire.network.security import Security
@@ -59,6 +61,7 @@ class _Sent(NamedTuple):
 
     unsent: AnyUnsentRequest
     expires_at_ms: float
+    sent_at_ms: float
 
 
 class _Asked:
@@ -78,6 +81,7 @@ class Connection:
         wake: tells the loop that something happened; may be called inside a turn.
         security: how connections are secured.
         longest_wait_ms: how long the answer to a request of this connection may take on purpose.
+        metrics: what counts requests and answers.
         on_answers: the same, of answers that have been read, from the reader's task: a turn may be run inside.
 
     Attributes:
@@ -98,6 +102,7 @@ class Connection:
         security: Security,
         greeting: Greeting,
         longest_wait_ms: float,
+        metrics: RequestMetrics,
         completed: deque[Completed],
         wake: Callable[[], None],
         on_answers: Callable[[], None],
@@ -116,6 +121,10 @@ class Connection:
         self._transport = transport
         self._security = security
         self._longest_wait_ms = longest_wait_ms
+        self._metrics = metrics
+        self._traffic = metrics.node(node.id)
+        self._is_counted = False
+        self._renewal_ms: float | None = None
         self._renewing = False
         self._renewal_timeout_ms = NEVER_MS
         self._drained = trio.Event()
@@ -160,12 +169,13 @@ class Connection:
                 type(unsent.request), min_version=unsent.min_version, max_version=unsent.max_version
             )
             message = unsent.for_version(version) if unsent.for_version is not None else unsent.request
-            frame = self._framing.send(message, version, _Sent(unsent, expires_at_ms))
+            frame = self._framing.send(message, version, _Sent(unsent, expires_at_ms, now_ms))
         except (UnsupportedVersionError, ProtocolError) as error:
             self._completed.append(partial(unsent.on_failure, error))
             self._wake()
             return
         self.expires_at_ms = min(self.expires_at_ms, expires_at_ms)
+        self._metrics.sent(self._traffic, message.api_key, len(frame), now_ms)
         self._put_out(frame)
 
     def _put_out(self, frame: bytes) -> None:
@@ -176,6 +186,22 @@ class Connection:
         if frame:
             self._outgoing.append(frame)
             self._has_outgoing.set()
+
+    def count(self, metrics: ConnectionMetrics, now_ms: float) -> None:
+        """Count what has become of it since it was looked at last."""
+        if self.is_ready and not self._is_counted:
+            self._is_counted = True
+            metrics.created(now_ms)
+            if self._security.tls is not None or self._security.authentication is not None:
+                metrics.logged_in(now_ms)
+        if self._renewal_ms is not None:
+            metrics.renewed(self._renewal_ms, now_ms)
+            self._renewal_ms = None
+        if self.is_closed:
+            if self._is_counted:
+                metrics.closed(now_ms)
+            if isinstance(self.error, AuthenticationError):
+                metrics.login_refused(now_ms, is_renewal=self._renewing)
 
     def close(self, error: KafkaError | None = None) -> None:
         """Give up: what is in flight fails with `error`. Without one nothing was wrong: the connection idled."""
@@ -247,8 +273,10 @@ class Connection:
             while self._framing.in_flight:
                 self._drained = trio.Event()
                 await self._drained.wait()
+            began_s = trio.current_time()
             with trio.fail_after(self._renewal_timeout_ms / 1000.0):
                 lifetime_ms = await authentication.run(self._ask, self._versions, self.node)
+            self._renewal_ms = (trio.current_time() - began_s) * 1000.0
             self._handshake.session_lifetime_ms = lifetime_ms
             self._renewing = False
             self._wake()
@@ -298,12 +326,24 @@ class Connection:
         assert isinstance(answer.sender, _Sent)
         if throttle_time_ms := getattr(answer.response, "throttle_time_ms", 0):
             self._completed.append(partial(self._throttle, throttle_time_ms))
-        self._completed.append(partial(answer.sender.unsent.on_answer, answer.response))
+        self._completed.append(partial(self._answered, answer.sender, answer.response, answer.size_bytes))
         if not self.is_proven:
             self.is_proven = True
             self._wake()
         if self._renewing and not self._framing.in_flight:
             self._drained.set()
+
+    def _answered(self, sent: _Sent, response: Message, size_bytes: int, now_ms: float) -> None:
+        self._metrics.answered(
+            self._traffic,
+            sent.unsent.request.api_key,
+            size_bytes,
+            now_ms - sent.sent_at_ms,
+            now_ms,
+            error_code=getattr(response, "error_code", 0),
+            throttle_time_ms=getattr(response, "throttle_time_ms", 0),
+        )
+        sent.unsent.on_answer(response, now_ms)
 
     def _throttle(self, throttle_time_ms: int, now_ms: float) -> None:
         """KIP-219: we are over a quota, and the broker reads nothing more from this connection for as long. What was
@@ -329,9 +369,13 @@ class Connection:
 
     def _fail_in_flight(self, error: KafkaError) -> None:
         for sent in self._sent:
-            self._completed.append(partial(sent.unsent.on_failure, error))
+            self._completed.append(partial(self._unanswered, sent, error))
         self._framing.give_up()
         self.expires_at_ms = NEVER_MS
+
+    def _unanswered(self, sent: _Sent, error: KafkaError, now_ms: float) -> None:
+        self._metrics.unanswered(sent.unsent.request.api_key, now_ms)
+        sent.unsent.on_failure(error, now_ms)
 
     def _as_kafka_error(self, error: Exception) -> KafkaError:
         """The edge: what the operating system, trio or the framing raised, in kwire's words, with the broker named."""

@@ -69,7 +69,7 @@ class Inbox:
         on(GetPosition, self._get_position)
         on(GetLag, lambda event: event.reply.succeed(self._lag(event)))
         on(GetLeaders, lambda event: event.reply.succeed(self._leaders(event)))
-        on(GetCatchUp, lambda event: event.reply.succeed(managers.lags.progress()))
+        on(GetCatchUp, lambda event: event.reply.succeed(managers.catch_up_progress()))
         on(GetCommitted, managers.offset_fetch.committed)
         on(LookUpOffsets, managers.offset_look_ups.look_up)
         on(LookUpTopics, managers.metadata.look_up)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import trio
 
+from kwire.clock import NEVER_MS
 from kwire.events import Close
 from kwire.mailbox import Mailbox
 from kwire.managers.registry import RequestManagers
@@ -76,6 +77,7 @@ class NetworkLoop:
         read_committed: bool,
     ) -> None:
         self._mailbox = mailbox
+        self._metrics = mailbox.metrics.turns
         self._managers = managers
         self._client = client
         self._short_turns = short_turns
@@ -126,11 +128,17 @@ class NetworkLoop:
     def turn(self, now_ms: float, *, may_be_short: bool = False) -> float:
         """One turn; when the next one is due."""
         self.turns += 1
-        for event in self._mailbox.drain():
-            self._inbox.process(event, now_ms)
+        self._metrics.began(now_ms)
+        self._process_events(now_ms)
         answers = self._client.complete(now_ms)
         wake_at_ms = self._short_turns.begin(self._managers, self._client, answers, now_ms)
         return wake_at_ms if may_be_short and wake_at_ms is not None else self._poll_all(now_ms)
+
+    def _process_events(self, now_ms: float) -> None:
+        if events := self._mailbox.drain():
+            for event in events:
+                self._inbox.process(event, now_ms)
+            self._metrics.processed_events(self._now_ms() - now_ms, now_ms)
 
     def _poll_all(self, now_ms: float) -> float:
         requests, managers_at_ms = self._managers.poll(now_ms)
@@ -141,7 +149,8 @@ class NetworkLoop:
         self._mailbox.await_poll(self._managers.awaits_poll)
         self._mailbox.polls_in_a_row.look(now_ms)
         self._inbox.end_turn()
-        return min(managers_at_ms, client_at_ms, now_ms + MAX_SLEEP_MS)
+        catch_up_at_ms = self._managers.tell_catch_up(now_ms) if len(self._managers.cursors) > 1 else NEVER_MS
+        return min(managers_at_ms, client_at_ms, catch_up_at_ms, now_ms + MAX_SLEEP_MS)
 
     # --- the end --------------------------------------------------------------------------------------------
 

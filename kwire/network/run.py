@@ -97,6 +97,7 @@ def make_loop(
         on_data=short_turns.note_records,
         polled_at_ms=lambda: mailbox.polled_at_ms,
         wall_clock_ms=wall_clock_ms,
+        metrics=mailbox.metrics,
     )
     managers = RequestManagers(config, assignors, subscription, buffer, environment, lag_policy_of(config))
     client = NetworkClient(
@@ -107,6 +108,7 @@ def make_loop(
         security=security or Security(config),
         cluster_id=lambda: managers.metadata.cluster.cluster_id,
         client_id=client_id,
+        metrics=mailbox.metrics,
         reconnect_backoff=Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
         setup_backoff=Backoff(config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms),
         login_backoff=Backoff(config.sasl_login_retry_backoff_ms, config.sasl_login_retry_backoff_max_ms),

@@ -41,7 +41,7 @@ class CatchUpManager(LagPolicy):
     """
 
     def __init__(self, setting: LagSetting) -> None:
-        self._config, self._metadata, self._deliver, _, _ = setting.cursors
+        self._config, self._metadata, self._deliver, _, _, _ = setting.cursors
         self._main = setting.main
         self._main_buffer = setting.buffer
         self._new_uuid = setting.new_uuid

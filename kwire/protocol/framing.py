@@ -12,7 +12,7 @@ records that the user reads: no copy of a large answer is ever made.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kwire.errors import InternalError, ProtocolError
@@ -57,12 +57,13 @@ TLS_HANDSHAKE, TLS_ALERT = 0x16, 0x15
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response, the request it answers, the version it was written in, and who sent that."""
+    """A response, the request it answers, the version it was written in, who sent that, and the size of its frame."""
 
     request: Request[Message]
     version: int
     response: Message
     sender: object = None
+    size_bytes: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,8 @@ class Framing:
             )
         body = frame[length:]
         version = _response_version(expected, waiting.version, body)
-        answer = Answer(waiting.request, version, decode_message(expected, version, body), waiting.sender)
+        response = decode_message(expected, version, body)
+        answer = Answer(waiting.request, version, response, waiting.sender, LENGTH_BYTES + len(frame))
         self._in_flight.popleft()
         return answer
 

@@ -124,10 +124,10 @@ def test_a_deserializer_that_cannot_be_had_is_refused_with_its_place(tmp_path: P
 
 def test_settings_without_effect_are_left_out_and_named_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "client.properties"
-    path.write_text("metrics.num.samples=2\nmetric.reporters=\ngroup.id=g\n")
+    path.write_text("metrics.recording.level=INFO\nmetric.reporters=\ngroup.id=g\n")
     assert collect(file=path) == {"group_id": "g"}
     (line,) = caplog.messages
-    assert "metrics.num.samples" in line
+    assert "metrics.recording.level" in line
     assert "metric.reporters" in line
 
 

@@ -265,7 +265,7 @@ def test_a_shown_default_can_be_given_back(name: str) -> None:
 def test_settings_of_the_java_client_that_change_nothing_are_left_out_with_one_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    given = {"metric.reporters": "", "metrics.num.samples": 2}
+    given = {"metric.reporters": "", "metrics.recording.level": "INFO"}
     ConsumerConfig.of({"bootstrap.servers": "b:1", **given})
     (line,) = caplog.messages
     assert all(name in line for name in given)

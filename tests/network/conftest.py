@@ -13,6 +13,7 @@ import trio.testing
 from kwire.clock import Backoff
 from kwire.config import ConsumerConfig
 from kwire.managers.unsent import Channel, Destination, UnsentRequest
+from kwire.metrics import ConsumerMetrics
 from kwire.model import Node
 from kwire.network.client import NetworkClient
 from kwire.network.loop import Waker
@@ -231,6 +232,7 @@ class Rig:
             security=Security(config),
             cluster_id=lambda: self.cluster_id,
             client_id="rig",
+            metrics=ConsumerMetrics(),
             reconnect_backoff=Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, lambda: 0.5),
             setup_backoff=Backoff(
                 config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms, lambda: 0.5

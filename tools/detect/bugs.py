@@ -457,7 +457,7 @@ BUGS: tuple[Bug, ...] = (
         name="broken-connection-untold",
         story="the waiter for an answer never hears that the connection is gone",
         file="network/connection.py",
-        old="for sent in self._sent:\n            self._completed.append(partial(sent.unsent.on_failure, error)",
+        old="for sent in self._sent:\n            self._completed.append(partial(self._unanswered, sent, error)",
         new="for sent in self._sent:\n            self._completed.append(partial(max, 0.0)",
     ),
     Bug(

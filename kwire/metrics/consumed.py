@@ -1,0 +1,209 @@
+"""What the application has collected of fetches: Java's `FetchMetricsManager`, as far as records are concerned.
+
+Counted by the application thread, once for each partition of a poll. What the network thread knows alone, it leaves in
+dictionaries that it replaces the values of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Sequence
+from typing import NamedTuple
+
+from kwire.metrics.names import Values
+from kwire.metrics.window import Window, WindowSetting
+from kwire.model import TopicPartition
+
+NO_REPLICA = -1
+UNKNOWN = -1
+
+
+class AnswerCounts:
+    """What was collected of the answer to one fetch. Written by the application thread, once it is in the buffer.
+
+    Attributes:
+        left: How many of its partitions are not collected to the end.
+        topics: Records and bytes of each topic.
+    """
+
+    __slots__ = ("left", "topics")
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.topics: dict[str, tuple[int, int]] = {}
+
+
+class LogSpan(NamedTuple):
+    """Where a partition's log began and ended, when a fetch was answered; -1 where that is not known."""
+
+    start: int = UNKNOWN
+    end: int = UNKNOWN
+
+
+NO_LOG = LogSpan()
+
+
+class _Consumed:
+    """Of one topic, or of all."""
+
+    __slots__ = ("answer_bytes", "answer_records", "bytes", "records")
+
+    def __init__(self, setting: WindowSetting) -> None:
+        self.records = Window(setting)
+        self.bytes = Window(setting)
+        self.answer_records = Window(setting)
+        self.answer_bytes = Window(setting)
+
+    def add(self, records: int, size_bytes: int, now_ms: float) -> None:
+        self.records.record(records, now_ms)
+        self.bytes.record(size_bytes, now_ms)
+
+    def add_answer(self, records: int, size_bytes: int, now_ms: float) -> None:
+        self.answer_records.record(records, now_ms)
+        self.answer_bytes.record(size_bytes, now_ms)
+
+    def values(self, now_ms: float) -> Values:
+        answers = self.answer_bytes.measure(now_ms)
+        yield "fetch-size-avg", answers.average
+        yield "fetch-size-max", answers.greatest
+        yield "records-per-request-avg", self.answer_records.measure(now_ms).average
+        for name, window in (("bytes-consumed", self.bytes), ("records-consumed", self.records)):
+            measured = window.measure(now_ms)
+            yield f"{name}-rate", measured.total_per_s
+            yield f"{name}-total", measured.total
+
+
+class _Place(NamedTuple):
+    """Where the network thread is in a partition that has nothing new."""
+
+    lag: int
+    lead: int
+    at_ms: float
+
+
+class _Standing(NamedTuple):
+    """How far one partition is from the ends of its log."""
+
+    lag: float
+    lag_avg: float
+    lag_max: float
+    lead: float
+    lead_avg: float
+    lead_min: float
+
+
+class _PartitionWindows:
+    """Where the application is in one partition."""
+
+    __slots__ = ("at_ms", "lag", "lags", "lead", "leads")
+
+    def __init__(self, setting: WindowSetting) -> None:
+        self.lag = self.lead = UNKNOWN
+        self.at_ms = 0.0
+        self.lags = Window(setting)
+        self.leads = Window(setting)
+
+    def add(self, lag: int, lead: int, now_ms: float) -> None:
+        self.lag, self.lead, self.at_ms = lag, lead, now_ms
+        self.lags.record(lag, now_ms)
+        self.leads.record(lead, now_ms)
+
+
+class ConsumedMetrics:
+    """Counts what polls collect."""
+
+    def __init__(self, setting: WindowSetting) -> None:
+        self._setting = setting
+        self._all = _Consumed(setting)
+        self._topics: dict[str, _Consumed] = {}
+        self._partitions: dict[TopicPartition, _PartitionWindows] = {}
+        self._assigned: Container[TopicPartition] = ()
+        self._idle: dict[TopicPartition, _Place] = {}
+        self._replicas: dict[TopicPartition, tuple[int, float]] = {}
+
+    # --- application thread ---------------------------------------------------------------------------------
+
+    def collected(self, topic: str, records: int, size_bytes: int, answer: AnswerCounts, now_ms: float) -> None:
+        """So many records of an answer were collected."""
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = _Consumed(self._setting)
+        found.add(records, size_bytes, now_ms)
+        self._all.add(records, size_bytes, now_ms)
+        before = answer.topics.get(topic, (0, 0))
+        answer.topics[topic] = before[0] + records, before[1] + size_bytes
+
+    def finished(self, answer: AnswerCounts, now_ms: float) -> None:
+        """One of the answer's partitions is collected to the end."""
+        answer.left -= 1
+        if answer.left:
+            return
+        for topic, (records, size_bytes) in answer.topics.items():
+            self._topics[topic].add_answer(records, size_bytes, now_ms)
+        every = answer.topics.values()
+        self._all.add_answer(sum(each[0] for each in every), sum(each[1] for each in every), now_ms)
+
+    def moved(self, tp: TopicPartition, position: int, log: LogSpan, now_ms: float) -> None:
+        """A partition was collected up to this position."""
+        found = self._partitions.get(tp)
+        if found is None:
+            found = self._partitions[tp] = _PartitionWindows(self._setting)
+        found.add(max(0, log.end - position), max(0, position - log.start), now_ms)
+
+    def keep_only(self, assigned: Container[TopicPartition]) -> None:
+        """Forget where partitions stand that are not assigned any more."""
+        if assigned is not self._assigned:
+            self._assigned = assigned
+            self._partitions = {tp: found for tp, found in self._partitions.items() if tp in assigned}
+
+    # --- network thread -------------------------------------------------------------------------------------
+
+    def at_end(self, tp: TopicPartition, position: int, log: LogSpan, now_ms: float) -> None:
+        """A fetch from this position was answered, and brought no records."""
+        if log.end != UNKNOWN:
+            self._idle[tp] = _Place(max(0, log.end - position), max(0, position - log.start), now_ms)
+
+    def follows(self, tp: TopicPartition, replica: int | None, until_ms: float = 0.0) -> None:
+        """It is read from this follower until then (KIP-392), or from its leader."""
+        self._replicas[tp] = (NO_REPLICA if replica is None else replica), until_ms
+
+    # --- who asks -------------------------------------------------------------------------------------------
+
+    def values(self, assigned: Iterable[TopicPartition], now_ms: float) -> Values:
+        """Of the consumer as a whole."""
+        yield from self._all.values(now_ms)
+        known = [standing for tp in assigned if (standing := self._standing(tp, now_ms)) is not None]
+        # Of a partition that nothing was heard of lately there is no extreme, so these two leave it out.
+        yield "records-lag-max", max((each.lag_max for each in known if each.lag_max >= 0), default=math.nan)
+        yield "records-lead-min", min((each.lead_min for each in known if each.lead_min >= 0), default=math.nan)
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """Those that anything was consumed of."""
+        return list(self._topics)
+
+    def topic_values(self, topic: str, now_ms: float) -> Values:
+        """Of one of these."""
+        return self._topics[topic].values(now_ms)
+
+    def partition_values(self, tp: TopicPartition, now_ms: float) -> Values:
+        """Of one partition."""
+        replica, until_ms = self._replicas.get(tp, (NO_REPLICA, 0.0))
+        yield "preferred-read-replica", replica if now_ms < until_ms else NO_REPLICA
+        standing = self._standing(tp, now_ms)
+        if standing is not None:
+            yield "records-lag", standing.lag
+            yield "records-lag-avg", standing.lag_avg
+            yield "records-lag-max", standing.lag_max
+            yield "records-lead", standing.lead
+            yield "records-lead-avg", standing.lead_avg
+            yield "records-lead-min", standing.lead_min
+
+    def _standing(self, tp: TopicPartition, now_ms: float) -> _Standing | None:
+        """None: no fetch has told anything of it."""
+        found, idle = self._partitions.get(tp), self._idle.get(tp)
+        if found is None:
+            return None if idle is None else _Standing(idle.lag, idle.lag, idle.lag, idle.lead, idle.lead, idle.lead)
+        lags, leads = found.lags.measure(now_ms), found.leads.measure(now_ms)
+        lag, lead = (found.lag, found.lead) if idle is None or idle.at_ms < found.at_ms else (idle.lag, idle.lead)
+        return _Standing(lag, lags.average, lags.greatest, lead, leads.average, leads.least)

@@ -1,0 +1,128 @@
+"""`Window`: numbers of one kind, their total for ever, and their rate, average, least and greatest of late.
+
+As Java's sensors reckon (`SampledStat`, `Rate`): what is of late is divided into samples, each of which begins with the
+first number that comes after the one before is over, and counts until nothing was added to it for all of that time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class WindowSetting(NamedTuple):
+    """How far back a window reaches.
+
+    Attributes:
+        samples: `metrics_num_samples`.
+        sample_ms: `metrics_sample_window_ms`, the length of each.
+    """
+
+    samples: int = 2
+    sample_ms: float = 30_000.0
+
+
+class _Sample(NamedTuple):
+    """A part of the window: when it began, and what the totals were then. Of one that is over, the rest as well."""
+
+    start_ms: float
+    counted: int
+    total: float
+    last_ms: float = math.inf
+    greatest: float = -math.inf
+    least: float = math.inf
+
+
+class Measured(NamedTuple):
+    """What a window says at one moment: of late, but for `ever` and `total`. Of no number there is no average."""
+
+    ever: int
+    total: float
+    count_per_s: float = 0.0
+    total_per_s: float = 0.0
+    average: float = math.nan
+    greatest: float = math.nan
+    least: float = math.nan
+
+
+class Window:
+    """Written by one thread, and read by any.
+
+    Attributes:
+        count: How many numbers were recorded, ever.
+        total: Their sum.
+    """
+
+    __slots__ = ("_ends_ms", "_greatest", "_last_ms", "_least", "_samples", "_setting", "count", "total")
+
+    def __init__(self, setting: WindowSetting) -> None:
+        self._setting = setting
+        self.count = 0
+        self.total = 0.0
+        self._ends_ms = -math.inf
+        self._last_ms = -math.inf
+        self._greatest = -math.inf
+        self._least = math.inf
+        self._samples: tuple[_Sample, ...] = ()
+
+    def record(self, value: float, now_ms: float) -> None:
+        """One more number. On the way of every fetch and request: keep it cheap."""
+        if now_ms >= self._ends_ms:
+            self._begin_sample(now_ms)
+        self.count += 1
+        self.total += value
+        self._last_ms = now_ms
+        if value > self._greatest:
+            self._greatest = value
+        if value < self._least:
+            self._least = value
+
+    def _begin_sample(self, now_ms: float) -> None:
+        samples = self._samples
+        if samples:
+            over = samples[-1]._replace(last_ms=self._last_ms, greatest=self._greatest, least=self._least)
+            samples = (*samples[-self._setting.samples : -1], over)
+        # The samples before the extremes: who reads between the two lines finds these of the last one twice.
+        self._samples = (*samples, _Sample(now_ms, self.count, self.total))
+        self._greatest, self._least = -math.inf, math.inf
+        self._ends_ms = now_ms + self._setting.sample_ms
+
+    def measure(self, now_ms: float) -> Measured:
+        """What there is to say now."""
+        while True:
+            samples = self._samples
+            count, total = self.count, self.total
+            current = _Sample(0.0, 0, 0.0, self._last_ms, self._greatest, self._least)
+            if samples is self._samples:
+                return self._measured(samples, current, count, total, now_ms)
+
+    def _measured(
+        self, samples: tuple[_Sample, ...], current: _Sample, count: int, total: float, now_ms: float
+    ) -> Measured:
+        if not samples:
+            return Measured(count, total)
+        of_late_ms = self._setting.samples * self._setting.sample_ms
+        all_samples = (*samples[:-1], samples[-1]._replace(last_ms=current.last_ms))
+        first = next((index for index, each in enumerate(all_samples) if now_ms - each.last_ms < of_late_ms), None)
+        if first is None:
+            return Measured(count, total)
+        oldest, found = samples[first], (*samples[first:-1], current)
+        counted, summed, elapsed_s = count - oldest.counted, total - oldest.total, self._elapsed_s(oldest, now_ms)
+        return Measured(
+            count,
+            total,
+            counted / elapsed_s,
+            summed / elapsed_s,
+            summed / counted if counted else math.nan,
+            max(each.greatest for each in found) if counted else math.nan,
+            min(each.least for each in found) if counted else math.nan,
+        )
+
+    def _elapsed_s(self, oldest: _Sample, now_ms: float) -> float:
+        """What a rate is of: as long as all samples but one take, or more. Else one fetch in the first second would be
+        60 a minute."""
+        elapsed_ms = max(0.0, now_ms - oldest.start_ms)
+        least_samples = self._setting.samples - 1
+        whole = int(elapsed_ms / self._setting.sample_ms) if self._setting.sample_ms else least_samples
+        missing = max(0, least_samples - whole)
+        return max(1.0, elapsed_ms + missing * self._setting.sample_ms) / 1000.0
