@@ -21,6 +21,7 @@ from kwire.cli.reading import Reader, ReadingConsumer
 from kwire.cli.settings import collect_settings
 from kwire.cli.starts import Start, StartKind
 from kwire.errors import ConfigError, InvalidArgumentError
+from kwire.metrics.table import format_metrics
 from kwire.model import TopicPartition
 from kwire.processing.policies import OnDataLoss
 
@@ -63,6 +64,7 @@ Delimiter = Annotated[str | None, typer.Option("--delimiter", "-D", help="With r
 Properties = Annotated[
     list[str] | None, typer.Option("--property", "-X", metavar="NAME=VALUE", help="A setting; may be repeated.")
 ]
+Metrics = Annotated[bool, typer.Option("--metrics", help="At the end, print the consumer's metrics to stderr.")]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings from a properties or TOML file.")
 ]
@@ -79,6 +81,7 @@ class ReadingPlan:
     count: int | None = None
     exit_at_end: bool = False
     skips_losses: bool = False
+    shows_metrics: bool = False
 
 
 def consume_topic(
@@ -95,6 +98,7 @@ def consume_topic(
     delimiter: Delimiter = None,
     properties: Properties = None,
     config: ConfigFile = None,
+    metrics: Metrics = False,
 ) -> None:
     """Print the records of a topic.
 
@@ -119,6 +123,7 @@ def consume_topic(
             count=count,
             exit_at_end=exit_at_end,
             skips_losses=on_data_loss is OnDataLoss.SKIP,
+            shows_metrics=metrics,
         )
         run(plan, settings | group_settings(plan), encode)
 
@@ -180,6 +185,8 @@ def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> No
         )
         with StopSignals() as signals:
             reader.run(lambda: signals.received is not None)
+        if plan.shows_metrics:
+            typer.echo(format_metrics(consumer.metrics()), err=True)
     signals.exit_if_received()
 
 

@@ -19,6 +19,7 @@ from kwire.cli.output import Output
 from kwire.cli.starts import StartingConsumer
 from kwire.errors import CorruptRecordError, IllegalStateError, KafkaTimeoutError, OffsetOutOfRangeError
 from kwire.fetching.columns import Records
+from kwire.metrics import MetricName
 from kwire.model import Cursor, OffsetAndMetadata, PartitionInfo, TopicPartition
 from kwire.processing.data_loss import LossSkipper, SeekingConsumer
 
@@ -56,6 +57,8 @@ class ReadingConsumer(StartingConsumer, ConsumerWithProgress, Protocol):
     def position(self, partition: TopicPartition, /, *, timeout: float) -> int: ...
 
     def pause(self, partitions: Collection[TopicPartition], /) -> None: ...
+
+    def metrics(self) -> Mapping[MetricName, float]: ...
 
     def close(self) -> None: ...
 

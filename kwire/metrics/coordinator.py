@@ -1,6 +1,6 @@
 """What a consumer has to do with its group: commits, heartbeats, rebalances, and the callbacks that these run.
 
-Java's `OffsetCommitMetricsManager`, `HeartbeatMetricsManager`, `ConsumerRebalanceMetricsManager`, and for classic groups
+Java's `OffsetCommitMetricsManager`, `HeartbeatMetricsManager`, `ConsumerRebalanceMetricsManager`; in classic groups
 `AbstractCoordinator`. Counted by the network thread, but for callbacks.
 """
 

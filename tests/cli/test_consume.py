@@ -15,6 +15,7 @@ import kwire.cli
 from kwire.cli.formats import BytesRecord
 from kwire.cli.output import Output
 from kwire.errors import IllegalStateError, KafkaError, KafkaTimeoutError, TopicAuthorizationError
+from kwire.metrics import MetricName
 from kwire.model import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -123,6 +124,10 @@ class FakeConsumer:
             partition: OffsetAndTimestamp(offset, offset * 1000) if offset < len(self.logs[partition]) else None
             for partition, offset in offsets.items()
         }
+
+    def metrics(self) -> dict[MetricName, float]:
+        name = MetricName(name="connection-count", group="consumer-metrics", tags=(("client-id", "me"),))
+        return {name: float(self.polls)}
 
     def poll(self, timeout: float, /) -> FakeRecords:
         self.polls += 1
@@ -234,6 +239,13 @@ def test_the_whole_topic_is_printed(consume: CommandLine, kafka: FakeConsumer) -
     assert sorted(outcome.lines) == names("a", *range(6)) + names("b", *range(5))
     assert [line for line in outcome.lines if line[0] == "a"] == names("a", *range(6))
     assert kafka.closed
+
+
+def test_metrics_are_shown_at_the_end_and_keep_out_of_the_output(consume: CommandLine, kafka: FakeConsumer) -> None:
+    outcome = consume("--exit-at-end", "--metrics")
+    assert outcome.code == 0
+    assert len(outcome.lines) == 11
+    assert outcome.err.splitlines() == ["consumer-metrics client-id=me", f"  connection-count  {kafka.polls}"]
 
 
 def test_formats_are_chosen_by_name(consume: CommandLine) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire import Cursor, OffsetAndMetadata
+from kwire import Consumer, Cursor, OffsetAndMetadata
 
 if TYPE_CHECKING:
     from tests.integration.consumer.lag_story import Story
