@@ -1,0 +1,3 @@
+"""Metrics and spans for others to collect: each module needs its extra, and nothing else of kwire imports it."""
+
+from __future__ import annotations

@@ -1,0 +1,172 @@
+"""Metrics of consumers, and spans around handlers, for OpenTelemetry (`kwire[opentelemetry]`).
+
+Metrics are observed: the SDK asks when it exports. A span is of one handler, linked to the producer's by the record's
+`traceparent` header (W3C Trace Context); polls have none, since one serves many records of many producers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from kwire.exporters import opentelemetry_names as names
+from kwire.exporters.opentelemetry_names import Instrument, instrument_of, instrument_of_metric
+from kwire.exporters.source import MetricsSource, Sources
+from kwire.metrics.catalogue import CATALOGUE
+from kwire.model import Header
+from kwire.version import __version__
+
+try:
+    from opentelemetry import trace
+    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter_provider
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+except ImportError as error:
+    raise ImportError(
+        "OpenTelemetry needs opentelemetry-api; install it with: pip install 'kwire[opentelemetry]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from kwire.metrics import MetricName
+
+__all__ = ["observe", "process_span"]
+
+SCOPE = "kwire"
+KAFKA = "kafka"
+PROCESS = "process"
+_W3C = TraceContextTextMapPropagator()
+
+
+# --- metrics ------------------------------------------------------------------------------------------------------
+
+
+def observe(
+    *consumers: MetricsSource, group_id: str | None = None, meter_provider: MeterProvider | None = None
+) -> Sources:
+    """Have these consumers' metrics observed from now on.
+
+    Args:
+        group_id: Their group, if it is to be among the attributes.
+        meter_provider: None: the global one.
+
+    Returns:
+        What is read, to which consumers may be added, and from which they may be removed.
+    """
+    sources = Sources(*consumers)
+    meter = (meter_provider or get_meter_provider()).get_meter(SCOPE, __version__)
+    reading = _Reading(sources, {names.SYSTEM: KAFKA} | ({} if group_id is None else {names.GROUP: group_id}))
+    for row in CATALOGUE:
+        instrument = instrument_of(row)
+        if instrument is not None:
+            create = meter.create_observable_counter if row.is_counter else meter.create_observable_gauge
+            create(instrument.name, [partial(reading.of, instrument)], instrument.unit, row.text)
+    return sources
+
+
+class _Reading:
+    """What the consumers said last. Each instrument takes its part of it once; the first that comes again has them
+    asked again. So one export asks each of them once."""
+
+    def __init__(self, sources: Sources, fixed: dict[str, str]) -> None:
+        self._sources = sources
+        self._fixed = fixed
+        self._untaken: dict[Instrument, list[Observation]] | None = None
+
+    def of(self, instrument: Instrument, _: CallbackOptions) -> Iterable[Observation]:
+        """What there is to say of one instrument."""
+        untaken = self._untaken
+        if untaken is None or instrument not in untaken:
+            untaken = self._untaken = self._read()
+        return untaken.pop(instrument, [])
+
+    def _read(self) -> dict[Instrument, list[Observation]]:
+        found: dict[Instrument, list[Observation]] = {
+            instrument: [] for row in CATALOGUE if (instrument := instrument_of(row)) is not None
+        }
+        for metrics in self._sources:
+            for metric, value in metrics.items():
+                instrument = instrument_of_metric(metric)
+                if instrument is not None and not math.isnan(value):
+                    attributes = self._fixed | instrument.attributes | _attributes(metric)
+                    found[instrument].append(Observation(value * instrument.scale, attributes))
+        return found
+
+
+def _attributes(metric: MetricName) -> dict[str, str]:
+    return {names.ATTRIBUTES[word]: value for word, value in metric.tags}
+
+
+# --- spans --------------------------------------------------------------------------------------------------------
+
+
+class SpannedRecord(Protocol):
+    """What a span tells of a record."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def headers(self) -> Sequence[Header]: ...
+    @property
+    def serialized_value_size(self) -> int: ...
+
+
+@contextlib.contextmanager
+def process_span(
+    record: SpannedRecord, *, group_id: str | None = None, tracer_provider: trace.TracerProvider | None = None
+) -> Iterator[trace.Span]:
+    """A span around what handles a record, linked to the producer's if that left a `traceparent` header.
+
+    What the block raises is in the span. If nobody listens, the record is not looked at.
+
+    Args:
+        group_id: The consumer's group, if it is to be among the attributes.
+        tracer_provider: None: the global one.
+    """
+    provider = tracer_provider or trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
+        yield trace.INVALID_SPAN
+        return
+    with provider.get_tracer(SCOPE, __version__).start_as_current_span(
+        f"{PROCESS} {record.topic}",
+        kind=trace.SpanKind.CONSUMER,
+        attributes=_of_record(record, group_id),
+        links=_links(record.headers),
+    ) as span:
+        try:
+            yield span
+        except Exception as error:
+            span.set_attribute("error.type", type(error).__qualname__)
+            raise
+
+
+def _of_record(record: SpannedRecord, group_id: str | None) -> dict[str, str | int | bool]:
+    found: dict[str, str | int | bool] = {
+        names.SYSTEM: KAFKA,
+        names.OPERATION_NAME: PROCESS,
+        names.OPERATION_TYPE: PROCESS,
+        names.TOPIC_NAME: record.topic,
+        names.PARTITION_ID: str(record.partition),
+        names.OFFSET: record.offset,
+    }
+    if record.serialized_value_size < 0:
+        found[names.TOMBSTONE] = True
+    else:
+        found[names.BODY_SIZE] = record.serialized_value_size
+    if group_id is not None:
+        found[names.GROUP] = group_id
+    return found
+
+
+def _links(headers: Sequence[Header]) -> list[trace.Link]:
+    carrier = {
+        key: value.decode("ascii", "replace") for key, value in headers if value is not None and key in _W3C.fields
+    }
+    context = trace.get_current_span(_W3C.extract(carrier, context=trace.set_span_in_context(trace.INVALID_SPAN)))
+    linked = context.get_span_context()
+    return [trace.Link(linked)] if linked.is_valid else []

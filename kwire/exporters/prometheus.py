@@ -1,0 +1,71 @@
+"""Metrics of consumers for Prometheus (`kwire[prometheus]`): a collector that reads them when it is scraped.
+
+from prometheus_client import REGISTRY
+REGISTRY.register(ConsumerCollector(consumer))
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+from kwire.exporters.prometheus_names import EXPORTED, exported_as, label_names, metric_name
+from kwire.exporters.source import MetricsSource, Sources
+from kwire.metrics.catalogue import Description
+
+try:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client.registry import Collector
+except ImportError as error:
+    raise ImportError(
+        "exporting to Prometheus needs prometheus_client; install it with: pip install 'kwire[prometheus]'"
+    ) from error
+
+__all__ = ["ConsumerCollector"]
+
+
+class ConsumerCollector(Collector):
+    """Collects the metrics of consumers. Has no thread, and keeps no consumer alive.
+
+    Args:
+        consumers: Whose; others may be added later. Where two have the same `client_id`, the label of the second one is
+            that and "#2", since Prometheus knows them by it alone.
+    """
+
+    def __init__(self, *consumers: MetricsSource) -> None:
+        self._sources = Sources(*consumers)
+
+    def add(self, consumer: MetricsSource) -> None:
+        """Collect from this one as well."""
+        self._sources.add(consumer)
+
+    def remove(self, consumer: MetricsSource) -> None:
+        """Do so no longer."""
+        self._sources.remove(consumer)
+
+    def describe(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
+        """The names, for the registry, which wants no name twice."""
+        return [_family(row) for row in EXPORTED.values()]
+
+    def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
+        """The numbers of this moment. What is not a number is left out."""
+        families: dict[Description, CounterMetricFamily | GaugeMetricFamily] = {}
+        client_ids: Counter[str] = Counter()
+        for metrics in self._sources:
+            name = None
+            for metric, value in metrics.items():
+                if name is None:
+                    client_id = metric.tags[0][1]
+                    client_ids[client_id] += 1
+                    name = client_id if client_ids[client_id] == 1 else f"{client_id}#{client_ids[client_id]}"
+                row = exported_as(metric)
+                if row is not None and not math.isnan(value):
+                    family = families.get(row) or families.setdefault(row, _family(row))
+                    family.add_metric([name, *(of for _, of in metric.tags[1:])], value)
+        return families.values()
+
+
+def _family(row: Description) -> CounterMetricFamily | GaugeMetricFamily:
+    kind = CounterMetricFamily if row.is_counter else GaugeMetricFamily
+    return kind(metric_name(row), row.text, labels=label_names(row))
