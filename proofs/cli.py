@@ -20,6 +20,7 @@ from proofs.async_revocation.prove import async_revocation
 from proofs.brokers import brokers
 from proofs.handlers import handlers
 from proofs.losses.prove import losses
+from proofs.metrics.prove import metrics
 from proofs.processor.prove import processor
 from proofs.rebalances import rebalances
 from proofs.schedules import mixed_groups, parallel_rebalance, rolling_restart
@@ -41,6 +42,7 @@ PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "handlers": handlers,
     "brokers": brokers,
     "losses": losses,
+    "metrics": metrics,
     "rolling-restart": rolling_restart,
     "mixed-groups": mixed_groups,
     "processor": processor,

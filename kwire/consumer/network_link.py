@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from kwire.clock import Deadline, monotonic_ms, wall_clock_ms
-from kwire.config import ConsumerConfig
+from kwire.config import ConsumerConfig, GroupProtocol
 from kwire.consumer.arguments import Timeout, milliseconds
 from kwire.consumer.host import current_host
 from kwire.consumer.steps import Steps, Wait, run_blocking
@@ -44,7 +44,8 @@ class NetworkLink:
         self.config = config
         self.client_id = client_id
         windows = WindowSetting(config.metrics_num_samples, config.metrics_sample_window_ms)
-        self.metrics = ConsumerMetrics(windows, started_ms=wall_clock_ms())
+        is_classic = config.group_protocol is GroupProtocol.CLASSIC
+        self.metrics = ConsumerMetrics(windows, started_ms=wall_clock_ms(), is_classic=is_classic)
         self.mailbox = Mailbox(host.new_waiter, self.metrics)
         self.buffer = FetchBuffer(children)
         self.thread = host.new_network_side(config, assignors, self.mailbox, self.buffer, client_id=client_id)

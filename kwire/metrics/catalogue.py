@@ -68,7 +68,7 @@ def _coordinator() -> Iterator[tuple[str, str]]:
     yield from _avg_max("commit-latency", "Milliseconds until a commit is answered")
     yield from _meter("commit", "Commits answered")
     for name in ("join", "sync"):
-        yield from _avg_max(f"{name}-time", f"Milliseconds a {name} of a classic group takes")
+        yield from _avg_max(f"{name}-time", f"Milliseconds a {name} takes; of classic groups alone, as all of these")
         yield from _meter(name, f"{name.capitalize()}s that were accepted")
     yield "heartbeat-response-time-max", "Milliseconds until a heartbeat is answered: greatest"
     yield from _meter("heartbeat", "Heartbeats answered")
@@ -76,9 +76,9 @@ def _coordinator() -> Iterator[tuple[str, str]]:
     yield from _avg_max("rebalance-latency", "Milliseconds a rebalance takes this member")
     yield "rebalance-latency-total", "Milliseconds of all rebalances together"
     yield "rebalance-total", "Rebalances, all"
-    yield "rebalance-rate-per-hour", "Rebalances an hour"
+    yield "rebalance-rate-per-hour", "Rebalances of late, as if there had been none in the hour before"
     yield "failed-rebalance-total", "Attempts that failed; the first join of a new classic member does (KIP-394)"
-    yield "failed-rebalance-rate-per-hour", "The same, an hour"
+    yield "failed-rebalance-rate-per-hour", "The same of late, as if there had been none in the hour before"
     yield "last-rebalance-seconds-ago", "Seconds since the last rebalance ended; -1: never"
     for kind in ("assigned", "revoked", "lost"):
         yield from _avg_max(f"partition-{kind}-latency", f"Milliseconds the listener takes over partitions {kind}")

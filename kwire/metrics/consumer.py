@@ -40,17 +40,21 @@ class Standing(NamedTuple):
 class ConsumerMetrics:
     """One for each consumer. Each part is written by one thread; any may read.
 
+    Args:
+        started_ms: When it was made, on the clock on the wall.
+        is_classic: Whether its group is a classic one.
+
     Attributes:
         catch_up: How far parallel rebalance is, of late; the network thread's.
     """
 
-    def __init__(self, setting: WindowSetting | None = None, *, started_ms: int = 0) -> None:
+    def __init__(self, setting: WindowSetting | None = None, *, started_ms: int = 0, is_classic: bool = True) -> None:
         setting = setting or WindowSetting()
         self.catch_up: Sequence[CatchUpProgress] = ()
         self._started_ms = started_ms
         self.consumed = ConsumedMetrics(setting)
         self.polls = PollMetrics(setting)
-        self.coordinator = CoordinatorMetrics(setting)
+        self.coordinator = CoordinatorMetrics(setting, is_classic=is_classic)
         self.requests = RequestMetrics(setting, self.coordinator)
         self.connections = ConnectionMetrics(setting)
         self.turns = TurnMetrics(setting)

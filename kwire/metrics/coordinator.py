@@ -14,6 +14,7 @@ from kwire.metrics.window import Window, WindowSetting
 NEVER = -1.0
 """What Java says of the seconds since something that has not happened yet."""
 _S_PER_HOUR = 3600.0
+_HOUR_MS = 3_600_000.0
 
 
 def seconds_since(at_ms: float, now_ms: float) -> float:
@@ -61,7 +62,8 @@ class Rebalances:
         self._started_ms = math.nan
 
     def values(self, now_ms: float) -> Values:
-        latency, failed = self._latency.measure(now_ms), self._failed.measure(now_ms)
+        # As Java since Kafka 4.3: those of late, as if there had been none in the hour before. One is not 120 an hour.
+        latency, failed = self._latency.measure(now_ms, _HOUR_MS), self._failed.measure(now_ms, _HOUR_MS)
         yield "rebalance-latency-avg", latency.average
         yield "rebalance-latency-max", latency.greatest
         yield "rebalance-latency-total", latency.total
@@ -73,12 +75,18 @@ class Rebalances:
 
 
 class CoordinatorMetrics:
-    """Attributes:
-    commits, heartbeats, joins, syncs: How long each was waited for. Of joins and syncs only those that succeeded.
-    assigned, revoked, lost: How long the user's callbacks took; written by the application thread.
+    """Counts what has to do with the group.
+
+    Args:
+        is_classic: Whether it is a classic one: with the consumer protocol nobody joins or syncs.
+
+    Attributes:
+        commits, heartbeats, joins, syncs: How long each was waited for. Of joins and syncs only those that succeeded.
+        assigned, revoked, lost: How long the user's callbacks took; written by the application thread.
     """
 
-    def __init__(self, setting: WindowSetting) -> None:
+    def __init__(self, setting: WindowSetting, *, is_classic: bool) -> None:
+        self._is_classic = is_classic
         self.commits = Window(setting)
         self.heartbeats = Window(setting)
         self.joins = Window(setting)
@@ -99,11 +107,12 @@ class CoordinatorMetrics:
         yield "heartbeat-rate", heartbeats.count_per_s
         yield "heartbeat-total", heartbeats.ever
         yield "last-heartbeat-seconds-ago", seconds_since(self._heartbeat_ms, now_ms)
-        for name, times, window in (
+        requests = (
             ("commit", "commit-latency", self.commits),
             ("join", "join-time", self.joins),
             ("sync", "sync-time", self.syncs),
-        ):
+        )
+        for name, times, window in requests if self._is_classic else requests[:1]:
             measured = window.measure(now_ms)
             yield f"{name}-rate", measured.count_per_s
             yield f"{name}-total", measured.ever

@@ -87,42 +87,48 @@ class Window:
         self._greatest, self._least = -math.inf, math.inf
         self._ends_ms = now_ms + self._setting.sample_ms
 
-    def measure(self, now_ms: float) -> Measured:
-        """What there is to say now."""
+    def measure(self, now_ms: float, rate_sample_ms: float | None = None) -> Measured:
+        """What there is to say now.
+
+        Args:
+            rate_sample_ms: Rates are of samples that are taken to be so long, where that is not as long as they are.
+        """
+        sample_ms = self._setting.sample_ms if rate_sample_ms is None else rate_sample_ms
         while True:
             samples = self._samples
             count, total = self.count, self.total
             current = _Sample(0.0, 0, 0.0, self._last_ms, self._greatest, self._least)
             if samples is self._samples:
-                return self._measured(samples, current, count, total, now_ms)
+                return self._measured(samples, current, Measured(count, total), now_ms, sample_ms)
 
     def _measured(
-        self, samples: tuple[_Sample, ...], current: _Sample, count: int, total: float, now_ms: float
+        self, samples: tuple[_Sample, ...], current: _Sample, ever: Measured, now_ms: float, rate_sample_ms: float
     ) -> Measured:
         if not samples:
-            return Measured(count, total)
+            return ever
         of_late_ms = self._setting.samples * self._setting.sample_ms
         all_samples = (*samples[:-1], samples[-1]._replace(last_ms=current.last_ms))
         first = next((index for index, each in enumerate(all_samples) if now_ms - each.last_ms < of_late_ms), None)
         if first is None:
-            return Measured(count, total)
+            return ever
         oldest, found = samples[first], (*samples[first:-1], current)
-        counted, summed, elapsed_s = count - oldest.counted, total - oldest.total, self._elapsed_s(oldest, now_ms)
-        return Measured(
-            count,
-            total,
-            counted / elapsed_s,
-            summed / elapsed_s,
-            summed / counted if counted else math.nan,
-            max(each.greatest for each in found) if counted else math.nan,
-            min(each.least for each in found) if counted else math.nan,
+        elapsed_s = self._elapsed_s(oldest, now_ms, rate_sample_ms)
+        counted, summed = ever.ever - oldest.counted, ever.total - oldest.total
+        if not counted:
+            return ever
+        return ever._replace(
+            count_per_s=counted / elapsed_s,
+            total_per_s=summed / elapsed_s,
+            average=summed / counted,
+            greatest=max(each.greatest for each in found),
+            least=min(each.least for each in found),
         )
 
-    def _elapsed_s(self, oldest: _Sample, now_ms: float) -> float:
+    def _elapsed_s(self, oldest: _Sample, now_ms: float, sample_ms: float) -> float:
         """What a rate is of: as long as all samples but one take, or more. Else one fetch in the first second would be
         60 a minute."""
         elapsed_ms = max(0.0, now_ms - oldest.start_ms)
         least_samples = self._setting.samples - 1
-        whole = int(elapsed_ms / self._setting.sample_ms) if self._setting.sample_ms else least_samples
+        whole = int(elapsed_ms / sample_ms) if sample_ms else least_samples
         missing = max(0, least_samples - whole)
-        return max(1.0, elapsed_ms + missing * self._setting.sample_ms) / 1000.0
+        return max(1.0, elapsed_ms + missing * sample_ms) / 1000.0

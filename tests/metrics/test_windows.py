@@ -76,3 +76,12 @@ def test_many_samples_leave_no_more_behind_than_are_kept() -> None:
     numbers = window(*((n * 30 * S, n) for n in range(1_000)))
     assert len(numbers._samples) == 3
     assert numbers.measure(999 * 30 * S).average == pytest.approx(998.5)
+
+
+def test_a_rate_may_be_of_longer_samples_than_what_is_counted() -> None:
+    """Java's rebalances an hour, since Kafka 4.3: a single one is 1 an hour, and not 120."""
+    hour = 3600 * S
+    rebalances = window((0, 5))
+    assert rebalances.measure(0.0, hour).count_per_s * 3600 == pytest.approx(1)
+    assert rebalances.measure(59 * S, hour).count_per_s * 3600 == pytest.approx(1, rel=0.02)
+    assert rebalances.measure(60 * S, hour).count_per_s == 0
