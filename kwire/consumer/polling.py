@@ -111,7 +111,7 @@ class Polling(Generic[K, V]):
             if opened is None or progress is None:
                 continue
             fetch, count = opened.fetch, len(chunk)
-            metrics.collected(fetch.topic_partition.topic, count, progress.size_of_last(count), fetch.answer, now_ms)
+            metrics.collected(fetch.topic_partition, count, progress.size_of_last(count), fetch.answer, now_ms)
             if fetch.cursor is Cursor.MAIN:
                 metrics.moved(fetch.topic_partition, chunk.next.offset, fetch.log, now_ms)
             if progress.is_end(progress.row):
