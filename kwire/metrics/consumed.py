@@ -30,7 +30,7 @@ class AnswerCounts:
 
     def __init__(self) -> None:
         self.left = 0
-        self.topics: dict[str, list[int]] = {}
+        self.topics: dict[str, list[float]] = {}
 
 
 class LogSpan(NamedTuple):
@@ -52,7 +52,7 @@ class _Answers:
         self.records = Window(setting)
         self.bytes = Window(setting)
 
-    def add(self, records: int, size_bytes: int, now_ms: float) -> None:
+    def add(self, records: float, size_bytes: int, now_ms: float) -> None:
         self.records.record(records, now_ms)
         self.bytes.record(size_bytes, now_ms)
 
@@ -86,7 +86,7 @@ def _consumed(topics: Sequence[_Topic], now_ms: float) -> Values:
     ):
         measured = [window.measure(now_ms) for window in windows]
         yield f"{name}-rate", sum(each.total_per_s for each in measured)
-        yield f"{name}-total", sum(each.total for each in measured)
+        yield f"{name}-total", round(sum(each.total for each in measured))
 
 
 class _Place(NamedTuple):
@@ -121,21 +121,27 @@ class _PartitionWindows:
 
 
 class ConsumedMetrics:
-    """Counts what polls collect."""
+    """Counts what polls collect.
+
+    Attributes:
+        assigned: What `keep_only` was told last.
+    """
 
     def __init__(self, setting: WindowSetting) -> None:
         self._setting = setting
         self._answers = _Answers(setting)
         self._topics: dict[str, _Topic] = {}
         self._partitions: dict[TopicPartition, _PartitionWindows] = {}
-        self._assigned: Container[TopicPartition] = ()
+        self.assigned: Container[TopicPartition] = ()
         self._idle: dict[TopicPartition, _Place] = {}
         self._replicas: dict[TopicPartition, tuple[int, float]] = {}
 
     # --- application thread: keep it cheap, it is on the way of every poll -----------------------------------
 
-    def collected(self, tp: TopicPartition, records: int, size_bytes: int, answer: AnswerCounts, now_ms: float) -> None:
-        """So many records of an answer were collected."""
+    def collected(
+        self, tp: TopicPartition, records: int, size_bytes: float, answer: AnswerCounts, now_ms: float
+    ) -> None:
+        """So many records of an answer were collected. Their size may be a share of more, and no whole number."""
         topic = self._topics.get(tp.topic) or self._new_topic(tp.topic)
         topic.records.record(records, now_ms)
         topic.bytes.record(size_bytes, now_ms)
@@ -163,9 +169,9 @@ class ConsumedMetrics:
         if answer.left:
             return
         for topic, (records, size_bytes) in answer.topics.items():
-            self._topics[topic].answers.add(records, size_bytes, now_ms)
+            self._topics[topic].answers.add(records, round(size_bytes), now_ms)
         every = answer.topics.values()
-        self._answers.add(sum(each[0] for each in every), sum(each[1] for each in every), now_ms)
+        self._answers.add(sum(each[0] for each in every), round(sum(each[1] for each in every)), now_ms)
 
     def _new_topic(self, topic: str) -> _Topic:
         found = self._topics[topic] = _Topic(self._setting)
@@ -177,9 +183,8 @@ class ConsumedMetrics:
 
     def keep_only(self, assigned: Container[TopicPartition]) -> None:
         """Forget where partitions stand that are not assigned any more."""
-        if assigned is not self._assigned:
-            self._assigned = assigned
-            self._partitions = {tp: found for tp, found in self._partitions.items() if tp in assigned}
+        self.assigned = assigned
+        self._partitions = {tp: found for tp, found in self._partitions.items() if tp in assigned}
 
     # --- network thread -------------------------------------------------------------------------------------
 
