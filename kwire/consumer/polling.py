@@ -106,14 +106,15 @@ class Polling(Generic[K, V]):
     def _count(self, collected: Iterable[Collected[K, V]], view: AssignmentView) -> None:
         """For metrics. The poll's time is that of its begin, or of when it stopped waiting."""
         metrics, now_ms = self._consumed, self._mailbox.polled_at_ms
-        metrics.keep_only(view.epochs)
+        if view.epochs is not metrics.assigned:
+            metrics.keep_only(view.epochs)
         for chunk, opened, progress in collected:
             if opened is None or progress is None:
                 continue
-            fetch, count = opened.fetch, len(chunk)
-            metrics.collected(fetch.topic_partition.topic, count, progress.size_of_last(count), fetch.answer, now_ms)
-            if fetch.cursor is Cursor.MAIN:
-                metrics.moved(fetch.topic_partition, chunk.next.offset, fetch.log, now_ms)
+            fetch, count, tp = opened.fetch, len(chunk.columns.offsets), chunk.topic_partition
+            metrics.collected(tp, count, progress.size_of(count), fetch.answer, now_ms)
+            if chunk.cursor is Cursor.MAIN:
+                metrics.moved(tp, chunk.next.offset, fetch.log, now_ms)
             if progress.is_end(progress.row):
                 metrics.finished(fetch.answer, now_ms)
 

@@ -48,10 +48,9 @@ class CollectProgress(NamedTuple):
     row: int = 0
     size_bytes: int = 0
 
-    def size_of_last(self, rows: int) -> int:
-        """What so many rows in front of `row` take: their share, so that all of them are the whole."""
-        count = len(self.columns)
-        return self.size_bytes * self.row // count - self.size_bytes * (self.row - rows) // count if count else 0
+    def size_of(self, rows: int) -> float:
+        """What so many of the decoded rows take on average, so that all of them are the whole."""
+        return self.size_bytes * rows / len(self.columns.offsets) if rows else 0.0
 
     def is_end(self, row: int) -> bool:
         """Whether nothing comes from that row on, neither records nor damage."""

@@ -30,7 +30,7 @@ class AnswerCounts:
 
     def __init__(self) -> None:
         self.left = 0
-        self.topics: dict[str, tuple[int, int]] = {}
+        self.topics: dict[str, list[float]] = {}
 
 
 class LogSpan(NamedTuple):
@@ -43,34 +43,50 @@ class LogSpan(NamedTuple):
 NO_LOG = LogSpan()
 
 
-class _Consumed:
-    """Of one topic, or of all."""
+class _Answers:
+    """What fetches brought of one topic, or of all."""
 
-    __slots__ = ("answer_bytes", "answer_records", "bytes", "records")
+    __slots__ = ("bytes", "records")
 
     def __init__(self, setting: WindowSetting) -> None:
         self.records = Window(setting)
         self.bytes = Window(setting)
-        self.answer_records = Window(setting)
-        self.answer_bytes = Window(setting)
 
-    def add(self, records: int, size_bytes: int, now_ms: float) -> None:
+    def add(self, records: float, size_bytes: int, now_ms: float) -> None:
         self.records.record(records, now_ms)
         self.bytes.record(size_bytes, now_ms)
 
-    def add_answer(self, records: int, size_bytes: int, now_ms: float) -> None:
-        self.answer_records.record(records, now_ms)
-        self.answer_bytes.record(size_bytes, now_ms)
+    def values(self, now_ms: float) -> Values:
+        size = self.bytes.measure(now_ms)
+        yield "fetch-size-avg", size.average
+        yield "fetch-size-max", size.greatest
+        yield "records-per-request-avg", self.records.measure(now_ms).average
+
+
+class _Topic:
+    """What was collected of one topic."""
+
+    __slots__ = ("answers", "bytes", "records")
+
+    def __init__(self, setting: WindowSetting) -> None:
+        self.records = Window(setting)
+        self.bytes = Window(setting)
+        self.answers = _Answers(setting)
 
     def values(self, now_ms: float) -> Values:
-        answers = self.answer_bytes.measure(now_ms)
-        yield "fetch-size-avg", answers.average
-        yield "fetch-size-max", answers.greatest
-        yield "records-per-request-avg", self.answer_records.measure(now_ms).average
-        for name, window in (("bytes-consumed", self.bytes), ("records-consumed", self.records)):
-            measured = window.measure(now_ms)
-            yield f"{name}-rate", measured.total_per_s
-            yield f"{name}-total", measured.total
+        yield from self.answers.values(now_ms)
+        yield from _consumed([self], now_ms)
+
+
+def _consumed(topics: Sequence[_Topic], now_ms: float) -> Values:
+    """Of these topics together."""
+    for name, windows in (
+        ("bytes-consumed", [topic.bytes for topic in topics]),
+        ("records-consumed", [topic.records for topic in topics]),
+    ):
+        measured = [window.measure(now_ms) for window in windows]
+        yield f"{name}-rate", sum(each.total_per_s for each in measured)
+        yield f"{name}-total", round(sum(each.total for each in measured))
 
 
 class _Place(NamedTuple):
@@ -98,40 +114,54 @@ class _PartitionWindows:
     __slots__ = ("at_ms", "lag", "lags", "lead", "leads")
 
     def __init__(self, setting: WindowSetting) -> None:
-        self.lag = self.lead = UNKNOWN
         self.at_ms = 0.0
+        self.lag = self.lead = 0
         self.lags = Window(setting)
         self.leads = Window(setting)
 
-    def add(self, lag: int, lead: int, now_ms: float) -> None:
-        self.lag, self.lead, self.at_ms = lag, lead, now_ms
-        self.lags.record(lag, now_ms)
-        self.leads.record(lead, now_ms)
-
 
 class ConsumedMetrics:
-    """Counts what polls collect."""
+    """Counts what polls collect.
+
+    Attributes:
+        assigned: What `keep_only` was told last.
+    """
 
     def __init__(self, setting: WindowSetting) -> None:
         self._setting = setting
-        self._all = _Consumed(setting)
-        self._topics: dict[str, _Consumed] = {}
+        self._answers = _Answers(setting)
+        self._topics: dict[str, _Topic] = {}
         self._partitions: dict[TopicPartition, _PartitionWindows] = {}
-        self._assigned: Container[TopicPartition] = ()
+        self.assigned: Container[TopicPartition] = ()
         self._idle: dict[TopicPartition, _Place] = {}
         self._replicas: dict[TopicPartition, tuple[int, float]] = {}
 
-    # --- application thread ---------------------------------------------------------------------------------
+    # --- application thread: keep it cheap, it is on the way of every poll -----------------------------------
 
-    def collected(self, topic: str, records: int, size_bytes: int, answer: AnswerCounts, now_ms: float) -> None:
-        """So many records of an answer were collected."""
-        found = self._topics.get(topic)
-        if found is None:
-            found = self._topics[topic] = _Consumed(self._setting)
-        found.add(records, size_bytes, now_ms)
-        self._all.add(records, size_bytes, now_ms)
-        before = answer.topics.get(topic, (0, 0))
-        answer.topics[topic] = before[0] + records, before[1] + size_bytes
+    def collected(
+        self, tp: TopicPartition, records: int, size_bytes: float, answer: AnswerCounts, now_ms: float
+    ) -> None:
+        """So many records of an answer were collected. Their size may be a share of more, and no whole number."""
+        topic = self._topics.get(tp.topic) or self._new_topic(tp.topic)
+        topic.records.record(records, now_ms)
+        topic.bytes.record(size_bytes, now_ms)
+        counts = answer.topics.get(tp.topic)
+        if counts is None:
+            answer.topics[tp.topic] = [records, size_bytes]
+        else:
+            counts[0] += records
+            counts[1] += size_bytes
+
+    def moved(self, tp: TopicPartition, position: int, log: LogSpan, now_ms: float) -> None:
+        """A partition was collected up to this position."""
+        found = self._partitions.get(tp) or self._new_partition(tp)
+        start, end = log
+        lag, lead = end - position, position - start
+        if lag < 0:  # what lies in front of the position may be newer than the answer
+            lag = 0
+        found.lag, found.lead, found.at_ms = lag, lead, now_ms
+        found.lags.record(lag, now_ms)
+        found.leads.record(lead, now_ms)
 
     def finished(self, answer: AnswerCounts, now_ms: float) -> None:
         """One of the answer's partitions is collected to the end."""
@@ -139,22 +169,22 @@ class ConsumedMetrics:
         if answer.left:
             return
         for topic, (records, size_bytes) in answer.topics.items():
-            self._topics[topic].add_answer(records, size_bytes, now_ms)
+            self._topics[topic].answers.add(records, round(size_bytes), now_ms)
         every = answer.topics.values()
-        self._all.add_answer(sum(each[0] for each in every), sum(each[1] for each in every), now_ms)
+        self._answers.add(sum(each[0] for each in every), round(sum(each[1] for each in every)), now_ms)
 
-    def moved(self, tp: TopicPartition, position: int, log: LogSpan, now_ms: float) -> None:
-        """A partition was collected up to this position."""
-        found = self._partitions.get(tp)
-        if found is None:
-            found = self._partitions[tp] = _PartitionWindows(self._setting)
-        found.add(max(0, log.end - position), max(0, position - log.start), now_ms)
+    def _new_topic(self, topic: str) -> _Topic:
+        found = self._topics[topic] = _Topic(self._setting)
+        return found
+
+    def _new_partition(self, tp: TopicPartition) -> _PartitionWindows:
+        found = self._partitions[tp] = _PartitionWindows(self._setting)
+        return found
 
     def keep_only(self, assigned: Container[TopicPartition]) -> None:
         """Forget where partitions stand that are not assigned any more."""
-        if assigned is not self._assigned:
-            self._assigned = assigned
-            self._partitions = {tp: found for tp, found in self._partitions.items() if tp in assigned}
+        self.assigned = assigned
+        self._partitions = {tp: found for tp, found in self._partitions.items() if tp in assigned}
 
     # --- network thread -------------------------------------------------------------------------------------
 
@@ -171,7 +201,8 @@ class ConsumedMetrics:
 
     def values(self, assigned: Iterable[TopicPartition], now_ms: float) -> Values:
         """Of the consumer as a whole."""
-        yield from self._all.values(now_ms)
+        yield from self._answers.values(now_ms)
+        yield from _consumed(list(self._topics.values()), now_ms)
         known = [standing for tp in assigned if (standing := self._standing(tp, now_ms)) is not None]
         # Of a partition that nothing was heard of lately there is no extreme, so these two leave it out.
         yield "records-lag-max", max((each.lag_max for each in known if each.lag_max >= 0), default=math.nan)

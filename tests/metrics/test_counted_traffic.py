@@ -283,6 +283,25 @@ def test_a_connection_that_breaks_is_counted_as_closed(cluster: Cluster, reader:
     assert value(reader, "connection-count") == still_open
 
 
+@pytest.mark.kafka_cluster(security_protocol="SASL_SSL", users={"alice": "secret"})
+def test_logins_are_counted_accepted_or_refused(kafka_cluster: Cluster) -> None:
+    kafka_cluster.create_topic("orders")
+    kafka_cluster.produce("orders", VALUE)
+    good = kafka_cluster.client_config("alice")
+    with Consumer[bytes, bytes](config={**good, "auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign([P0])
+        read(consumer, 1)
+        logins = value(consumer, "successful-authentication-total")
+        assert logins == value(consumer, "connection-creation-total") > 0
+        assert value(consumer, "failed-authentication-total") == 0
+    with Consumer[bytes, bytes](config={**good, "sasl.password": "wrong"}) as consumer:
+        consumer.assign([P0])
+        with pytest.raises(KafkaError):
+            read(consumer, 1)
+        assert value(consumer, "failed-authentication-total") > 0
+        assert value(consumer, "successful-authentication-total") == 0
+
+
 def test_a_throttled_fetch_is_seen(cluster: Cluster, reader: Bytes) -> None:
     cluster.throttle(FetchRequest, 7)
     read(reader, 50)
