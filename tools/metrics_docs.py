@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.exporters.opentelemetry_names import name_of
-from kwire.exporters.prometheus_names import metric_name
+from kwire.exporters.prometheus_names import EXPORTED, metric_name
 from kwire.metrics.catalogue import CATALOGUE, Description
 
 if TYPE_CHECKING:
@@ -35,8 +35,12 @@ def _of(tags: tuple[str, ...]) -> str:
 
 
 def _row(row: Description) -> str:
-    observed = name_of(row)
-    return f"| {row.name} | {row.text} | `{metric_name(row)}` | {f'`{observed}`' if observed else ''} |\n"
+    exported = metric_name(row) if row in EXPORTED.values() else ""
+    return f"| {row.name} | {row.text} | {_code(exported)} | {_code(name_of(row))} |\n"
+
+
+def _code(name: str) -> str:
+    return f"`{name}`" if name else ""
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Metrics of consumers, and spans around handlers, for OpenTelemetry (`kwire[opentelemetry]`).
 
-Metrics are observed: the SDK asks when it exports. A span is of one handler, linked to the producer's by the record's
-`traceparent` header (W3C Trace Context); polls have none, since one serves many records of many producers.
+Metrics are observed: the SDK asks when it exports. A span covers one handler. It links to the producer's span, which
+the record's `traceparent` header names (W3C Trace Context). A poll has no span: it returns records of many producers.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ class SpannedRecord(Protocol):
 def process_span(
     record: SpannedRecord, *, group_id: str | None = None, tracer_provider: trace.TracerProvider | None = None
 ) -> Iterator[trace.Span]:
-    """A span around what handles a record, linked to the producer's if that left a `traceparent` header.
+    """A span around what handles a record. It links to the producer's span, if the record has a `traceparent` header.
 
-    What the block raises is in the span. If nobody listens, the record is not looked at.
+    What the block raises is in the span. If no tracer is set up, the record is not read.
 
     Args:
         group_id: The consumer's group, if it is to be among the attributes.

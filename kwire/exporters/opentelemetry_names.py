@@ -1,8 +1,8 @@
 """What metrics are called in OpenTelemetry: the one table of names, units and attributes.
 
 By the semantic conventions for messaging where they have a name (they are in development, and will change), and else
-`kafka.consumer.*`, as OpenTelemetry's own instrumentation of Java's client has them. Rates, averages over a window and
-what is a sum of something else here are left out: whoever collects these numbers makes such of them.
+`kafka.consumer.*`, as OpenTelemetry's own instrumentation of Java's client has them. Rates and most averages are left
+out, and so are sums of other metrics in this table: the backend calculates them.
 """
 
 from __future__ import annotations

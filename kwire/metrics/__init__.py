@@ -1,7 +1,7 @@
 """What a consumer counts about itself, under the names that Java's consumer has for it.
 
-Who does something counts it, by adding to a plain number that no other thread writes; rates, averages and maxima are
-made of that by whoever asks. Nothing here locks, waits, or reads a clock: time comes in as an argument.
+Each number is written by one thread, which adds to it. A snapshot calculates rates, averages and maxima from the
+numbers, on the thread that asks. Nothing here locks, waits, or reads a clock: time comes in as an argument.
 """
 
 from __future__ import annotations

@@ -49,9 +49,5 @@ class ConnectionMetrics:
             ("successful-reauthentication", self._renewals),
             ("failed-reauthentication", self._refused_renewals),
         ):
-            measured = window.measure(now_ms)
-            yield f"{name}-rate", measured.count_per_s
-            yield f"{name}-total", measured.ever
-        renewals = self._renewals.measure(now_ms)
-        yield "reauthentication-latency-avg", renewals.average
-        yield "reauthentication-latency-max", renewals.greatest
+            yield from window.measure(now_ms).meter(name)
+        yield from self._renewals.measure(now_ms).avg_max("reauthentication-latency")

@@ -57,9 +57,7 @@ class _Answers:
         self.bytes.record(size_bytes, now_ms)
 
     def values(self, now_ms: float) -> Values:
-        size = self.bytes.measure(now_ms)
-        yield "fetch-size-avg", size.average
-        yield "fetch-size-max", size.greatest
+        yield from self.bytes.measure(now_ms).avg_max("fetch-size")
         yield "records-per-request-avg", self.records.measure(now_ms).average
 
 

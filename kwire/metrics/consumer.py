@@ -1,4 +1,4 @@
-"""`ConsumerMetrics`: all that one consumer counts, and what it answers to whoever asks."""
+"""`ConsumerMetrics`: all that one consumer counts, and the snapshot that `Consumer.metrics()` returns."""
 
 from __future__ import annotations
 

@@ -64,8 +64,7 @@ class Rebalances:
     def values(self, now_ms: float) -> Values:
         # As Java since Kafka 4.3: those of late, as if there had been none in the hour before. One is not 120 an hour.
         latency, failed = self._latency.measure(now_ms, _HOUR_MS), self._failed.measure(now_ms, _HOUR_MS)
-        yield "rebalance-latency-avg", latency.average
-        yield "rebalance-latency-max", latency.greatest
+        yield from latency.avg_max("rebalance-latency")
         yield "rebalance-latency-total", latency.total
         yield "rebalance-total", latency.ever
         yield "rebalance-rate-per-hour", latency.count_per_s * _S_PER_HOUR
@@ -104,8 +103,7 @@ class CoordinatorMetrics:
     def values(self, now_ms: float) -> Values:
         heartbeats = self.heartbeats.measure(now_ms)
         yield "heartbeat-response-time-max", heartbeats.greatest
-        yield "heartbeat-rate", heartbeats.count_per_s
-        yield "heartbeat-total", heartbeats.ever
+        yield from heartbeats.meter("heartbeat")
         yield "last-heartbeat-seconds-ago", seconds_since(self._heartbeat_ms, now_ms)
         requests = (
             ("commit", "commit-latency", self.commits),
@@ -114,12 +112,8 @@ class CoordinatorMetrics:
         )
         for name, times, window in requests if self._is_classic else requests[:1]:
             measured = window.measure(now_ms)
-            yield f"{name}-rate", measured.count_per_s
-            yield f"{name}-total", measured.ever
-            yield f"{times}-avg", measured.average
-            yield f"{times}-max", measured.greatest
+            yield from measured.meter(name)
+            yield from measured.avg_max(times)
         yield from self.rebalances.values(now_ms)
         for name, window in (("assigned", self.assigned), ("revoked", self.revoked), ("lost", self.lost)):
-            measured = window.measure(now_ms)
-            yield f"partition-{name}-latency-avg", measured.average
-            yield f"partition-{name}-latency-max", measured.greatest
+            yield from window.measure(now_ms).avg_max(f"partition-{name}-latency")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kwire.metrics.coordinator import CoordinatorMetrics
 from kwire.metrics.names import Values
-from kwire.metrics.window import Window, WindowSetting
+from kwire.metrics.window import Measured, Window, WindowSetting
 
 FETCH, OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 1, 8, 11, 12, 14, 68
 """API keys."""
@@ -23,33 +23,25 @@ class TrafficMetrics:
         self.answers = Window(setting)
         self.latency = Window(setting)
 
-    def values(self, now_ms: float) -> Values:
-        """But for the latency, which Java has for each broker alone."""
-        sent, received = self.requests.measure(now_ms), self.answers.measure(now_ms)
-        yield "request-rate", sent.count_per_s
-        yield "request-total", sent.ever
-        yield "request-size-avg", sent.average
-        yield "request-size-max", sent.greatest
-        yield "outgoing-byte-rate", sent.total_per_s
-        yield "outgoing-byte-total", sent.total
-        yield "response-rate", received.count_per_s
-        yield "response-total", received.ever
-        yield "incoming-byte-rate", received.total_per_s
-        yield "incoming-byte-total", received.total
-
     def node_values(self, now_ms: float) -> Values:
         """Of one broker."""
-        yield from self.values(now_ms)
-        latency = self.latency.measure(now_ms)
-        yield "request-latency-avg", latency.average
-        yield "request-latency-max", latency.greatest
+        yield from _traffic(self.requests.measure(now_ms), self.answers.measure(now_ms))
+        yield from self.latency.measure(now_ms).avg_max("request-latency")
 
     def client_values(self, now_ms: float) -> Values:
-        """Of all."""
-        yield from self.values(now_ms)
+        """Of all brokers. Java has the latency for each of them alone."""
         sent, received = self.requests.measure(now_ms), self.answers.measure(now_ms)
+        yield from _traffic(sent, received)
         yield "network-io-rate", sent.count_per_s + received.count_per_s
         yield "network-io-total", sent.ever + received.ever
+
+
+def _traffic(sent: Measured, received: Measured) -> Values:
+    yield from sent.meter("request")
+    yield from sent.avg_max("request-size")
+    yield from sent.total_meter("outgoing-byte")
+    yield from received.meter("response")
+    yield from received.total_meter("incoming-byte")
 
 
 class FetchRequestMetrics:
@@ -60,13 +52,10 @@ class FetchRequestMetrics:
         self.throttle = Window(setting)
 
     def values(self, now_ms: float) -> Values:
-        latency, throttle = self.latency.measure(now_ms), self.throttle.measure(now_ms)
-        yield "fetch-latency-avg", latency.average
-        yield "fetch-latency-max", latency.greatest
-        yield "fetch-rate", latency.count_per_s
-        yield "fetch-total", latency.ever
-        yield "fetch-throttle-time-avg", throttle.average
-        yield "fetch-throttle-time-max", throttle.greatest
+        latency = self.latency.measure(now_ms)
+        yield from latency.avg_max("fetch-latency")
+        yield from latency.meter("fetch")
+        yield from self.throttle.measure(now_ms).avg_max("fetch-throttle-time")
 
 
 class RequestMetrics:

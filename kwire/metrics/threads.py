@@ -46,10 +46,8 @@ class PollMetrics:
         self._committed_ms += duration_ms
 
     def values(self, now_ms: float) -> Values:
-        between = self._between.measure(now_ms)
         yield "last-poll-seconds-ago", seconds_since(self._began_ms, now_ms)
-        yield "time-between-poll-avg", between.average
-        yield "time-between-poll-max", between.greatest
+        yield from self._between.measure(now_ms).avg_max("time-between-poll")
         yield "poll-idle-ratio-avg", self._idle_ratio.measure(now_ms).average
         yield "commit-sync-time-ns-total", round(self._commit_sync_ms * _NS_PER_MS)
         yield "committed-time-ns-total", round(self._committed_ms * _NS_PER_MS)
@@ -88,6 +86,4 @@ class TurnMetrics:
             ("application-event-queue-processing-time", self._processing),
             ("unsent-requests-queue-time", self._unsent),
         ):
-            measured = window.measure(now_ms)
-            yield f"{name}-avg", measured.average
-            yield f"{name}-max", measured.greatest
+            yield from window.measure(now_ms).avg_max(name)

@@ -1,13 +1,16 @@
 """`Window`: numbers of one kind, their total for ever, and their rate, average, least and greatest of late.
 
-As Java's sensors reckon (`SampledStat`, `Rate`): what is of late is divided into samples, each of which begins with the
-first number that comes after the one before is over, and counts until nothing was added to it for all of that time.
+As Java's sensors calculate them (`SampledStat`, `Rate`): a window is a few samples. A sample begins with the first
+number that comes after the sample before is over. It counts until the length of the window has passed since its last
+number.
 """
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
+
+from kwire.metrics.names import Values
 
 
 class WindowSetting(NamedTuple):
@@ -43,6 +46,21 @@ class Measured(NamedTuple):
     average: float = math.nan
     greatest: float = math.nan
     least: float = math.nan
+
+    def meter(self, name: str) -> Values:
+        """How many numbers there were, under Java's names."""
+        yield f"{name}-rate", self.count_per_s
+        yield f"{name}-total", self.ever
+
+    def total_meter(self, name: str) -> Values:
+        """The same of their sum."""
+        yield f"{name}-rate", self.total_per_s
+        yield f"{name}-total", self.total
+
+    def avg_max(self, name: str) -> Values:
+        """How great they were of late, under Java's names."""
+        yield f"{name}-avg", self.average
+        yield f"{name}-max", self.greatest
 
 
 class Window:
