@@ -74,9 +74,9 @@ class LagPolicy:
     """
 
     def __init__(self, setting: LagSetting) -> None:
-        config, _, deliver, _, backoff, _ = setting.cursors
+        shared = setting.cursors
         self.commits: GroupCommits = OffsetCommitManager(
-            config, setting.main, setting.coordinator, setting.member, deliver, backoff
+            shared.config, setting.main, setting.coordinator, setting.member, shared.deliver, shared.backoff
         )
         self.committed: CommittedLookUp = setting.offset_fetch
         self.cursors: Sequence[AnyCursor] = ()

@@ -41,7 +41,8 @@ class CatchUpManager(LagPolicy):
     """
 
     def __init__(self, setting: LagSetting) -> None:
-        self._config, self._metadata, self._deliver, _, _, _ = setting.cursors
+        shared = setting.cursors
+        self._config, self._metadata, self._deliver = shared.config, shared.metadata, shared.deliver
         self._main = setting.main
         self._main_buffer = setting.buffer
         self._new_uuid = setting.new_uuid

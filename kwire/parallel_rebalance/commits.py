@@ -35,7 +35,8 @@ class TwoLogCommits:
     """Commits to the group's log and the head's, and the look-up of what both have."""
 
     def __init__(self, setting: LagSetting, catch_up: CatchUpManager) -> None:
-        config, _, deliver, _, backoff, _ = setting.cursors
+        shared = setting.cursors
+        config, deliver, backoff = shared.config, shared.deliver, shared.backoff
         assert config.group_id is not None
         group_id = head_group(config.group_id)
         self._main = main = setting.main
