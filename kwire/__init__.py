@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kwire.config import ConsumerConfig
 from kwire.consumer.access import ThreadAccessKey
+from kwire.consumer.async_consumer import AsyncConsumer
+from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.fetching.columns import Records
@@ -25,6 +27,9 @@ from kwire.model import (
 from kwire.version import __version__
 
 __all__ = [
+    "AsyncConsumer",
+    "AsyncRebalanceConsumer",
+    "AsyncRebalanceListener",
     "CatchUpProgress",
     "Consumer",
     "ConsumerConfig",

@@ -31,7 +31,7 @@ from kwire.offset_set import OffsetSet
 T = TypeVar("T")
 W = TypeVar("W")
 
-CommitCallback: TypeAlias = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None]
+CommitCallback: TypeAlias = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
 
 
 class Reply(Generic[T]):

@@ -20,14 +20,18 @@ from kwire.metrics import ConsumerMetrics
 from kwire.switch_interval import PollsInARow
 
 
-class Waiter(Protocol):
-    """What a waiting application sleeps on: acquired once, it sleeps in the second `acquire` until it is released."""
-
-    def acquire(self, *, timeout: float = -1) -> bool: ...
+class Woken(Protocol):
+    """What is released when something is signalled."""
 
     def release(self) -> None:
-        """Raises RuntimeError if it is not acquired."""
+        """Raises RuntimeError if nobody sleeps on it."""
         ...
+
+
+class Waiter(Woken, Protocol):
+    """What a waiting thread sleeps on: acquired once, it sleeps in the second `acquire` until it is released."""
+
+    def acquire(self, *, timeout: float = -1) -> bool: ...
 
 
 class Mailbox:
@@ -43,7 +47,7 @@ class Mailbox:
         self._new_waiter = new_waiter
         self._lock = RLock()  # reentrant: a signal handler's wakeup() may find it held by the thread it runs on
         self._signal = 0
-        self._waiters: list[Waiter] = []
+        self._waiters: list[Woken] = []
         self._to_network: deque[ApplicationEvent] = deque()
         self._to_application: deque[BackgroundEvent] = deque()
         self._wake_network: Callable[[], None] | None = None
@@ -85,14 +89,23 @@ class Mailbox:
         waiter = self._new_waiter()
         waiter.acquire()
         try:
-            with self._lock:
-                self._waiters.append(waiter)
+            self.add_waiter(waiter)
             if self._signal == seen:
                 waiter.acquire(timeout=min(deadline.remaining_ms() / 1000.0, TIMEOUT_MAX))
         finally:
-            with self._lock:
-                if waiter in self._waiters:
-                    self._waiters.remove(waiter)
+            self.remove_waiter(waiter)
+
+    def add_waiter(self, waiter: Woken) -> None:
+        """Have it released by whatever is signalled from now on. Who then finds `signal()` unchanged has missed
+        nothing."""
+        with self._lock:
+            self._waiters.append(waiter)
+
+    def remove_waiter(self, waiter: Woken) -> None:
+        """It is up. Nothing happens if it is not there."""
+        with self._lock:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
 
     def find(self, wanted: Callable[[BackgroundEvent], bool]) -> BackgroundEvent | None:
         """The oldest background event of this kind, which stays in the queue: an exception of a signal handler must not

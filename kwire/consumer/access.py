@@ -1,4 +1,5 @@
 """Locked by `AccessGuard._lock`: who may use a consumer now. One thread at a time; in a callback, the key's holder.
+Where an event loop's tasks use the consumer, read "task" for "thread".
 
 The guard lies around every call of a facade except `wakeup()` and the two that pass keys on (KIP-944). Nobody ever
 waits for access: who must not have it is refused. Calls nest, because callbacks run inside calls, so access is a stack
@@ -23,12 +24,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from threading import get_ident
 from types import TracebackType
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 from kwire.clock import Deadline
 from kwire.errors import ConcurrentModificationError, InvalidArgumentError
 
-NOBODY = 0  # no thread has this identifier
+NOBODY = 0  # no thread and no task has this identifier
 LOOK_AGAIN_S = 0.002
 
 
@@ -46,6 +47,33 @@ _Holding: TypeAlias = Token[ThreadAccessKey | None]
 
 # The key that the calling thread or task, or what it inherited its context from, was given last. Only messages read it.
 _given: ContextVar[ThreadAccessKey | None] = ContextVar("kwire_thread_access_key", default=None)
+
+
+class Callers(NamedTuple):
+    """Those who use a consumer, and are told apart: threads, or the tasks of an event loop.
+
+    Attributes:
+        identify: The number of the one that calls; no other one has it while that one is alive.
+        name: How messages call one.
+        advice: How another one may do something all the same.
+    """
+
+    identify: Callable[[], int]
+    name: Callable[[int], str]
+    advice: str
+
+
+def _thread_name(thread: int) -> str:
+    """It is looked up when a message is written, which is rare, and not at each call."""
+    names = [repr(known.name) for known in threading.enumerate() if known.ident == thread]
+    return f"thread {names[0] if names else thread}"
+
+
+THREADS = Callers(
+    get_ident,
+    _thread_name,
+    "only wakeup() may be called from another thread; to close it from there: wakeup(), then close()",
+)
 
 
 class _Level:
@@ -86,7 +114,9 @@ class _Level:
 class AccessGuard:
     """Enter it with `with`; who must not is refused at once, and never waits. One for each consumer."""
 
-    def __init__(self) -> None:
+    def __init__(self, callers: Callers = THREADS) -> None:
+        self._callers = callers
+        self._identify = callers.identify
         self._lock = threading.RLock()  # re-entrant: a signal handler may use the consumer at any moment
         self._ground = _Level(NOBODY)
         self._levels = [self._ground]
@@ -99,12 +129,12 @@ class AccessGuard:
     @property
     def is_entered(self) -> bool:
         """Whether the calling thread is in a call."""
-        return self._levels[-1].thread == get_ident()
+        return self._levels[-1].thread == self._identify()
 
     # --- around every call: keep it cheap -------------------------------------------------------------------
 
     def __enter__(self) -> None:
-        me = get_ident()
+        me = self._identify()
         level = self._levels[-1]
         if level.thread == me:
             level.depth += 1
@@ -134,7 +164,7 @@ class AccessGuard:
 
     def _leave(self) -> None:
         """Leave a call that was made in a callback, or one that its callback's borrowers have overtaken."""
-        me = get_ident()
+        me = self._identify()
         with self._lock:
             index = max(index for index, level in enumerate(self._levels) if level.thread == me)
             for opened in self._levels[index + 1 : index + 2]:
@@ -164,7 +194,7 @@ class AccessGuard:
         """
         pause = threading.Event()
         while (
-            self._ground.thread not in (NOBODY, get_ident())
+            self._ground.thread not in (NOBODY, self._identify())
             and (self._ground.is_woken or will_wake())
             and not deadline.expired
         ):
@@ -173,7 +203,7 @@ class AccessGuard:
     def forget_other_threads(self) -> None:
         """In a process that was forked: the thread that forked is the only one."""
         self._lock = threading.RLock()
-        if self._levels[-1].thread != get_ident():
+        if self._levels[-1].thread != self._identify():
             self._ground = _Level(NOBODY)
             self._levels = [self._ground]
 
@@ -198,7 +228,7 @@ class AccessGuard:
             raise ConcurrentModificationError(problem)
 
     def _open(self) -> _Level:
-        me = get_ident()
+        me = self._identify()
         with self._lock:
             if self._levels[-1].thread != me:
                 raise ConcurrentModificationError(self._refusal(self._levels[-1]))
@@ -216,15 +246,15 @@ class AccessGuard:
             if level.thread == NOBODY:
                 return None
             return (
-                f"a callback in {_name(level.host)} has returned while {_name(level.thread)} was still using the "
-                "consumer with its key; a callback has to wait for those it gives its key"
+                f"a callback in {self._callers.name(level.host)} has returned while {self._callers.name(level.thread)} "
+                "was still using the consumer with its key; a callback has to wait for those it gives its key"
             )
 
     # --- passing keys on ------------------------------------------------------------------------------------
 
     def get_thread_access_key(self) -> ThreadAccessKey | None:
         """The key of the callback that the caller runs in, or was given the key of; None outside."""
-        me = get_ident()
+        me = self._identify()
         with self._lock:
             callbacks = [level for level in self._levels[1:] if not level.over]
             return next((level.key for level in reversed(callbacks) if level.admits(me)), None)
@@ -247,16 +277,16 @@ class AccessGuard:
     # --- what refusals say ----------------------------------------------------------------------------------
 
     def _refusal(self, level: _Level) -> str:
-        me = _name(get_ident())
+        me = self._callers.name(self._identify())
         if level.thread != NOBODY:
             return (
-                f"this consumer is being used by {_name(level.thread)}; {me} must not use it at the same time "
-                "(only wakeup() may be called from another thread; to close it from there: wakeup(), then close())"
+                f"this consumer is being used by {self._callers.name(level.thread)}; {me} must not use it at the same "
+                f"time ({self._callers.advice})"
             )
         return (
-            f"this consumer runs a callback in {_name(level.host)}; {self._why_not(me)}. Have the callback pass on "
-            "what get_thread_access_key() answers, and call set_thread_access_key() with it, in each thread and each "
-            "task that is to use the consumer"
+            f"this consumer runs a callback in {self._callers.name(level.host)}; {self._why_not(me)}. Have the "
+            "callback pass on what get_thread_access_key() answers, and call set_thread_access_key() with it, in each "
+            "thread and each task that is to use the consumer"
         )
 
     def _why_not(self, me: str) -> str:
@@ -275,9 +305,3 @@ def _is_of_this_context(holding: _Holding) -> bool:
     except (ValueError, RuntimeError):  # made in another context; used up by a call that was interrupted
         return False
     return True
-
-
-def _name(thread: int) -> str:
-    """How messages call a thread; it is looked up when one is written, which is rare, and not at each call."""
-    names = [repr(known.name) for known in threading.enumerate() if known.ident == thread]
-    return f"thread {names[0] if names else thread}"

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic
 
@@ -25,7 +25,7 @@ from kwire.consumer.background_events import (
 )
 from kwire.consumer.listener import CallbackView, Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.state import ConsumerState
-from kwire.consumer.steps import Steps
+from kwire.consumer.steps import Await, Steps
 from kwire.errors import KafkaError, RebalanceListenerError
 from kwire.events import (
     BackgroundEvent,
@@ -82,10 +82,14 @@ class CallbackRunner(Generic[K, V]):
     Args:
         consumer: What the callbacks are given, behind a view that expires.
         guard: Whom it lets use the consumer inside a callback: the thread that runs it, and who was given its key.
+        awaits: Whether callbacks may be coroutine functions: an event loop drives the steps.
     """
 
-    def __init__(self, state: ConsumerState[K, V], consumer: RebalanceConsumer, guard: AccessGuard) -> None:
+    def __init__(
+        self, state: ConsumerState[K, V], consumer: RebalanceConsumer, guard: AccessGuard, *, awaits: bool = False
+    ) -> None:
         self.listener = RebalanceListener()
+        self._awaits = awaits
         self._state = state
         self._mailbox = state.link.mailbox
         self._guard = guard
@@ -117,9 +121,9 @@ class CallbackRunner(Generic[K, V]):
                 case RunCallback(kind=CallbackKind.REVOKED):
                     self._request_revoke(event)
                 case RunCallback():
-                    self._run(event)
+                    yield from self._run(event)
                 case CommitCompleted():
-                    self._call_back(event)
+                    yield from self._call_back(event)
                 case ErrorRaised():
                     raise event.error  # the poll that ends with it takes it out of the queue
 
@@ -192,10 +196,10 @@ class CallbackRunner(Generic[K, V]):
             release = self._releases[0]
             if release.commit is not None:
                 yield from self._end_commit(release.commit, release.deadline)
-            self._let_go(release)
+            yield from self._let_go(release)
         self._end_if_through()
 
-    def _let_go(self, release: _Release) -> None:
+    def _let_go(self, release: _Release) -> Steps[None]:
         """What was to be revoked is lost, if the membership ended before the application came to poll."""
         if not self._state.is_member and not release.is_told:
             release.is_lost = True
@@ -204,7 +208,7 @@ class CallbackRunner(Generic[K, V]):
         error = None
         if not release.is_told:
             kind = CallbackKind.LOST if release.is_lost else CallbackKind.REVOKED
-            error = self._tell(kind, release.partitions)
+            error = yield from self._tell(kind, release.partitions)
             release.is_told = True
         self._state.assignment -= release.partitions
         if len(self._releases) > 1 or self._revocation.pending:
@@ -222,7 +226,7 @@ class CallbackRunner(Generic[K, V]):
 
     # --- one callback ---------------------------------------------------------------------------------------
 
-    def _run(self, event: RunCallback) -> None:
+    def _run(self, event: RunCallback) -> Steps[None]:
         """One rebalance callback. Its end is reported though the listener fails: the group must not wait for ever."""
         if event.kind is CallbackKind.ASSIGNED:
             self._state.assignment |= event.partitions  # a member that takes all anew has given up all it had
@@ -230,7 +234,7 @@ class CallbackRunner(Generic[K, V]):
             self._revocation.lose(event.partitions)
         error = None
         if self._told is not event:
-            error = self._tell(event.kind, event.partitions)
+            error = yield from self._tell(event.kind, event.partitions)
             self._told = event
         if event.kind is CallbackKind.LOST:
             self._state.assignment -= event.partitions
@@ -238,14 +242,14 @@ class CallbackRunner(Generic[K, V]):
         if error is not None:
             raise error
 
-    def _tell(self, kind: CallbackKind, partitions: Partitions) -> Exception | None:
+    def _tell(self, kind: CallbackKind, partitions: Partitions) -> Steps[Exception | None]:
         """Call the listener; what it failed with. Raises what struck from outside, a Ctrl-C for example: then nobody
         knows how far the listener got, and it has to be called again."""
         view = CallbackView(self._consumer)
         try:
             self._state.in_callback = True
             with self._guard.callback(), self._timed(kind):
-                self._call_listener(kind, view.as_consumer(), partitions)
+                yield from self._finish(self._call_listener(kind, view.as_consumer(), partitions))
         except KafkaError as error:
             return error
         except Exception as error:
@@ -276,27 +280,32 @@ class CallbackRunner(Generic[K, V]):
             ended_ms = monotonic_ms()
             windows[kind].record(ended_ms - began_ms, ended_ms)
 
-    def _call_listener(self, kind: CallbackKind, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        match kind:
-            case CallbackKind.ASSIGNED:
-                self.listener.on_partitions_assigned(consumer, partitions)
-            case CallbackKind.REVOKED:
-                self.listener.on_partitions_revoked(consumer, partitions)
-            case CallbackKind.LOST:
-                self.listener.on_partitions_lost(consumer, partitions)
+    def _call_listener(self, kind: CallbackKind, consumer: RebalanceConsumer, partitions: Partitions) -> object:
+        methods: dict[CallbackKind, Callable[[RebalanceConsumer, Partitions], object]] = {
+            CallbackKind.ASSIGNED: self.listener.on_partitions_assigned,
+            CallbackKind.REVOKED: self.listener.on_partitions_revoked,
+            CallbackKind.LOST: self.listener.on_partitions_lost,
+        }
+        return methods[kind](consumer, partitions)
+
+    def _finish(self, result: object) -> Steps[None]:
+        """What a callback has returned is done when this is: a coroutine still has to be awaited."""
+        if self._awaits and isinstance(result, Awaitable):
+            yield Await(result)
 
     # --- inside commit_sync and close -----------------------------------------------------------------------
 
-    def run_completed_commits(self) -> None:
-        """Callbacks of commits that are done; everything else stays for the next poll."""
-        while (completed := completed_commit(self._mailbox, but=self._running)) is not None:
-            self._call_back(completed)
+    def run_completed_commits(self) -> Steps[None]:
+        """Callbacks of commits that are done; everything else stays for the next poll. Where another task runs
+        callbacks now, that one runs these."""
+        while self._guard.is_entered and (completed := completed_commit(self._mailbox, but=self._running)) is not None:
+            yield from self._call_back(completed)
 
-    def _call_back(self, completed: CommitCompleted) -> None:
+    def _call_back(self, completed: CommitCompleted) -> Steps[None]:
         outer, self._running = self._running, (*self._running, completed)
         try:
             with self._guard.callback():
-                completed.callback(completed.offsets, completed.error)
+                yield from self._finish(completed.callback(completed.offsets, completed.error))
         except Exception as error:
             if not is_of_signal_handler(error):
                 self._mailbox.remove(completed)
@@ -312,14 +321,14 @@ class CallbackRunner(Generic[K, V]):
         if self._state.must_commit:
             yield from self._end_commit(self._post_last_commit(), deadline)
 
-    def give_up_partitions(self) -> BaseException | None:
+    def give_up_partitions(self) -> Steps[BaseException | None]:
         """Run the callback for what a group gave, because this consumer is leaving; the error it raised."""
         self.discard()
         if self._state.assigned_by_hand or not self._state.assignment:
             return None
         kind = CallbackKind.REVOKED if self._state.is_member else CallbackKind.LOST
         try:
-            return self._tell(kind, self._state.assignment)
+            return (yield from self._tell(kind, self._state.assignment))
         except BaseException as error:  # noqa: BLE001  raised by the caller, once the leaving is done
             return error
         finally:

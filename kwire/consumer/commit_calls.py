@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Generic
@@ -45,14 +46,20 @@ class CommitCalls(Generic[K, V]):
             yield from self._link.ask("commit_sync", event, timeout)
         finally:
             self._link.metrics.polls.commit_sync_took(monotonic_ms() - began_ms)
-            self._callbacks.run_completed_commits()
+            yield from self._callbacks.run_completed_commits()
 
     def commit_async(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, callback: CommitCallback | None
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
+        callback: CommitCallback | None,
+        *,
+        may_await: bool = False,
     ) -> None:
         """See `Consumer.commit_async`."""
         if callback is not None and (problem := uncallable_with(callback, 2)):
             raise InvalidArgumentError(f"the callback {callback!r} {problem}; it is given offsets and an error")
+        if inspect.iscoroutinefunction(callback) and not may_await:
+            raise InvalidArgumentError(f"nobody would await the callback {callback!r}; an AsyncConsumer does")
         self._commit_async(CommitAsync(checked_offsets(offsets), callback))
 
     def commit_processed_async(

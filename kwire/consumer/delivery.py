@@ -117,6 +117,10 @@ class Delivery(Generic[K, V]):
         pending = self._now.pending
         return bool(pending) and any(len(entry.chunk) and _is_due(entry.chunk, view) for entry in pending)
 
+    def due_count(self, view: AssignmentView) -> int:
+        """How many records are pending that may be returned now."""
+        return sum(len(entry.chunk) for entry in self._now.pending if _is_due(entry.chunk, view))
+
     def hand_out(self, view: AssignmentView, *, to_loop: bool = False) -> Sequence[PartitionRecords[K, V]]:
         """A poll is about to return what is pending and due.
 

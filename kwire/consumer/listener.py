@@ -110,8 +110,11 @@ class RebalanceListener:
 _METHODS = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
 
 
-def checked_listener(listener: RebalanceListener | None) -> RebalanceListener:
+def checked_listener(listener: RebalanceListener | None, *, may_await: bool = False) -> RebalanceListener:
     """The listener, or one that does nothing.
+
+    Args:
+        may_await: Whether its methods may be coroutine functions.
 
     Raises:
         InvalidArgumentError: It is not an object with these three methods that can be called with a consumer and a set
@@ -120,7 +123,7 @@ def checked_listener(listener: RebalanceListener | None) -> RebalanceListener:
     if listener is None:
         return RebalanceListener()
     for name in _METHODS:
-        if problem := _problem(listener, name):
+        if problem := _problem(listener, name, may_await=may_await):
             raise InvalidArgumentError(
                 f"{listener!r} is no rebalance listener: {problem}. Derive from kwire.RebalanceListener, override what "
                 f"you need, such as {name}(self, consumer, partitions), and pass an object of that class"
@@ -128,14 +131,14 @@ def checked_listener(listener: RebalanceListener | None) -> RebalanceListener:
     return listener
 
 
-def _problem(listener: object, name: str) -> str | None:
+def _problem(listener: object, name: str, *, may_await: bool) -> str | None:
     if isinstance(listener, type):
         return "it is a class"
     method = getattr(listener, name, None)
     if not callable(method):
         return f"it has no method {name}"
-    if inspect.iscoroutinefunction(method):
-        return f"{name} is a coroutine function, which nobody would await"
+    if inspect.iscoroutinefunction(method) and not may_await:
+        return f"{name} is a coroutine function, which nobody would await; an AsyncConsumer does"
     return f"{name} {why}" if (why := uncallable_with(method, 2)) else None
 
 

@@ -8,8 +8,9 @@ from typing import Generic, cast
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.config import ConsumerConfig, Deserialize
 from kwire.consumer.state import ConsumerState
-from kwire.consumer.steps import Steps, Wait
+from kwire.consumer.steps import GIVE_WAY, Steps, Wait
 from kwire.epochs import AssignmentEpoch
+from kwire.errors import KafkaError
 from kwire.events import AssignmentView, BufferDrained, PollStarted, RecordsDelivered, Reply, Seek
 from kwire.fetching.collector import FetchCollector
 from kwire.fetching.columns import Records
@@ -19,18 +20,27 @@ from kwire.fetching.deserializing import Deserializers
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V, leader_epoch_or_none
 
+# An event loop's other tasks wait so long at most for records to be decoded, but for a batch that takes longer.
+PORTION_MS = 2.5
+FIRST_PORTION = 64
+LARGEST_PORTION = 100_000
+
 IN_PROCESSOR = 'a Processor goes on behind it with on_data_loss="skip"'
 
 
 class Polling(Generic[K, V]):
     """Collects the records of one poll after the other.
 
+    Args:
+        gives_way: Whether `gather` has an event loop's other tasks have a turn every few milliseconds.
+
     Attributes:
         looked_at_ms: When records were last handed out.
     """
 
-    def __init__(self, state: ConsumerState[K, V]) -> None:
+    def __init__(self, state: ConsumerState[K, V], *, gives_way: bool = False) -> None:
         self._state = state
+        self._portion = FIRST_PORTION if gives_way else None
         self._mailbox = state.link.mailbox
         self._delivery = state.delivery
         self.looked_at_ms = 0.0
@@ -51,7 +61,7 @@ class Polling(Generic[K, V]):
         self._mailbox.polled_at_ms = NEVER_MS
         try:
             self._collector.get_ready()  # the application has nothing else to do now
-            yield Wait(seen, deadline)
+            yield Wait(seen, deadline, is_idle=True)
         finally:
             self._mailbox.polled_at_ms = monotonic_ms()
 
@@ -62,6 +72,29 @@ class Polling(Generic[K, V]):
             return False
         self._mailbox.post(PollStarted())
         return True
+
+    def gather(self) -> Steps[None]:
+        """On an event loop, collect what a poll may return in portions, and let other tasks have a turn between them.
+
+        A portion is as many records as take `PORTION_MS` to decode: twice as many as the last one if that was quick.
+        One batch of records is inflated at once, however large it is.
+        """
+        began_ms = monotonic_ms()
+        while self._portion is not None and (left := self._collector.most - self._delivery.due_count(self._view)) > 0:
+            portion_began_ms, before = monotonic_ms(), left
+            self._mailbox.polls_in_a_row.collects()
+            self._collect(self._view, min(left, self._portion))
+            now_ms = monotonic_ms()
+            self._portion = _next_portion(self._portion, now_ms - portion_began_ms)
+            if self._collector.most - self._delivery.due_count(self._view) == before:
+                return
+            if now_ms - began_ms > PORTION_MS:
+                yield GIVE_WAY
+                began_ms = monotonic_ms()
+
+    @property
+    def _view(self) -> AssignmentView:
+        return self._mailbox.view
 
     def collect(self, *, to_loop: bool = False) -> Records[K, V]:
         """Records, as many as one poll may return; possibly none. What a poll collected that raised comes first."""
@@ -87,13 +120,15 @@ class Polling(Generic[K, V]):
             self._mailbox.post(BufferDrained())
             buffer.drain_told(refusal)
 
-    def _collect(self, view: AssignmentView) -> None:
+    def _collect(self, view: AssignmentView, most: int | None = None) -> None:
         pending = self._delivery.pending
         before = len(pending)
         try:
-            self._collector.collect(view, pending)
+            self._collector.collect(view, pending, most)
             self._count(pending[before:], view)
         except CorruptPartitionError as corrupt:
+            if self._delivery.has_due(view):
+                return  # an earlier portion: those first, the next poll meets the damage again
             # The position stays in front of the damage: the next poll fetches it again, a seek steps over it.
             self._mailbox.post(Seek(corrupt.topic_partition, corrupt.position, Reply(), corrupt.epoch))
             self._collector.note_damage(corrupt)
@@ -102,6 +137,9 @@ class Polling(Generic[K, V]):
             advice = IN_PROCESSOR if self._collector.keeps_failures else f"to step over it: seek({tp!r}, {behind})"
             error.args = (f"{error}; {advice}",)
             raise error from error.__cause__
+        except KafkaError:
+            if not self._delivery.has_due(view):
+                raise
 
     def _count(self, collected: Iterable[Collected[K, V]], view: AssignmentView) -> None:
         """For metrics. The poll's time is that of its begin, or of when it stopped waiting."""
@@ -153,6 +191,12 @@ class Polling(Generic[K, V]):
         """The position, if the last poll handed out records of this partition."""
         epoch = self._mailbox.view.epochs.get(tp)
         return None if epoch is None else self._delivery.position(tp, epoch)
+
+
+def _next_portion(portion: int, took_ms: float) -> int:
+    if took_ms > PORTION_MS:
+        return max(1, int(portion * PORTION_MS / took_ms))
+    return min(2 * portion, LARGEST_PORTION) if took_ms < PORTION_MS / 2 else portion
 
 
 def _deserializers(config: ConsumerConfig) -> Deserializers[K, V]:

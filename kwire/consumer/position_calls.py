@@ -97,5 +97,7 @@ class PositionCalls(Generic[K, V]):
         """Until the network thread has looked at what it was told, and the view shows it."""
         while self._under_way:
             deadline = Deadline.after(self._state.config.default_api_timeout_ms)
-            yield from self._link.wait_for(self._under_way[0], "pause", deadline, wakeable=False)
-            del self._under_way[0]
+            first = self._under_way[0]
+            yield from self._link.wait_for(first, "pause", deadline, wakeable=False)
+            if first in self._under_way:  # else another task has waited for it as well
+                self._under_way.remove(first)

@@ -63,9 +63,13 @@ class ConsumerSession(Generic[K, V]):
     Args:
         consumer: What callbacks are given, behind a view that expires.
         guard: Whom it lets use the consumer inside a callback.
+        is_async: Whether an event loop drives the steps: callbacks may be coroutine functions, and polls let the loop's
+            other tasks have a turn every few milliseconds.
     """
 
-    def __init__(self, config: ConsumerConfig, consumer: RebalanceConsumer, guard: AccessGuard) -> None:
+    def __init__(
+        self, config: ConsumerConfig, consumer: RebalanceConsumer, guard: AccessGuard, *, is_async: bool = False
+    ) -> None:
         from kwire.assignors import resolve  # like all that serves the network thread, not before it is needed
 
         self.link = link = NetworkLink(
@@ -75,8 +79,9 @@ class ConsumerSession(Generic[K, V]):
             children=config.parallel_rebalance_children if config.enable_parallel_rebalance else 0,
         )
         self.state: ConsumerState[K, V] = ConsumerState(config, link)
-        self.callbacks: CallbackRunner[K, V] = CallbackRunner(self.state, consumer, guard)
-        self.polling: Polling[K, V] = Polling(self.state)
+        self.callbacks: CallbackRunner[K, V] = CallbackRunner(self.state, consumer, guard, awaits=is_async)
+        self.polling: Polling[K, V] = Polling(self.state, gives_way=is_async)
+        self._is_async = is_async
         self.positions: PositionCalls[K, V] = PositionCalls(self.state, self.polling)
         self.commits: CommitCalls[K, V] = CommitCalls(self.state, self.callbacks)
         self.look_ups = LookUpCalls(link)
@@ -96,7 +101,7 @@ class ConsumerSession(Generic[K, V]):
         """See `Consumer.subscribe`."""
         self.state.check_not_in_callback("subscribe()")
         names, pattern = topics_or_pattern(topics)
-        checked = checked_listener(listener)
+        checked = checked_listener(listener, may_await=self._is_async)
         if not names and pattern is None:
             yield from self.unsubscribe()
             return
@@ -126,7 +131,7 @@ class ConsumerSession(Generic[K, V]):
         self.state.check_not_in_callback("unsubscribe()")
         if not self.state.view.subscribed:
             return
-        error = self.callbacks.give_up_partitions()
+        error = yield from self.callbacks.give_up_partitions()
         self.state.delivery.clear()
         with contextlib.suppress(KafkaTimeoutError):  # left or not, nothing is subscribed any more
             yield from self.link.command("unsubscribe", Unsubscribe)
@@ -174,6 +179,7 @@ class ConsumerSession(Generic[K, V]):
             if self.callbacks.has_news:
                 return self.polling.records()
             yield from self.positions.settle()
+            yield from self.polling.gather()
             records = self.polling.collect(to_loop=to_loop)
             if records:
                 return records
@@ -298,8 +304,8 @@ class ConsumerSession(Generic[K, V]):
         if first_error is not None:
             raise first_error
 
-    def _raise_given_up(self) -> None:
-        if (error := self.callbacks.give_up_partitions()) is not None:
+    def _raise_given_up(self) -> Steps[None]:
+        if (error := (yield from self.callbacks.give_up_partitions())) is not None:
             raise error
 
     def _post_close(self, deadline: Deadline, *, leave_group: bool | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic
 
 from kwire.config import ConsumerConfig, GroupProtocol
@@ -21,6 +22,8 @@ class ConsumerState(Generic[K, V]):
         assignment: The partitions it has, as far as the application was told. Changes inside poll, assign, unsubscribe
             and close alone.
         in_callback: Whether a rebalance callback runs.
+        is_processing: Whether another task than the caller may still be at what the last poll returned. Threads take
+            turns: where one calls, no other one is.
     """
 
     def __init__(self, config: ConsumerConfig, link: NetworkLink) -> None:
@@ -30,6 +33,7 @@ class ConsumerState(Generic[K, V]):
         self.revocation = Revocation()
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.closed = self.in_callback = False
+        self.is_processing: Callable[[], bool] = lambda: False
 
     @property
     def view(self) -> AssignmentView:
@@ -59,7 +63,8 @@ class ConsumerState(Generic[K, V]):
     def interrupt_loop(self) -> None:
         """What comes is for the next poll, not for the `for` loop that the application is in."""
         self.delivery.interrupt()
-        self.note_delivered()
+        if not self.is_processing():
+            self.note_delivered()
 
     # --- checks ---------------------------------------------------------------------------------------------
 

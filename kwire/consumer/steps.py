@@ -1,16 +1,16 @@
 """Calls as steps: a call that has to wait is a generator, which yields what it waits for and returns its result.
 
-So what a call does is written once. `run_blocking` drives it for code that blocks; a driver for an event loop awaits
-where this one sleeps.
+So what a call does is written once. `run_blocking` drives it for code that blocks, `event_loops.run_awaiting` for code
+that awaits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from inspect import GEN_CLOSED, getgeneratorstate
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from kwire.clock import Deadline
+from kwire.clock import NEVER_MS, Deadline
 from kwire.mailbox import Mailbox
 
 T = TypeVar("T")
@@ -18,13 +18,29 @@ T = TypeVar("T")
 
 class Wait(NamedTuple):
     """Go on when something is signalled in the mailbox after `seen`, or at the deadline. Going on early does no harm:
-    the steps look again."""
+    the steps look again.
+
+    Attributes:
+        is_idle: Whether nothing is half done: meanwhile the consumer may be used for another call.
+    """
 
     seen: int
     deadline: Deadline
+    is_idle: bool = False
 
 
-Steps: TypeAlias = Generator[Wait, None, T]
+NOTHING_SEEN = -1
+GIVE_WAY = Wait(NOTHING_SEEN, Deadline(NEVER_MS))
+"""Go on at once; an event loop lets its other tasks have a turn first."""
+
+
+class Await(NamedTuple):
+    """Go on when this is done, which user code has returned; only where an event loop drives the steps."""
+
+    result: Awaitable[object]
+
+
+Steps: TypeAlias = Generator[Wait | Await, None, T]
 
 
 def run_blocking(mailbox: Mailbox, steps: Steps[T]) -> T:
@@ -37,9 +53,10 @@ def run_blocking(mailbox: Mailbox, steps: Steps[T]) -> T:
     try:
         while True:
             try:
-                wait = next(steps) if struck is None else steps.throw(struck)
+                step = next(steps) if struck is None else steps.throw(struck)
                 struck = None
-                mailbox.wait(wait.seen, wait.deadline)
+                assert isinstance(step, Wait), "callbacks of code that blocks are not awaited"
+                mailbox.wait(step.seen, step.deadline)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]  # what a generator returns is typed in Steps alone
             except BaseException as error:

@@ -34,6 +34,7 @@ class FetchCollector(Generic[K, V]):
         head_share: The main cursor's share of the bytes, between 0 and 1, while all have records.
 
     Attributes:
+        most: So many records one poll returns.
         keeps_failures: Whether records that cannot be deserialized are collected with their error beside them, instead
             of raising it.
     """
@@ -59,8 +60,7 @@ class FetchCollector(Generic[K, V]):
             for each in self._buffers
         ]
         self._main = self._sources[0].collector
-        self._max_poll_records = max_poll_records
-        self._portion = -(-max_poll_records // PORTIONS)
+        self.most = max_poll_records
         # It met an error behind records of others: those come first, the next call raises it.
         self._first: _CursorShare[K, V] | None = None
         # It raised an error and may do so again: the others come first, or nobody would ever get behind it.
@@ -85,24 +85,26 @@ class FetchCollector(Generic[K, V]):
         as well, so the network thread has to know."""
         return self._main.seek(tp, wanted, view) if len(self._sources) == 1 else None
 
-    def collect(self, view: AssignmentView, into: Pending[K, V]) -> None:
-        """Add up to `max_poll_records` records of all cursors together; see `CursorCollector.collect`."""
+    def collect(self, view: AssignmentView, into: Pending[K, V], most: int | None = None) -> None:
+        """Add up to `most` records of all cursors together, or as many as a poll may return; see
+        `CursorCollector.collect`."""
+        most = self.most if most is None else most
         if not view.children:
-            self._main.collect(view, into, self._max_poll_records, keep_failures=self.keeps_failures)
+            self._main.collect(view, into, most, keep_failures=self.keeps_failures)
             return
         views = [view, *(child.beside(view) for child in view.children)]
-        self._share(dict(zip(self._sources, views, strict=False)), into)
+        self._share(dict(zip(self._sources, views, strict=False)), into, most)
 
-    def _share(self, views: dict[_CursorShare[K, V], AssignmentView], into: Pending[K, V]) -> None:
-        begin = len(into)
-        left, hungry = self._max_poll_records, list(views)
+    def _share(self, views: dict[_CursorShare[K, V], AssignmentView], into: Pending[K, V], left: int) -> None:
+        begin, portion = len(into), -(-left // PORTIONS)
+        hungry = list(views)
         last, self._last = self._last, None
         while left > 0 and hungry:
             source = self._next(hungry, last)
             before = len(into)
             try:
                 # A cursor that is alone takes all: a poll in one piece costs less than one in portions.
-                most = min(left, self._portion) if len(hungry) > 1 else left
+                most = min(left, portion) if len(hungry) > 1 else left
                 source.collector.collect(views[source], into, most, keep_failures=self.keeps_failures)
             except (CorruptPartitionError, KafkaError):
                 if len(into) == begin:

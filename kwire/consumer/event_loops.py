@@ -1,0 +1,252 @@
+"""Drives a call's steps on an event loop, asyncio's or trio's: the calling task awaits where a thread would sleep.
+
+No thread is needed for that: what the mailbox wakes is the task. Whoever signals, the network thread mostly, has the
+loop set a future, or an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from inspect import CORO_CLOSED, GEN_CLOSED, getcoroutinestate, getgeneratorstate
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from kwire.consumer.access import NOBODY, Callers
+from kwire.consumer.steps import Await, Steps, Wait
+from kwire.errors import IllegalStateError
+from kwire.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    import trio
+
+T = TypeVar("T")
+
+# Neither loop's timers take infinity.
+LONGEST_WAIT_S = 86_400.0
+
+
+class Turn(Protocol):
+    """The right to make a call, which others want as well."""
+
+    def leave(self) -> None: ...
+
+    def take(self) -> Steps[None]:
+        """Until nobody else has it."""
+        ...
+
+
+class EventLoop(Protocol):
+    """One that runs, and that a consumer is used on."""
+
+    def is_current(self) -> bool:
+        """Whether the caller runs on it."""
+        ...
+
+    def current_task(self) -> object: ...
+
+    def has_returned(self, task: object) -> bool:
+        """Whether the task came to its end, as far as can be told: not by an error, and not by a cancellation."""
+        ...
+
+    async def wait(self, mailbox: Mailbox, wait: Wait) -> None:
+        """Let other tasks run, until something is signalled after `wait.seen`, or its deadline."""
+        ...
+
+    def shield(self) -> AbstractContextManager[object]:
+        """Within it a cancellation that was told already is not told again."""
+        ...
+
+
+async def run_awaiting(mailbox: Mailbox, steps: Steps[T], loop: EventLoop, turn: Turn | None = None) -> T:
+    """Drive the steps to their end in the calling task, and answer their result.
+
+    A cancellation is raised inside them, where they wait: they may have something to undo, or to finish first.
+
+    Args:
+        turn: What the call holds; others have it while the steps are idle.
+    """
+    struck: BaseException | None = None
+    shield: Callable[[], AbstractContextManager[object]] = nullcontext
+    try:
+        while True:
+            try:
+                step = next(steps) if struck is None else steps.throw(struck)
+                struck = None
+                with shield():
+                    await _done(step, mailbox, loop, turn)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]  # what a generator returns is typed in Steps alone
+            except BaseException as error:
+                if getgeneratorstate(steps) == GEN_CLOSED:  # raised by the steps themselves
+                    raise
+                struck = error
+                if not isinstance(error, Exception):
+                    shield = loop.shield  # trio cancels each wait that follows as well
+    finally:
+        struck = None  # its traceback holds this frame
+
+
+async def _done(step: Wait | Await, mailbox: Mailbox, loop: EventLoop, turn: Turn | None) -> None:
+    if isinstance(step, Await):
+        await step.result
+    elif turn is None or not step.is_idle:
+        await loop.wait(mailbox, step)
+    else:
+        turn.leave()
+        await loop.wait(mailbox, step)
+        await run_awaiting(mailbox, turn.take(), loop)
+
+
+def running_loop() -> EventLoop:
+    """The event loop that the caller runs on.
+
+    Raises:
+        IllegalStateError: It runs on none.
+    """
+    try:
+        return AsyncioLoop(asyncio.get_running_loop())
+    except RuntimeError:
+        pass
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        return TrioLoop(trio.lowlevel.current_trio_token())
+    raise IllegalStateError(
+        "there is no running event loop here: an AsyncConsumer is used in a task of asyncio or trio"
+    )
+
+
+class _Sleeper:
+    """What the mailbox wakes, once. Used under its lock."""
+
+    __slots__ = ("_is_up", "_wake")
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self._wake = wake
+        self._is_up = False
+
+    def release(self) -> None:
+        """Raises RuntimeError if it is up already, or its loop has ended."""
+        if self._is_up:
+            raise RuntimeError("it is up")
+        self._is_up = True
+        self._wake()
+
+
+class AsyncioLoop:
+    """asyncio's, or one that stands in its place, such as uvloop's."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def is_current(self) -> bool:
+        return asyncio._get_running_loop() is self._loop
+
+    def current_task(self) -> object:
+        return asyncio.current_task(self._loop)
+
+    def has_returned(self, task: object) -> bool:
+        assert isinstance(task, asyncio.Task)
+        return task.done() and not task.cancelled() and task.exception() is None
+
+    async def wait(self, mailbox: Mailbox, wait: Wait) -> None:
+        if mailbox.signal() != wait.seen:
+            await asyncio.sleep(0)
+            return
+        woken: asyncio.Future[None] = self._loop.create_future()
+        sleeper = _Sleeper(lambda: self._loop.call_soon_threadsafe(_set, woken))
+        mailbox.add_waiter(sleeper)
+        timer = self._loop.call_later(_seconds(wait), _set, woken)
+        try:
+            if mailbox.signal() == wait.seen:
+                await woken
+        finally:
+            timer.cancel()
+            mailbox.remove_waiter(sleeper)
+
+    def shield(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+
+def _set(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)
+
+
+class TrioLoop:
+    """trio's."""
+
+    def __init__(self, token: trio.lowlevel.TrioToken) -> None:
+        self._token = token
+
+    def is_current(self) -> bool:
+        import trio
+
+        return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token
+
+    def current_task(self) -> object:
+        import trio
+
+        return trio.lowlevel.current_task()
+
+    def has_returned(self, task: object) -> bool:
+        """A task of trio says that it has ended, and not why; where it was an error, the nursery raises it."""
+        import trio
+
+        assert isinstance(task, trio.lowlevel.Task)
+        return bool(getcoroutinestate(task.coro) == CORO_CLOSED)
+
+    async def wait(self, mailbox: Mailbox, wait: Wait) -> None:
+        import trio
+
+        if mailbox.signal() != wait.seen:
+            await trio.lowlevel.checkpoint()
+            return
+        woken = trio.Event()
+        sleeper = _Sleeper(lambda: self._token.run_sync_soon(woken.set))
+        mailbox.add_waiter(sleeper)
+        try:
+            if mailbox.signal() == wait.seen:
+                with trio.move_on_after(_seconds(wait)):
+                    await woken.wait()
+        finally:
+            mailbox.remove_waiter(sleeper)
+
+    def shield(self) -> AbstractContextManager[object]:
+        import trio
+
+        return trio.CancelScope(shield=True)
+
+
+def _seconds(wait: Wait) -> float:
+    return min(wait.deadline.remaining_ms() / 1000.0, LONGEST_WAIT_S)
+
+
+def _task_number() -> int:
+    try:
+        return id(running_loop().current_task())
+    except IllegalStateError:
+        return NOBODY
+
+
+def _task_name(number: int) -> str:
+    for task in _tasks():
+        if id(task) == number:
+            name = task.get_name() if isinstance(task, asyncio.Task) else getattr(task, "name", number)
+            return f"task {name!r}"
+    return f"task {number}"
+
+
+def _tasks() -> list[object]:
+    """Those of asyncio that are alive; of trio, the one that runs."""
+    loop = running_loop()
+    return [*asyncio.all_tasks()] if isinstance(loop, AsyncioLoop) else [loop.current_task()]
+
+
+TASKS = Callers(
+    _task_number,
+    _task_name,
+    "one task polls; all others may do everything else meanwhile",
+)
+"""The tasks of the event loop that the caller runs on."""
