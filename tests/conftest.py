@@ -35,6 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="both",
         help="tests/integration: against a real Kafka, the one in this process (no Java needed), or each of them",
     )
+    parser.addoption(
+        "--facade",
+        choices=("sync", "asyncio", "trio"),
+        default="sync",
+        help="tests/integration/consumer: through Consumer, or through AsyncConsumer on an event loop",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

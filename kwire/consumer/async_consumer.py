@@ -10,7 +10,7 @@ that run callbacks of a rebalance have one at a time, `_Turn`; a poll that waits
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, cast
 
@@ -115,6 +115,26 @@ class _Turn:
                 self._mailbox.notify()
 
 
+class _Processing:
+    """The task that was returned records last. It is not the consumer that knows, for its session has to ask, and must
+    not hold it: a consumer that nobody holds is gone at once."""
+
+    def __init__(self) -> None:
+        self._loop: EventLoop | None = None
+        self._task: object = None
+
+    def begin(self, loop: EventLoop, task: object) -> None:
+        self._loop, self._task = loop, task
+
+    def is_of_another(self) -> bool:
+        """Whether it is another one than the caller: that one may still be at these records."""
+        return self._loop is not None and self._task is not self._loop.current_task()
+
+    def is_unfinished(self) -> bool:
+        """Whether it is another one, and still at work, or has failed over the records."""
+        return self._loop is not None and self.is_of_another() and not self._loop.has_returned(self._task)
+
+
 class AsyncConsumer(Generic[K, V]):
     """A Kafka consumer for code that awaits, on asyncio (uvloop, too) or trio. Its methods are those of `Consumer`.
 
@@ -151,10 +171,9 @@ class AsyncConsumer(Generic[K, V]):
         self._loop: EventLoop | None = None
         self._poller: object = None
         """The task that polls now."""
-        self._processor: object = None
-        """The task that was returned records last."""
+        self._processing = _Processing()
         self._gave_way_ms = monotonic_ms()
-        self._session.state.is_processing = self._is_processing
+        self._session.state.is_processing = self._processing.is_of_another
         disown_in_children(self._session, self._guard)
         if topics:
             try:
@@ -201,10 +220,6 @@ class AsyncConsumer(Generic[K, V]):
 
     def _is_closed(self) -> bool:
         return self._session.state.closed
-
-    def _is_processing(self) -> bool:
-        """Whether another task than the caller may still be at what the last poll returned to it."""
-        return self._processor not in (None, self._own_loop().current_task())
 
     async def _begin(self) -> None:
         if self._topics:
@@ -269,7 +284,7 @@ class AsyncConsumer(Generic[K, V]):
             await run_awaiting(self._mailbox, self._turn.take(), loop)
             self._session.state.check_open()
             deadline = self._session.begin_poll(timeout)
-            self._processor = task
+            self._processing.begin(loop, task)
             steps = self._session.poll(deadline, to_loop=to_loop)
             return await run_awaiting(self._mailbox, steps, loop, self._turn)
         except BaseException as error:
@@ -282,29 +297,29 @@ class AsyncConsumer(Generic[K, V]):
 
     async def _give_way(self, loop: EventLoop) -> None:
         """Polls that find records wait for nothing: without this the loop's other tasks would have no turn."""
-        now_ms = monotonic_ms()
-        if now_ms - self._gave_way_ms > PORTION_MS:
-            self._gave_way_ms = now_ms
+        if monotonic_ms() - self._gave_way_ms > PORTION_MS:
             await loop.wait(self._mailbox, GIVE_WAY)
+            self._gave_way_ms = monotonic_ms()
 
-    async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
+    def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         """Records one by one, without an end: until `close()`. Commits cover the records up to the one the loop is at.
 
         As for `Consumer`, what the loop's body delays with `delay_revoke` is not delayed for long.
         """
-        state = self._session.state
-        while not self._is_closed():
-            is_delaying = state.revocation.pending
-            try:
-                await self._poll(DELAYING_POLL_SECONDS if is_delaying else ITERATOR_POLL_SECONDS, to_loop=True)
-            except IllegalStateError:
-                if self._is_closed():
-                    return
-                raise
-            for record in state.delivery.iterate():
-                yield record
-                if monotonic_ms() - self._gave_way_ms > PORTION_MS:
-                    await self._give_way(self._own_loop())
+        return _RecordIterator(self)
+
+    async def _poll_to_loop(self) -> Iterator[Record[K, V]] | None:
+        """The records of one more poll; None when the consumer is closed."""
+        if self._is_closed():
+            return None
+        is_delaying = self._session.state.revocation.pending
+        try:
+            await self._poll(DELAYING_POLL_SECONDS if is_delaying else ITERATOR_POLL_SECONDS, to_loop=True)
+        except IllegalStateError:
+            if self._is_closed():
+                return None
+            raise
+        return self._session.state.delivery.iterate()
 
     # --- asynchronous revocation (KIP-983) ------------------------------------------------------------------
 
@@ -494,7 +509,7 @@ class AsyncConsumer(Generic[K, V]):
             if self._is_closed():
                 return
             state.check_not_in_callback("close()")
-            if self._is_processing() and not loop.has_returned(self._processor):
+            if self._processing.is_unfinished():
                 state.delivery.abandon()
             await run_awaiting(
                 self._mailbox, session.close(total_ms, deadline, leave_group=leave_group), loop, self._turn
@@ -524,3 +539,25 @@ class AsyncConsumer(Generic[K, V]):
         session, state = self._session, self._session.state
         text = "closed" if state.closed else f"{len(state.assignment)} partitions"
         return f"<AsyncConsumer {session.link.client_id} group={state.config.group_id} {text}>"
+
+
+class _RecordIterator(AsyncIterator[Record[K, V]]):
+    """No generator: one that is left in the middle would have to be closed, which a `break` does not do."""
+
+    __slots__ = ("_consumer", "_records")
+
+    def __init__(self, consumer: AsyncConsumer[K, V]) -> None:
+        self._consumer = consumer
+        self._records: Iterator[Record[K, V]] = iter(())
+
+    async def __anext__(self) -> Record[K, V]:
+        consumer = self._consumer
+        if monotonic_ms() - consumer._gave_way_ms > PORTION_MS:
+            await consumer._give_way(consumer._own_loop())  # first: a record that was taken is not to be lost
+        while True:
+            for record in self._records:
+                return record
+            records = await consumer._poll_to_loop()
+            if records is None:
+                raise StopAsyncIteration
+            self._records = records

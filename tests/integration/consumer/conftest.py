@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Protocol, TypeAlias, Unpack
 from uuid import uuid4
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from tests.integration.conftest import MakeTopic, Produce
     from tests.integration.consumer.lag_story import Story
     from tests.integration.kafkas import SharedKafka
+    from tests.over_event_loops import consumer_class
 else:
     from lag_story import Story
+    from over_event_loops import consumer_class
 
 DEADLINE_S = 30.0
 
@@ -42,6 +45,24 @@ class PollUntil(Protocol):
     """Polls all these consumers in turn until the condition holds; answers the records that came."""
 
     def __call__(self, condition: Callable[[], bool], *consumers: BytesConsumer) -> list[BytesRecord]: ...
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what is about threads where there are tasks."""
+    if config.getoption("--facade") != "sync":
+        others = [item for item in items if item.get_closest_marker("threads")]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
+
+
+@pytest.fixture(autouse=True)
+def facade(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With `--facade` the tests' `Consumer` is an `AsyncConsumer`, used from an event loop."""
+    chosen: str = request.config.getoption("--facade")
+    for module in (request.module, sys.modules[__name__]):
+        if hasattr(module, "Consumer"):
+            monkeypatch.setattr(module, "Consumer", consumer_class(chosen))
+    return chosen
 
 
 @pytest.fixture

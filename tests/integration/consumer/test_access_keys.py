@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEADLINE_S = 30.0
+pytestmark = pytest.mark.threads(reason="without its key other threads are refused; tasks need none")
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 

@@ -264,6 +264,7 @@ def test_a_bad_setting_is_refused_before_anything_is_started(settings: dict[str,
 # --- calls at the wrong time -------------------------------------------------------------------------------------
 
 
+@pytest.mark.threads(reason="tasks are not refused")
 def test_a_second_thread_is_refused_and_changes_nothing() -> None:
     refused: list[KafkaError] = []
     with unreachable("127.0.0.1:1") as consumer:

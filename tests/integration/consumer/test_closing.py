@@ -129,6 +129,7 @@ def test_a_commit_that_finds_no_coordinator_before_the_end_is_reported() -> None
 # --- by whom, and when --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threads(reason="a task may close it at once")
 def test_another_thread_may_close_it_once_the_first_has_left(
     topic: MakeTopic, group_id: str, open_consumer: OpenConsumer
 ) -> None:
