@@ -1,8 +1,8 @@
-"""`AsyncConsumer` behind the methods of `Consumer`, so that tests of the one try the other: `--facade asyncio`, or trio.
+"""`AsyncConsumer` behind the methods of `Consumer`, so that tests of the one try the other (`--facade`).
 
 Each thread of a test has an agent, a task of one event loop, which makes its calls: so tasks stand where threads stood.
-A callback goes the other way. The agent that awaits it hands it to its thread, which runs it while it waits for its call
-to end, and may call again: then the agent makes that call inside the callback, as the thread would.
+A callback goes the other way. The agent that awaits it hands it to its thread, which runs it while it waits for its
+call to end, and may call again: then the agent makes that call inside the callback, as the thread would.
 """
 
 from __future__ import annotations
@@ -100,9 +100,8 @@ class Agent:
             if isinstance(answer, Callback):
                 self.calls.put(self._run(answer))
                 continue
-            error = interrupt or answer.error
-            if error is not None:
-                raise error
+            if (struck := interrupt or answer.error) is not None:
+                raise struck
             return answer.result
 
     @staticmethod
@@ -234,7 +233,8 @@ class TrioThread:
             await trio.sleep_forever()
 
     def new_agent(self) -> Agent:
-        return trio.from_thread.run(self._nursery.start, self._serve, trio_token=self._token)
+        agent: Agent = trio.from_thread.run(self._nursery.start, self._serve, trio_token=self._token)
+        return agent
 
     @staticmethod
     async def _serve(*, task_status: trio.TaskStatus[Agent]) -> None:
@@ -246,7 +246,7 @@ class TrioThread:
 @cache
 def event_loop_thread(facade: str) -> AsyncioThread | TrioThread:
     """One for all tests of a process."""
-    return {"asyncio": AsyncioThread, "trio": TrioThread}[facade]()
+    return AsyncioThread() if facade == "asyncio" else TrioThread()
 
 
 class Listener(AsyncRebalanceListener):
@@ -275,7 +275,7 @@ class View:
     def __init__(self, consumer: object) -> None:
         self._consumer = consumer
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Callable[..., object]:
         return partial(_call, getattr(self._consumer, name))
 
 
@@ -332,15 +332,15 @@ class OverEventLoop:
         listening = None if listener is None else Listener(checked_listener(listener))
         _call(self._consumer.subscribe, topics, listener=listening)
 
-    def __getattr__(self, name: str) -> object:
-        found = getattr(self._consumer, name)
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        found: Callable[..., object] = getattr(self._consumer, name)
         return found if name in self._anywhere else partial(_call, found)
 
     def __iter__(self) -> Iterator[Record[bytes, bytes]]:
         records: AsyncIterator[Record[bytes, bytes]] = aiter(self._consumer)
         while True:
             try:
-                yield _call(records.__anext__)  # type: ignore[misc]
+                yield _call(records.__anext__)  # type: ignore[misc]  # it is a record
             except StopAsyncIteration:
                 return
 

@@ -275,12 +275,11 @@ class AsyncConsumer(Generic[K, V]):
         task = loop.current_task()
         if self._poller not in (None, task):
             raise ConcurrentModificationError("another task polls this consumer; one at a time may")
-        if self._topics:
-            await self._begin()
-        await self._give_way(loop)
         outer, self._poller = self._poller, task
         deadline: Deadline | None = None
         try:
+            await self._begin()
+            await self._give_way(loop)
             await run_awaiting(self._mailbox, self._turn.take(), loop)
             self._session.state.check_open()
             deadline = self._session.begin_poll(timeout)

@@ -1,0 +1,494 @@
+"""What tasks of an event loop may do with an `AsyncConsumer`, on asyncio and on trio.
+
+All that it promises as a `Consumer` does is tried by the tests of that one, with `--facade asyncio` and `trio`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import warnings
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import pytest
+import trio
+
+from kwire import AsyncConsumer, AsyncRebalanceListener, Consumer, OffsetAndMetadata, TopicPartition
+from kwire.errors import ConcurrentModificationError, IllegalStateError, InvalidArgumentError, RebalanceListenerError
+from kwire.testing import Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kwire import AsyncRebalanceConsumer
+    from kwire.config import Settings
+    from kwire.consumer.listener import Partitions
+
+T = TypeVar("T")
+BytesConsumer = AsyncConsumer[bytes, bytes]
+
+PARTITIONS = 2
+RECORDS = 400
+LONG_S = 30.0
+
+
+class Runtime(Protocol):
+    """An event loop, by what tests need of it."""
+
+    def run(self, main: Callable[[], Awaitable[T]]) -> T: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    async def beside(self, first: Callable[[], Awaitable[object]], second: Callable[[], Awaitable[object]]) -> None:
+        """Run both at the same time, to their ends."""
+
+    async def at_most(self, seconds: float, function: Callable[[], Awaitable[T]]) -> T | None:
+        """Cancel it when the time is over, and answer None then."""
+
+
+class Asyncio:
+    def run(self, main: Callable[[], Awaitable[T]]) -> T:
+        async def entered() -> T:
+            return await main()
+
+        return asyncio.run(entered())
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def beside(self, first: Callable[[], Awaitable[object]], second: Callable[[], Awaitable[object]]) -> None:
+        async def finish(function: Callable[[], Awaitable[object]]) -> None:
+            await function()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(finish(first))
+            group.create_task(finish(second))
+
+    async def at_most(self, seconds: float, function: Callable[[], Awaitable[T]]) -> T | None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await function()
+        return None
+
+
+class Trio:
+    def run(self, main: Callable[[], Awaitable[T]]) -> T:
+        return trio.run(main)
+
+    async def sleep(self, seconds: float) -> None:
+        await trio.sleep(seconds)
+
+    async def beside(self, first: Callable[[], Awaitable[object]], second: Callable[[], Awaitable[object]]) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(first)
+            nursery.start_soon(second)
+
+    async def at_most(self, seconds: float, function: Callable[[], Awaitable[T]]) -> T | None:
+        with trio.move_on_after(seconds):
+            return await function()
+        return None
+
+
+@pytest.fixture(params=[Asyncio(), Trio()], ids=["asyncio", "trio"])
+def runtime(request: pytest.FixtureRequest) -> Runtime:
+    chosen: Runtime = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(topics={"orders": PARTITIONS, "one": 1}) as running:
+        for partition in range(PARTITIONS):
+            running.produce("orders", *(b"%d" % n for n in range(RECORDS // PARTITIONS)), partition=partition)
+        running.produce("one", *(b"%d" % n for n in range(RECORDS)))
+        yield running
+
+
+_groups = iter(range(1_000_000))
+
+
+def settings(cluster: Cluster, **others: object) -> Settings:
+    return {  # type: ignore[return-value]  # what else a test wants
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "group_id": f"group-{next(_groups)}",
+        "auto_offset_reset": "earliest",
+        **others,
+    }
+
+
+async def read(consumer: BytesConsumer, count: int) -> list[tuple[int, int]]:
+    """Positions of the records, in the order in which they came."""
+    found: list[tuple[int, int]] = []
+    while len(found) < count:
+        found += [(record.partition, record.offset) for record in await consumer.poll(LONG_S)]
+    return found
+
+
+# --- many tasks ---------------------------------------------------------------------------------------------------
+
+
+def test_while_one_task_polls_another_may_do_everything_else(runtime: Runtime, cluster: Cluster) -> None:
+    tp = TopicPartition("one", 0)
+
+    async def main() -> None:
+        async with AsyncConsumer("one", **settings(cluster)) as consumer:
+            await read(consumer, RECORDS)
+            seen: list[int] = []
+
+            async def poll_on() -> None:
+                seen.extend(record.offset for record in await consumer.poll(LONG_S))
+
+            async def do_the_rest() -> None:
+                await consumer.commit_sync({tp: OffsetAndMetadata(7)})
+                assert (await consumer.committed([tp]))[tp] == OffsetAndMetadata(7)
+                assert await consumer.end_offsets([tp]) == {tp: RECORDS}
+                assert await consumer.position(tp) == RECORDS
+                consumer.pause([tp])
+                assert await consumer.paused() == {tp}
+                await consumer.seek(tp, RECORDS - 3)
+                consumer.resume([tp])
+
+            await runtime.beside(poll_on, do_the_rest)
+            assert seen == [RECORDS - 3, RECORDS - 2, RECORDS - 1]
+
+    runtime.run(main)
+
+
+def test_a_second_task_that_polls_is_refused(runtime: Runtime, cluster: Cluster) -> None:
+    async def main() -> None:
+        async with AsyncConsumer("one", **settings(cluster)) as consumer:
+            await read(consumer, RECORDS)
+
+            async def poll_too() -> None:
+                await runtime.sleep(0)  # trio begins with either
+                await runtime.sleep(0)
+                with pytest.raises(ConcurrentModificationError, match="another task polls"):
+                    await consumer.poll(0)
+                consumer.wakeup()
+
+            async def poll() -> None:
+                with pytest.raises(Exception, match=r"wakeup\(\) was called"):
+                    await consumer.poll(LONG_S)
+
+            await runtime.beside(poll, poll_too)
+
+    runtime.run(main)
+
+
+def test_another_task_may_change_the_subscription_of_a_poll_that_waits(runtime: Runtime, cluster: Cluster) -> None:
+    async def main() -> None:
+        async with AsyncConsumer("one", **settings(cluster)) as consumer:
+            await read(consumer, RECORDS)
+            topics: set[str] = set()
+
+            async def poll() -> None:
+                topics.update(record.topic for record in await consumer.poll(LONG_S))
+
+            async def change() -> None:
+                await consumer.unsubscribe()
+                await consumer.subscribe("orders")
+
+            await runtime.beside(poll, change)
+            assert topics == {"orders"}
+
+    runtime.run(main)
+
+
+def test_close_by_another_task_ends_a_loop_and_does_not_commit_the_record_it_is_at(
+    runtime: Runtime, cluster: Cluster
+) -> None:
+    tp = TopicPartition("one", 0)
+    given = settings(cluster, max_poll_records=10)
+
+    async def main() -> None:
+        consumer: BytesConsumer = AsyncConsumer("one", **given)
+        seen: list[int] = []
+
+        async def loop() -> None:
+            async for record in consumer:
+                seen.append(record.offset)
+                if record.offset == 14:
+                    await runtime.beside(consumer.close, lambda: runtime.sleep(0))
+
+        await loop()
+        assert seen[-1] == 14
+        async with AsyncConsumer(**given) as second:
+            committed = (await second.committed([tp]))[tp]
+            assert committed is not None
+            assert committed.offset == 14, "the record that the loop was at is not done"
+
+    runtime.run(main)
+
+
+def test_close_by_another_task_ends_a_poll_that_waits(runtime: Runtime, cluster: Cluster) -> None:
+    async def main() -> None:
+        consumer: BytesConsumer = AsyncConsumer("one", **settings(cluster))
+        await read(consumer, RECORDS)
+
+        async def poll() -> None:
+            with pytest.raises(IllegalStateError, match="closed"):
+                await consumer.poll(LONG_S)
+
+        await runtime.beside(poll, consumer.close)
+
+    runtime.run(main)
+
+
+def test_another_event_loop_is_refused(cluster: Cluster) -> None:
+    consumer: BytesConsumer = AsyncConsumer("one", **settings(cluster))
+    asyncio.run(read(consumer, RECORDS))  # type: ignore[arg-type]  # it is a coroutine
+
+    async def elsewhere() -> None:
+        for call in (lambda: consumer.poll(0), consumer.paused, consumer.close):
+            with pytest.raises(IllegalStateError, match="belongs to another event loop"):
+                await call()
+        with pytest.raises(IllegalStateError, match="belongs to another event loop"):
+            consumer.assignment()
+
+    asyncio.run(elsewhere())
+    with pytest.raises(IllegalStateError, match="belongs to another event loop"):
+        consumer.pause([])
+    consumer.metrics()
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        del consumer
+        gc.collect()
+
+
+def test_without_an_event_loop_it_says_what_it_needs(cluster: Cluster) -> None:
+    consumer: BytesConsumer = AsyncConsumer("one", **settings(cluster))
+    with pytest.raises(IllegalStateError, match="a task of asyncio or trio"):
+        consumer.poll(0).send(None)
+    asyncio.run(consumer.close())
+
+
+# --- cancellation -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_polls_that_are_cancelled_at_any_moment_lose_nothing(runtime: Runtime, cluster: Cluster) -> None:
+    """Some are cancelled before they begin, some while they join, wait for a fetch or look at one, some not at all."""
+    chance = random.Random(7)
+
+    async def main() -> None:
+        async with AsyncConsumer("orders", **settings(cluster, max_poll_records=3)) as consumer:
+            found: list[tuple[int, int]] = []
+            while len(found) < RECORDS:
+                records = await runtime.at_most(chance.random() * 0.001, lambda: consumer.poll(LONG_S))
+                found += [(record.partition, record.offset) for record in records or ()]
+            expected = [(partition, n) for partition in range(PARTITIONS) for n in range(RECORDS // PARTITIONS)]
+            assert sorted(found) == expected
+
+    runtime.run(main)
+
+
+def test_a_cancelled_poll_counts_nothing_as_processed(runtime: Runtime, cluster: Cluster) -> None:
+    tp = TopicPartition("one", 0)
+
+    async def main() -> None:
+        async with AsyncConsumer("one", **settings(cluster, max_poll_records=10)) as consumer:
+            await read(consumer, 10)
+            assert await runtime.at_most(0, lambda: consumer.poll(LONG_S)) is None
+            await consumer.commit_sync()
+            assert (await consumer.committed([tp]))[tp] == OffsetAndMetadata(10, leader_epoch=0)
+
+    runtime.run(main)
+
+
+def test_a_consumer_whose_block_is_cancelled_leaves_its_group(runtime: Runtime, cluster: Cluster) -> None:
+    given = settings(cluster)
+
+    async def in_a_block() -> None:
+        async with AsyncConsumer("one", **given) as consumer:
+            await read(consumer, RECORDS)
+            await runtime.sleep(LONG_S)
+
+    async def main() -> None:
+        assert await runtime.at_most(1.0, in_a_block) is None
+        async with AsyncConsumer("one", **given) as second:  # at once, or the first would have stayed in the group
+            await runtime.at_most(LONG_S / 3, lambda: read(second, RECORDS))
+            assert second.assignment() == {TopicPartition("one", 0)}
+
+    runtime.run(main)
+
+
+# --- callbacks ----------------------------------------------------------------------------------------------------
+
+
+class Slow(AsyncRebalanceListener):
+    """Notes what it is told; each method waits for others first."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.told: list[str] = []
+        self.is_struck = False
+
+    async def on_partitions_assigned(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
+        self.told.append("begins")
+        await self._runtime.sleep(0 if self.is_struck else 0.05)
+        self.is_struck = True
+        for tp in partitions:
+            await consumer.seek(tp, RECORDS - 1)
+        self.told.append("assigned")
+
+    async def on_partitions_revoked(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
+        await consumer.commit_sync(dict.fromkeys(partitions, OffsetAndMetadata(3)))
+        self.told.append("revoked")
+
+
+def test_callbacks_are_awaited_and_may_use_the_consumer(runtime: Runtime, cluster: Cluster) -> None:
+    given = settings(cluster)
+
+    async def main() -> None:
+        listener = Slow(runtime)
+        async with AsyncConsumer(**given) as consumer:
+            await consumer.subscribe("one", listener=listener)
+            assert await read(consumer, 1) == [(0, RECORDS - 1)]
+        assert listener.told == ["begins", "assigned", "revoked"]
+        async with AsyncConsumer(**given) as second:
+            tp = TopicPartition("one", 0)
+            assert (await second.committed([tp]))[tp] == OffsetAndMetadata(3)
+
+    runtime.run(main)
+
+
+def test_a_callback_that_is_cancelled_is_called_again(runtime: Runtime, cluster: Cluster) -> None:
+    async def main() -> None:
+        listener = Slow(runtime)
+        async with AsyncConsumer(**settings(cluster)) as consumer:
+            await consumer.subscribe("one", listener=listener)
+            while not listener.told:
+                await runtime.at_most(0.02, lambda: consumer.poll(LONG_S))
+            listener.is_struck = True
+            assert await read(consumer, 1) == [(0, RECORDS - 1)]
+        assert listener.told.count("assigned") == 1
+        assert listener.told.count("begins") >= 2
+
+    runtime.run(main)
+
+
+def test_what_a_callback_raises_comes_out_of_the_poll(runtime: Runtime, cluster: Cluster) -> None:
+    class Failing(AsyncRebalanceListener):
+        async def on_partitions_assigned(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
+            await runtime.sleep(0)
+            raise ValueError("no")
+
+    async def main() -> None:
+        async with AsyncConsumer(**settings(cluster)) as consumer:
+            await consumer.subscribe("one", listener=Failing())
+            with pytest.raises(RebalanceListenerError, match="raised ValueError"):
+                await read(consumer, 1)
+            assert len(await read(consumer, RECORDS)) == RECORDS
+
+    runtime.run(main)
+
+
+def test_a_commit_callback_is_awaited(runtime: Runtime, cluster: Cluster) -> None:
+    async def main() -> None:
+        done: list[object] = []
+
+        async def note(offsets: object, error: object) -> None:
+            await runtime.sleep(0)
+            done.append(error)
+
+        async with AsyncConsumer("one", **settings(cluster)) as consumer:
+            await read(consumer, RECORDS)
+            consumer.commit_async(callback=note)
+            await consumer.commit_sync()
+            assert done == [None]
+
+    runtime.run(main)
+
+
+def test_a_consumer_that_blocks_refuses_coroutine_functions(cluster: Cluster) -> None:
+    async def note(offsets: object, error: object) -> None:
+        """Nobody awaits it."""
+
+    with Consumer(**settings(cluster)) as consumer:
+        with pytest.raises(InvalidArgumentError, match="an AsyncConsumer does"):
+            consumer.commit_async(callback=note)
+        with pytest.raises(InvalidArgumentError, match="an AsyncConsumer does"):
+            consumer.subscribe("one", listener=Slow(Asyncio()))  # type: ignore[arg-type]  # that is the point
+
+
+# --- a turn for others --------------------------------------------------------------------------------------------
+
+
+def test_other_tasks_have_turns_while_records_are_decoded(runtime: Runtime, cluster: Cluster) -> None:
+    """Each record takes a while to deserialize: one poll of them all would keep the loop for a second."""
+
+    def deserialize(data: bytes) -> int:
+        end = 0
+        for n in range(20_000):
+            end += n
+        return end
+
+    async def main() -> None:
+        turns = 0
+        is_over = False
+        given = settings(cluster, max_poll_records=RECORDS, value_deserializer=deserialize)
+        consumer: AsyncConsumer[bytes, int]
+        async with AsyncConsumer("one", **given) as consumer:
+            while not consumer.assignment():
+                await consumer.poll(0)
+
+            async def count() -> None:
+                nonlocal turns
+                while not is_over:
+                    turns += 1
+                    await runtime.sleep(0)
+
+            async def poll() -> None:
+                nonlocal is_over
+                found = 0
+                while found < RECORDS:
+                    found += len(await consumer.poll(LONG_S))
+                is_over = True
+
+            await consumer.seek(TopicPartition("one", 0), 0)
+            await runtime.beside(count, poll)
+            assert turns > 30
+
+    runtime.run(main)
+
+
+def test_a_loop_over_records_that_are_there_lets_others_run(runtime: Runtime, cluster: Cluster) -> None:
+    async def main() -> None:
+        turns: list[int] = []
+        async with AsyncConsumer("one", **settings(cluster)) as consumer:
+            seen: list[int] = []
+
+            async def loop() -> None:
+                async for record in consumer:
+                    seen.append(record.offset)
+                    sum(range(100_000))
+                    if record.offset == RECORDS - 1:
+                        break
+
+            async def count() -> None:
+                while len(seen) < RECORDS:
+                    turns.append(len(seen))
+                    await runtime.sleep(0.001)
+
+            await runtime.beside(loop, count)
+        assert len(set(turns)) > 10
+
+    runtime.run(main)
+
+
+def test_a_loop_that_is_left_in_the_middle_warns_of_nothing_and_loses_nothing(
+    runtime: Runtime, cluster: Cluster
+) -> None:
+    async def main() -> None:
+        async with AsyncConsumer("one", **settings(cluster)) as consumer:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                async for record in consumer:
+                    if record.offset == 4:
+                        break
+                gc.collect()
+            assert (await read(consumer, 1))[0] == (0, 5)
+
+    runtime.run(main)
