@@ -24,7 +24,7 @@ from kwire.config.login import Login, login_of
 from kwire.config.offset_reset import OffsetReset, ResetKind
 from kwire.config.secret import Secret
 from kwire.config.security_config import SecurityConfig
-from kwire.config.settings import Settings
+from kwire.config.settings import AllSettings, Settings
 from kwire.config.token_origin import TokenOrigin, has_assertion, token_origin
 from kwire.config.token_provider import OAuthToken, TokenAnswer, TokenProvider, TokenSource
 from kwire.config.unsecured_token import unsecured_claims, unsecured_extensions
@@ -33,6 +33,7 @@ __all__ = [
     "ClientDnsLookup",
     "ConsumerConfig",
     "Settings",
+    "AllSettings",
     "Endpoint",
     "GroupProtocol",
     "IsolationLevel",

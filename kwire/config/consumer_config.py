@@ -38,7 +38,7 @@ from kwire.config.security_checks import (
 )
 from kwire.config.security_config import SecurityConfig
 from kwire.config.setting import setting, settings_of
-from kwire.config.settings import Settings
+from kwire.config.settings import AllSettings
 from kwire.config.strategy import NamedAssignor, strategies
 from kwire.errors import ConfigError, InvalidGroupIdError
 
@@ -244,7 +244,7 @@ class ConsumerConfig(SecurityConfig):
         check_security(self)
 
     @classmethod
-    def of(cls, config: Mapping[str, object] | None = None, **settings: Unpack[Settings]) -> ConsumerConfig:
+    def of(cls, config: Mapping[str, object] | None = None, **settings: Unpack[AllSettings]) -> ConsumerConfig:
         """Read settings as a user gives them.
 
         Args:

@@ -84,7 +84,8 @@ class SecuritySettings(TypedDict, total=False):
 
 
 class Settings(SecuritySettings, total=False):
-    """See `ConsumerConfig` for what each means, or run `kwire config`."""
+    """See `ConsumerConfig` for what each means, or run `kwire config`. All but those that say what type keys and values
+    have, which are in `AllSettings`: a consumer is typed by them."""
 
     bootstrap_servers: str | Sequence[str | Endpoint]
     client_dns_lookup: str | ClientDnsLookup
@@ -111,8 +112,6 @@ class Settings(SecuritySettings, total=False):
     auto_commit_interval_ms: int
     isolation_level: str | IsolationLevel
 
-    key_deserializer: AnyDeserializer | None
-    value_deserializer: AnyDeserializer | None
     max_poll_records: int
     check_crcs: bool
 
@@ -145,3 +144,10 @@ class Settings(SecuritySettings, total=False):
     connections_max_idle_ms: int
     receive_buffer_bytes: int
     send_buffer_bytes: int
+
+
+class AllSettings(Settings, total=False):
+    """`Settings`, and the deserializers."""
+
+    key_deserializer: AnyDeserializer | None
+    value_deserializer: AnyDeserializer | None

@@ -12,7 +12,7 @@ from datetime import timedelta
 from re import Pattern
 from typing import TypeAlias
 
-from kwire.errors import InvalidArgumentError
+from kwire.errors import ConfigError, InvalidArgumentError
 from kwire.model import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 
 Topics: TypeAlias = str | Iterable[str] | Pattern[str] | SubscriptionPattern
@@ -38,9 +38,27 @@ def milliseconds(timeout: Timeout) -> float:
     return seconds * 1000.0
 
 
+def topics_and_config(
+    given: tuple[str | Mapping[str, object], ...], config: Mapping[str, object] | None
+) -> tuple[tuple[str, ...], Mapping[str, object] | None]:
+    """What a consumer is made with: topics, in front of which a dictionary of settings may stand.
+
+    Raises:
+        ConfigError: There are two dictionaries.
+        InvalidArgumentError: A topic is not text.
+    """
+    if given and isinstance(given[0], Mapping):
+        if config is not None:
+            raise ConfigError("a dictionary of settings is given twice, as the first argument and as config=; give one")
+        config, given = given[0], given[1:]
+    return tuple(map(checked_topic, given)), config
+
+
 def checked_topic(topic: object) -> str:
     """A topic's name. Whether Kafka likes it is for the broker to say; here it must be text that can be sent."""
     if not isinstance(topic, str):
+        if isinstance(topic, Mapping):  # it may hold a password
+            raise InvalidArgumentError("a dictionary of settings stands in front of the topics, and is the only one")
         raise InvalidArgumentError(f"a topic is named by text, not by {topic!r}")
     if not topic.strip():
         raise InvalidArgumentError(f"a topic name cannot be {topic!r}")

@@ -11,12 +11,12 @@ import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from threading import get_ident
 from types import TracebackType
-from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack
+from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 from kwire.clock import Deadline
-from kwire.config import ConsumerConfig, Settings
+from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
 from kwire.consumer.access import AccessGuard, ThreadAccessKey
-from kwire.consumer.arguments import Timeout, Topics, milliseconds
+from kwire.consumer.arguments import Timeout, Topics, milliseconds, topics_and_config
 from kwire.consumer.forks import disown_in_children
 from kwire.consumer.listener import Partitions, RebalanceListener, checked_listener
 from kwire.consumer.session import ConsumerSession
@@ -74,22 +74,51 @@ class Consumer(Generic[K, V]):
     or task do its work (`get_thread_access_key`). Close it, best with `with`.
 
     Args:
-        topics: Topics to subscribe to at once; needs a `group_id`.
-        config: Settings under Java's dotted or snake_case names.
+        topics: Topics to subscribe to at once; needs a `group_id`. In front of them a dictionary of settings may stand,
+            under Java's dotted or snake_case names.
+        config: The same dictionary, under its name.
         settings: Settings in snake_case; `kwire config` lists them.
 
     Raises:
-        ConfigError: A setting is unknown or bad.
+        ConfigError: A setting is unknown, bad, or given twice.
     """
 
-    def __init__(self, *topics: str, config: Mapping[str, object] | None = None, **settings: Unpack[Settings]) -> None:
+    # Two variants, though one would do: of a dictionary given as `**settings` type checkers then make one complaint.
+    @overload
+    def __init__(
+        self,
+        *topics: str,
+        config: Mapping[str, object] | None = None,
+        key_deserializer: Deserialize[K] | None = None,
+        value_deserializer: Deserialize[V] | None = None,
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        config: Mapping[str, object],
+        /,
+        *topics: str,
+        key_deserializer: Deserialize[K] | None = None,
+        value_deserializer: Deserialize[V] | None = None,
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        *topics: str | Mapping[str, object],
+        config: Mapping[str, object] | None = None,
+        **settings: Unpack[AllSettings],
+    ) -> None:
+        names, config = topics_and_config(topics, config)
         self._guard = AccessGuard()
         self._session: ConsumerSession[K, V] = ConsumerSession(ConsumerConfig.of(config, **settings), self, self._guard)
         self._polled_by: int | None = None  # a thread
         disown_in_children(self._session, self._guard)
-        if topics:
+        if names:
             try:
-                self.subscribe(topics)
+                self.subscribe(names)
             except BaseException:
                 self.close()  # a member of no group yet: this waits for nothing
                 raise

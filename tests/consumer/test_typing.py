@@ -30,8 +30,8 @@ def typed(consumer: Consumer[str, bytes]) -> None:
 
 def wrong(servers: str) -> None:
     """Never run: each line is an error that mypy has to find, or it reports the comment as unused."""
-    Consumer[bytes, bytes](bootstrap_server=servers)  # type: ignore[call-arg]  # misspelt
-    Consumer[bytes, bytes](bootstrap_servers=servers, max_poll_records="5")  # type: ignore[arg-type]  # a number
+    Consumer[bytes, bytes](bootstrap_server=servers)  # type: ignore[call-overload]  # misspelt
+    Consumer[bytes, bytes](bootstrap_servers=servers, max_poll_records="5")  # type: ignore[call-overload]  # a number
     Consumer[bytes, bytes](bootstrap_servers=servers).poll("1")  # type: ignore[arg-type]  # seconds
     ConsumerConfig.of(bootstrap_servers=servers, group=1)  # type: ignore[call-arg]  # no such setting
 

@@ -10,11 +10,12 @@ from uuid import uuid4
 import pytest
 
 from kwire import Consumer, Record, TopicPartition
+from kwire.config import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kwire.config import Settings
+    from kwire.config import Deserialize
     from tests.integration.conftest import MakeTopic, Produce
     from tests.integration.consumer.lag_story import Story
     from tests.integration.kafkas import SharedKafka
@@ -29,10 +30,16 @@ BytesConsumer: TypeAlias = Consumer[bytes, bytes]
 BytesRecord: TypeAlias = Record[bytes, bytes]
 
 
+class BytesSettings(Settings, total=False):
+    """The settings of a consumer of bytes."""
+
+    value_deserializer: Deserialize[bytes]
+
+
 class OpenConsumer(Protocol):
     """Makes a consumer of the test's Kafka that starts at the beginning; closed after the test."""
 
-    def __call__(self, *topics: str, **settings: Unpack[Settings]) -> BytesConsumer: ...
+    def __call__(self, *topics: str, **settings: Unpack[BytesSettings]) -> BytesConsumer: ...
 
 
 class Read(Protocol):
@@ -75,8 +82,8 @@ def group_id() -> str:
 def open_consumer(kafka: SharedKafka) -> Iterator[OpenConsumer]:
     opened: list[BytesConsumer] = []
 
-    def make(*topics: str, **settings: Unpack[Settings]) -> BytesConsumer:
-        defaults: Settings = {"bootstrap_servers": kafka.bootstrap_servers, "auto_offset_reset": "earliest"}
+    def make(*topics: str, **settings: Unpack[BytesSettings]) -> BytesConsumer:
+        defaults: BytesSettings = {"bootstrap_servers": kafka.bootstrap_servers, "auto_offset_reset": "earliest"}
         consumer: BytesConsumer = Consumer(*topics, **(defaults | settings))
         opened.append(consumer)
         return consumer

@@ -14,10 +14,9 @@ from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kwire.config import Settings
     from kwire.parallel_rebalance.token import HeadMark, Token
     from tests.integration.conftest import Produce
-    from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, PollUntil
+    from tests.integration.consumer.conftest import BytesConsumer, BytesSettings, OpenConsumer, PollUntil
     from tests.integration.kafkas import SharedKafka
 
 ONE_GROUP_VERSION = 5
@@ -64,9 +63,9 @@ class Story:
         self._produce(self.tp.topic, [b"%d" % offset for offset in range(self.end, end)], partition=0)
         self.end = end
 
-    def start(self, *, assigned: bool = False, **settings: Unpack[Settings]) -> BytesConsumer:
+    def start(self, *, assigned: bool = False, **settings: Unpack[BytesSettings]) -> BytesConsumer:
         """A consumer of the group, or one that only takes the partition."""
-        chosen: Settings = {
+        chosen: BytesSettings = {
             "group_id": self.group_id,
             "group_protocol": self._protocol,
             "enable_auto_commit": False,
@@ -124,7 +123,9 @@ class Story:
         self.end += 1
         return committed
 
-    def lag_of_nothing_read(self, **settings: Unpack[Settings]) -> tuple[BytesConsumer, list[Records[bytes, bytes]]]:
+    def lag_of_nothing_read(
+        self, **settings: Unpack[BytesSettings]
+    ) -> tuple[BytesConsumer, list[Records[bytes, bytes]]]:
         """A consumer whose group has committed 1, and nothing more; its main cursor stands behind the lag.
 
         And what it returned on the way there: records may come in the same poll that sees the cursor placed.
@@ -149,7 +150,7 @@ class Story:
         assert token is not None
         return token
 
-    def lag(self, start: int, end: int, **settings: Unpack[Settings]) -> BytesConsumer:
+    def lag(self, start: int, end: int, **settings: Unpack[BytesSettings]) -> BytesConsumer:
         """A consumer that finds this lag, and has returned nothing yet: the one before it had committed `start`."""
         self.produce_up_to(end)
         before = self.start()

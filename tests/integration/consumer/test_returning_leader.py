@@ -17,9 +17,8 @@ from kwire.testing import Cluster
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kwire.config import Settings
     from tests.integration.conftest import GrowTopic, MakeTopic
-    from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, PollUntil
+    from tests.integration.consumer.conftest import BytesConsumer, BytesSettings, OpenConsumer, PollUntil
     from tests.integration.kafkas import Side
 
 pytestmark = pytest.mark.slow
@@ -159,8 +158,8 @@ def test_a_leader_that_comes_back_to_a_release_before_kip_814_leads_on(
 ) -> None:
     with Cluster(release="2.8", topics={"own": 2, "other": 2}) as cluster, ExitStack() as opened:
 
-        def open_consumer(*topics: str, **settings: Unpack[Settings]) -> BytesConsumer:
-            mine: Settings = {"bootstrap_servers": cluster.bootstrap_servers, "auto_offset_reset": "earliest"}
+        def open_consumer(*topics: str, **settings: Unpack[BytesSettings]) -> BytesConsumer:
+            mine: BytesSettings = {"bootstrap_servers": cluster.bootstrap_servers, "auto_offset_reset": "earliest"}
             return opened.enter_context(Consumer(*topics, **(mine | settings)))
 
         pair = Pair(group_id, open_consumer, poll_until, EAGER)

@@ -1,0 +1,52 @@
+"""What a consumer is made with: keywords, a dictionary, topics. None of these reaches a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire import Consumer
+from kwire.errors import ConfigError, InvalidArgumentError, InvalidGroupIdError
+
+SERVERS = "localhost:1"
+
+
+def test_a_dictionary_of_settings_comes_first_as_in_confluent_kafka() -> None:
+    with Consumer({"bootstrap.servers": SERVERS, "group.id": "billing"}) as consumer:
+        assert consumer.config.group_id == "billing"
+        assert consumer.subscription() == frozenset()
+
+
+def test_topics_stand_behind_the_dictionary() -> None:
+    with Consumer({"bootstrap_servers": SERVERS, "group_id": "billing"}, "orders", "refunds") as consumer:
+        assert consumer.subscription() == {"orders", "refunds"}
+
+
+def test_keywords_may_come_beside_it() -> None:
+    with Consumer({"bootstrap.servers": SERVERS}, group_id="billing", max_poll_records=7) as consumer:
+        assert (consumer.config.group_id, consumer.config.max_poll_records) == ("billing", 7)
+
+
+def test_a_setting_in_both_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"group_id is given twice, as 'group\.id' and as 'group_id'; give it once"):
+        Consumer({"bootstrap.servers": SERVERS, "group.id": "billing"}, group_id="audit")
+
+
+def test_two_dictionaries_are_refused() -> None:
+    with pytest.raises(ConfigError, match="given twice, as the first argument and as config="):
+        Consumer({"bootstrap.servers": SERVERS}, config={"group.id": "g"})  # type: ignore[call-overload]  # the same
+
+
+def test_a_dictionary_behind_the_topics_is_refused_without_being_shown() -> None:
+    with pytest.raises(InvalidArgumentError, match="stands in front of the topics") as caught:
+        Consumer("orders", {"sasl.password": "hunter2"})  # type: ignore[call-overload]  # the same
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_topic_that_is_no_text_is_refused_before_anything_is_started() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"a topic is named by text, not by \['orders'\]"):
+        Consumer(["orders"], bootstrap_servers=SERVERS)  # type: ignore[call-overload]  # the same
+
+
+def test_topics_behind_a_dictionary_without_a_group_are_refused() -> None:
+    with pytest.raises(InvalidGroupIdError):
+        Consumer({"bootstrap.servers": SERVERS}, "orders")
