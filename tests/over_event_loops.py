@@ -22,7 +22,7 @@ from kwire import AsyncConsumer, AsyncRebalanceListener, Consumer
 from kwire.consumer.listener import checked_listener
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from types import TracebackType
 
     from kwire import RebalanceListener, Record
@@ -319,8 +319,8 @@ class OverEventLoop:
     def __class_getitem__(cls, _: object) -> type[OverEventLoop]:
         return cls
 
-    def __init__(self, *topics: str, **settings: object) -> None:
-        self._consumer: AsyncConsumer[bytes, bytes] = AsyncConsumer(**settings)  # type: ignore[arg-type]
+    def __init__(self, *topics: str, config: Mapping[str, object] | None = None, **settings: object) -> None:
+        self._consumer: AsyncConsumer = AsyncConsumer(config={**(config or {}), **settings})
         if topics:
             try:
                 self.subscribe(topics)

@@ -12,12 +12,12 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from kwire.clock import Deadline, monotonic_ms
-from kwire.config import ConsumerConfig, Settings
+from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
 from kwire.consumer.access import AccessGuard, ThreadAccessKey
-from kwire.consumer.arguments import Timeout, Topics, milliseconds, topics_or_pattern
+from kwire.consumer.arguments import Timeout, Topics, milliseconds, topics_and_config
 from kwire.consumer.async_listener import AsyncCommitCallback, AsyncRebalanceListener
 from kwire.consumer.event_loops import TASKS, EventLoop, run_awaiting, running_loop
 from kwire.consumer.forks import disown_in_children
@@ -150,17 +150,44 @@ class AsyncConsumer(Generic[K, V]):
     as processed when the next one begins, so it has to be awaited in the task that processes the records.
 
     Args:
-        topics: Topics to subscribe to when it is entered, or polls first; needs a `group_id`.
-        config: Settings under Java's dotted or snake_case names.
+        topics: Topics to subscribe to when it is entered, or polls first; needs a `group_id`. In front of them a
+            dictionary of settings may stand, under Java's dotted or snake_case names.
+        config: The same dictionary, under its name.
         settings: Settings in snake_case; `kwire config` lists them.
 
     Raises:
-        ConfigError: A setting is unknown or bad.
+        ConfigError: A setting is unknown, bad, or given twice.
     """
 
-    def __init__(self, *topics: str, config: Mapping[str, object] | None = None, **settings: Unpack[Settings]) -> None:
-        self._topics: tuple[str, ...] = topics
-        topics_or_pattern(topics)
+    # Two variants, as of `Consumer`, and for the same reason.
+    @overload
+    def __init__(
+        self,
+        *topics: str,
+        config: Mapping[str, object] | None = None,
+        key_deserializer: Deserialize[K] | None = None,
+        value_deserializer: Deserialize[V] | None = None,
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        config: Mapping[str, object],
+        /,
+        *topics: str,
+        key_deserializer: Deserialize[K] | None = None,
+        value_deserializer: Deserialize[V] | None = None,
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        *topics: str | Mapping[str, object],
+        config: Mapping[str, object] | None = None,
+        **settings: Unpack[AllSettings],
+    ) -> None:
+        self._topics, config = topics_and_config(topics, config)
         self._guard = AccessGuard(TASKS)
         me = cast("RebalanceConsumer", self)  # whose methods are coroutine functions, for a listener that awaits them
         self._session: ConsumerSession[K, V] = ConsumerSession(
@@ -175,7 +202,7 @@ class AsyncConsumer(Generic[K, V]):
         self._gave_way_ms = monotonic_ms()
         self._session.state.is_processing = self._processing.is_of_another
         disown_in_children(self._session, self._guard)
-        if topics:
+        if self._topics:
             try:
                 self._session.state.check_group("subscribe")
             except BaseException:
