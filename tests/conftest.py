@@ -39,8 +39,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--facade",
         choices=("sync", "asyncio", "trio"),
         default="sync",
-        help="tests/integration/consumer: through Consumer, or through AsyncConsumer on an event loop",
+        help="tests/integration/consumer and tests/processing: with code that blocks, or that awaits on an event loop",
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what is about threads where there are tasks."""
+    if config.getoption("--facade") != "sync":
+        others = [item for item in items if item.get_closest_marker("threads")]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,12 +1,11 @@
 """Drives a call's steps on an event loop, asyncio's or trio's: the calling task awaits where a thread would sleep.
 
 No thread is needed for that: what the mailbox wakes is the task. Whoever signals, the network thread mostly, has the
-loop set a future, or an event.
+loop set a future, or an event. Neither library is loaded before it is in use.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +18,8 @@ from kwire.errors import IllegalStateError
 from kwire.mailbox import Mailbox
 
 if TYPE_CHECKING:
+    import asyncio
+
     import trio
 
 T = TypeVar("T")
@@ -45,6 +46,10 @@ class EventLoop(Protocol):
         ...
 
     def current_task(self) -> object: ...
+
+    def tasks(self) -> list[tuple[object, str]]:
+        """Those that can be found, and their names."""
+        ...
 
     def has_returned(self, task: object) -> bool:
         """Whether the task came to its end, as far as can be told: not by an error, and not by a cancellation."""
@@ -105,11 +110,9 @@ def running_loop() -> EventLoop:
     Raises:
         IllegalStateError: It runs on none.
     """
-    try:
-        return AsyncioLoop(asyncio.get_running_loop())
-    except RuntimeError:
-        pass
-    trio = sys.modules.get("trio")
+    asyncio, trio = sys.modules.get("asyncio"), sys.modules.get("trio")
+    if asyncio is not None and (loop := asyncio._get_running_loop()) is not None:
+        return AsyncioLoop(loop)
     if trio is not None and trio.lowlevel.in_trio_run():
         return TrioLoop(trio.lowlevel.current_trio_token())
     raise IllegalStateError(
@@ -138,21 +141,24 @@ class AsyncioLoop:
     """asyncio's, or one that stands in its place, such as uvloop's."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        import asyncio
+
         self._loop = loop
+        self._asyncio = asyncio
 
     def is_current(self) -> bool:
-        return asyncio._get_running_loop() is self._loop
+        return self._asyncio._get_running_loop() is self._loop
 
     def current_task(self) -> object:
-        return asyncio.current_task(self._loop)
+        return self._asyncio.current_task(self._loop)
 
     def has_returned(self, task: object) -> bool:
-        assert isinstance(task, asyncio.Task)
+        assert isinstance(task, self._asyncio.Task)
         return task.done() and not task.cancelled() and task.exception() is None
 
     async def wait(self, mailbox: Mailbox, wait: Wait) -> None:
         if mailbox.signal() != wait.seen:
-            await asyncio.sleep(0)
+            await self._asyncio.sleep(0)
             return
         woken: asyncio.Future[None] = self._loop.create_future()
         sleeper = _Sleeper(lambda: self._loop.call_soon_threadsafe(_set, woken))
@@ -168,6 +174,9 @@ class AsyncioLoop:
     def shield(self) -> AbstractContextManager[object]:
         return nullcontext()
 
+    def tasks(self) -> list[tuple[object, str]]:
+        return [(task, task.get_name()) for task in self._asyncio.all_tasks(self._loop)]
+
 
 def _set(woken: asyncio.Future[None]) -> None:
     if not woken.done():
@@ -178,45 +187,43 @@ class TrioLoop:
     """trio's."""
 
     def __init__(self, token: trio.lowlevel.TrioToken) -> None:
+        import trio
+
         self._token = token
+        self._trio = trio
 
     def is_current(self) -> bool:
-        import trio
-
-        return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token
+        return self._trio.lowlevel.in_trio_run() and self._trio.lowlevel.current_trio_token() is self._token
 
     def current_task(self) -> object:
-        import trio
-
-        return trio.lowlevel.current_task()
+        return self._trio.lowlevel.current_task()
 
     def has_returned(self, task: object) -> bool:
         """A task of trio says that it has ended, and not why; where it was an error, the nursery raises it."""
-        import trio
-
-        assert isinstance(task, trio.lowlevel.Task)
+        assert isinstance(task, self._trio.lowlevel.Task)
         return bool(getcoroutinestate(task.coro) == CORO_CLOSED)
 
     async def wait(self, mailbox: Mailbox, wait: Wait) -> None:
-        import trio
-
         if mailbox.signal() != wait.seen:
-            await trio.lowlevel.checkpoint()
+            await self._trio.lowlevel.checkpoint()
             return
-        woken = trio.Event()
+        woken = self._trio.Event()
         sleeper = _Sleeper(lambda: self._token.run_sync_soon(woken.set))
         mailbox.add_waiter(sleeper)
         try:
             if mailbox.signal() == wait.seen:
-                with trio.move_on_after(_seconds(wait)):
+                with self._trio.move_on_after(_seconds(wait)):
                     await woken.wait()
         finally:
             mailbox.remove_waiter(sleeper)
 
     def shield(self) -> AbstractContextManager[object]:
-        import trio
+        return self._trio.CancelScope(shield=True)
 
-        return trio.CancelScope(shield=True)
+    def tasks(self) -> list[tuple[object, str]]:
+        """The one that runs: trio has no list."""
+        task = self._trio.lowlevel.current_task()
+        return [(task, task.name)]
 
 
 def _seconds(wait: Wait) -> float:
@@ -231,17 +238,8 @@ def _task_number() -> int:
 
 
 def _task_name(number: int) -> str:
-    for task in _tasks():
-        if id(task) == number:
-            name = task.get_name() if isinstance(task, asyncio.Task) else getattr(task, "name", number)
-            return f"task {name!r}"
-    return f"task {number}"
-
-
-def _tasks() -> list[object]:
-    """Those of asyncio that are alive; of trio, the one that runs."""
-    loop = running_loop()
-    return [*asyncio.all_tasks()] if isinstance(loop, AsyncioLoop) else [loop.current_task()]
+    names = [name for task, name in running_loop().tasks() if id(task) == number]
+    return f"task {names[0]!r}" if names else "another task"
 
 
 TASKS = Callers(

@@ -74,6 +74,10 @@ class AsyncWorkers(Generic[K, V]):
         self._is_closing = False
         self._forget()
 
+    def use(self, loop: EventLoop) -> None:
+        """Have handlers be tasks of this loop, which runs already. Before the first run."""
+        self._loop = loop
+
     def _forget(self) -> None:
         """There is no loop: none yet, or none any more."""
         self._loop = new_loop(self._backend)

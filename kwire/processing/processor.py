@@ -21,6 +21,7 @@ from typing import Generic, Literal
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.consumer.host import Joinable, current_host
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
+from kwire.consumer.steps import Steps, Wait
 from kwire.consumer.sync import Consumer
 from kwire.errors import BootstrapError, CorruptRecordError, IllegalStateError, KafkaError, OffsetOutOfRangeError
 from kwire.fetching.columns import Records
@@ -152,6 +153,7 @@ class Processor(Generic[K, V]):
         self._thread: Joinable | None = None
         self._error: BaseException | None = None
         """What ended the thread."""
+        self._has_ended = False
         self._has_run = self._is_running = False
         self._was_told = False  # to look, since it looked last
         self._have_it_look = _nobody_looks
@@ -179,6 +181,9 @@ class Processor(Generic[K, V]):
             KafkaError: What `poll()` raised. Brokers that cannot be reached are waited for; only if none ever was, it
                 ends with a `BootstrapError`, after `default_api_timeout_ms`.
         """
+        self._run_to_end()
+
+    def _run_to_end(self) -> None:
         if self._has_run:
             raise IllegalStateError("a processor runs once; make another one")
         self._has_run = self._is_running = True
@@ -196,6 +201,40 @@ class Processor(Generic[K, V]):
         while not self._ending.is_asked and self._dispatcher.error is None and self._poll_error is None:
             self._try_turn()
         self._drain()
+
+    async def run_async(self) -> None:
+        """As `run`, for a task of asyncio or trio: other tasks go on meanwhile, and async handlers are tasks of the
+        same event loop. What polls and commits is a thread of its own, so the group does not wait for a loop that is
+        busy. Callbacks of rebalances run in that thread.
+
+        When the task is cancelled, what is in work ends and is committed, as with `stop(drain=False)`, before the
+        cancellation goes on.
+        """
+        from kwire.consumer.event_loops import run_awaiting, running_loop
+        from kwire.processing.running_loops import hosting
+
+        async with hosting() as loop:
+            if isinstance(self._workers, AsyncWorkers):
+                self._workers.use(loop)
+            self._thread = current_host().start_thread(self._run_in_background, "kwire-processor")
+            await run_awaiting(self._consumer._session.link.mailbox, self._until_ended(), running_loop())
+        if self._error is not None:
+            raise self._error
+
+    def _until_ended(self) -> Steps[None]:
+        """Until the thread has ended. A cancellation has it end soon, and is raised then."""
+        mailbox = self._consumer._session.link.mailbox
+        cancellation: BaseException | None = None
+        while not self._has_ended:
+            seen = mailbox.signal()
+            if not self._has_ended:
+                try:
+                    yield Wait(seen, Deadline(NEVER_MS))
+                except BaseException as error:  # noqa: BLE001  raised below
+                    cancellation = error
+                    self.stop(drain=False)
+        if cancellation is not None:
+            raise cancellation
 
     def stop(self, *, drain: bool = True, timeout: float | None = DRAIN_S) -> None:
         """End: from any thread, a handler, or a signal handler. Does not wait for it.
@@ -252,9 +291,11 @@ class Processor(Generic[K, V]):
 
     def _run_in_background(self) -> None:
         try:
-            self.run()
+            self._run_to_end()
         except BaseException as error:  # noqa: BLE001  raised by close()
             self._error = error
+        self._has_ended = True
+        self._consumer._session.link.mailbox.notify()
 
     # --- one turn -------------------------------------------------------------------------------------------
 

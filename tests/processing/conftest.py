@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
+import trio
 
 from kwire import Consumer
+from kwire.processing import Processor
 from kwire.testing import Cluster
 from kwire.testing.cluster.batches import NewRecord
 
@@ -65,3 +68,14 @@ def wait_until() -> Callable[[Callable[[], bool]], None]:
             time.sleep(0.005)
 
     return wait
+
+
+@pytest.fixture(autouse=True)
+def facade(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--facade` whatever calls `Processor.run` awaits `run_async` on an event loop of its own, but in simulated
+    worlds, which have no such loop."""
+    chosen = request.config.getoption("--facade") if "cluster" in request.fixturenames else "sync"
+    if chosen == "asyncio":
+        monkeypatch.setattr(Processor, "run", lambda processor: asyncio.run(processor.run_async()))
+    elif chosen == "trio":
+        monkeypatch.setattr(Processor, "run", lambda processor: trio.run(processor.run_async))

@@ -200,6 +200,7 @@ def cancel_the_task() -> None:
     task.cancel()
 
 
+@pytest.mark.threads(reason="the loop is the application's, which ends with it")
 def test_an_event_loop_that_dies_is_replaced_and_its_records_are_tried_again(
     cluster: Cluster, new_consumer: NewConsumer
 ) -> None:
@@ -210,6 +211,7 @@ def test_an_event_loop_that_dies_is_replaced_and_its_records_are_tried_again(
     assert (set(handler.done), committed(cluster)) == (set(range(RECORDS)), RECORDS)
 
 
+@pytest.mark.threads(reason="the loop is the application's, which ends with it")
 def test_a_loop_that_dies_each_time_ends_the_processor(cluster: Cluster, new_consumer: NewConsumer) -> None:
     async def stop(record: BytesRecord) -> None:
         if record.offset == POISON:

@@ -95,6 +95,7 @@ def run(consumer: Consumer[bytes, bytes], moment: int) -> tuple[list[int], bool]
     return handled, striker.has_struck
 
 
+@pytest.mark.threads(reason="an event loop does not let a signal strike anywhere")
 def test_a_signal_may_stop_it_wherever_it_is(
     cluster: Cluster, new_consumer: Callable[..., Consumer[bytes, bytes]], orders: Callable[..., None]
 ) -> None:

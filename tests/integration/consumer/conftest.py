@@ -54,14 +54,6 @@ class PollUntil(Protocol):
     def __call__(self, condition: Callable[[], bool], *consumers: BytesConsumer) -> list[BytesRecord]: ...
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is about threads where there are tasks."""
-    if config.getoption("--facade") != "sync":
-        others = [item for item in items if item.get_closest_marker("threads")]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in others]
-
-
 @pytest.fixture(autouse=True)
 def facade(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With `--facade` the tests' `Consumer` is an `AsyncConsumer`, used from an event loop."""
