@@ -72,10 +72,18 @@ def wait_until() -> Callable[[Callable[[], bool]], None]:
 
 @pytest.fixture(autouse=True)
 def facade(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `--facade` whatever calls `Processor.run` awaits `run_async` on an event loop of its own, but in simulated
-    worlds, which have no such loop."""
-    chosen = request.config.getoption("--facade") if "cluster" in request.fixturenames else "sync"
-    if chosen == "asyncio":
-        monkeypatch.setattr(Processor, "run", lambda processor: asyncio.run(processor.run_async()))
-    elif chosen == "trio":
-        monkeypatch.setattr(Processor, "run", lambda processor: trio.run(processor.run_async))
+    """With `--facade` whatever calls `Processor.run` awaits `run_async` on an event loop of its own. Not in simulated
+    worlds, which have no such loop, and not where the handlers await another library."""
+    chosen, run = request.config.getoption("--facade"), Processor.run
+
+    def run_on_loop(processor: Processor[bytes, bytes]) -> None:
+        options = processor._options
+        if options.is_async and options.backend != chosen:
+            run(processor)
+        elif chosen == "asyncio":
+            asyncio.run(processor.run_async())
+        else:
+            trio.run(processor.run_async)
+
+    if chosen != "sync" and "cluster" in request.fixturenames:
+        monkeypatch.setattr(Processor, "run", run_on_loop)
