@@ -5,6 +5,7 @@ from __future__ import annotations
 from kwire.config import ConsumerConfig
 from kwire.consumer.access import ThreadAccessKey
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
+from kwire.consumer.reading import read
 from kwire.consumer.sync import Consumer
 from kwire.fetching.columns import Records
 from kwire.metrics import MetricName
@@ -45,4 +46,5 @@ __all__ = [
     "TimestampType",
     "TopicPartition",
     "__version__",
+    "read",
 ]

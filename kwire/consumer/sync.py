@@ -74,8 +74,9 @@ class Consumer(Generic[K, V]):
     or task do its work (`get_thread_access_key`). Close it, best with `with`.
 
     Args:
-        topics: Topics to subscribe to at once; needs a `group_id`. In front of them a dictionary of settings may stand,
-            under Java's dotted or snake_case names.
+        topics: Topics to subscribe to at once; without a `group_id`, to read all partitions of, new ones too, from
+            `auto_offset_reset` on. In front of them a dictionary of settings may stand, under Java's dotted or
+            snake_case names.
         config: The same dictionary, under its name.
         settings: Settings in snake_case; `kwire config` lists them.
 
@@ -116,7 +117,9 @@ class Consumer(Generic[K, V]):
         self._session: ConsumerSession[K, V] = ConsumerSession(ConsumerConfig.of(config, **settings), self, self._guard)
         self._polled_by: int | None = None  # a thread
         disown_in_children(self._session, self._guard)
-        if names:
+        if names and self.config.group_id is None:
+            self._session.whole_topics.read(frozenset(names))
+        elif names:
             try:
                 self.subscribe(names)
             except BaseException:
@@ -172,8 +175,8 @@ class Consumer(Generic[K, V]):
 
     @_guarded
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed; for a pattern, those it matches now."""
-        return self._session.state.view.topics
+        """The topics that are subscribed, or read as a whole; for a pattern, those it matches now."""
+        return self._session.whole_topics.names or self._session.state.view.topics
 
     @_guarded
     def assignment(self) -> Partitions:
