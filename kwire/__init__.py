@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kwire.config import ConsumerConfig
+from kwire.config.properties import load_properties
 from kwire.consumer.access import ThreadAccessKey
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
 from kwire.consumer.reading import read
@@ -98,6 +99,7 @@ __all__ = [
     "TimestampType",
     "TopicPartition",
     "__version__",
+    "load_properties",
     "read",
     # exceptions
     "AssignorError",
