@@ -1,0 +1,6 @@
+"""Consumers with the calls of other clients, over kwire: a program changes one import.
+
+    from kwire.compat.confluent_kafka import Consumer
+
+What they leave out is told in docs/migration.md.
+"""
