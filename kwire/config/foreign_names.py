@@ -22,6 +22,7 @@ class ForeignName:
     Attributes:
         name: As its client spells it.
         take: For one that kwire has under another name.
+        setting: What that name is.
         idle_at: The values, in lower case, at which it is left out; None for any.
         instead: How the same is done here; what a refusal says.
         is_secret: Whether its value must not be shown.
@@ -29,6 +30,7 @@ class ForeignName:
 
     name: str
     take: Take | None = None
+    setting: str = ""
     idle_at: frozenset[str] | None = frozenset()
     instead: str = ""
     is_secret: bool = False
@@ -42,12 +44,17 @@ def same(
     name: str, setting: str, convert: Callable[[object], object] | None = None, *, secret: bool = False
 ) -> ForeignName:
     """One that kwire has under another name, perhaps in another unit."""
-    return ForeignName(name=name, take=lambda value: (setting, convert(value) if convert else value), is_secret=secret)
+    return ForeignName(
+        name=name,
+        take=lambda value: (setting, convert(value) if convert else value),
+        setting=setting,
+        is_secret=secret,
+    )
 
 
-def taken(name: str, take: Take) -> ForeignName:
-    """One whose value says which setting it is."""
-    return ForeignName(name=name, take=take)
+def taken(name: str, setting: str, take: Take) -> ForeignName:
+    """One whose value says which setting it is; `setting` is as a rule."""
+    return ForeignName(name=name, take=take, setting=setting)
 
 
 def idle(*names: str, instead: str = "") -> Iterable[ForeignName]:

@@ -15,6 +15,7 @@ from kwire import Consumer
 from kwire.config import SETTINGS, ConsumerConfig, OffsetReset, ResetKind
 from kwire.config.names import FOREIGN, is_left_out
 from kwire.errors import ConfigError
+from tools.settings_docs import PAGE, page
 
 with warnings.catch_warnings(action="ignore"):  # it reads its schemas in a deprecated way
     import kafka
@@ -181,3 +182,8 @@ def test_defaults_of_kafka_python_are_accepted_as_they_are() -> None:
         defaults.pop(internal)
     refused = {name: value for name, value in defaults.items() if name in REFUSED and not is_left_out(name, value)}
     assert refused == {}
+
+
+def test_the_page_has_the_tables_as_they_are() -> None:
+    """`python -m tools.settings_docs` writes them."""
+    assert PAGE.read_text(encoding="utf-8") == page()
