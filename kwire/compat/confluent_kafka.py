@@ -7,6 +7,7 @@ partitions, with offsets. Errors are a `KafkaException`, or the message of a pol
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +38,10 @@ __all__ += ["Consumer", "KafkaError", "KafkaException", "Message", "TopicPartiti
 OnPartitions: TypeAlias = "Callable[[Consumer, list[TopicPartition]], object]"
 OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object]
 
+log = logging.getLogger("kwire.compat")
+
+# Errors come by poll, numbers by kwire's metrics(), logs by logging.
+_NEVER_CALLED = ("error_cb", "stats_cb", "throttle_cb", "logger")
 # As long as a poll without a timeout waits at a time.
 FOREVER_S = 3600.0
 
@@ -45,10 +50,10 @@ class Consumer:
     """A consumer of one dictionary of settings. See confluent_kafka.Consumer."""
 
     def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
-        given = {**(config or {}), **{name.replace("_", "."): value for name, value in settings.items()}}
+        given = {**(config or {}), **settings}
         self._on_commit: OnCommit | None = given.pop("on_commit", None)  # type: ignore[assignment]  # a user's function
-        for name in ("error_cb", "stats_cb", "throttle_cb", "logger"):
-            given.pop(name, None)  # kwire has nothing to call them with: errors come by poll, logs by logging
+        if unused := [name for name in _NEVER_CALLED if given.pop(name, None) is not None]:
+            log.warning("never called by kwire (see docs/migration.md): %s", ", ".join(unused))
         given.update(given.pop("default.topic.config", None) or {})  # type: ignore[call-overload]  # a dictionary
         self._tells_ends = _is_true(given.pop("enable.partition.eof", False))
         self._stores = _is_true(given.pop("enable.auto.offset.store", True))

@@ -177,7 +177,8 @@ class ConsumerSession(Generic[K, V]):
             self.state.check_open()  # a callback may have closed it
             if self.callbacks.has_news:
                 return self.polling.records()
-            yield from self.whole_topics.settle()
+            if self.whole_topics.names:
+                yield from self.whole_topics.settle()
             yield from self.positions.settle()
             records = self.polling.collect(to_loop=to_loop)
             if records:

@@ -39,7 +39,7 @@ class WholeTopics(Generic[K, V]):
 
     def sooner(self, deadline: Deadline) -> Deadline:
         """When a poll that waits has to look, at the latest."""
-        return Deadline(min(deadline.at_ms, self._look_at_ms))
+        return Deadline(self._look_at_ms) if self._look_at_ms < deadline.at_ms else deadline
 
     def settle(self) -> Steps[None]:
         """Ask which partitions there are, when it is time, and assign those that have been found."""

@@ -159,6 +159,32 @@ def test_offsets_are_stored_by_hand(cluster: Cluster, module: Any) -> None:  # n
     assert {tp.partition: at.offset for tp, at in cluster.committed("billing").items()} == {0: 2}
 
 
+def test_callbacks_that_kwire_cannot_call_are_warned_of(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    committed: list[object] = []
+    given = settings(cluster, enable_auto_commit=True)
+    consumer = adapter.Consumer(given, error_cb=print, on_commit=lambda error, partitions: committed.append(error))
+    consumer.subscribe(["orders"])
+    read(consumer, 6)
+    consumer.commit()
+    consumer.close()
+    assert committed == [None]
+    (line,) = [message for message in caplog.messages if "never called" in message]
+    assert "error_cb" in line
+    assert "on_commit" not in line
+
+
+def test_an_error_takes_the_place_of_a_message(cluster: Cluster) -> None:
+    cluster.deny(topic="orders")
+    consumer = adapter.Consumer(settings(cluster))
+    consumer.subscribe(["orders"])
+    message = consumer.poll(10)
+    assert message is not None
+    error = message.error()
+    assert error is not None
+    assert (error.code(), message.value()) == (adapter.KafkaError.TOPIC_AUTHORIZATION_FAILED, None)
+    consumer.close()
+
+
 def test_bad_settings_are_a_kafka_exception() -> None:
     with pytest.raises(adapter.KafkaException):
         adapter.Consumer({"bootstrap.servers": "b:1", "group.idd": "x"})

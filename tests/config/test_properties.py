@@ -84,6 +84,18 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         kwire.load_properties(tmp_path / "none.properties")
 
 
+def test_what_a_java_client_logs_as_its_defaults_is_accepted_but_for_its_stores() -> None:
+    settings = kwire.load_properties(Path(__file__).parent / "foreign" / "java-4.3.1-defaults.properties")
+    refused = {}
+    for name, value in settings.items():
+        try:
+            ConsumerConfig.of({"bootstrap.servers": "b:1", "group.id": "g", name: value})
+        except kwire.KafkaError as error:
+            refused[name] = str(error)
+    assert refused.keys() == {"ssl.keystore.type", "ssl.truststore.type"}
+    assert all("PEM" in why for why in refused.values())
+
+
 def test_a_deserializer_that_cannot_be_had_is_refused() -> None:
     given = {"bootstrap.servers": "b:1", "value.deserializer": "io.confluent.kafka.serializers.KafkaAvroDeserializer"}
     with pytest.raises(ConfigError, match="a class of Java's that kwire does not have; give a Python function"):
