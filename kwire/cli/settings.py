@@ -15,7 +15,7 @@ from pathlib import Path
 from kwire.cli.config_files import SettingLine, read_config_file
 from kwire.config import SETTINGS, parse_setting
 from kwire.config.deserializers import decode_text
-from kwire.config.names import is_left_out
+from kwire.config.names import foreign, is_left_out
 from kwire.errors import ConfigError, InvalidGroupIdError
 
 PREFIX = "KWIRE_"
@@ -83,8 +83,8 @@ def warn_of_visible_secrets(flags: Iterable[SettingLine]) -> None:
 
 def is_secret(name: str) -> bool:
     """Whether the setting of this name, dotted or not, must not be shown."""
-    snake = name.replace(".", "_")
-    return snake in SETTINGS and SETTINGS[snake].is_secret
+    snake, entry = name.replace(".", "_"), foreign(name)
+    return SETTINGS[snake].is_secret if snake in SETTINGS else entry is not None and entry.is_secret
 
 
 def from_environment(environ: Mapping[str, str]) -> list[SettingLine]:

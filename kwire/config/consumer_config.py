@@ -16,7 +16,7 @@ from typing import Unpack, cast
 from kwire.config.choices import ClientDnsLookup, GroupProtocol, IsolationLevel, MetadataRecoveryStrategy
 from kwire.config.deserializers import AnyDeserializer, deserializer
 from kwire.config.endpoints import Endpoint, endpoints, listeners
-from kwire.config.names import snake_case_name, snake_case_names
+from kwire.config.names import kwires_own, snake_case_names
 from kwire.config.offset_reset import OffsetReset, ResetKind, offset_reset
 from kwire.config.parsers import (
     MAX_LONG,
@@ -281,8 +281,8 @@ def parse_setting(name: str, value: object) -> tuple[str, object]:
     Raises:
         ConfigError: there is no such setting, or the value is bad.
     """
-    snake = snake_case_name(SETTINGS, name)
-    return snake, SETTINGS[snake].parse(value)
+    snake, converted = kwires_own(SETTINGS, name, value)
+    return snake, SETTINGS[snake].parse(converted)
 
 
 # As in the Java client: what the other protocol does not look at is refused, so that nobody relies on it.

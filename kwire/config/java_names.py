@@ -1,85 +1,86 @@
-"""Settings that the Java consumer has and kwire does not: `names` accepts those that change nothing, no others.
+"""What becomes of the Java client's settings that kwire has not.
 
-From the consumer and share consumer configs of Apache Kafka 4.4. A setting that kwire learns leaves this list, which a
-test makes sure of.
+From the consumer, share consumer and producer configs of Apache Kafka 4.4. A setting that kwire learns leaves this
+list, which a test makes sure of.
 """
 
 from __future__ import annotations
 
-_NAMES = """
-share.acknowledgement.mode share.acquire.mode
-interceptor.classes
-config.providers
-bootstrap.resolve.timeout.ms
-metric.reporters auto.include.jmx.reporter
-metrics.recording.level
-enable.metrics.push
-security.providers
-ssl.protocol ssl.cipher.suites ssl.keystore.password ssl.truststore.password ssl.provider
-ssl.engine.factory.class ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation
-sasl.client.callback.handler.class sasl.login.class sasl.login.callback.handler.class
-sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
-sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
-sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwks.endpoint.refresh.ms
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
-sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
-sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
-sasl.oauthbearer.allow.unverified.issuer sasl.oauthbearer.allow.unverified.audience
-sasl.oauthbearer.jwt.validator.class
-"""
+from kwire.config.foreign_names import ForeignName, idle, other
 
-JAVA_ONLY = frozenset(_NAMES.split())
+_COMMON = "org.apache.kafka.common."
+_OAUTH = f"{_COMMON}security.oauthbearer."
 
-# Values with which kwire does what the Java client does: its default, or nothing. In lower case; None for any value.
-_WITHOUT_EFFECT: dict[str, frozenset[str] | None] = {
-    "auto.include.jmx.reporter": None,
-    "config.providers": frozenset({""}),
-    "enable.metrics.push": None,
-    "interceptor.classes": frozenset({""}),
-    "metric.reporters": frozenset({"", "org.apache.kafka.common.metrics.jmxreporter"}),
-    "metrics.recording.level": None,
+_CONTEXT = "make an ssl.SSLContext with that, and give it as ssl_context"
+_PEM = "kwire reads PEM files, whose key is encrypted with ssl_key_password; convert the store by keytool and openssl"
+_SHARE = "kwire reads as a consumer of a group; share groups are not supported"
+_HANDLER = "tokens of your own come by sasl_oauth_token_provider; user and password are sasl_username and sasl_password"
+
+JAVA: tuple[ForeignName, ...] = (
+    other("share.acknowledgement.mode", _SHARE, at=("", "implicit")),
+    other("share.acquire.mode", _SHARE, at=("", "batch_optimized")),
+    other("interceptor.classes", "do what it does in the loop around poll(), and in the callback of commit_async()"),
+    other("config.providers", "values come as they are: read secrets in your program and pass them"),
+    other(
+        "bootstrap.resolve.timeout.ms",
+        "names are resolved in the background, and poll(timeout) raises BootstrapError if that led nowhere",
+        at=("", "0"),
+    ),
+    *idle("auto.include.jmx.reporter", "enable.metrics.push", "internal.throw.on.fetch.stable.offset.unsupported"),
+    other(
+        "metric.reporters",
+        "metrics() has the numbers, and kwire.exporters pass them on to Prometheus and OpenTelemetry",
+        at=("", f"{_COMMON}metrics.jmxreporter"),
+    ),
+    *idle("metrics.recording.level"),
+    # --- TLS ------------------------------------------------------------------------------------------------
+    other("ssl.keystore.password", _PEM),
+    other("ssl.truststore.password", "kwire reads PEM files, which have no password; convert the store by keytool"),
+    other("ssl.protocol", "ssl_enabled_protocols says which versions are spoken", at=("", "tls", "tlsv1.2", "tlsv1.3")),
+    other("ssl.cipher.suites", _CONTEXT),
+    other("ssl.engine.factory.class", _CONTEXT),
+    other("ssl.provider", _CONTEXT),
+    other("security.providers", _CONTEXT),
+    *idle("ssl.keymanager.algorithm", "ssl.trustmanager.algorithm", "ssl.secure.random.implementation"),
+    # --- SASL -----------------------------------------------------------------------------------------------
+    other("sasl.client.callback.handler.class", _HANDLER),
+    other("sasl.login.class", _HANDLER),
+    other(
+        "sasl.login.callback.handler.class",
+        _HANDLER,
+        at=("", f"{_OAUTH}oauthbearerlogincallbackhandler", f"{_OAUTH}secured.oauthbearerlogincallbackhandler"),
+    ),
+    other(
+        "sasl.oauthbearer.jwt.validator.class",
+        "the broker judges tokens; for a client of your own give sasl_oauth_token_provider",
+        at=("", f"{_OAUTH}clientjwtvalidator", f"{_OAUTH}defaultjwtvalidator"),
+    ),
     # Tickets are the system's business: GSSAPI takes them from its cache, or from a key table.
-    "sasl.kerberos.kinit.cmd": None,
-    "sasl.kerberos.min.time.before.relogin": None,
-    "sasl.kerberos.ticket.renew.jitter": None,
-    "sasl.kerberos.ticket.renew.window.factor": None,
-    "sasl.login.callback.handler.class": frozenset(
-        {
-            "org.apache.kafka.common.security.oauthbearer.oauthbearerlogincallbackhandler",
-            "org.apache.kafka.common.security.oauthbearer.secured.oauthbearerlogincallbackhandler",
-        }
+    *idle(
+        *("sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin"),
+        *("sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor"),
     ),
     # Of these the broker's side alone makes use.
-    "sasl.oauthbearer.allow.unverified.audience": None,
-    "sasl.oauthbearer.allow.unverified.issuer": None,
-    "sasl.oauthbearer.clock.skew.seconds": None,
-    "sasl.oauthbearer.expected.audience": None,
-    "sasl.oauthbearer.expected.issuer": None,
-    "sasl.oauthbearer.jwks.endpoint.refresh.ms": None,
-    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": None,
-    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": None,
-    "sasl.oauthbearer.jwks.endpoint.url": None,
-    "sasl.oauthbearer.jwt.validator.class": frozenset(
-        {
-            "org.apache.kafka.common.security.oauthbearer.clientjwtvalidator",
-            "org.apache.kafka.common.security.oauthbearer.defaultjwtvalidator",
-        }
+    *idle(
+        *("sasl.oauthbearer.allow.unverified.audience", "sasl.oauthbearer.allow.unverified.issuer"),
+        *("sasl.oauthbearer.clock.skew.seconds", "sasl.oauthbearer.expected.audience"),
+        *("sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.jwks.endpoint.refresh.ms"),
+        *("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"),
+        *("sasl.oauthbearer.jwks.endpoint.url", "sasl.oauthbearer.scope.claim.name"),
+        "sasl.oauthbearer.sub.claim.name",
     ),
-    "sasl.oauthbearer.scope.claim.name": None,
-    "sasl.oauthbearer.sub.claim.name": None,
-    "security.providers": frozenset({""}),
-    "ssl.cipher.suites": frozenset({""}),
-    "ssl.keymanager.algorithm": None,
-    "ssl.protocol": frozenset({"tls", "tlsv1.2", "tlsv1.3"}),
-    "ssl.provider": frozenset({""}),
-    "ssl.secure.random.implementation": None,
-    "ssl.trustmanager.algorithm": None,
-}
+)
 
+# Files are shared with producers; Java's consumer says of these that they are not used.
+JAVA_PRODUCER: tuple[ForeignName, ...] = tuple(
+    idle(
+        *("acks", "batch.size", "buffer.memory", "compression.gzip.level", "compression.lz4.level"),
+        *("compression.type", "compression.zstd.level", "delivery.timeout.ms", "enable.idempotence"),
+        *("key.serializer", "linger.ms", "max.block.ms", "max.in.flight.requests.per.connection"),
+        *("max.request.size", "metadata.max.idle.ms", "partitioner.adaptive.partitioning.enable"),
+        *("partitioner.availability.timeout.ms", "partitioner.class", "partitioner.ignore.keys", "retries"),
+        *("transaction.timeout.ms", "transaction.two.phase.commit.enable", "transactional.id", "value.serializer"),
+    )
+)
 
-def is_without_effect(name: str, value: object) -> bool:
-    """Whether a Java client with this setting, under its dotted name, does what kwire does without it."""
-    if name not in _WITHOUT_EFFECT:
-        return False
-    values = _WITHOUT_EFFECT[name]
-    return values is None or str("" if value is None else value).strip().lower() in values
+JAVA_ONLY = frozenset(entry.name for entry in JAVA)

@@ -1,14 +1,21 @@
-"""The names of settings: snake_case, and in mappings also Java's dotted ones. No name is silently ignored."""
+"""The names of settings: snake_case, in mappings also Java's dotted ones, and those of other clients. No name is
+silently ignored."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
 
-from kwire.config.java_names import JAVA_ONLY, is_without_effect
+from kwire.config.foreign_names import ForeignName, by_snake_name
+from kwire.config.java_names import JAVA, JAVA_PRODUCER
+from kwire.config.librdkafka_names import LIBRDKAFKA
+from kwire.config.parsers import BadValueError
+from kwire.config.python_names import PYTHON_CLIENTS
 from kwire.errors import ConfigError
 
 log = logging.getLogger("kwire.config")
+
+FOREIGN = by_snake_name(JAVA, LIBRDKAFKA, PYTHON_CLIENTS, JAVA_PRODUCER)
 
 
 def snake_case_names(
@@ -18,45 +25,74 @@ def snake_case_names(
 
     Args:
         known: the names of all settings.
-        config: under snake_case or dotted names.
+        config: under snake_case or dotted names, or those of another client.
         settings: under snake_case names.
 
     Raises:
-        ConfigError: a name is unknown, or a setting was given twice.
+        ConfigError: a name is unknown, has to be replaced, or a setting was given twice.
     """
     given: dict[str, object] = {}
     spelled: dict[str, str] = {}
-    left_out = [name for name, value in config.items() if is_left_out(name, value)]
+    everything = [*config.items(), *settings.items()]
+    left_out = [name for name, value in everything if is_left_out(name, value)]
     if left_out:
-        log.warning("without effect in kwire, and left out: %s", ", ".join(sorted(left_out)))
-    for name, value in [*config.items(), *settings.items()]:
+        log.warning("without effect in kwire, and left out: %s", left_out_names(left_out))
+    for name, value in everything:
         if name in left_out:
             continue
-        snake = snake_case_name(known, name)
-        if name != snake and name in settings:
+        snake, converted = kwires_own(known, name, value)
+        if name in settings and "." in name:
             raise ConfigError(f"as a keyword, {name!r} is spelled {snake}")
         if snake in given:
             raise ConfigError(f"{snake} is given twice, as {spelled[snake]!r} and as {name!r}; give it once")
-        given[snake], spelled[snake] = value, name
+        given[snake], spelled[snake] = converted, name
     return given
 
 
 def is_left_out(name: object, value: object) -> bool:
-    """Whether this is a setting of the Java client's that changes nothing here, so that its files work as they are."""
-    return isinstance(name, str) and is_without_effect(name.replace("_", "."), value)
+    """Whether this is a setting of another client's that changes nothing here, so that its files work as they are."""
+    entry = foreign(name)
+    return entry is not None and entry.is_idle(value)
+
+
+def left_out_names(names: Collection[str]) -> str:
+    """These, with what does the same in kwire, where there is something."""
+    hints: dict[str, list[str]] = {}
+    for name in sorted(names):
+        entry = foreign(name)
+        hints.setdefault(entry.instead if entry is not None and entry.idle_at is None else "", []).append(name)
+    return "; ".join(", ".join(group) + (f" ({hint})" if hint else "") for hint, group in hints.items())
+
+
+def foreign(name: object) -> ForeignName | None:
+    """What becomes of a name that other clients have, and kwire has not."""
+    return FOREIGN.get(name.replace(".", "_")) if isinstance(name, str) else None
+
+
+def kwires_own(known: Collection[str], name: object, value: object) -> tuple[str, object]:
+    """The one name of a setting that may be spelled in several ways, and its value, which is not checked yet.
+
+    Raises:
+        ConfigError: there is no such setting.
+    """
+    entry = foreign(name)
+    if entry is None:
+        return snake_case_name(known, name), value
+    if entry.take is None:
+        raise ConfigError(f"kwire has no setting {name!r}: {entry.instead}")
+    try:
+        return entry.take(value)
+    except BadValueError as error:
+        raise ConfigError(f"{name}: {error}") from None
 
 
 def snake_case_name(known: Collection[str], name: object) -> str:
-    """The one name of a setting that may be spelled in two ways. Raises: ConfigError, if there is no such setting."""
+    """The name of a setting of kwire's. Raises: ConfigError, if there is no such setting."""
     if not isinstance(name, str):
         raise ConfigError(f"the name of a setting is text, not {name!r}")
     snake = name.replace(".", "_")
     if snake in known and name in (snake, snake.replace("_", ".")):
         return snake
-    if name.replace("_", ".") in JAVA_ONLY:
-        raise ConfigError(
-            f"{name!r} is a setting of the Java client that kwire does not support with this value; leave it out"
-        )
     raise ConfigError(f"unknown setting {name!r}{_nearest(known, name)}")
 
 

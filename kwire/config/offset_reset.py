@@ -12,6 +12,15 @@ VALID = "earliest, latest, none, by_duration:PnDTnHnMn.nS (an ISO 8601 duration,
 
 _BY_DURATION = "by_duration:"
 
+# librdkafka's words for the same.
+_OTHER_WORDS = {
+    "smallest": "earliest",
+    "beginning": "earliest",
+    "largest": "latest",
+    "end": "latest",
+    "error": "none",
+}
+
 # The subset of ISO 8601 that Java's Duration.parse reads: days to seconds, each may carry a sign.
 _DURATION = re.compile(
     r"(?P<sign>[+-])?P(?:(?P<days>[+-]?\d{1,18})D)?"
@@ -71,6 +80,7 @@ def _read(value: object) -> OffsetReset:
     wanted = value.strip().lower()
     if wanted.startswith(_BY_DURATION):
         return OffsetReset(ResetKind.BY_DURATION, parse_duration_ms(wanted.removeprefix(_BY_DURATION)))
+    wanted = _OTHER_WORDS.get(wanted, wanted)
     if wanted in ("earliest", "latest", "none"):
         return OffsetReset(ResetKind(wanted))
     raise BadValueError("no such policy")

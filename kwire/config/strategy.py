@@ -19,6 +19,7 @@ JAVA_CLASSES = {
 
 VALID = f"{', '.join((*JAVA_CLASSES, *JAVA_CLASSES.values()))}, or assignors of your own"
 
+_PYTHON_CLIENTS = ("kafka", "aiokafka")
 _NAMES = {java_class: name for name, java_class in JAVA_CLASSES.items()}
 
 
@@ -65,8 +66,11 @@ def _assigns(item: object) -> bool:
     return callable(getattr(item, "assign", None))
 
 
-def _own(item: object) -> NamedAssignor:
-    """An assignor of the user's own; a class is made an instance of, as the Java client does."""
+def _own(item: object) -> str | NamedAssignor:
+    """An assignor of the user's own; a class is made an instance of, as the Java client does. A class of kafka-python's
+    or aiokafka's is the assignor of Kafka's that it is named after."""
+    if isinstance(item, type) and item.__module__.split(".")[0] in _PYTHON_CLIENTS:
+        return _read_one(getattr(item, "name", None))
     try:
         assignor = item() if isinstance(item, type) else item
     except TypeError as error:

@@ -6,9 +6,12 @@ whatever other facade there is.
 
 from __future__ import annotations
 
+import math
 import operator
+import re
+import warnings
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from re import Pattern
 from typing import TypeAlias
 
@@ -27,6 +30,14 @@ MAX_OFFSET = 2**63 - 1
 MAX_TIMESTAMP_MS = 2**63 - 1
 MAX_TEXT_BYTES = 2**15 - 1
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# From here on a timeout may be meant in milliseconds.
+LONG_SECONDS = 100
+# What seconds since 1970 are from 2001 to 2286; as milliseconds they are of early 1970.
+AS_SECONDS = range(10**9, 10**10)
+# Kafka allows none of these in the name of a topic.
+_OF_PATTERNS = re.compile(r"[\^$*+?()\[\]{}|\\]")
+
 
 def milliseconds(timeout: Timeout) -> float:
     """A timeout as it is counted inside. Infinity means for ever."""
@@ -36,6 +47,16 @@ def milliseconds(timeout: Timeout) -> float:
     if not seconds >= 0:  # also true of NaN, which no clock ever reaches
         raise InvalidArgumentError(f"a timeout cannot be negative: {seconds}")
     return seconds * 1000.0
+
+
+def hint_at_seconds(timeout: Timeout) -> None:
+    """Warn of a timeout that has the look of milliseconds, by which other clients count. It holds all the same: to wait
+    for an hour may be meant."""
+    if isinstance(timeout, float | int) and LONG_SECONDS <= timeout < math.inf:
+        warnings.warn(
+            f"poll({timeout}) waits up to {timeout} seconds; if milliseconds are meant, write poll({timeout / 1000:g})",
+            stacklevel=3,
+        )
 
 
 def topics_and_config(
@@ -51,7 +72,7 @@ def topics_and_config(
         if config is not None:
             raise ConfigError("a dictionary of settings is given twice, as the first argument and as config=; give one")
         config, given = given[0], given[1:]
-    return tuple(map(checked_topic, given)), config
+    return tuple(map(_checked_to_subscribe, given)), config
 
 
 def checked_topic(topic: object) -> str:
@@ -75,7 +96,17 @@ def topics_or_pattern(topics: Topics) -> tuple[frozenset[str], Pattern[str] | Su
             raise InvalidArgumentError(f"a pattern for topics must be one for text, not {topics.pattern!r}")
         return frozenset(), topics
     names = (topics,) if isinstance(topics, str) else _items("topic names or a compiled pattern", topics)
-    return frozenset(map(checked_topic, names)), None
+    return frozenset(map(_checked_to_subscribe, names)), None
+
+
+def _checked_to_subscribe(topic: object) -> str:
+    """A topic's name, and no pattern, which librdkafka takes as text."""
+    name = checked_topic(topic)
+    if _OF_PATTERNS.search(name):
+        raise InvalidArgumentError(
+            f"{name!r} cannot be a topic's name; for all topics that a pattern finds: subscribe(re.compile({name!r}))"
+        )
+    return name
 
 
 def checked_partition(partition: object) -> TopicPartition:
@@ -120,13 +151,28 @@ def checked_offsets(
     return {(tp := checked_partition(key)): checked_position(tp, value) for key, value in offsets.items()}
 
 
-def checked_timestamps(timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """What `offsets_for_times` was given."""
+def checked_timestamps(timestamps_ms: Mapping[TopicPartition, int | datetime]) -> dict[TopicPartition, int]:
+    """What `offsets_for_times` was given, in milliseconds."""
     _check_mapping("timestamps", timestamps_ms)
-    return {
-        (tp := checked_partition(key)): _whole_number(f"the timestamp for {tp}", value, MAX_TIMESTAMP_MS)
-        for key, value in timestamps_ms.items()
-    }
+    return {(tp := checked_partition(key)): _checked_timestamp(tp, value) for key, value in timestamps_ms.items()}
+
+
+def _checked_timestamp(tp: TopicPartition, moment: object) -> int:
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            raise InvalidArgumentError(f"the time for {tp} has no time zone: {moment!r}; use one such as datetime.UTC")
+        moment = (moment - EPOCH) // timedelta(milliseconds=1)
+    elif isinstance(moment, float):
+        raise InvalidArgumentError(
+            f"the timestamp for {tp} is whole milliseconds since 1970, or a datetime, not {moment}"
+        )
+    timestamp_ms = _whole_number(f"the timestamp for {tp}", moment, MAX_TIMESTAMP_MS)
+    if timestamp_ms in AS_SECONDS:
+        raise InvalidArgumentError(
+            f"the timestamp for {tp} is {timestamp_ms}, seconds it seems. Give milliseconds, {timestamp_ms * 1000}, "
+            "or a datetime"
+        )
+    return timestamp_ms
 
 
 def checked_reason(reason: object) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from typing import Protocol, TypeAlias, cast
 
 from kwire.consumer.access import ThreadAccessKey
@@ -51,7 +52,7 @@ class RebalanceConsumer(Protocol):
     def partitions_for(self, topic: str, *, timeout: Timeout | None = None) -> list[PartitionInfo]: ...
     def list_topics(self, *, timeout: Timeout | None = None) -> dict[str, list[PartitionInfo]]: ...
     def offsets_for_times(
-        self, timestamps_ms: Mapping[TopicPartition, int], *, timeout: Timeout | None = None
+        self, timestamps_ms: Mapping[TopicPartition, int | datetime], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]: ...
     def beginning_offsets(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
@@ -105,6 +106,59 @@ class RebalanceListener:
     def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
         """Partitions already belong to somebody else; commits fail. Does what revoked does, unless overridden."""
         self.on_partitions_revoked(consumer, partitions)
+
+
+OnPartitions: TypeAlias = Callable[[RebalanceConsumer, Partitions], object]
+"""A function in the place of a listener's method."""
+
+
+class FunctionListener(RebalanceListener):
+    """A listener made of functions, each of which may be missing."""
+
+    def __init__(
+        self, on_assigned: OnPartitions | None, on_revoked: OnPartitions | None, on_lost: OnPartitions | None
+    ) -> None:
+        self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
+        self._on_lost = on_lost or on_revoked
+
+    def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        if self._on_assigned is not None:
+            self._on_assigned(consumer, partitions)
+
+    def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        if self._on_revoked is not None:
+            self._on_revoked(consumer, partitions)
+
+    def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        if self._on_lost is not None:
+            self._on_lost(consumer, partitions)
+
+
+def listener_of(
+    listener: RebalanceListener | None,
+    *,
+    on_assigned: OnPartitions | None,
+    on_revoked: OnPartitions | None,
+    on_lost: OnPartitions | None,
+) -> RebalanceListener | None:
+    """The listener that `subscribe` was given, as an object or as functions.
+
+    Raises:
+        InvalidArgumentError: Both are given, or one is no function of a consumer and a set of partitions.
+    """
+    functions = {"on_assigned": on_assigned, "on_revoked": on_revoked, "on_lost": on_lost}
+    given = {name: function for name, function in functions.items() if function is not None}
+    if not given:
+        return listener
+    if listener is not None:
+        raise InvalidArgumentError(f"a listener and {', '.join(given)} are both given; give one way")
+    for name, function in given.items():
+        if inspect.iscoroutinefunction(function):
+            raise InvalidArgumentError(f"{name} is a coroutine function, which nobody would await")
+        if why := uncallable_with(function, 2):
+            raise InvalidArgumentError(f"{name} takes the consumer and a set of partitions, but {function!r} {why}")
+    return FunctionListener(on_assigned, on_revoked, on_lost)
 
 
 _METHODS = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from functools import partial
 
 from kwire.consumer.arguments import Timeout, checked_partitions, checked_timestamps, checked_topic
@@ -39,7 +40,7 @@ class LookUpCalls:
         return self._link.post(partial(LookUpTopics, frozenset(map(checked_topic, topics))))
 
     def offsets_for_times(
-        self, timestamps_ms: Mapping[TopicPartition, int], timeout: Timeout | None
+        self, timestamps_ms: Mapping[TopicPartition, int | datetime], timeout: Timeout | None
     ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
         """See `Consumer.offsets_for_times`."""
         return (yield from self._offsets("offsets_for_times", checked_timestamps(timestamps_ms), timeout))

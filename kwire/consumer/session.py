@@ -34,6 +34,7 @@ from kwire.consumer.polling import Polling
 from kwire.consumer.position_calls import PositionCalls
 from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import Steps
+from kwire.consumer.whole_topics import WholeTopics
 from kwire.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from kwire.events import Assign, Close, CommitAsync, EnforceRebalance, GetCatchUp, Subscribe, Unsubscribe
 from kwire.fetching.columns import Records
@@ -85,6 +86,7 @@ class ConsumerSession(Generic[K, V]):
         self.positions: PositionCalls[K, V] = PositionCalls(self.state, self.polling)
         self.commits: CommitCalls[K, V] = CommitCalls(self.state, self.callbacks)
         self.look_ups = LookUpCalls(link)
+        self.whole_topics: WholeTopics[K, V] = WholeTopics(self.state, self.look_ups)
         self._loan: _Loan | None = None
         # The network thread knows nothing of this object, so it is collected with the consumer that holds it.
         self._unclosed = weakref.finalize(self, _end_unclosed, link.mailbox, config, link.client_id)
@@ -117,6 +119,7 @@ class ConsumerSession(Generic[K, V]):
         """See `Consumer.assign`."""
         self.state.check_not_in_callback("assign()")
         wanted = checked_partitions(partitions)
+        self.whole_topics.read(frozenset())
         if not wanted:
             yield from self.unsubscribe()
             return
@@ -129,6 +132,7 @@ class ConsumerSession(Generic[K, V]):
     def unsubscribe(self) -> Steps[None]:
         """See `Consumer.unsubscribe`."""
         self.state.check_not_in_callback("unsubscribe()")
+        self.whole_topics.read(frozenset())
         if not self.state.view.subscribed:
             return
         error = yield from self.callbacks.give_up_partitions()
@@ -158,7 +162,7 @@ class ConsumerSession(Generic[K, V]):
         Args:
             to_loop: The records are handed out one by one, by `Delivery.iterate`.
         """
-        if not self.state.view.subscribed:
+        if not self.state.view.subscribed and not self.whole_topics.names:
             raise IllegalStateError("nothing to poll: subscribe to topics or assign partitions first")
         self.link.mailbox.polled_at_ms = now_ms = monotonic_ms()
         self.link.metrics.polls.began(now_ms)
@@ -178,6 +182,8 @@ class ConsumerSession(Generic[K, V]):
             self.state.check_open()  # a callback may have closed it
             if self.callbacks.has_news:
                 return self.polling.records()
+            if self.whole_topics.names:
+                yield from self.whole_topics.settle()
             yield from self.positions.settle()
             yield from self.polling.gather()
             records = self.polling.collect(to_loop=to_loop)
@@ -189,7 +195,7 @@ class ConsumerSession(Generic[K, V]):
             if deadline.expired:
                 self._check_reachable()
                 return records
-            yield from self.polling.wait(seen, self.callbacks.sooner(deadline))
+            yield from self.polling.wait(seen, self.whole_topics.sooner(self.callbacks.sooner(deadline)))
 
     def _check_reachable(self) -> None:
         """Raise why no broker was ever reached, if that is so."""

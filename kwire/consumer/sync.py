@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import datetime
 from threading import get_ident
 from types import TracebackType
 from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
@@ -16,9 +17,9 @@ from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unp
 from kwire.clock import Deadline
 from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
 from kwire.consumer.access import AccessGuard, ThreadAccessKey
-from kwire.consumer.arguments import Timeout, Topics, milliseconds, topics_and_config
+from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds, milliseconds, topics_and_config
 from kwire.consumer.forks import disown_in_children
-from kwire.consumer.listener import Partitions, RebalanceListener, checked_listener
+from kwire.consumer.listener import OnPartitions, Partitions, RebalanceListener, checked_listener, listener_of
 from kwire.consumer.session import ConsumerSession
 from kwire.consumer.steps import Steps
 from kwire.events import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, CommitCallback, ResetTo
@@ -74,8 +75,9 @@ class Consumer(Generic[K, V]):
     or task do its work (`get_thread_access_key`). Close it, best with `with`.
 
     Args:
-        topics: Topics to subscribe to at once; needs a `group_id`. In front of them a dictionary of settings may stand,
-            under Java's dotted or snake_case names.
+        topics: Topics to subscribe to at once; without a `group_id`, to read all partitions of, new ones too, from
+            `auto_offset_reset` on. In front of them a dictionary of settings may stand, under Java's dotted or
+            snake_case names.
         config: The same dictionary, under its name.
         settings: Settings in snake_case; `kwire config` lists them.
 
@@ -116,7 +118,9 @@ class Consumer(Generic[K, V]):
         self._session: ConsumerSession[K, V] = ConsumerSession(ConsumerConfig.of(config, **settings), self, self._guard)
         self._polled_by: int | None = None  # a thread
         disown_in_children(self._session, self._guard)
-        if names:
+        if names and self.config.group_id is None:
+            self._session.whole_topics.read(frozenset(names))
+        elif names:
             try:
                 self.subscribe(names)
             except BaseException:
@@ -147,18 +151,29 @@ class Consumer(Generic[K, V]):
             self._session.callbacks.listener = checked_listener(listener)
 
     @_guarded
-    def subscribe(self, topics: Topics, *, listener: RebalanceListener | None = None) -> None:
+    def subscribe(
+        self,
+        topics: Topics,
+        *,
+        listener: RebalanceListener | None = None,
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
+    ) -> None:
         """Join the group for these topics, or for all topics a pattern finds; replaces what was subscribed before.
 
-        Takes effect with the next poll. No topics at all means `unsubscribe()`.
+        Takes effect with the next poll. No topics at all means `unsubscribe()`. Functions may stand for a listener;
+        they are called as its methods are, `on_assigned(consumer, partitions)`.
 
         Raises:
             IllegalStateError: Partitions were assigned by hand.
-            InvalidArgumentError: The listener's methods cannot be called with a consumer and a set of partitions.
+            InvalidArgumentError: The listener's methods cannot be called with a consumer and a set of partitions; a
+                name is a pattern.
             InvalidGroupIdError: There is no `group_id`.
             UnsupportedVersionError: A `SubscriptionPattern` needs `group_protocol="consumer"`.
         """
-        self._run(self._session.subscribe(topics, listener))
+        chosen = listener_of(listener, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost)
+        self._run(self._session.subscribe(topics, chosen))
 
     @_guarded
     def assign(self, partitions: Collection[TopicPartition]) -> None:
@@ -172,8 +187,8 @@ class Consumer(Generic[K, V]):
 
     @_guarded
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed; for a pattern, those it matches now."""
-        return self._session.state.view.topics
+        """The topics that are subscribed, or read as a whole; for a pattern, those it matches now."""
+        return self._session.whole_topics.names or self._session.state.view.topics
 
     @_guarded
     def assignment(self) -> Partitions:
@@ -196,6 +211,7 @@ class Consumer(Generic[K, V]):
             BootstrapError: No broker was ever reached, and the timeout is over.
             WakeupError: `wakeup()` was called.
         """
+        hint_at_seconds(timeout)
         return self._poll(timeout)
 
     def _poll(self, timeout: Timeout, *, to_loop: bool = False) -> Records[K, V]:
@@ -413,9 +429,10 @@ class Consumer(Generic[K, V]):
 
     @_guarded
     def offsets_for_times(
-        self, timestamps_ms: Mapping[TopicPartition, int], *, timeout: Timeout | None = None
+        self, timestamps_ms: Mapping[TopicPartition, int | datetime], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """For each partition the first record at or after the time; None when there is none."""
+        """For each partition the first record at or after the time; None when there is none. Times are milliseconds
+        since 1970, or datetimes with a time zone."""
         return self._run(self._session.look_ups.offsets_for_times(timestamps_ms, timeout))
 
     @_guarded

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cli.config_files import SettingLine, parse_properties, read_config_file
+from kwire.cli.config_files import SettingLine, read_config_file
 from kwire.cli.settings import collect_settings
 from kwire.config import SETTINGS, ConsumerConfig, Endpoint, Secret
+from kwire.config.properties import parse_properties
 from kwire.errors import ConfigError
 
 NOWHERE: dict[str, str] = {}
@@ -175,7 +176,7 @@ def test_toml_takes_either_spelling(tmp_path: Path) -> None:
     ("name", "content", "why"),
     [
         ("missing.properties", None, "No such file or directory"),
-        ("latin1.properties", b"a=\xe4", "not UTF-8 at byte 2"),
+        ("latin1.toml", b"a=\xe4", "not UTF-8 at byte 2"),
         ("bad.toml", b"a = ", "Invalid value"),
     ],
 )

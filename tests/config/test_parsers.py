@@ -197,7 +197,7 @@ def test_good_values(name: str, value: object, expected: object) -> None:
             "'::1:9092' looks like an IPv6 address; put it in brackets; valid: host:port",
         ),
         ("bootstrap_servers", "[::z]:9092", "[::z] is no IPv6 address: "),
-        ("auto_offset_reset", "smallest", "no such policy; valid: earliest, latest, none, by_duration:PnDTnHnMn.nS"),
+        ("auto_offset_reset", "first", "no such policy; valid: earliest, latest, none, by_duration:PnDTnHnMn.nS"),
         ("auto_offset_reset", "by_duration", "no such policy; valid: earliest"),
         ("auto_offset_reset", "by_duration:", "not an ISO 8601 duration; valid: earliest"),
         ("auto_offset_reset", "by_duration:-PT1S", "a negative duration; valid: earliest"),

@@ -168,8 +168,13 @@ def test_a_consumer_nobody_holds_is_gone_at_once_and_says_so() -> None:
     assert thread not in threading.enumerate()
 
 
-def test_closing_or_failing_to_begin_leaves_nothing_to_warn_of() -> None:
+def test_closing_or_failing_to_begin_leaves_nothing_to_warn_of(monkeypatch: pytest.MonkeyPatch) -> None:
     Consumer[bytes, bytes](bootstrap_servers="127.0.0.1:1").close()
+
+    def fail(*_: object) -> None:
+        raise KafkaError("a Ctrl-C, say")
+
+    monkeypatch.setattr(Consumer, "subscribe", fail)
     with pytest.raises(KafkaError):
-        Consumer[bytes, bytes]("a-topic", bootstrap_servers="127.0.0.1:1")
+        Consumer[bytes, bytes]("a-topic", bootstrap_servers="127.0.0.1:1", group_id="g")
     gc.collect()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kwire import Consumer
-from kwire.errors import ConfigError, InvalidArgumentError, InvalidGroupIdError
+from kwire.errors import ConfigError, InvalidArgumentError
 
 SERVERS = "localhost:1"
 
@@ -45,8 +45,3 @@ def test_a_dictionary_behind_the_topics_is_refused_without_being_shown() -> None
 def test_a_topic_that_is_no_text_is_refused_before_anything_is_started() -> None:
     with pytest.raises(InvalidArgumentError, match=r"a topic is named by text, not by \['orders'\]"):
         Consumer(["orders"], bootstrap_servers=SERVERS)  # type: ignore[call-overload]  # the same
-
-
-def test_topics_behind_a_dictionary_without_a_group_are_refused() -> None:
-    with pytest.raises(InvalidGroupIdError):
-        Consumer({"bootstrap.servers": SERVERS}, "orders")

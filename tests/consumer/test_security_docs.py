@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 import kwire
 from kwire import Consumer
 from kwire.cli.commands import app
-from kwire.cli.config_files import parse_properties
 from kwire.config import SETTINGS, ConsumerConfig, Settings
+from kwire.config.properties import parse_properties
 from kwire.errors import KafkaError
 from kwire.testing import Cluster
 

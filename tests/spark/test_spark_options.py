@@ -145,7 +145,7 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     ({"kafka.value.deserializer": "x"}, "'value.deserializer' is not supported as values are deserialized"),
     ({"kafka.enable.auto.commit": "true"}, "Kafka option 'enable.auto.commit' is not supported"),
     ({"kafka.interceptor.classes": "x"}, "Kafka option 'interceptor.classes' is not supported"),
-    ({"kafka.ssl.provider": "x"}, "Option 'kafka.ssl.provider': 'ssl.provider' is a setting of the Java client"),
+    ({"kafka.ssl.provider": "x"}, "Option 'kafka.ssl.provider': kwire has no setting 'ssl.provider'"),
     ({"kafka.fetch.min.byte": "1"}, "Option 'kafka.fetch.min.byte': unknown setting"),
     ({"kafka.fetch.min.bytes": "few"}, "Option 'kafka.fetch.min.bytes'"),
     ({"kwire.rangesPerTsk": "2"}, "unknown option 'kwire.rangespertsk'; did you mean kwire.rangesPerTask?"),

@@ -55,7 +55,7 @@ def test_what_changes_nothing_in_a_java_client_is_left_out(caplog: pytest.LogCap
         ({"kafka.sasl_password": "y"}, "sasl_password is given twice"),
         ({"kafka.sasl.jaas.config": "Secret-74"}, "sasl_jaas_config cannot be read: it does not end with a semicolon"),
         ({"kafka.ssl.keystore.type": "JKS"}, "ssl_keystore_type"),
-        ({"kafka.ssl.truststore.password": "Secret-74"}, "does not support with this value"),
+        ({"kafka.ssl.truststore.password": "Secret-74"}, "kwire has no setting"),
     ],
 )
 def test_a_mistake_is_told_in_the_driver_without_a_secret(changed: dict[str, str], said: str) -> None:

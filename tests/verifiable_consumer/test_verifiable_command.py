@@ -116,7 +116,7 @@ def test_a_file_is_read_under_the_flags(flag: str, file: Path, caplog: pytest.Lo
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("interceptor.classes=com.example.Spy", "kwire does not support"),
+        ("interceptor.classes=com.example.Spy", "kwire has no setting"),
         ("max.poll.records=many", "max_poll_records='many'"),
         ("security.protocol=KERBEROS", "security_protocol"),
     ],

@@ -1,0 +1,7 @@
+"""Consumers with the calls of other clients, over kwire: a program changes one import.
+
+    from kwire.compat.confluent_kafka import Consumer
+    from kwire.compat.kafka_python import KafkaConsumer
+
+What they leave out is told in docs/migration.md.
+"""

@@ -1,0 +1,396 @@
+"""`Consumer` as confluent-kafka has it, over kwire. Long, because every call a user has is in it.
+
+Its own defaults are librdkafka's: `isolation.level` is read_committed. What `subscribe` and `assign` take are its own
+partitions, with offsets. Errors are a `KafkaException`, or the message of a poll.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from kwire import errors
+from kwire.compat.confluent_errors import KafkaError, KafkaException, error_of
+from kwire.compat.confluent_values import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    ClusterMetadata,
+    Message,
+    TopicPartition,
+    cluster_metadata,
+)
+from kwire.compat.record_loop import RecordLoop
+from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
+from kwire.consumer.sync import Consumer as KwireConsumer
+from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata
+from kwire.model import TopicPartition as Partition
+
+__all__ = ["OFFSET_BEGINNING", "OFFSET_END", "OFFSET_INVALID", "OFFSET_STORED"]
+__all__ += ["Consumer", "KafkaError", "KafkaException", "Message", "TopicPartition"]
+
+OnPartitions: TypeAlias = "Callable[[Consumer, list[TopicPartition]], object]"
+OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object]
+
+log = logging.getLogger("kwire.compat")
+
+# Errors come by poll, numbers by kwire's metrics(), logs by logging.
+_NEVER_CALLED = ("error_cb", "stats_cb", "throttle_cb", "logger")
+# As long as a poll without a timeout waits at a time.
+FOREVER_S = 3600.0
+
+
+class Consumer:
+    """A consumer of one dictionary of settings. See confluent_kafka.Consumer."""
+
+    def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
+        given = {**(config or {}), **settings}
+        self._on_commit: OnCommit | None = given.pop("on_commit", None)  # type: ignore[assignment]  # a user's function
+        if unused := [name for name in _NEVER_CALLED if given.pop(name, None) is not None]:
+            log.warning("never called by kwire (see docs/migration.md): %s", ", ".join(unused))
+        given.update(given.pop("default.topic.config", None) or {})  # type: ignore[call-overload]  # a dictionary
+        self._tells_ends = _is_true(given.pop("enable.partition.eof", False))
+        self._stores = _is_true(given.pop("enable.auto.offset.store", True))
+        self._commits_stored = not self._stores and _is_true(given.get("enable.auto.commit", True))
+        if not self._stores:
+            given["enable.auto.commit"] = False
+        with _exceptions():
+            self._consumer = KwireConsumer({"isolation.level": "read_committed", **given})
+        self._loop = RecordLoop(self._consumer)
+        self._stored: dict[Partition, OffsetAndMetadata] = {}
+        self._positions: dict[Partition, int] = {}
+        self._told_ends: dict[Partition, int] = {}
+        self._in_callback: RebalanceConsumer | None = None
+        self._commit_at_s = 0.0
+        self._most_s = 0.1 if self._tells_ends else FOREVER_S  # nothing wakes a poll because an end is reached
+        self._is_closed = False
+
+    # --- what to consume ------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: list[str],
+        on_assign: OnPartitions | None = None,
+        on_revoke: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
+    ) -> None:
+        self._check_open()
+        with _exceptions():
+            self._consumer.subscribe(_wanted(topics), listener=_Listener(self, on_assign, on_revoke, on_lost))
+
+    def unsubscribe(self) -> None:
+        self._check_open()
+        with _exceptions():
+            self._consumer.unsubscribe()
+
+    unassign = unsubscribe
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        """In the callback of a rebalance this says where to begin."""
+        self._check_open()
+        with _exceptions():
+            if self._in_callback is None:
+                self._consumer.assign([one.key for one in partitions])
+            self._start_at(self._in_callback or self._consumer, partitions)
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        self._check_open()
+        with _exceptions():
+            if self._in_callback is None:
+                self._consumer.assign(self._consumer.assignment() | {one.key for one in partitions})
+            self._start_at(self._in_callback or self._consumer, partitions)
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        self._check_open()
+        if self._in_callback is None:
+            with _exceptions():
+                self._consumer.assign(self._consumer.assignment() - {one.key for one in partitions})
+
+    def _start_at(self, consumer: RebalanceConsumer | KwireConsumer, partitions: Sequence[TopicPartition]) -> None:
+        for one in partitions:
+            if one.offset >= 0:
+                consumer.seek(one.key, one.offset)
+            elif one.offset == OFFSET_BEGINNING:
+                consumer.seek_to_beginning([one.key])
+            elif one.offset == OFFSET_END:
+                consumer.seek_to_end([one.key])
+
+    def assignment(self) -> list[TopicPartition]:
+        self._check_open()
+        return _listed(self._consumer.assignment())
+
+    # --- records --------------------------------------------------------------------------------------------
+
+    def poll(self, timeout: float | None = -1) -> Message | None:
+        """One message, or None when `timeout` seconds are over."""
+        self._check_open()
+        until_s = time.monotonic() + (FOREVER_S if timeout is None or timeout < 0 else timeout)
+        if (ended := self._end_reached()) is not None:
+            return ended
+        while True:
+            try:
+                record = self._loop.next(
+                    max(0.0, min(until_s - time.monotonic(), 0.1 if self._tells_ends else FOREVER_S))
+                )
+            except errors.KafkaError as error:
+                return Message(None, error_of(error))
+            if record is not None:
+                partition = Partition(record.topic, record.partition)
+                self._positions[partition] = record.offset + 1
+                self._commit_stored()
+                return Message(record)
+            if (ended := self._end_reached()) is not None:
+                return ended
+            if time.monotonic() >= until_s:
+                return None
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        """Up to so many messages, fewer when `timeout` seconds are over."""
+        until_s = time.monotonic() + (FOREVER_S if timeout < 0 else timeout)
+        found: list[Message] = []
+        while len(found) < num_messages:
+            message = self.poll(max(0.0, until_s - time.monotonic()))
+            if message is None:
+                break
+            found.append(message)
+        return found
+
+    def _end_reached(self) -> Message | None:
+        if not self._tells_ends:
+            return None
+        for partition in sorted(self._consumer.assignment()):
+            position = self._positions.get(partition)
+            with contextlib.suppress(errors.KafkaError):
+                if self._consumer.current_lag(partition) == 0:
+                    position = self._consumer.position(partition, timeout=0)
+                    if self._told_ends.get(partition) != position:
+                        self._told_ends[partition] = position
+                        return Message.end_of(partition, position)
+        return None
+
+    # --- offsets --------------------------------------------------------------------------------------------
+
+    def store_offsets(self, message: Message | None = None, offsets: Sequence[TopicPartition] | None = None) -> None:
+        self._check_open()
+        self._stored |= _offsets_of(message, offsets) or {}
+
+    def commit(
+        self,
+        message: Message | None = None,
+        offsets: Sequence[TopicPartition] | None = None,
+        asynchronous: bool = True,
+    ) -> list[TopicPartition] | None:
+        """What has been returned, or stored; or the message's offset, or these. Answers what was committed, if it
+        waits."""
+        self._check_open()
+        chosen = _offsets_of(message, offsets)
+        if chosen is None and not self._stores:
+            chosen, self._stored = self._stored, {}
+        if chosen is None and not self._positions:
+            raise KafkaException(KafkaError(KafkaError._NO_OFFSET, "nothing has been returned yet"))
+        with _exceptions():
+            if asynchronous:
+                self._consumer.commit_async(chosen, callback=self._committed)
+                return None
+            self._consumer.commit_sync(chosen)
+        done = {key: at.offset for key, at in chosen.items()} if chosen is not None else self._positions
+        return [TopicPartition(key.topic, key.partition, offset) for key, offset in sorted(done.items())]
+
+    def _committed(self, offsets: Mapping[Partition, OffsetAndMetadata], error: Exception | None) -> None:
+        if self._on_commit is not None:
+            found = error_of(error) if isinstance(error, errors.KafkaError) else None
+            self._on_commit(found, [TopicPartition(tp.topic, tp.partition, at.offset) for tp, at in offsets.items()])
+
+    def _commit_stored(self) -> None:
+        """Commit in the background what `store_offsets` was given, as enable.auto.commit does."""
+        if self._commits_stored and self._stored and time.monotonic() >= self._commit_at_s:
+            self._commit_at_s = time.monotonic() + self._consumer.config.auto_commit_interval_ms / 1000.0
+            stored, self._stored = self._stored, {}
+            self._consumer.commit_async(stored, callback=self._committed)
+
+    def committed(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        self._check_open()
+        with _exceptions():
+            found = self._consumer.committed([one.key for one in partitions], timeout=_seconds(timeout))
+        answers = []
+        for one in partitions:
+            at = found[one.key]
+            offset = OFFSET_INVALID if at is None else at.offset
+            answers.append(TopicPartition(one.topic, one.partition, offset, at.metadata or None if at else None))
+        return answers
+
+    def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Behind the last message of each that was returned."""
+        self._check_open()
+        return [
+            TopicPartition(one.topic, one.partition, self._positions.get(one.key, OFFSET_INVALID)) for one in partitions
+        ]
+
+    def seek(self, partition: TopicPartition) -> None:
+        self._check_open()
+        with _exceptions():
+            self._start_at(self._in_callback or self._consumer, [partition])
+        self._told_ends.pop(partition.key, None)
+
+    def get_watermark_offsets(
+        self,
+        partition: TopicPartition,
+        timeout: float = -1,
+        cached: bool = False,  # noqa: ARG002
+    ) -> tuple[int, int]:
+        """The first offset, and the one behind the last. They are asked for, cached or not."""
+        self._check_open()
+        with _exceptions():
+            low = self._consumer.beginning_offsets([partition.key], timeout=_seconds(timeout))
+            high = self._consumer.end_offsets([partition.key], timeout=_seconds(timeout))
+        return low[partition.key], high[partition.key]
+
+    def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        """The offset of each partition is a time, in ms; OFFSET_END where all records are older."""
+        self._check_open()
+        with _exceptions():
+            found = self._consumer.offsets_for_times(
+                {one.key: one.offset for one in partitions}, timeout=_seconds(timeout)
+            )
+        answers = ((one, found[one.key]) for one in partitions)
+        return [TopicPartition(one.topic, one.partition, at.offset if at else OFFSET_END) for one, at in answers]
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        self._check_open()
+        with _exceptions():
+            self._consumer.pause([one.key for one in partitions])
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        self._check_open()
+        with _exceptions():
+            self._consumer.resume([one.key for one in partitions])
+
+    # --- the cluster and the group --------------------------------------------------------------------------
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        self._check_open()
+        with _exceptions():
+            if topic is None:
+                return cluster_metadata(self._consumer.list_topics(timeout=_seconds(timeout)))
+            return cluster_metadata({topic: self._consumer.partitions_for(topic, timeout=_seconds(timeout))})
+
+    def memberid(self) -> str | None:
+        self._check_open()
+        with _exceptions():
+            return self._consumer.group_metadata().member_id or None
+
+    def consumer_group_metadata(self) -> ConsumerGroupMetadata:
+        self._check_open()
+        with _exceptions():
+            return self._consumer.group_metadata()
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        if self._is_closed:
+            return
+        with _exceptions():
+            try:
+                if self._commits_stored and self._stored:
+                    self._consumer.commit_sync(self._stored)
+            finally:
+                self._is_closed = True
+                self._consumer.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("Consumer closed")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Listener(RebalanceListener):
+    """Calls the functions of `subscribe` with the consumer and a list."""
+
+    def __init__(
+        self,
+        owner: Consumer,
+        on_assign: OnPartitions | None,
+        on_revoke: OnPartitions | None,
+        on_lost: OnPartitions | None,
+    ) -> None:
+        self._owner = owner
+        self._on_assign, self._on_revoke, self._on_lost = on_assign, on_revoke, on_lost or on_revoke
+
+    def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        self._call(self._on_assign, consumer, partitions)
+
+    def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        self._call(self._on_revoke, consumer, partitions)
+        self._forget(partitions)
+
+    def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        self._call(self._on_lost, consumer, partitions)
+        self._forget(partitions)
+
+    def _call(self, function: OnPartitions | None, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        if function is None:
+            return
+        self._owner._in_callback = consumer
+        try:
+            function(self._owner, _listed(partitions))
+        finally:
+            self._owner._in_callback = None
+
+    def _forget(self, partitions: Partitions) -> None:
+        for partition in partitions:
+            for known in (self._owner._stored, self._owner._positions, self._owner._told_ends):
+                known.pop(partition, None)
+
+
+@contextlib.contextmanager
+def _exceptions() -> Iterator[None]:
+    """kwire's exceptions as confluent-kafka's."""
+    try:
+        yield
+    except errors.KafkaError as error:
+        raise KafkaException(error_of(error)) from error
+
+
+def _wanted(topics: Sequence[str]) -> Sequence[str] | re.Pattern[str]:
+    """Names, or one pattern of them all, if some begin with ^."""
+    if not any(topic.startswith("^") for topic in topics):
+        return topics
+    return re.compile("|".join(topic if topic.startswith("^") else f"^{re.escape(topic)}$" for topic in topics))
+
+
+def _listed(partitions: Partitions) -> list[TopicPartition]:
+    return [TopicPartition(topic, partition) for topic, partition in sorted(partitions)]
+
+
+def _offsets_of(
+    message: Message | None, offsets: Sequence[TopicPartition] | None
+) -> dict[Partition, OffsetAndMetadata] | None:
+    if message is not None:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if topic is None or partition is None or offset is None or message.error() is not None:
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "this message is an error"))
+        return {Partition(topic, partition): OffsetAndMetadata(offset + 1)}
+    if offsets is None:
+        return None
+    return {one.key: OffsetAndMetadata(one.offset, one.metadata or "") for one in offsets if one.offset >= 0}
+
+
+def _seconds(timeout: float) -> float | None:
+    return None if timeout < 0 else timeout
+
+
+def _is_true(value: object) -> bool:
+    return str(value).strip().lower() in ("true", "1")

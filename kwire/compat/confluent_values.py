@@ -1,0 +1,166 @@
+"""`TopicPartition`, `Message` and what `list_topics` answers, as confluent-kafka has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kwire.compat.confluent_errors import KafkaError
+from kwire.model import PartitionInfo, Record, TimestampType
+from kwire.model import TopicPartition as Partition
+
+OFFSET_BEGINNING = -2
+OFFSET_END = -1
+OFFSET_STORED = -1000
+OFFSET_INVALID = -1001
+TIMESTAMP_NOT_AVAILABLE, TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME = 0, 1, 2
+
+
+class TopicPartition:
+    """A partition with an offset. Equal if topic and partition are, whatever the offset is."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int = -1,
+        offset: int = OFFSET_INVALID,
+        metadata: str | None = None,
+        leader_epoch: int | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.metadata = metadata
+        self.leader_epoch = leader_epoch
+        self.error: KafkaError | None = None
+
+    @property
+    def key(self) -> Partition:
+        """It as kwire has it."""
+        return Partition(self.topic, self.partition)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TopicPartition) and self.key == other.key
+
+    def __lt__(self, other: TopicPartition) -> bool:
+        return self.key < other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return (
+            f"TopicPartition{{topic={self.topic},partition={self.partition},offset={self.offset},"
+            f"leader_epoch={self.leader_epoch},error={self.error}}}"
+        )
+
+
+class Message:
+    """A record, or an error in its place."""
+
+    def __init__(self, record: Record[bytes, bytes] | None, error: KafkaError | None = None) -> None:
+        self._record = record
+        self._error = error
+        self._place: TopicPartition | None = None
+
+    @classmethod
+    def end_of(cls, partition: Partition, offset: int) -> Message:
+        """The event of `enable.partition.eof`."""
+        message = cls(None, KafkaError(KafkaError._PARTITION_EOF, f"{partition}: no more records"))
+        message._place = TopicPartition(partition.topic, partition.partition, offset)
+        return message
+
+    def __len__(self) -> int:
+        return len(self.value() or b"")
+
+    def error(self) -> KafkaError | None:
+        return self._error
+
+    def topic(self) -> str | None:
+        return self._record.topic if self._record else self._place.topic if self._place else None
+
+    def partition(self) -> int | None:
+        return self._record.partition if self._record else self._place.partition if self._place else None
+
+    def offset(self) -> int | None:
+        return self._record.offset if self._record else self._place.offset if self._place else None
+
+    def key(self) -> bytes | None:
+        return self._record.key if self._record else None
+
+    def value(self) -> bytes | None:
+        return self._record.value if self._record else None
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return [(header.key, header.value) for header in self._record.headers] or None if self._record else None
+
+    def timestamp(self) -> tuple[int, int]:
+        """What the time means, and milliseconds since 1970."""
+        record = self._record
+        if record is None or record.timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
+            return TIMESTAMP_NOT_AVAILABLE, 0
+        is_create = record.timestamp_type is TimestampType.CREATE_TIME
+        return TIMESTAMP_CREATE_TIME if is_create else TIMESTAMP_LOG_APPEND_TIME, record.timestamp
+
+    def leader_epoch(self) -> int | None:
+        return self._record.leader_epoch if self._record else None
+
+    def latency(self) -> float | None:
+        return None
+
+
+@dataclass
+class PartitionMetadata:
+    """One partition in the answer of `list_topics`."""
+
+    id: int
+    leader: int
+    replicas: list[int]
+    isrs: list[int]
+    error: KafkaError | None = None
+
+
+@dataclass
+class TopicMetadata:
+    """One topic in the answer of `list_topics`."""
+
+    topic: str
+    partitions: dict[int, PartitionMetadata] = field(default_factory=dict)
+    error: KafkaError | None = None
+
+
+@dataclass
+class BrokerMetadata:
+    """One broker in the answer of `list_topics`."""
+
+    id: int
+    host: str
+    port: int
+
+
+@dataclass
+class ClusterMetadata:
+    """The answer of `list_topics`. Brokers are those that lead a partition."""
+
+    topics: dict[str, TopicMetadata] = field(default_factory=dict)
+    brokers: dict[int, BrokerMetadata] = field(default_factory=dict)
+    cluster_id: str | None = None
+    controller_id: int = -1
+    orig_broker_id: int = -1
+    orig_broker_name: str | None = None
+
+
+def cluster_metadata(topics: dict[str, list[PartitionInfo]]) -> ClusterMetadata:
+    found = ClusterMetadata()
+    for topic, infos in topics.items():
+        found.topics[topic] = TopicMetadata(topic)
+        for info in infos:
+            leader = info.leader
+            if leader is not None:
+                found.brokers[leader.id] = BrokerMetadata(leader.id, leader.host, leader.port)
+            found.topics[topic].partitions[info.partition] = PartitionMetadata(
+                info.partition,
+                leader.id if leader is not None else -1,
+                list(info.replicas),
+                list(info.in_sync_replicas),
+            )
+    return found

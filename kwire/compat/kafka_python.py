@@ -1,0 +1,347 @@
+"""`KafkaConsumer` as kafka-python has it, over kwire. Long, because every call a user has is in it.
+
+Records are its tuples, timeouts are milliseconds. Exceptions are kwire's.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeAlias, cast
+
+from kwire.compat.record_loop import RecordLoop
+from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
+from kwire.consumer.sync import Consumer
+from kwire.errors import IllegalStateError
+from kwire.model import ConsumerGroupMetadata, OffsetAndTimestamp, Record, TopicPartition
+from kwire.model import OffsetAndMetadata as KwireOffset
+
+__all__ = ["ConsumerRebalanceListener", "ConsumerRecord", "KafkaConsumer", "OffsetAndMetadata", "TopicPartition"]
+__all__ += ["OffsetAndTimestamp"]
+
+OnCommit: TypeAlias = Callable[[Mapping[TopicPartition, "OffsetAndMetadata"], Exception | None], object]
+
+FOREVER_S = 3600.0
+_FOREVER_MS = float("inf")
+
+
+class OffsetAndMetadata(NamedTuple):
+    """What is committed."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class ConsumerRecord(NamedTuple):
+    """One record."""
+
+    topic: str
+    partition: int
+    leader_epoch: int | None
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: Any
+    value: Any
+    headers: list[tuple[str, bytes | None]]
+    checksum: None
+    serialized_key_size: int
+    serialized_value_size: int
+    serialized_header_size: int
+
+
+class ConsumerRebalanceListener:
+    """Derive from it, and override what you need."""
+
+    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        """They are about to be given back."""
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        """They are new."""
+
+    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        """They belong to somebody else already."""
+        self.on_partitions_revoked(lost)
+
+
+class KafkaConsumer:
+    """A consumer of keywords. See kafka.KafkaConsumer."""
+
+    def __init__(self, *topics: str, **configs: object) -> None:
+        given = {name: value for name, value in configs.items() if value is not None}
+        timeout_ms = cast("float", given.pop("consumer_timeout_ms", _FOREVER_MS))
+        self._timeout_s = timeout_ms / 1000.0 if 0 <= timeout_ms < _FOREVER_MS else None
+        self._on_commit = cast("OnCommit | None", given.pop("default_offset_commit_callback", None))
+        if "group_id" not in given:
+            given.pop("enable_auto_commit", None)  # on by default there, and without effect
+        self.config = {"bootstrap_servers": "localhost:9092", **given}
+        for name in ("key_deserializer", "value_deserializer"):
+            if name in given:
+                self.config[name] = _deserializer(given[name])
+        self._consumer: Consumer[Any, Any] = Consumer(self.config)
+        self._loop = RecordLoop(self._consumer)
+        self._in_callback: RebalanceConsumer | None = None
+        self._is_closed = False
+        if topics:
+            self.subscribe(topics)
+
+    # --- what to consume ------------------------------------------------------------------------------------
+
+    def subscribe(
+        self, topics: Sequence[str] = (), pattern: str | None = None, listener: ConsumerRebalanceListener | None = None
+    ) -> None:
+        """Topics, or a regular expression. Without a group all partitions are read."""
+        if bool(topics) == bool(pattern):
+            raise IllegalStateError("give topics or a pattern")
+        if self._consumer.config.group_id is None:
+            if pattern or listener is not None:
+                raise IllegalStateError("a pattern and a listener need a group_id")
+            self._consumer._session.whole_topics.read(frozenset(topics))
+            return
+        wanted = re.compile(pattern) if pattern else [topics] if isinstance(topics, str) else topics
+        self._consumer.subscribe(wanted, listener=_Listener(self, listener) if listener is not None else None)
+
+    def assign(self, partitions: Sequence[TopicPartition]) -> None:
+        self._consumer.assign([TopicPartition(*tp) for tp in partitions])
+
+    def unsubscribe(self) -> None:
+        self._consumer.unsubscribe()
+
+    def subscription(self) -> set[str] | None:
+        return set(self._consumer.subscription()) or None
+
+    def assignment(self) -> set[TopicPartition]:
+        return set(self._consumer.assignment())
+
+    # --- records --------------------------------------------------------------------------------------------
+
+    def poll(
+        self,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        update_offsets: bool = True,  # noqa: ARG002  nobody but its own iterator passes it
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Records by partition, none when `timeout_ms` are over."""
+        first = self._loop.next(timeout_ms / 1000.0)
+        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        if first is not None:
+            most = self._consumer.config.max_poll_records if max_records is None else max_records
+            for record in (first, *self._loop.at_hand(most - 1)):
+                found.setdefault(record.topic_partition, []).append(_record(record))
+        return found
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        """The next record. It is over when there was none for `consumer_timeout_ms`."""
+        if self._is_closed:
+            raise StopIteration
+        until_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+        while True:
+            wait_s = FOREVER_S if until_s is None else max(0.0, until_s - time.monotonic())
+            record = self._loop.next(wait_s)
+            if record is not None:
+                return _record(record)
+            if until_s is not None and time.monotonic() >= until_s:
+                raise StopIteration
+
+    # --- offsets --------------------------------------------------------------------------------------------
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, timeout_ms: float | None = None
+    ) -> None:
+        self._consumer.commit_sync(_offsets(offsets), timeout=_seconds(timeout_ms))
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, callback: OnCommit | None = None
+    ) -> None:
+        chosen = callback or self._on_commit
+
+        def done(committed: Mapping[TopicPartition, KwireOffset], error: Exception | None) -> None:
+            if chosen is not None:
+                chosen({tp: _offset(at) for tp, at in committed.items()}, error)
+
+        self._consumer.commit_async(_offsets(offsets), callback=done)
+
+    def committed(
+        self, partition: TopicPartition, metadata: bool = False, timeout_ms: float | None = None
+    ) -> int | OffsetAndMetadata | None:
+        """The offset, or with `metadata` all of it; None without a commit."""
+        tp = TopicPartition(*partition)
+        found = self._consumer.committed([tp], timeout=_seconds(timeout_ms))[tp]
+        if found is None:
+            return None
+        return _offset(found) if metadata else found.offset
+
+    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
+        return self._consumer.position(TopicPartition(*partition), timeout=_seconds(timeout_ms))
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """The end, as far as fetches have told."""
+        lag = self._consumer.current_lag(TopicPartition(*partition))
+        return None if lag is None else lag + self.position(partition)
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        to = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
+        (self._in_callback or self._consumer).seek(TopicPartition(*partition), to)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        (self._in_callback or self._consumer).seek_to_beginning([TopicPartition(*tp) for tp in partitions])
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        (self._in_callback or self._consumer).seek_to_end([TopicPartition(*tp) for tp in partitions])
+
+    def beginning_offsets(
+        self, partitions: Sequence[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        return self._consumer.beginning_offsets(
+            [TopicPartition(*tp) for tp in partitions], timeout=_seconds(timeout_ms)
+        )
+
+    def end_offsets(
+        self, partitions: Sequence[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        return self._consumer.end_offsets([TopicPartition(*tp) for tp in partitions], timeout=_seconds(timeout_ms))
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        wanted = {TopicPartition(*tp): moment for tp, moment in timestamps.items()}
+        return self._consumer.offsets_for_times(wanted, timeout=_seconds(timeout_ms))
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self._consumer.pause([TopicPartition(*tp) for tp in partitions])
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self._consumer.resume([TopicPartition(*tp) for tp in partitions])
+
+    def paused(self) -> set[TopicPartition]:
+        return set(self._consumer.paused())
+
+    # --- the cluster and the group --------------------------------------------------------------------------
+
+    def topics(self) -> set[str]:
+        return set(self._consumer.list_topics())
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Their numbers; None if there is no such topic."""
+        return {info.partition for info in self._consumer.partitions_for(topic)} or None
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        return self._consumer.group_metadata()
+
+    def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:  # noqa: ARG002  there is one kind
+        """Numbers by group and name, those of the whole consumer."""
+        found: dict[str, dict[str, float]] = {}
+        for name, number in self._consumer.metrics().items():
+            if {tag for tag, _ in name.tags} <= {"client-id"}:
+                found.setdefault(name.group, {})[name.name] = number
+        return found
+
+    def bootstrap_connected(self) -> bool:
+        """Whether a broker answers."""
+        return self._consumer._session.link.mailbox.bootstrap_error is None
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            if not autocommit:
+                self._consumer._session.state.delivery.abandon()
+            self._consumer.close(_seconds(timeout_ms))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Listener(RebalanceListener):
+    """Calls a listener of kafka-python's, which is not given the consumer."""
+
+    def __init__(self, owner: KafkaConsumer, listener: ConsumerRebalanceListener) -> None:
+        self._owner = owner
+        self._listener = listener
+
+    def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        self._call(self._listener.on_partitions_assigned, consumer, partitions)
+
+    def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        self._call(self._listener.on_partitions_revoked, consumer, partitions)
+
+    def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        lost = getattr(self._listener, "on_partitions_lost", self._listener.on_partitions_revoked)
+        self._call(lost, consumer, partitions)
+
+    def _call(
+        self, method: Callable[[set[TopicPartition]], None], consumer: RebalanceConsumer, partitions: Partitions
+    ) -> None:
+        self._owner._in_callback = consumer
+        try:
+            method(set(partitions))
+        finally:
+            self._owner._in_callback = None
+
+
+class _Deserializer:
+    """An object of kafka-python's with deserialize(topic, headers, data), or (topic, data)."""
+
+    def __init__(self, function: Callable[..., object], *, with_headers: bool) -> None:
+        self._function, self._with_headers = function, with_headers
+
+    def deserialize(self, topic: str, headers: object, data: bytes | None) -> object:
+        return self._function(topic, headers, data) if self._with_headers else self._function(topic, data)
+
+
+def _deserializer(given: object) -> object:
+    """One that kwire takes. kafka-python calls functions for nulls too; kwire leaves a null None."""
+    method = getattr(given, "deserialize", None)
+    if method is None or isinstance(given, type):
+        return given
+    return _Deserializer(method, with_headers=method.__code__.co_argcount > 3)
+
+
+def _record(record: Record[object, object]) -> ConsumerRecord:
+    headers = [(header.key, header.value) for header in record.headers]
+    return ConsumerRecord(
+        record.topic,
+        record.partition,
+        record.leader_epoch,
+        record.offset,
+        record.timestamp,
+        record.timestamp_type.value,
+        record.key,
+        record.value,
+        headers,
+        None,
+        record.serialized_key_size,
+        record.serialized_value_size,
+        sum(len(key.encode()) + len(value or b"") for key, value in headers) if headers else -1,
+    )
+
+
+def _offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> dict[TopicPartition, KwireOffset] | None:
+    if offsets is None:
+        return None
+    return {
+        TopicPartition(*tp): KwireOffset(
+            at.offset, at.metadata or "", at.leader_epoch if at.leader_epoch >= 0 else None
+        )
+        for tp, at in offsets.items()
+    }
+
+
+def _offset(at: KwireOffset) -> OffsetAndMetadata:
+    return OffsetAndMetadata(at.offset, at.metadata, -1 if at.leader_epoch is None else at.leader_epoch)
+
+
+def _seconds(timeout_ms: float | None) -> float | None:
+    return None if timeout_ms is None else timeout_ms / 1000.0

@@ -1,0 +1,92 @@
+"""`read`: topics from one end to the other, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Unpack, cast
+
+from kwire.clock import Deadline
+from kwire.config import ConsumerConfig, Deserialize, Settings
+from kwire.consumer.arguments import checked_topic, topics_and_config
+from kwire.consumer.sync import Consumer
+from kwire.errors import InvalidArgumentError, KafkaTimeoutError
+from kwire.model import K, Record, TopicPartition, V
+
+POLL_SECONDS = 1.0
+
+
+def read(
+    *topics: str | Mapping[str, object],
+    key_deserializer: Deserialize[K] | None = None,
+    value_deserializer: Deserialize[V] | None = None,
+    **settings: Unpack[Settings],
+) -> Iterator[Record[K, V]]:
+    """All records of topics, from the beginning to where they end when this is called; then it is over.
+
+    Without a group, and without commits. Each partition's records are in order. With `auto_offset_reset` it begins
+    elsewhere, such as "by_duration:PT1H".
+
+    Args:
+        topics: One or more; in front of them a dictionary of settings may stand.
+        key_deserializer: Makes keys of bytes.
+        value_deserializer: Makes values of bytes.
+        settings: As of `Consumer`, but no `group_id`.
+
+    Raises:
+        InvalidArgumentError: There is no such topic, none is named, or there is a group.
+        KafkaTimeoutError: Nothing has come for `default_api_timeout_ms`.
+    """
+    names, config = topics_and_config(topics, None)
+    if not names:
+        raise InvalidArgumentError("name a topic to read")
+    deserializers = {"key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
+    keywords = cast("dict[str, object]", settings) | {name: fn for name, fn in deserializers.items() if fn is not None}
+    if ConsumerConfig.of(config, **keywords).group_id is not None:  # type: ignore[arg-type]  # checked there
+        raise InvalidArgumentError("read() has no group, and commits nothing: leave group_id out, or use a Consumer")
+    consumer: Consumer[K, V] = Consumer(_from_the_beginning(config or {}, keywords))
+    try:
+        ends = _ends(consumer, names)
+    except BaseException:
+        consumer.close()
+        raise
+    return _records(consumer, ends)
+
+
+def _from_the_beginning(config: Mapping[str, object], keywords: Mapping[str, object]) -> Mapping[str, object]:
+    given = {**config, **keywords}
+    if {"auto_offset_reset", "auto.offset.reset"}.isdisjoint(given):
+        given["auto_offset_reset"] = "earliest"
+    return given
+
+
+def _ends(consumer: Consumer[K, V], topics: tuple[str, ...]) -> dict[TopicPartition, int]:
+    """The partitions, each with its end."""
+    found: list[TopicPartition] = []
+    for topic in map(checked_topic, topics):
+        infos = consumer.partitions_for(topic)
+        if not infos:
+            raise InvalidArgumentError(f"there is no topic {topic!r}, or this client may not see it")
+        found += [TopicPartition(info.topic, info.partition) for info in infos]
+    begins, ends = consumer.beginning_offsets(found), consumer.end_offsets(found)
+    return {tp: end for tp, end in ends.items() if begins[tp] < end}
+
+
+def _records(consumer: Consumer[K, V], ends: dict[TopicPartition, int]) -> Iterator[Record[K, V]]:
+    silent_ms = float(consumer.config.default_api_timeout_ms)
+    with consumer:
+        consumer.assign(ends.keys())
+        deadline = Deadline.after(silent_ms)
+        while ends:
+            records = consumer.poll(POLL_SECONDS)
+            for tp in records.partitions():
+                yield from (record for record in records[tp] if tp in ends and record.offset < ends[tp])
+            reached = {tp: at.offset for tp, at in records.next_offsets().items()}
+            if not records:  # a log may end in batches that have no records: only the position tells
+                reached = {tp: consumer.position(tp) for tp in ends}
+            if through := [tp for tp, offset in reached.items() if offset >= ends.get(tp, offset + 1)]:
+                consumer.pause(through)
+                ends = {tp: end for tp, end in ends.items() if tp not in through}
+            if records or through:
+                deadline = Deadline.after(silent_ms)
+            elif deadline.expired:
+                raise KafkaTimeoutError(f"nothing came of {', '.join(map(str, sorted(ends)))} for {silent_ms:.0f} ms")

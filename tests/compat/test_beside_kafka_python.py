@@ -1,0 +1,128 @@
+"""The same small programs with kafka-python and with kwire's adapter: what comes is the same."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kwire.compat import kafka_python as adapter
+from kwire.testing import Cluster
+
+with warnings.catch_warnings(action="ignore"):  # it reads its schemas in a deprecated way
+    import kafka
+
+# Its own code warns of what Python has deprecated.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+BOTH = pytest.mark.parametrize("module", [kafka, adapter], ids=["kafka-python", "kwire"])
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as found:
+        found.create_topic("orders", partitions=2)
+        for number in range(6):
+            found.produce("orders", b"%d" % number, partition=number % 2)
+        yield found
+
+
+def open_consumer(module: Any, cluster: Cluster, *topics: str, **more: object) -> Any:  # noqa: ANN401
+    settings: dict[str, object] = {"auto_offset_reset": "earliest", "consumer_timeout_ms": 2_000, **more}
+    return module.KafkaConsumer(*topics, bootstrap_servers=cluster.bootstrap_servers, **settings)
+
+
+@BOTH
+def test_the_loop_ends_after_its_timeout(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = open_consumer(module, cluster, "orders", value_deserializer=int)
+    records = sorted(consumer, key=lambda record: record.value)
+    assert [(r.topic, r.partition, r.offset, r.key, r.value) for r in records] == [
+        ("orders", number % 2, number // 2, None, number) for number in range(6)
+    ]
+    assert {(r.timestamp_type, tuple(r.headers), r.checksum) for r in records} == {(0, (), None)}
+    assert {(r.serialized_key_size, r.serialized_value_size, r.serialized_header_size) for r in records} == {
+        (-1, 1, -1)
+    }
+    assert records[0]._fields == module_record_fields()
+    consumer.close()
+    assert list(consumer) == []
+
+
+def module_record_fields() -> tuple[str, ...]:
+    from kafka.consumer.fetcher import ConsumerRecord
+
+    return tuple(ConsumerRecord._fields)
+
+
+@BOTH
+def test_polls_answer_dictionaries_and_commits_cover_them(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    tp = module.TopicPartition("orders", 0)
+    consumer = open_consumer(module, cluster, group_id="billing", enable_auto_commit=False)
+    consumer.assign([tp])
+    found: list[int] = []
+    for _ in range(100):
+        for partition, records in consumer.poll(timeout_ms=200, max_records=2).items():
+            assert partition == tp
+            assert len(records) <= 2
+            found += [record.offset for record in records]
+        if len(found) >= 2:
+            break
+    consumer.commit()
+    assert (found, consumer.committed(tp), consumer.position(tp)) == ([0, 1], 2, 2)
+    assert consumer.committed(tp, metadata=True).offset == 2
+    consumer.commit({tp: module.OffsetAndMetadata(1, "note", -1)})
+    assert consumer.committed(tp) == 1
+    assert consumer.committed(module.TopicPartition("orders", 1)) is None
+    consumer.close()
+
+
+@BOTH
+def test_looking_up(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = open_consumer(module, cluster)
+    tp = module.TopicPartition("orders", 1)
+    assert consumer.partitions_for_topic("orders") == {0, 1}
+    assert "orders" in consumer.topics()
+    assert (consumer.beginning_offsets([tp]), consumer.end_offsets([tp])) == ({tp: 0}, {tp: 3})
+    assert consumer.offsets_for_times({tp: 4_000_000_000_000}) == {tp: None}
+    assert "consumer-fetch-manager-metrics" in consumer.metrics()
+    consumer.close()
+
+
+@BOTH
+def test_seeking_and_pausing(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    tp = module.TopicPartition("orders", 1)
+    consumer = open_consumer(module, cluster)
+    consumer.assign([tp])
+    consumer.seek(tp, 1)
+    assert [record.value for record in consumer] == [b"3", b"5"]
+    consumer.seek_to_beginning(tp)
+    assert next(consumer).value == b"1"
+    consumer.pause(tp)
+    assert consumer.paused() == {tp}
+    assert consumer.poll(100) == {}
+    consumer.resume(tp)
+    assert next(consumer).value == b"3"
+    assert (consumer.assignment(), consumer.subscription()) == ({tp}, None)
+    consumer.close()
+
+
+@BOTH
+def test_listeners_of_a_group(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    told: list[object] = []
+
+    class Listener(module.ConsumerRebalanceListener):  # type: ignore[misc]  # of either module
+        def on_partitions_revoked(self, revoked: set[object]) -> None:
+            told.append(("revoked", len(revoked)))
+
+        def on_partitions_assigned(self, assigned: set[object]) -> None:
+            told.append(("assigned", len(assigned)))
+            for tp in assigned:
+                consumer.seek(tp, 2)
+
+    consumer = open_consumer(module, cluster, group_id="billing")
+    consumer.subscribe(pattern="^ord.*", listener=Listener())
+    assert sorted(record.value for record in consumer) == [b"4", b"5"]
+    consumer.close()
+    assert [what for what in told if what[1]] == [("assigned", 2), ("revoked", 2)]  # type: ignore[index]
+    assert {tp.partition: at.offset for tp, at in cluster.committed("billing").items()} == {0: 3, 1: 3}

@@ -1,0 +1,95 @@
+"""What users of other clients write by habit: understood, or answered with how it is written here."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import kwire
+from kwire import Consumer, TopicPartition, errors
+from kwire.consumer.arguments import checked_timestamps, hint_at_seconds
+from kwire.consumer.listener import Partitions, RebalanceConsumer
+from kwire.errors import InvalidArgumentError
+from kwire.testing import Cluster
+
+TP = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def consumer() -> Iterator[Consumer]:
+    with Consumer(bootstrap_servers="localhost:1", group_id="billing") as found:
+        yield found
+
+
+def test_a_poll_of_a_thousand_is_told_to_be_seconds() -> None:
+    with pytest.warns(UserWarning, match=r"poll\(1000\) waits up to 1000 seconds; .* write poll\(1\)"):
+        hint_at_seconds(1000)
+
+
+@pytest.mark.parametrize("timeout", [0, 1.0, 60, float("inf"), timedelta(hours=1)])
+def test_other_timeouts_are_not(timeout: float | timedelta) -> None:
+    with warnings.catch_warnings(action="error"):
+        hint_at_seconds(timeout)
+
+
+def test_times_may_be_datetimes() -> None:
+    assert checked_timestamps({TP: datetime(2026, 11, 1, tzinfo=UTC)}) == {TP: 1_793_491_200_000}
+    assert checked_timestamps({TP: datetime(2026, 11, 1, 0, 0, 0, 7_999, tzinfo=UTC)}) == {TP: 1_793_491_200_007}
+    assert checked_timestamps({TP: 0}) == {TP: 0}
+
+
+@pytest.mark.parametrize(
+    ("moment", "why"),
+    [
+        (datetime(2026, 11, 1), "has no time zone"),  # noqa: DTZ001  that is the mistake
+        (1_793_491_200, r"seconds it seems. Give milliseconds, 1793491200000"),
+        (1_793_491_200.5, "is whole milliseconds since 1970, or a datetime"),
+        (datetime(1960, 1, 1, tzinfo=UTC), "cannot be negative"),
+    ],
+)
+def test_times_that_are_none_are_refused(moment: int | datetime, why: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=why):
+        checked_timestamps({TP: moment})
+
+
+@pytest.mark.parametrize("pattern", ["^ord.*", "orders|refunds", "ord+"])
+def test_a_pattern_as_text_says_how_patterns_are_given(consumer: Consumer, pattern: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"subscribe\(re\.compile\("):
+        consumer.subscribe(pattern)
+    with pytest.raises(InvalidArgumentError, match=r"subscribe\(re\.compile\("):
+        Consumer(pattern, bootstrap_servers="localhost:1")
+
+
+def test_functions_may_stand_for_a_listener(kafka_cluster: Cluster) -> None:
+    kafka_cluster.create_topic("orders", partitions=1)
+    told: list[tuple[str, Partitions]] = []
+
+    def on_assigned(consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        told.append(("assigned", partitions))
+        consumer.seek_to_beginning(partitions)
+
+    with Consumer(bootstrap_servers=kafka_cluster.bootstrap_servers, group_id="g") as consumer:
+        consumer.subscribe(
+            "orders", on_assigned=on_assigned, on_revoked=lambda _, partitions: told.append(("revoked", partitions))
+        )
+        kafka_cluster.produce("orders", b"before")
+        assert next(iter(consumer)).value == b"before"
+    assert told == [("assigned", frozenset([TP])), ("revoked", frozenset([TP]))]
+
+
+def test_functions_are_checked_when_they_are_given(consumer: Consumer) -> None:
+    with pytest.raises(InvalidArgumentError, match="on_revoked takes the consumer and a set of partitions, but"):
+        consumer.subscribe("orders", on_revoked=lambda partitions: None)  # type: ignore[arg-type, misc]  # the mistake
+    with pytest.raises(InvalidArgumentError, match="a listener and on_lost are both given"):
+        consumer.subscribe("orders", listener=kwire.RebalanceListener(), on_lost=lambda consumer, partitions: None)
+
+
+def test_all_exceptions_are_there_under_kwire() -> None:
+    classes = [name for name, found in vars(errors).items() if inspect.isclass(found) and issubclass(found, Exception)]
+    assert len(classes) > 40
+    assert [name for name in classes if getattr(kwire, name, None) is not getattr(errors, name)] == []
+    assert set(classes) <= set(kwire.__all__)

@@ -1,0 +1,109 @@
+"""Topics that are read without a group: all partitions, new ones too; and to their ends, by `kwire.read`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import kwire
+from kwire import Consumer, TopicPartition
+from kwire.errors import IllegalStateError, InvalidArgumentError
+from kwire.testing import Cluster
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as found:
+        found.create_topic("orders", partitions=2)
+        yield found
+
+
+def values(consumer: Consumer, count: int) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    for _ in range(100):
+        found += [record.value for record in consumer.poll(0.5)]
+        if len(found) >= count:
+            break
+    return sorted(found, key=str)
+
+
+def open_consumer(cluster: Cluster, *topics: str, max_age_ms: int = 300_000) -> Consumer:
+    return Consumer(
+        *topics,
+        bootstrap_servers=cluster.bootstrap_servers,
+        auto_offset_reset="earliest",
+        metadata_max_age_ms=max_age_ms,
+    )
+
+
+def test_all_partitions_are_read_and_nothing_is_committed(cluster: Cluster) -> None:
+    for partition in (0, 1):
+        cluster.produce("orders", b"%d" % partition, partition=partition)
+    with open_consumer(cluster, "orders") as consumer:
+        assert consumer.subscription() == {"orders"}
+        assert values(consumer, 2) == [b"0", b"1"]
+        assert consumer.assignment() == {TopicPartition("orders", 0), TopicPartition("orders", 1)}
+        assert not consumer.config.enable_auto_commit
+
+
+def test_a_loop_over_it_needs_no_group(cluster: Cluster) -> None:
+    cluster.produce("orders", b"first", partition=1)
+    with open_consumer(cluster, "orders") as consumer:
+        assert next(iter(consumer)).value == b"first"
+
+
+def test_a_topic_that_comes_later_is_read_then(cluster: Cluster) -> None:
+    with open_consumer(cluster, "orders", "refunds", max_age_ms=50) as consumer:
+        cluster.create_topic("refunds", partitions=1)
+        cluster.produce("refunds", b"later", partition=0)
+        assert values(consumer, 1) == [b"later"]
+
+
+@pytest.mark.slow
+def test_new_partitions_are_read_as_well(cluster: Cluster) -> None:
+    cluster.produce("orders", b"0", partition=0)
+    with open_consumer(cluster, "orders", max_age_ms=50) as consumer:
+        assert values(consumer, 1) == [b"0"]
+        cluster.grow_topic("orders", 3)
+        cluster.produce("orders", b"2", partition=2)
+        assert values(consumer, 1) == [b"2"]
+
+
+def test_what_is_assigned_or_unsubscribed_takes_its_place(cluster: Cluster) -> None:
+    with open_consumer(cluster, "orders") as consumer:
+        consumer.assign([TopicPartition("orders", 1)])
+        assert consumer.assignment() == {TopicPartition("orders", 1)}
+        consumer.unsubscribe()
+        with pytest.raises(IllegalStateError, match="nothing to poll"):
+            consumer.poll(0.0)
+
+
+def test_a_topic_is_read_to_where_it_ended(cluster: Cluster) -> None:
+    for number in range(5):
+        cluster.produce("orders", b"%d" % number, partition=number % 2)
+    records = kwire.read("orders", bootstrap_servers=cluster.bootstrap_servers, value_deserializer=int)
+    cluster.produce("orders", b"99", partition=0)
+    assert sorted(record.value or 0 for record in records) == [0, 1, 2, 3, 4]
+
+
+def test_an_empty_topic_is_over_at_once(cluster: Cluster) -> None:
+    assert list(kwire.read({"bootstrap.servers": cluster.bootstrap_servers}, "orders")) == []
+
+
+def test_reading_may_be_left_early(cluster: Cluster) -> None:
+    for number in range(5):
+        cluster.produce("orders", b"%d" % number, partition=0)
+    for record in kwire.read("orders", bootstrap_servers=cluster.bootstrap_servers):
+        assert record.value == b"0"
+        break
+
+
+def test_what_cannot_be_read_is_refused(cluster: Cluster) -> None:
+    servers = cluster.bootstrap_servers
+    with pytest.raises(InvalidArgumentError, match="there is no topic 'none'"):
+        kwire.read("none", bootstrap_servers=servers, allow_auto_create_topics=False)
+    with pytest.raises(InvalidArgumentError, match="leave group_id out"):
+        kwire.read("orders", bootstrap_servers=servers, group_id="g")
+    with pytest.raises(InvalidArgumentError, match="name a topic"):
+        kwire.read(bootstrap_servers=servers)
