@@ -270,9 +270,11 @@ class CallbackRunner(Generic[K, V]):
             CallbackKind.REVOKED: coordinator.revoked,
             CallbackKind.LOST: coordinator.lost,
         }
+        self._state.callback = kind, began_ms
         try:
             yield
         finally:
+            self._state.callback = None
             ended_ms = monotonic_ms()
             windows[kind].record(ended_ms - began_ms, ended_ms)
 

@@ -11,7 +11,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import Generic, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.config import ConsumerConfig
@@ -39,6 +39,9 @@ from kwire.events import Assign, Close, CommitAsync, EnforceRebalance, GetCatchU
 from kwire.fetching.columns import Records
 from kwire.mailbox import Mailbox
 from kwire.model import CatchUpProgress, ConsumerGroupMetadata, K, SubscriptionPattern, TopicPartition, V
+
+if TYPE_CHECKING:
+    from kwire.description.consumer_description import ConsumerDescription
 
 # Closing keeps this share of its time for leaving the group, however long the last commit takes.
 COMMIT_SHARE_OF_CLOSE = 0.8
@@ -226,6 +229,12 @@ class ConsumerSession(Generic[K, V]):
         """See `Consumer.catch_up_progress`."""
         self.state.note_delivered()
         return (yield from self.link.command("catch_up_progress", GetCatchUp))
+
+    def describe(self) -> Steps[ConsumerDescription]:
+        """See `Consumer.describe`. Any thread may drive these steps, whatever the others do."""
+        from kwire.consumer.describing import describe  # few ever ask
+
+        return describe(self.state)
 
     # --- for a Processor, which looks after more than its polls ---------------------------------------------
 

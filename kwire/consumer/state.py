@@ -10,7 +10,7 @@ from kwire.consumer.delivery import Delivery
 from kwire.consumer.network_link import NetworkLink
 from kwire.consumer.revocation import Revocation
 from kwire.errors import IllegalStateError, InvalidGroupIdError, UnsupportedVersionError
-from kwire.events import AssignmentView, RecordsDelivered
+from kwire.events import AssignmentView, CallbackKind, RecordsDelivered
 from kwire.model import K, TopicPartition, V
 
 
@@ -21,6 +21,7 @@ class ConsumerState(Generic[K, V]):
         assignment: The partitions it has, as far as the application was told. Changes inside poll, assign, unsubscribe
             and close alone.
         in_callback: Whether a rebalance callback runs.
+        callback: Which one runs, and since when (ms); for those who watch.
     """
 
     def __init__(self, config: ConsumerConfig, link: NetworkLink) -> None:
@@ -30,6 +31,7 @@ class ConsumerState(Generic[K, V]):
         self.revocation = Revocation()
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.closed = self.in_callback = False
+        self.callback: tuple[CallbackKind, float] | None = None
 
     @property
     def view(self) -> AssignmentView:

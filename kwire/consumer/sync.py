@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from threading import get_ident
 from types import TracebackType
-from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack
 
 from kwire.clock import Deadline
 from kwire.config import ConsumerConfig, Settings
@@ -36,6 +36,9 @@ from kwire.model import (
     V,
 )
 from kwire.parallel_rebalance.metrics import metrics_of
+
+if TYPE_CHECKING:
+    from kwire.description.consumer_description import ConsumerDescription
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -369,6 +372,14 @@ class Consumer(Generic[K, V]):
         """
         link = self._session.link
         return link.snapshot() | metrics_of(link.metrics.catch_up, link.client_id)
+
+    def describe(self) -> ConsumerDescription:
+        """How this consumer stands, and why no records come, if none do: `print(consumer.describe())`.
+
+        Any thread may call this, whatever the others are at, and when it is closed. No broker is waited for;
+        the network thread is, a second at most, and if it does not answer the description says so.
+        """
+        return self._run(self._session.describe())
 
     # --- looking things up ----------------------------------------------------------------------------------
 

@@ -35,7 +35,14 @@ from kwire.managers.consumer_heartbeat import (
 from kwire.managers.consumer_reconciliation import Reconciler, read_target
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.leaving import Leaving
-from kwire.managers.membership import NO_GENERATION, GroupIdentity, PollTimer, match_pattern, warn_of_overdue_poll
+from kwire.managers.membership import (
+    NO_GENERATION,
+    GroupIdentity,
+    MemberStanding,
+    PollTimer,
+    match_pattern,
+    warn_of_overdue_poll,
+)
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.topic_names import TopicNames
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
@@ -116,6 +123,18 @@ class ConsumerGroupManager:
         if self._epoch <= JOIN_EPOCH:
             return GroupIdentity(self._group_id, group_instance_id=instance_id)
         return GroupIdentity(self._group_id, self._epoch, self._member_id, instance_id)
+
+    def standing(self) -> MemberStanding:
+        """How it stands, for those who watch."""
+        return MemberStanding(
+            self.state.name,
+            FACTS[self.state].waits_for,
+            self._member_id,
+            self._epoch if self._epoch > JOIN_EPOCH else None,
+            owes_callback=self._reconciler.owes_callback,
+            is_joining=self.state in (MemberState.JOINING, MemberState.RECONCILING),
+            awaits_poll=self._subscription.is_group and not self._polled,
+        )
 
     @property
     def refusal(self) -> KafkaError | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.errors import KafkaError
@@ -18,6 +19,21 @@ BATCHED_VERSION = 4  # KIP-699: from here on a list of keys is asked for
 COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 """What any group API answers when the coordinator has to be looked for again."""
 SERVED_MS = 5_000.0  # a coordinator that was of use for this long is looked for at once when it is lost
+
+
+class CoordinatorStanding(NamedTuple):
+    """How the search stands, for those who watch.
+
+    Attributes:
+        node: The coordinator, if it is known.
+        missing_since_ms: When it was looked for first; None: it is known, or nobody needs it.
+        next_try_ms: When it is looked for again; NEVER_MS while an answer is awaited.
+    """
+
+    node: Node | None
+    error: KafkaError | None
+    missing_since_ms: float | None
+    next_try_ms: float
 
 
 class FindCoordinatorManager:
@@ -37,6 +53,7 @@ class FindCoordinatorManager:
         self._node: Node | None = None
         self._found: Node | None = None
         self._found_at_ms = NEVER_MS
+        self._missing_since_ms: float | None = None
         self.last_error = LastError()
         self.refusal: KafkaError | None = None
         """Why the newest look-up was refused for good: waiting for the coordinator is of no use."""
@@ -45,6 +62,12 @@ class FindCoordinatorManager:
     def destination(self) -> Destination | None:
         """Where to send coordinator requests; None while the coordinator is not known."""
         return Destination(self._node, Channel.COORDINATOR) if self._node is not None else None
+
+    def standing(self) -> CoordinatorStanding:
+        """How the search stands."""
+        if self._node is not None:
+            return CoordinatorStanding(self._node, None, None, NEVER_MS)
+        return CoordinatorStanding(None, self.last_error.error, self._missing_since_ms, self._request.wake_at_ms)
 
     def need(self) -> None:
         """Somebody has a request for the coordinator."""
@@ -66,7 +89,12 @@ class FindCoordinatorManager:
         self._node = None
 
     def poll(self, now_ms: float) -> PollResult:
-        if not self._is_needed or self._node is not None or self._request.in_flight:
+        if not self._is_needed or self._node is not None:
+            self._missing_since_ms = None
+            return NOTHING_TO_SEND
+        if self._missing_since_ms is None:
+            self._missing_since_ms = now_ms
+        if self._request.in_flight:
             return NOTHING_TO_SEND
         if now_ms - self._found_at_ms >= SERVED_MS:
             self._found, self._found_at_ms = None, NEVER_MS

@@ -51,6 +51,27 @@ def is_predecessor(member_id: str, identity: GroupIdentity) -> bool:
     return member_id.startswith(f"{instance_id}-") and len(member_id) == len(instance_id) + len("-") + UUID_LENGTH
 
 
+class MemberStanding(NamedTuple):
+    """How a membership stands, for those who watch.
+
+    Attributes:
+        state: The name of a state of the protocol's table.
+        waits_for: What is to happen next, in words.
+        generation: Or the member epoch; None: no member.
+        owes_callback: Whether the application has to run a callback first.
+        is_joining: Whether it is on its way to an assignment, and others may have to do their part.
+        awaits_poll: Whether it joins only when the application polls.
+    """
+
+    state: str
+    waits_for: str
+    member_id: str
+    generation: int | None
+    owes_callback: bool = False
+    is_joining: bool = False
+    awaits_poll: bool = False
+
+
 class Committer(Protocol):
     """In whose name offsets are committed and looked up."""
 
@@ -87,6 +108,10 @@ class Committer(Protocol):
 
 class Membership(Committer, Protocol):
     """A member of a group, whatever the protocol."""
+
+    def standing(self) -> MemberStanding:
+        """How it stands, for those who watch."""
+        ...
 
     leaving: Leaving
     """Farewells to the coordinator; at the end of the consumer it alone is polled."""

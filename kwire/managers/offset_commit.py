@@ -150,8 +150,15 @@ class OffsetCommitManager:
         commit.settled, commit.error = True, error
         if error is None:
             self._log.acknowledged(commit.offsets)
+            self._note_committed(commit.offsets)
         commit.waits_for("commits that were made before it")
         self._report()
+
+    def _note_committed(self, offsets: Offsets) -> None:
+        """For those who watch."""
+        for tp, committed in offsets.items() if self._log.group_id == self._config.group_id else ():
+            if (partition := self._subscription.partitions.get(tp)) is not None:
+                partition.committed_offset = committed.offset
 
     def _report(self) -> None:
         """Tell the outcome of those at the head of the list, in order."""

@@ -135,6 +135,18 @@ class PositionsManager:
         if self._refused.pop(tp, None) is not None:
             self._asked.pop(tp, None)
 
+    def problem(self, tp: TopicPartition) -> KafkaError | None:
+        """What keeps a partition from a position, if only the user can do something about it."""
+        if tp in self._stranded:
+            return _stranded_error({tp: self._stranded[tp]})
+        return self._refused.get(tp)
+
+    def waits_for(self, tp: TopicPartition) -> str | None:
+        """What a partition without a position waits for."""
+        if tp in self._resets:
+            return self._resets[tp][1].waiting_for
+        return next((load.waiting_for for epochs, load in self._loads if tp in epochs), None)
+
     # --- what fetching finds out ----------------------------------------------------------------------------
 
     def out_of_range(self, partition: AssignedPartition) -> None:
@@ -247,6 +259,7 @@ class PositionsManager:
             if partition is None or tp not in self._subscription.initializing:
                 continue
             if position is not None:
+                partition.committed_offset = position.offset
                 self._subscription.fire(tp, PartitionEvent.COMMITTED_OFFSET_FOUND, position=position)
                 continue
             reset = self._config.auto_offset_reset
@@ -333,12 +346,8 @@ class PositionsManager:
             reply.waiting_for = f"how far {tp} is behind the end of its log"
         elif partition.has_valid_position and partition.consumed is not None:
             reply.succeed(partition.consumed.offset)
-        elif (problem := self._validation.problem(tp)) is not None:
+        elif (problem := self._validation.problem(tp)) is not None or (problem := self.problem(tp)) is not None:
             reply.fail(problem)
-        elif tp in self._stranded:
-            reply.fail(_stranded_error({tp: self._stranded[tp]}))
-        elif tp in self._refused:
-            reply.fail(self._refused[tp])
         else:
             reset_waits_for = self._resets[tp][1].waiting_for if tp in self._resets else ""
             reply.waiting_for = self._validation.waits_for(tp) or reset_waits_for or f"the committed offset of {tp}"

@@ -64,6 +64,21 @@ class _Trouble:
     error: KafkaError
     failures: int
     not_before_ms: float
+    since_ms: float
+
+
+class BrokerTrouble(NamedTuple):
+    """A broker that there is no connection to, for those who watch.
+
+    Attributes:
+        since_ms: When the first attempt of those that have failed since did so.
+        next_try_ms: It is not dialled before; nor after, if nobody needs it.
+    """
+
+    node: Node
+    error: KafkaError
+    since_ms: float
+    next_try_ms: float
 
 
 class NetworkClient:
@@ -183,6 +198,30 @@ class NetworkClient:
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close(DisconnectError("the consumer was closed"))
+
+    # --- for those who watch --------------------------------------------------------------------------------
+
+    def is_connected(self, node: Node, channel: Channel) -> bool:
+        """Whether requests can go out to it."""
+        connection = self._connections.get(ConnectionKey(node.id, channel))
+        return connection is not None and connection.is_ready and not _moved(connection.node, node)
+
+    def broker_troubles(self) -> list[BrokerTrouble]:
+        """The addresses where nobody is of use at the moment: of each, what is known by all of its connections."""
+        live = {_address(each.node) for each in self._connections.values() if each.is_proven and each.is_ready}
+        found: dict[tuple[str, int], BrokerTrouble] = {}
+        for trouble in self._troubles.values():
+            address = _address(trouble.node)
+            if address in live:
+                continue
+            other = found.get(address)
+            since_ms = trouble.since_ms if other is None else min(trouble.since_ms, other.since_ms)
+            if other is None or trouble.not_before_ms >= other.next_try_ms:
+                node = trouble.node if other is None or trouble.node.id >= 0 else other.node
+                found[address] = BrokerTrouble(node, trouble.error, since_ms, trouble.not_before_ms)
+            else:
+                found[address] = other._replace(since_ms=since_ms)
+        return list(found.values())
 
     # --- connections ----------------------------------------------------------------------------------------
 
@@ -337,7 +376,8 @@ class NetworkClient:
         failures = 1 if before is None else before.failures + 1
         not_before_ms = now_ms + self._backoff_for(error).delay_ms(failures)
         self._forget_troubles(now_ms)
-        self._troubles[key] = _Trouble(connection.node, error, failures, not_before_ms)
+        since_ms = now_ms if before is None else before.since_ms
+        self._troubles[key] = _Trouble(connection.node, error, failures, not_before_ms, since_ms)
         self._fail_waiting(lambda destination: _is_for(destination, key), error)
         candidates = self._candidates()
         if all(self._trouble_with(candidate) is not None for candidate in candidates):
@@ -432,7 +472,11 @@ class NetworkClient:
 
 
 def _moved(dialled: Node, now: Node) -> bool:
-    return (dialled.host, dialled.port) != (now.host, now.port)
+    return _address(dialled) != _address(now)
+
+
+def _address(node: Node) -> tuple[str, int]:
+    return node.host, node.port
 
 
 def _is_for(destination: Destination, key: ConnectionKey) -> bool:

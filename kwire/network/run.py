@@ -10,6 +10,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -29,6 +30,9 @@ from kwire.network.short_turns import ShortTurns
 from kwire.network.tcp import TcpTransport
 from kwire.network.transport import Transport
 from kwire.subscription.subscription import Subscription
+
+if TYPE_CHECKING:
+    from kwire.description.consumer_description import ConsumerDescription
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +120,22 @@ def make_loop(
     managers.metadata.on_rebootstrap.append(client.hang_up)
     client.on_rebootstrap_required = managers.metadata.rebootstrap_required
     read_committed = bool(config.isolation_level.value)
-    loop = NetworkLoop(mailbox, managers, client, short_turns, waker, monotonic_ms, read_committed=read_committed)
+
+    def describe(now_ms: float) -> ConsumerDescription:
+        from kwire.network.describing import NetworkDescriber  # few ever ask
+
+        return NetworkDescriber(config, managers, client, mailbox.metrics).describe(now_ms)
+
+    loop = NetworkLoop(
+        mailbox,
+        managers,
+        client,
+        short_turns,
+        waker,
+        monotonic_ms,
+        read_committed=read_committed,
+        describe=describe,
+    )
     client.on_answers = loop.on_answers
     return loop
 

@@ -190,6 +190,13 @@ class LagPositions:
     def on_poll(self) -> None:
         """The policy looks after that, when all cursors know."""
 
+    def problem(self, tp: TopicPartition) -> KafkaError | None:
+        """None: it always knows where to go on, or asks."""
+
+    def waits_for(self, tp: TopicPartition) -> str | None:
+        """Where the log starts, if it has lost the position."""
+        return f"where the log of {tp} starts" if tp in self._out_of_range else None
+
     def poll(self, now_ms: float) -> PollResult:
         """Asks through another manager, so it has no requests of its own."""
         self._settle_out_of_range(now_ms)
