@@ -15,6 +15,7 @@ from kwire.consumer.network_link import NetworkLink
 from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import Steps, Wait
 from kwire.description.consumer_description import ConsumerDescription
+from kwire.description.health import Bounds, Health, health_of
 from kwire.description.values import (
     Cause,
     CauseKind,
@@ -47,6 +48,16 @@ def describe(state: ConsumerState[K, V]) -> Steps[ConsumerDescription]:
         is_polling=is_polling,
         causes=(*_application_causes(state, known, now_ms), *known.causes),
     )
+
+
+def health(state: ConsumerState[K, V], max_lag: int | None) -> Steps[Health]:
+    """Whether it is alive."""
+    bounds = Bounds(
+        session_timeout_s=state.config.session_timeout_ms / 1000.0,
+        max_poll_interval_s=state.config.max_poll_interval_ms / 1000.0,
+        max_lag=max_lag,
+    )
+    return health_of((yield from describe(state)), bounds)
 
 
 def _ask(link: NetworkLink) -> Steps[ConsumerDescription | None]:

@@ -42,6 +42,7 @@ from kwire.model import CatchUpProgress, ConsumerGroupMetadata, K, SubscriptionP
 
 if TYPE_CHECKING:
     from kwire.description.consumer_description import ConsumerDescription
+    from kwire.description.health import Health
 
 # Closing keeps this share of its time for leaving the group, however long the last commit takes.
 COMMIT_SHARE_OF_CLOSE = 0.8
@@ -235,6 +236,12 @@ class ConsumerSession(Generic[K, V]):
         from kwire.consumer.describing import describe  # few ever ask
 
         return describe(self.state)
+
+    def health(self, max_lag: int | None) -> Steps[Health]:
+        """See `Consumer.healthy`."""
+        from kwire.consumer.describing import health
+
+        return health(self.state, max_lag)
 
     # --- for a Processor, which looks after more than its polls ---------------------------------------------
 

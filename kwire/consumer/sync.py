@@ -39,6 +39,7 @@ from kwire.parallel_rebalance.metrics import metrics_of
 
 if TYPE_CHECKING:
     from kwire.description.consumer_description import ConsumerDescription
+    from kwire.description.health import Health
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -380,6 +381,18 @@ class Consumer(Generic[K, V]):
         the network thread is, a second at most, and if it does not answer the description says so.
         """
         return self._run(self._session.describe())
+
+    def healthy(self, *, max_lag: int | None = None) -> Health:
+        """Whether this consumer is alive, for liveness probes: true or false, with reasons. From any thread.
+
+        It is not if its network thread is dead, the group has fenced or refused it, brokers refuse its login, no
+        heartbeat was answered for `session_timeout_ms`, or the last poll is longer ago than `max_poll_interval_ms`.
+        That there is nothing to do is healthy, and so are outages that are shorter.
+
+        Args:
+            max_lag: Not healthy either, if a partition is more offsets behind its end.
+        """
+        return self._run(self._session.health(max_lag))
 
     # --- looking things up ----------------------------------------------------------------------------------
 

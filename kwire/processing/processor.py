@@ -16,7 +16,7 @@ import logging
 from collections.abc import Collection
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import Generic, Literal
+from typing import TYPE_CHECKING, Generic, Literal
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.consumer.host import Joinable, current_host
@@ -48,6 +48,11 @@ LONGEST_POLL_S = 1.0
 SERVING_MS = 5.0
 # How long a drain waits between polls that raise.
 AFTER_ERROR_S = 0.1
+
+
+if TYPE_CHECKING:
+    from kwire.description.health import Health
+    from kwire.description.processor_description import ProcessorDescription
 
 
 class Processor(Generic[K, V]):
@@ -238,6 +243,19 @@ class Processor(Generic[K, V]):
             per_second=dispatcher.sizer.meter.per_second(now_ms),
             handler_p50_ms=dispatcher.sizer.times.quantile_ms(0.5),
             handler_p99_ms=dispatcher.sizer.times.quantile_ms(0.99),
+        )
+
+    def describe(self) -> ProcessorDescription:
+        """How it and its consumer stand, and why nothing gets done, if that is so; from any thread, as
+        `Consumer.describe`."""
+        from kwire.processing.describing import describe  # few ever ask
+
+        return describe(self._consumer.describe(), self.status(), self._dispatcher, monotonic_ms())
+
+    def healthy(self, *, max_lag: int | None = None) -> Health:
+        """Whether it is alive: see `Consumer.healthy`. One whose thread has ended with an error is not."""
+        return self._consumer.healthy(max_lag=max_lag).with_error(
+            self._error or self._dispatcher.error or self._poll_error
         )
 
     def __enter__(self) -> Processor[K, V]:
