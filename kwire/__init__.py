@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kwire.config import ConsumerConfig
 from kwire.consumer.access import ThreadAccessKey
+from kwire.consumer.describe_on_signal import describe_on_signal
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.fetching.columns import Records
@@ -45,4 +46,5 @@ __all__ = [
     "TimestampType",
     "TopicPartition",
     "__version__",
+    "describe_on_signal",
 ]

@@ -28,6 +28,7 @@ from kwire.consumer.background_events import discard_error
 from kwire.consumer.callbacks import CallbackRunner
 from kwire.consumer.commit_calls import CommitCalls
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener, checked_listener
+from kwire.consumer.live import remember
 from kwire.consumer.look_up_calls import LookUpCalls
 from kwire.consumer.network_link import NetworkLink
 from kwire.consumer.polling import Polling
@@ -88,6 +89,9 @@ class ConsumerSession(Generic[K, V]):
         # The network thread knows nothing of this object, so it is collected with the consumer that holds it.
         self._unclosed = weakref.finalize(self, _end_unclosed, link.mailbox, config, link.client_id)
         self._unclosed.atexit = False  # the process takes the thread along
+        self.describes_loan: Callable[[], object] | None = None
+        """Describes who uses it, and it, if that is a `Processor`."""
+        remember(self)
         try:
             link.start()
         except BaseException:
@@ -236,6 +240,13 @@ class ConsumerSession(Generic[K, V]):
         from kwire.consumer.describing import describe  # few ever ask
 
         return describe(self.state)
+
+    def page(self) -> str | None:
+        """How it stands, for a person; None of one that is closed, or another process's."""
+        if self.state.closed or self.link.is_forked:
+            return None
+        describes = self.describes_loan
+        return str(self.link.run(self.describe()) if describes is None else describes())
 
     def health(self, max_lag: int | None) -> Steps[Health]:
         """See `Consumer.healthy`."""

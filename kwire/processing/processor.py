@@ -189,6 +189,7 @@ class Processor(Generic[K, V]):
         self._has_run = self._is_running = True
         with self._consumer._lent_to(self._has_news, self._end) as self._have_it_look:
             self._consumer.rebalance_listener = self._listener
+            self._consumer._session.describes_loan = self.describe
             self._run()
         if (error := self._dispatcher.error or self._poll_error) is not None:
             raise error
@@ -461,6 +462,7 @@ class Processor(Generic[K, V]):
         self._dispatcher.drop_all()  # who is left alone in the middle of a run ends with the record it is at
         self._workers.close()
         self._have_it_look, self._is_running = _nobody_looks, False
+        consumer._session.describes_loan = None
         consumer.rebalance_listener = self._listener.users
         assigned = consumer.assignment()
         self._loader.forget(assigned)
