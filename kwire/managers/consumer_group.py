@@ -10,7 +10,6 @@ carry the number of their heartbeat, so those of an earlier membership change no
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import assert_never
@@ -20,6 +19,7 @@ from kwire.config import ConsumerConfig
 from kwire.epochs import Attempt, MemberEpoch
 from kwire.errors import GroupAuthorizationError, KafkaError, ProtocolError, UnsupportedVersionError
 from kwire.events import CallbackKind, ErrorRaised, Reply
+from kwire.logs import part_logger
 from kwire.managers.base import Deliver
 from kwire.managers.consumer_heartbeat import (
     JOIN_EPOCH,
@@ -58,7 +58,7 @@ from kwire.states.consumer_group import CONSUMER_GROUP, FACTS, MemberEffect, Mem
 from kwire.states.machine import Machine, Row
 from kwire.subscription.subscription import Subscription, SubscriptionKind
 
-log = logging.getLogger(__name__)
+log = part_logger("group")
 
 NO_EPOCH = MemberEpoch(NO_GENERATION)
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
@@ -377,6 +377,14 @@ class ConsumerGroupManager:
         if answer.member_epoch <= JOIN_EPOCH:
             self._refuse(ProtocolError(f"group {self._group_id}: a member cannot have epoch {answer.member_epoch}"))
             return
+        if self._epoch <= JOIN_EPOCH:
+            log.info(
+                "joined group %s: member epoch %d, member %s",
+                self._group_id,
+                answer.member_epoch,
+                self._member_id,
+                extra={"generation": answer.member_epoch, "member_id": self._member_id},
+            )
         self._set_epoch(MemberEpoch(answer.member_epoch))
         self._take_target(answer.assignment)
 

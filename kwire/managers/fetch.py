@@ -9,7 +9,6 @@ has and what it should have meet in `fetching.session`; `fetching.idle_partition
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -23,6 +22,7 @@ from kwire.fetching.buffer import CompletedFetch, FetchBuffer
 from kwire.fetching.idle_partitions import MANY_PARTITIONS, IdlePartitions
 from kwire.fetching.session import FetchSpec
 from kwire.holds import Hold
+from kwire.logs import part_logger
 from kwire.managers.base import Deliver
 from kwire.managers.fetch_connection import FetchConnection, FetchConnectionId
 from kwire.managers.fetch_request import fetch_request
@@ -45,7 +45,7 @@ from kwire.protocol.record_batch import iter_batches
 from kwire.subscription.partition import NO_TURN, AssignedPartition
 from kwire.subscription.subscription import Subscription
 
-log = logging.getLogger(__name__)
+log = part_logger("fetch")
 
 # An answer stays in memory as a whole, and counts, until all of it is collected: of four in a full buffer three are
 # there when the next one is asked for. They still are large: the limit only matters where dozens of partitions have

@@ -7,21 +7,22 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
 
 from kwire.config import ConsumerConfig
 from kwire.epochs import Attempt, Generation, GenerationOrMemberEpoch
 from kwire.errors import KafkaError
-from kwire.events import Reply
+from kwire.events import CallbackKind, Reply
+from kwire.logs import part_logger
 from kwire.managers.leaving import Leaving
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import Channel, Destination, PollResult
+from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.subscription.subscription import Subscription
 
-log = logging.getLogger(__name__)
+log = part_logger("group")
 
 NO_GENERATION = Generation(-1)
 NO_MEMBER_ID = ""
@@ -198,6 +199,21 @@ class PollTimer:
 
     def expired(self, now_ms: float) -> bool:
         return now_ms >= self.expires_at_ms()
+
+
+def log_callback(kind: CallbackKind, partitions: Collection[TopicPartition]) -> None:
+    """What becomes of partitions; once for each rebalance, and nothing of no partitions."""
+    if not partitions:
+        return
+    names = ", ".join(map(str, sorted(partitions)))
+    count = f"{len(partitions)} partition{'s' if len(partitions) > 1 else ''}"
+    match kind:
+        case CallbackKind.ASSIGNED:
+            log.info("assigned %s: %s", count, names, extra={"partitions": names})
+        case CallbackKind.REVOKED:
+            log.info("to be revoked are %s: %s", count, names, extra={"partitions": names})
+        case CallbackKind.LOST:
+            log.warning("lost %s: %s; others may have them already", count, names, extra={"partitions": names})
 
 
 def warn_of_overdue_poll(config: ConsumerConfig) -> None:

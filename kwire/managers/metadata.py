@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeAlias
 
@@ -10,6 +9,7 @@ from kwire.clock import NEVER_MS, Backoff
 from kwire.cluster import ClusterSnapshot
 from kwire.errors import InvalidTopicError, KafkaError, RetriableBrokerError, TopicAuthorizationError
 from kwire.events import ErrorRaised, LookUpTopics
+from kwire.logs import part_logger
 from kwire.managers.base import Deliver, LastError, RequestState
 from kwire.managers.unsent import ANY_NODE, AnyUnsentRequest, PollResult, UnsentRequest
 from kwire.model import PartitionInfo, TopicPartition
@@ -18,7 +18,7 @@ from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kwire.subscription.subscription import Subscription, SubscriptionKind
 
-log = logging.getLogger(__name__)
+log = part_logger("metadata")
 
 Topics: TypeAlias = frozenset[str] | None
 """Some topics, or None for all."""
@@ -268,7 +268,9 @@ class MetadataManager:
     def _warn_of_unknown(self, unknown: Collection[str], now_ms: float) -> None:
         # Not an error: a topic may be subscribed before it is created, as with the Java client.
         for topic in sorted(set(unknown) - self.unknown.keys()):
-            log.warning("topic %r does not exist (yet); waiting for it", topic)
+            log.warning("topic %r does not exist (yet); waiting for it", topic, extra={"topic": topic})
+        for topic in sorted(self.unknown.keys() - set(unknown) & self.cluster.topics.keys()):
+            log.info("topic %r exists now", topic, extra={"topic": topic})
         self.unknown = {topic: self.unknown.get(topic, now_ms) for topic in sorted(unknown)}
 
     def _raise(self, error: KafkaError) -> None:

@@ -7,7 +7,6 @@ callbacks come in order, and a synchronous commit returns after the asynchronous
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from functools import partial
 
@@ -21,6 +20,7 @@ from kwire.errors import (
     TopicAuthorizationError,
 )
 from kwire.events import Commit, CommitAsync, CommitCompleted
+from kwire.logs import part_logger
 from kwire.managers.auto_commit import AutoCommitTimer
 from kwire.managers.base import Deliver, RequestState, answered
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
@@ -37,7 +37,7 @@ from kwire.protocol.messages.offset_commit import (
 )
 from kwire.subscription.subscription import Subscription
 
-log = logging.getLogger(__name__)
+log = part_logger("offsets")
 
 MAX_VERSION = 9  # v10 names topics by id alone; a position here belongs to a name
 _LOST = frozenset(

@@ -6,7 +6,6 @@ the state it had when the question was asked; a seek in between wins.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
@@ -25,6 +24,7 @@ from kwire.events import (
     Seek,
 )
 from kwire.holds import Hold
+from kwire.logs import part_logger
 from kwire.managers.base import Deliver
 from kwire.managers.list_offsets import Found, ListOffsetsManager
 from kwire.managers.offset_fetch import Committed
@@ -35,7 +35,7 @@ from kwire.states.partition import PartitionEvent
 from kwire.subscription.partition import AssignedPartition
 from kwire.subscription.subscription import Subscription
 
-log = logging.getLogger(__name__)
+log = part_logger("offsets")
 
 _RESETS = {
     ResetTo.EARLIEST: OffsetReset(ResetKind.EARLIEST),
@@ -164,7 +164,7 @@ class PositionsManager:
 
     def _reset(self, partition: AssignedPartition) -> None:
         tp, offset, reset = partition.topic_partition, partition.fetch_offset, self._config.auto_offset_reset
-        log.warning("offset %d of %s is out of range; auto_offset_reset is %s", offset, tp, reset)
+        log.warning("offset %d of %s is out of range; auto_offset_reset is %s", offset, tp, reset, extra=tp._asdict())
         if reset.kind is ResetKind.NONE:
             self._stranded[tp] = offset
         self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=reset)
@@ -300,7 +300,7 @@ class PositionsManager:
         if found is None and timestamp != LATEST_TIMESTAMP:
             self._ask(tp, LATEST_TIMESTAMP)  # every record is older than that: go to the end
         elif found is not None:
-            log.info("%s begins at offset %d", tp, found.offset)
+            log.info("%s begins at offset %d", tp, found.offset, extra=tp._asdict())
             position = OffsetAndMetadata(found.offset, leader_epoch=found.leader_epoch)
             self._subscription.fire(tp, PartitionEvent.RESET_DONE, position=position)
             self._subscription.partitions[tp].fetch_epoch = None  # as Java: not to be validated, it is the leader's

@@ -6,7 +6,6 @@ moment it was handed over, so a broker that is never reached times out like one 
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,17 +23,19 @@ from kwire.errors import (
     KafkaTimeoutError,
     RebootstrapRequiredError,
 )
+from kwire.logs import part_logger
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination
 from kwire.metrics import ConsumerMetrics
 from kwire.model import Node
 from kwire.network.connection import Completed, Connection
 from kwire.network.handshake import Greeting
+from kwire.network.outages import OutageLog
 from kwire.network.security import Security
 from kwire.network.transport import Transport
 from kwire.network.version_ladder import VersionLadder
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 
-log = logging.getLogger(__name__)
+log = part_logger("network")
 
 Nodes = Callable[[], Mapping[int, Node]]
 
@@ -120,6 +121,7 @@ class NetworkClient:
         self.on_rebootstrap_required: Callable[[float], None] = lambda now_ms: None
         self._cluster_id = cluster_id
         self._ladder = VersionLadder()
+        self._outages = OutageLog()
         self._client_id = client_id
         self._metrics = metrics
         self._reconnect_backoff = reconnect_backoff
@@ -362,6 +364,7 @@ class NetworkClient:
         self._ladder.answered(connection.node, connection.greeting.version, newest, now_ms)
         if connection.is_proven:
             self._troubles.pop(key, None)
+            self._outages.over(connection.node, now_ms)
             self.ever_connected, self.bootstrap_error = True, None
 
     def _on_closed(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
@@ -369,8 +372,7 @@ class NetworkClient:
         if error is None:
             return
         before = self._trouble_with(connection.node, key.channel)
-        is_news = before is None or str(before.error) != str(error)
-        log.log(logging.ERROR if isinstance(error, AuthenticationError) and is_news else logging.INFO, "%s", error)
+        self._outages.lost(connection, error, now_ms)
         if connection.hung_up_on_greeting:
             self._ladder.hung_up(connection.node, connection.greeting.version)
         failures = 1 if before is None else before.failures + 1

@@ -36,11 +36,10 @@ def broker_cause(trouble: BrokerTrouble, now_ms: float) -> Cause:
     """A broker that cannot be used."""
     node = trouble.node
     is_refused = isinstance(trouble.error, AuthenticationError)
-    name = f"{node.host}:{node.port}" if node.id < 0 else str(node)
     kind = "bootstrap server" if node.id < 0 else "broker"
     return Cause(
         kind=CauseKind.AUTHENTICATION if is_refused else CauseKind.BROKER_DOWN,
-        text=f"{kind} {name} {'and this client do not accept each other' if is_refused else 'cannot be reached'}",
+        text=f"{kind} {node} {'and this client do not accept each other' if is_refused else 'cannot be reached'}",
         error=str(trouble.error).removeprefix(f"broker {node}: "),
         address=f"{node.host}:{node.port}",
         for_s=age_s(trouble.since_ms, now_ms),

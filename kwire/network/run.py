@@ -7,7 +7,6 @@ alone, so `import kwire` does without them.
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from kwire.clock import Backoff, monotonic_ms, wall_clock_ms
 from kwire.config import ClientDnsLookup, ConsumerConfig
 from kwire.events import AssignmentView
 from kwire.fetching.buffer import FetchBuffer
+from kwire.logs import part_logger
 from kwire.mailbox import Mailbox
 from kwire.managers.lag_policy import LagPolicy, MakeLagPolicy
 from kwire.managers.registry import Environment, RequestManagers
@@ -34,7 +34,7 @@ from kwire.subscription.subscription import Subscription
 if TYPE_CHECKING:
     from kwire.description.consumer_description import ConsumerDescription
 
-log = logging.getLogger(__name__)
+log = part_logger("network")
 
 
 def run_until_closed(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +14,7 @@ from kwire.errors import KafkaError
 from kwire.events import EARLIEST_TIMESTAMP, AssignmentView, ErrorRaised, Reply
 from kwire.fetching.buffer import FetchBuffer
 from kwire.holds import Hold
+from kwire.logs import part_logger
 from kwire.managers.cursor import CursorManagers
 from kwire.managers.lag_policy import LagSetting
 from kwire.managers.list_offsets import Found
@@ -24,7 +24,7 @@ from kwire.states.partition import PartitionEvent
 from kwire.subscription.partition import AssignedPartition
 from kwire.subscription.subscription import Subscription
 
-log = logging.getLogger(__name__)
+log = part_logger("catch_up")
 
 
 @dataclass(slots=True)

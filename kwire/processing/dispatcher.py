@@ -6,7 +6,6 @@ Contract: used by the processor's thread alone, but for `ended`, which workers p
 from __future__ import annotations
 
 import heapq
-import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
@@ -21,6 +20,7 @@ from kwire.clock import NEVER_MS, Backoff, monotonic_ms
 from kwire.consumer.host import Queue, current_host
 from kwire.errors import ProcessingError, RecordDeserializationError, WorkerError
 from kwire.fetching.partition_records import PartitionRecords
+from kwire.logs import part_logger
 from kwire.model import K, Record, TopicPartition, V
 from kwire.offset_set import NO_OFFSETS, OffsetSet
 from kwire.processing.buffer_usage import BufferUsage
@@ -43,7 +43,7 @@ from kwire.processing.workers import (
     unreadable,
 )
 
-log = logging.getLogger(__name__)
+log = part_logger("processing")
 
 # A run that is still out then has met a record that takes its time, and gives back what stands behind that.
 _STUCK_MS = 4 * RUN_MS

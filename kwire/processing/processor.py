@@ -12,7 +12,6 @@ then gives them up. When a poll raises, what was polled before is finished and c
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from concurrent.futures import Executor
 from types import TracebackType
@@ -25,6 +24,7 @@ from kwire.consumer.sync import Consumer
 from kwire.errors import BootstrapError, CorruptRecordError, IllegalStateError, KafkaError, OffsetOutOfRangeError
 from kwire.fetching.columns import Records
 from kwire.fetching.partition_records import PartitionRecords
+from kwire.logs import client_fields, logged_as, part_logger
 from kwire.model import Cursor, K, TopicPartition, V
 from kwire.processing.assignment_loader import AssignmentLoader
 from kwire.processing.async_workers import AsyncWorkers
@@ -41,7 +41,7 @@ from kwire.processing.revocation_drain import RevocationDrain
 from kwire.processing.status import Status
 from kwire.processing.workers import BatchHandler, ExecutorWorkers, Handler, Run, ThreadWorkers, Workers
 
-log = logging.getLogger(__name__)
+log = part_logger("processing")
 
 LONGEST_POLL_S = 1.0
 # So long the workers are served alone, while there is enough in store: to poll takes longer than to hand out a record.
@@ -187,7 +187,11 @@ class Processor(Generic[K, V]):
         if self._has_run:
             raise IllegalStateError("a processor runs once; make another one")
         self._has_run = self._is_running = True
-        with self._consumer._lent_to(self._has_news, self._end) as self._have_it_look:
+        fields = client_fields(self._consumer._session.link.client_id, self._consumer.config.group_id)
+        with (
+            logged_as(fields),
+            self._consumer._lent_to(self._has_news, self._end) as self._have_it_look,
+        ):
             self._consumer.rebalance_listener = self._listener
             self._consumer._session.describes_loan = self.describe
             self._run()
