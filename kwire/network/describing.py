@@ -113,8 +113,8 @@ class NetworkDescriber:
         elif member.is_joining:
             yield Cause(
                 kind=CauseKind.JOINING,
-                text="a rebalance is under way: until all other members have joined and given back what they lose, "
-                f"it waits for {member.waits_for}",
+                text="a rebalance is under way: it goes on when all other members have joined, and given back what "
+                "they lose",
                 for_s=age_s(self._metrics.rebalances.since_ms, now_ms),
             )
         elif member.generation is not None and not self._managers.subscription.partitions:

@@ -43,7 +43,8 @@ def broker_cause(trouble: BrokerTrouble, now_ms: float) -> Cause:
         error=str(trouble.error).removeprefix(f"broker {node}: "),
         address=f"{node.host}:{node.port}",
         for_s=age_s(trouble.since_ms, now_ms),
-        next_try_in_s=wait_s(trouble.next_try_ms, now_ms),
+        # Once that is over, it is dialled when somebody has a request for it.
+        next_try_in_s=wait_s(trouble.next_try_ms, now_ms) if trouble.next_try_ms > now_ms else None,
     )
 
 
