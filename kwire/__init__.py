@@ -7,6 +7,7 @@ from kwire.config.properties import load_properties
 from kwire.consumer.access import ThreadAccessKey
 from kwire.consumer.async_consumer import AsyncConsumer
 from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
+from kwire.consumer.describe_on_signal import describe_on_signal
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
 from kwire.consumer.reading import read
 from kwire.consumer.sync import Consumer
@@ -104,6 +105,7 @@ __all__ = [
     "TimestampType",
     "TopicPartition",
     "__version__",
+    "describe_on_signal",
     "load_properties",
     "read",
     # exceptions

@@ -8,17 +8,17 @@ read for ever.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from kwire.logs import part_logger
 from kwire.model import NO_LEADER_EPOCH, ZERO_UUID, Node, PartitionInfo, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from kwire.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
-log = logging.getLogger(__name__)
+log = part_logger("metadata")
 
 NO_NODE = -1
 MOST_CONTRADICTIONS = 10

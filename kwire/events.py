@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from re import Pattern
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kwire.epochs import NOT_SUBSCRIBED, AssignmentEpoch, Attempt, SubscriptionEpoch
 from kwire.errors import KafkaError
@@ -27,6 +27,9 @@ from kwire.model import (
     TopicPartition,
 )
 from kwire.offset_set import OffsetSet
+
+if TYPE_CHECKING:
+    from kwire.description.consumer_description import ConsumerDescription  # loaded when somebody asks
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -367,6 +370,13 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
+class Describe:
+    """How everything stands that the network thread owns; the application's side adds what it knows."""
+
+    reply: Reply[ConsumerDescription]
+
+
+@dataclass(frozen=True, slots=True)
 class EndOfTurn:
     """Answered when the turn is over: all that was posted before has been looked at, and sent if it could be."""
 
@@ -398,6 +408,7 @@ ApplicationEvent: TypeAlias = (
     | PartitionsReleased
     | EnforceRebalance
     | Close
+    | Describe
     | EndOfTurn
 )
 

@@ -107,7 +107,7 @@ class OffsetAndTimestamp:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker's address."""
+    """A broker's address. Until a bootstrap server has said who it is, its id is negative."""
 
     id: int
     host: str
@@ -116,7 +116,8 @@ class Node:
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host and not self.host.startswith("[") else self.host
-        return f"{host}:{self.port} (id {self.id})"
+        address = f"{host}:{self.port}"
+        return address if self.id < 0 else f"{address} (id {self.id})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

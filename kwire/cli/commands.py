@@ -12,6 +12,7 @@ import typer
 from kwire.cli.audit import audit_history
 from kwire.cli.conformance import judge_broker
 from kwire.cli.consume import consume_topic
+from kwire.cli.describe import describe_process
 from kwire.cli.fake import run_fake_cluster
 from kwire.cli.faults import faults_commands
 from kwire.cli.pipeline import run_pipeline
@@ -26,6 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("consume")(consume_topic)
+app.command("describe")(describe_process)
 app.command("config")(print_settings)
 app.command("conformance")(judge_broker)
 app.command("fake")(run_fake_cluster)

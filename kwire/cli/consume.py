@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -20,7 +21,8 @@ from kwire.cli.output import Output
 from kwire.cli.reading import Reader, ReadingConsumer
 from kwire.cli.settings import collect_settings
 from kwire.cli.starts import Start, StartKind
-from kwire.errors import ConfigError, InvalidArgumentError
+from kwire.consumer.describe_on_signal import describe_on_signal
+from kwire.errors import ConfigError, IllegalStateError, InvalidArgumentError
 from kwire.metrics.table import format_metrics
 from kwire.model import TopicPartition
 from kwire.processing.policies import OnDataLoss
@@ -164,6 +166,8 @@ def group_settings(plan: ReadingPlan) -> dict[str, object]:
 def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> None:
     """Read as planned."""
     output = Output.standard()
+    with contextlib.suppress(IllegalStateError):  # no such signal here: then it cannot be asked
+        describe_on_signal()
     with closing(open_consumer(settings)) as consumer:
         partitions = choose_partitions(consumer, plan)
         ends = consumer.end_offsets(partitions) if plan.exit_at_end else None

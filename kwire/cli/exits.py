@@ -48,7 +48,7 @@ class LogLines(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.ERROR:
-            self.said.add(record.getMessage())
+            self.said.add(record.getMessage().removeprefix(getattr(record, "log_prefix", "")))
         super().emit(record)
 
 

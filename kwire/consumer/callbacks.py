@@ -8,7 +8,6 @@ such an exception has ended is called again by the next poll.
 from __future__ import annotations
 
 import contextlib
-import logging
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
@@ -38,9 +37,10 @@ from kwire.events import (
     RunCallback,
 )
 from kwire.interrupts import is_of_signal_handler
+from kwire.logs import client_fields, part_logger
 from kwire.model import K, TopicPartition, V
 
-log = logging.getLogger(__name__)
+log = part_logger("group")
 
 
 # What is delayed for longer than this share of the time a rebalance may take is lost, and given up. When all of it is
@@ -274,9 +274,11 @@ class CallbackRunner(Generic[K, V]):
             CallbackKind.REVOKED: coordinator.revoked,
             CallbackKind.LOST: coordinator.lost,
         }
+        self._state.callback = kind, began_ms
         try:
             yield
         finally:
+            self._state.callback = None
             ended_ms = monotonic_ms()
             windows[kind].record(ended_ms - began_ms, ended_ms)
 
@@ -354,4 +356,5 @@ class CallbackRunner(Generic[K, V]):
         try:
             yield from self._state.link.wait_for(commit, "auto-commit", deadline, wakeable=False)
         except KafkaError as error:
-            log.warning("auto-commit before giving up partitions failed: %s", error)
+            fields = client_fields(self._state.link.client_id, self._state.config.group_id)
+            log.warning("auto-commit before giving up partitions failed: %s", error, extra=fields)

@@ -11,7 +11,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import Generic, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.config import ConsumerConfig
@@ -28,6 +28,7 @@ from kwire.consumer.background_events import discard_error
 from kwire.consumer.callbacks import CallbackRunner
 from kwire.consumer.commit_calls import CommitCalls
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener, checked_listener
+from kwire.consumer.live import remember
 from kwire.consumer.look_up_calls import LookUpCalls
 from kwire.consumer.network_link import NetworkLink
 from kwire.consumer.polling import Polling
@@ -40,6 +41,10 @@ from kwire.events import Assign, Close, CommitAsync, EnforceRebalance, GetCatchU
 from kwire.fetching.columns import Records
 from kwire.mailbox import Mailbox
 from kwire.model import CatchUpProgress, ConsumerGroupMetadata, K, SubscriptionPattern, TopicPartition, V
+
+if TYPE_CHECKING:
+    from kwire.description.consumer_description import ConsumerDescription
+    from kwire.description.health import Health
 
 # Closing keeps this share of its time for leaving the group, however long the last commit takes.
 COMMIT_SHARE_OF_CLOSE = 0.8
@@ -91,6 +96,9 @@ class ConsumerSession(Generic[K, V]):
         # The network thread knows nothing of this object, so it is collected with the consumer that holds it.
         self._unclosed = weakref.finalize(self, _end_unclosed, link.mailbox, config, link.client_id)
         self._unclosed.atexit = False  # the process takes the thread along
+        self.describes_loan: Callable[[], object] | None = None
+        """Describes who uses it, and it, if that is a `Processor`."""
+        remember(self)
         try:
             link.start()
         except BaseException:
@@ -238,6 +246,25 @@ class ConsumerSession(Generic[K, V]):
         """See `Consumer.catch_up_progress`."""
         self.state.note_delivered()
         return (yield from self.link.command("catch_up_progress", GetCatchUp))
+
+    def describe(self) -> Steps[ConsumerDescription]:
+        """See `Consumer.describe`. Any thread may drive these steps, whatever the others do."""
+        from kwire.consumer.describing import describe  # few ever ask
+
+        return describe(self.state)
+
+    def page(self) -> str | None:
+        """How it stands, for a person; None of one that is closed, or another process's."""
+        if self.state.closed or self.link.is_forked:
+            return None
+        describes = self.describes_loan
+        return str(self.link.run(self.describe()) if describes is None else describes())
+
+    def health(self, max_lag: int | None) -> Steps[Health]:
+        """See `Consumer.healthy`."""
+        from kwire.consumer.describing import health
+
+        return health(self.state, max_lag)
 
     # --- for a Processor, which looks after more than its polls ---------------------------------------------
 

@@ -11,7 +11,7 @@ from kwire.consumer.delivery import Delivery
 from kwire.consumer.network_link import NetworkLink
 from kwire.consumer.revocation import Revocation
 from kwire.errors import IllegalStateError, InvalidGroupIdError, UnsupportedVersionError
-from kwire.events import AssignmentView, RecordsDelivered
+from kwire.events import AssignmentView, CallbackKind, RecordsDelivered
 from kwire.model import K, TopicPartition, V
 
 
@@ -24,6 +24,7 @@ class ConsumerState(Generic[K, V]):
         in_callback: Whether a rebalance callback runs.
         is_processing: Whether another task than the caller may still be at what the last poll returned. Threads take
             turns: where one calls, no other one is.
+        callback: Which one runs, and since when (ms); for those who watch.
     """
 
     def __init__(self, config: ConsumerConfig, link: NetworkLink) -> None:
@@ -34,6 +35,7 @@ class ConsumerState(Generic[K, V]):
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.closed = self.in_callback = False
         self.is_processing: Callable[[], bool] = lambda: False
+        self.callback: tuple[CallbackKind, float] | None = None
 
     @property
     def view(self) -> AssignmentView:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from threading import get_ident
 from types import TracebackType
-from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 from kwire.clock import Deadline
 from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
@@ -37,6 +37,10 @@ from kwire.model import (
     V,
 )
 from kwire.parallel_rebalance.metrics import metrics_of
+
+if TYPE_CHECKING:
+    from kwire.description.consumer_description import ConsumerDescription
+    from kwire.description.health import Health
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -414,6 +418,26 @@ class Consumer(Generic[K, V]):
         """
         link = self._session.link
         return link.snapshot() | metrics_of(link.metrics.catch_up, link.client_id)
+
+    def describe(self) -> ConsumerDescription:
+        """How this consumer stands, and why no records come, if none do: `print(consumer.describe())`.
+
+        Any thread may call this, whatever the others are at, and when it is closed. No broker is waited for;
+        the network thread is, a second at most, and if it does not answer the description says so.
+        """
+        return self._run(self._session.describe())
+
+    def healthy(self, *, max_lag: int | None = None) -> Health:
+        """Whether this consumer is alive, for liveness probes: true or false, with reasons. From any thread.
+
+        It is not if its network thread is dead, the group has fenced or refused it, brokers refuse its login, no
+        heartbeat was answered for `session_timeout_ms`, or the last poll is longer ago than `max_poll_interval_ms`.
+        That there is nothing to do is healthy, and so are outages that are shorter.
+
+        Args:
+            max_lag: Not healthy either, if a partition is more offsets behind its end.
+        """
+        return self._run(self._session.health(max_lag))
 
     # --- looking things up ----------------------------------------------------------------------------------
 

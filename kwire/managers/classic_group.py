@@ -25,12 +25,16 @@ from kwire.managers.classic_join import ClassicJoin
 from kwire.managers.classic_leader import ClassicLeader
 from kwire.managers.classic_member import MEMBERSHIP_LOST, ClassicMember
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
-from kwire.managers.membership import GroupIdentity, match_pattern
+from kwire.managers.membership import GroupIdentity, MemberStanding, match_pattern
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import NOTHING_TO_SEND, PollResult
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.states.classic_group import ClassicEvent, ClassicState
 from kwire.subscription.subscription import Subscription, SubscriptionKind
+
+_JOINING = frozenset(
+    {ClassicState.PARTITIONS_REVOKED, ClassicState.PREPARE_REBALANCE, ClassicState.COMPLETING_REBALANCE}
+)
 
 
 class ClassicGroupManager:
@@ -70,6 +74,20 @@ class ClassicGroupManager:
 
     def identity(self) -> GroupIdentity:
         return self._member.identity
+
+    def standing(self) -> MemberStanding:
+        """How it stands, for those who watch."""
+        member = self._member
+        identity, facts = member.identity, member.facts
+        return MemberStanding(
+            self.state.name,
+            facts.waits_for,
+            identity.member_id,
+            identity.generation_id if identity.is_member else None,
+            owes_callback=facts.calls_back,
+            is_joining=self.state in _JOINING,
+            awaits_poll=self._subscription.is_group and not member.flags.polled,
+        )
 
     @property
     def heartbeats(self) -> bool:

@@ -8,7 +8,6 @@ so what was under way before can no longer change anything.
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import assert_never
 
@@ -17,13 +16,14 @@ from kwire.config import ConsumerConfig
 from kwire.epochs import Attempt
 from kwire.errors import KafkaError
 from kwire.events import CallbackKind, ErrorRaised, Reply, RunCallback
+from kwire.logs import part_logger
 from kwire.managers.base import Deliver, RequestState
 from kwire.managers.classic_holdings import ClassicHoldings, Partitions
 from kwire.managers.classic_leader import ClassicLeader
 from kwire.managers.classic_requests import leave_request
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.leaving import Leaving
-from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity, warn_of_overdue_poll
+from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity, log_callback, warn_of_overdue_poll
 from kwire.managers.unsent import Channel
 from kwire.model import ConsumerGroupMetadata
 from kwire.protocol.error_codes import ErrorCode, error_for
@@ -39,7 +39,7 @@ from kwire.states.classic_group import (
 from kwire.states.machine import Machine, Row
 from kwire.subscription.subscription import Subscription
 
-log = logging.getLogger(__name__)
+log = part_logger("group")
 
 MEMBERSHIP_LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 """What the broker answers to a member, or a generation, that it does not know any more."""
@@ -93,6 +93,15 @@ class ClassicMember:
         return FACTS[self._machine.state]
 
     def fire(self, event: ClassicEvent) -> None:
+        if event is ClassicEvent.SYNCED or event is ClassicEvent.SYNCED_GIVING_UP:
+            identity = self.identity
+            log.info(
+                "joined group %s: generation %d, member %s",
+                identity.group_id,
+                identity.generation_id,
+                identity.member_id,
+                extra={"generation": identity.generation_id, "member_id": identity.member_id},
+            )
         for effect in self._machine.fire(event):
             self._perform(effect)
 
@@ -125,6 +134,8 @@ class ClassicMember:
     def lose(self, code: ErrorCode) -> None:
         """The broker does not know this member any more, its generation, or its right to the instance id."""
         self.reason = f"lost the membership: {code.name}"
+        if self.identity.is_member:
+            log.warning("group %s has gone on without this member (%s)", self.identity.group_id, code.name)
         if code is ErrorCode.FENCED_INSTANCE_ID:
             self.refuse(error_for(code, f"group {self.identity.group_id}"))
         self._start_attempt_unless_calling_back()
@@ -148,6 +159,8 @@ class ClassicMember:
     def leave(self, reason: str, reply: Reply[None] | None) -> None:
         """The reply comes when the broker has answered, or at once."""
         self.reason, self._leave_reply = reason, reply
+        if self.identity.is_member:
+            log.info("leaving group %s: %s", self.identity.group_id, reason)
         self.flags.polled = self.flags.rejoin_wanted = False
         self.refusal = None
         self._holdings.forget_plan()
@@ -195,6 +208,7 @@ class ClassicMember:
                 assert_never(effect)
 
     def _call_back(self, kind: CallbackKind, partitions: Partitions) -> None:
+        log_callback(kind, partitions)
         self._deliver(RunCallback(kind, partitions, self.start_attempt(), self._subscription.epoch))
 
     def set_identity(self, identity: GroupIdentity) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.errors import BrokerError, KafkaError
+from kwire.logs import part_logger
 from kwire.managers.base import RequestState
 from kwire.managers.classic_requests import read_assignment
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
@@ -22,7 +22,7 @@ from kwire.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-log = logging.getLogger(__name__)
+log = part_logger("group")
 
 Counts: TypeAlias = Mapping[str, int]
 """How many partitions of each topic a plan covers."""

@@ -10,7 +10,6 @@ carry the number of their heartbeat, so those of an earlier membership change no
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import assert_never
@@ -20,6 +19,7 @@ from kwire.config import ConsumerConfig
 from kwire.epochs import Attempt, MemberEpoch
 from kwire.errors import GroupAuthorizationError, KafkaError, ProtocolError, UnsupportedVersionError
 from kwire.events import CallbackKind, ErrorRaised, Reply
+from kwire.logs import part_logger
 from kwire.managers.base import Deliver
 from kwire.managers.consumer_heartbeat import (
     JOIN_EPOCH,
@@ -35,7 +35,14 @@ from kwire.managers.consumer_heartbeat import (
 from kwire.managers.consumer_reconciliation import Reconciler, read_target
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.leaving import Leaving
-from kwire.managers.membership import NO_GENERATION, GroupIdentity, PollTimer, match_pattern, warn_of_overdue_poll
+from kwire.managers.membership import (
+    NO_GENERATION,
+    GroupIdentity,
+    MemberStanding,
+    PollTimer,
+    match_pattern,
+    warn_of_overdue_poll,
+)
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.topic_names import TopicNames
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
@@ -51,7 +58,7 @@ from kwire.states.consumer_group import CONSUMER_GROUP, FACTS, MemberEffect, Mem
 from kwire.states.machine import Machine, Row
 from kwire.subscription.subscription import Subscription, SubscriptionKind
 
-log = logging.getLogger(__name__)
+log = part_logger("group")
 
 NO_EPOCH = MemberEpoch(NO_GENERATION)
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
@@ -116,6 +123,18 @@ class ConsumerGroupManager:
         if self._epoch <= JOIN_EPOCH:
             return GroupIdentity(self._group_id, group_instance_id=instance_id)
         return GroupIdentity(self._group_id, self._epoch, self._member_id, instance_id)
+
+    def standing(self) -> MemberStanding:
+        """How it stands, for those who watch."""
+        return MemberStanding(
+            self.state.name,
+            FACTS[self.state].waits_for,
+            self._member_id,
+            self._epoch if self._epoch > JOIN_EPOCH else None,
+            owes_callback=self._reconciler.owes_callback,
+            is_joining=self.state in (MemberState.JOINING, MemberState.RECONCILING),
+            awaits_poll=self._subscription.is_group and not self._polled,
+        )
 
     @property
     def refusal(self) -> KafkaError | None:
@@ -358,6 +377,14 @@ class ConsumerGroupManager:
         if answer.member_epoch <= JOIN_EPOCH:
             self._refuse(ProtocolError(f"group {self._group_id}: a member cannot have epoch {answer.member_epoch}"))
             return
+        if self._epoch <= JOIN_EPOCH:
+            log.info(
+                "joined group %s: member epoch %d, member %s",
+                self._group_id,
+                answer.member_epoch,
+                self._member_id,
+                extra={"generation": answer.member_epoch, "member_id": self._member_id},
+            )
         self._set_epoch(MemberEpoch(answer.member_epoch))
         self._take_target(answer.assignment)
 

@@ -17,6 +17,7 @@ from kwire.epochs import Attempt
 from kwire.events import CallbackKind, RunCallback
 from kwire.holds import Hold
 from kwire.managers.base import Deliver
+from kwire.managers.membership import log_callback
 from kwire.model import TopicPartition
 from kwire.protocol.messages.consumer_group_heartbeat import Assignment, TopicPartitions
 from kwire.subscription.subscription import Subscription, SubscriptionKind
@@ -174,6 +175,7 @@ class Reconciler:
         return callback.kind
 
     def _call_back(self, kind: CallbackKind, partitions: frozenset[TopicPartition]) -> None:
+        log_callback(kind, partitions)
         self._attempt = Attempt(self._attempt + 1)
         callback = RunCallback(kind, partitions, self._attempt, self._subscription.epoch)
         self._callbacks[self._attempt] = callback

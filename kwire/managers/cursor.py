@@ -12,6 +12,7 @@ from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kwire.clock import Backoff
 from kwire.config import ConsumerConfig
+from kwire.errors import KafkaError
 from kwire.events import Delivered
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.base import Deliver, RequestManager
@@ -20,7 +21,7 @@ from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_validation import OffsetValidationManager
 from kwire.managers.unsent import AnyUnsentRequest
 from kwire.metrics.consumed import ConsumedMetrics
-from kwire.model import Cursor
+from kwire.model import Cursor, TopicPartition
 from kwire.subscription.subscription import Subscription
 
 
@@ -34,6 +35,14 @@ class Positions(OutOfRange, RequestManager, Protocol):
 
     def on_poll(self) -> None:
         """The application polls."""
+        ...
+
+    def problem(self, tp: TopicPartition) -> KafkaError | None:
+        """What keeps a partition from a position, if only the user can do something about it."""
+        ...
+
+    def waits_for(self, tp: TopicPartition) -> str | None:
+        """What a partition without a position waits for."""
         ...
 
 
@@ -67,6 +76,7 @@ class CursorManagers(Generic[P_co]):
         positions_of: Callable[[CursorManagers[P_co]], P_co],
     ) -> None:
         config, metadata, deliver, on_data, backoff, metrics = setting
+        self.cursor = cursor
         self.subscription = subscription
         self.buffer = buffer
         self.validation = OffsetValidationManager(config, subscription, metadata, deliver, backoff)

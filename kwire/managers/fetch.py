@@ -9,10 +9,9 @@ has and what it should have meet in `fetching.session`; `fetching.idle_partition
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from kwire.clock import NEVER_MS, Backoff
@@ -23,6 +22,7 @@ from kwire.fetching.buffer import CompletedFetch, FetchBuffer
 from kwire.fetching.idle_partitions import MANY_PARTITIONS, IdlePartitions
 from kwire.fetching.session import FetchSpec
 from kwire.holds import Hold
+from kwire.logs import part_logger
 from kwire.managers.base import Deliver
 from kwire.managers.fetch_connection import FetchConnection, FetchConnectionId
 from kwire.managers.fetch_request import fetch_request
@@ -45,7 +45,7 @@ from kwire.protocol.record_batch import iter_batches
 from kwire.subscription.partition import NO_TURN, AssignedPartition
 from kwire.subscription.subscription import Subscription
 
-log = logging.getLogger(__name__)
+log = part_logger("fetch")
 
 # An answer stays in memory as a whole, and counts, until all of it is collected: of four in a full buffer three are
 # there when the next one is asked for. They still are large: the limit only matters where dozens of partitions have
@@ -67,6 +67,18 @@ class OutOfRange(Protocol):
 
     def out_of_range(self, partition: AssignedPartition) -> None:
         """Where its log starts or ends the answer does not say: with this error brokers leave the offsets at -1."""
+
+
+class FetchStanding(NamedTuple):
+    """How the fetches of one partition stand, for those who watch.
+
+    Attributes:
+        next_try_ms: When it is fetched again after an error; None: there was none, or it depends on something else.
+    """
+
+    is_in_flight: bool
+    error: KafkaError | None
+    next_try_ms: float | None
 
 
 class FetchManager:
@@ -163,6 +175,17 @@ class FetchManager:
                 )
             )
         return requests
+
+    def standing(self, partition: AssignedPartition) -> FetchStanding:
+        """How its fetches stand."""
+        connection_id = self._connection_of.get(partition.topic_partition)
+        connection = None if connection_id is None else self._connections[connection_id]
+        is_in_flight = connection is not None and connection.is_asked_for(partition.topic_partition)
+        error = partition.error or (connection.error if connection is not None else None)
+        tries_ms = self._blocked.get(partition.topic_partition)
+        if tries_ms is None and connection is not None and connection.error is not None and not is_in_flight:
+            tries_ms = connection.request.not_before_ms
+        return FetchStanding(is_in_flight, error, tries_ms)
 
     # --- which broker fetches what --------------------------------------------------------------------------
 
@@ -277,7 +300,7 @@ class FetchManager:
 
     def _on_failure(self, connection: FetchConnection, error: KafkaError, now_ms: float) -> None:
         connection.session.failed()
-        connection.request.failed(now_ms)
+        connection.failed(error, now_ms)
         self._metadata.request_update()
         for tp in connection.session.wanted:
             self._unfollow(tp, connection.id.node_id)
@@ -386,6 +409,7 @@ class FetchManager:
             self._on_partition_error(partition, code, now_ms)
             return None
         partition.was_answered()
+        partition.error = None
         if self._sent_on:
             self._sent_on.discard(partition.topic_partition)
         partition.high_watermark = data.high_watermark
@@ -444,6 +468,7 @@ class FetchManager:
         if followed is not None:
             self._metrics.follows(tp, None)
         self.block(partition, now_ms)
+        partition.error = error_for(code, f"fetching {tp} at offset {partition.fetch_offset}")
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             if followed is None:
                 self._positions.out_of_range(partition)
@@ -458,8 +483,7 @@ class FetchManager:
         elif code is ErrorCode.UNKNOWN_SERVER_ERROR:
             log.warning("fetching %s: the broker reports an unknown error; trying again", tp)
         else:
-            error = error_for(code, f"fetching {tp} at offset {partition.fetch_offset}")
-            self._raise(error)
+            self._raise(partition.error)
 
     def block(self, partition: AssignedPartition, now_ms: float) -> None:
         """Leave the partition alone for a back-off: one that keeps failing must not spin the loop."""

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.errors import KafkaError
 from kwire.events import ErrorRaised
+from kwire.logs import part_logger
 from kwire.managers.base import Deliver, LastError, RequestState
 from kwire.managers.unsent import ANY_NODE, NOTHING_TO_SEND, Channel, Destination, PollResult, UnsentRequest
 from kwire.model import Node
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
+log = part_logger("group")
+
 GROUP_KEY_TYPE = 0  # FindCoordinator v1: 0 group, 1 transaction, 2 share
 BATCHED_VERSION = 4  # KIP-699: from here on a list of keys is asked for
 COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 """What any group API answers when the coordinator has to be looked for again."""
+FAILURES_WORTH_A_WARNING = 3  # the first look-up in a new cluster makes it create its log of offsets, and fails
 SERVED_MS = 5_000.0  # a coordinator that was of use for this long is looked for at once when it is lost
+
+
+class CoordinatorStanding(NamedTuple):
+    """How the search stands, for those who watch.
+
+    Attributes:
+        node: The coordinator, if it is known.
+        missing_since_ms: When it was looked for first; None: it is known, or nobody needs it.
+        next_try_ms: When it is looked for again; NEVER_MS while an answer is awaited.
+    """
+
+    node: Node | None
+    error: KafkaError | None
+    missing_since_ms: float | None
+    next_try_ms: float
 
 
 class FindCoordinatorManager:
@@ -37,6 +57,9 @@ class FindCoordinatorManager:
         self._node: Node | None = None
         self._found: Node | None = None
         self._found_at_ms = NEVER_MS
+        self._missing_since_ms: float | None = None
+        self._said: Node | None = None  # the log has it from us that this is the coordinator
+        self._has_warned = False
         self.last_error = LastError()
         self.refusal: KafkaError | None = None
         """Why the newest look-up was refused for good: waiting for the coordinator is of no use."""
@@ -45,6 +68,12 @@ class FindCoordinatorManager:
     def destination(self) -> Destination | None:
         """Where to send coordinator requests; None while the coordinator is not known."""
         return Destination(self._node, Channel.COORDINATOR) if self._node is not None else None
+
+    def standing(self) -> CoordinatorStanding:
+        """How the search stands."""
+        if self._node is not None:
+            return CoordinatorStanding(self._node, None, None, NEVER_MS)
+        return CoordinatorStanding(None, self.last_error.error, self._missing_since_ms, self._request.wake_at_ms)
 
     def need(self) -> None:
         """Somebody has a request for the coordinator."""
@@ -66,7 +95,12 @@ class FindCoordinatorManager:
         self._node = None
 
     def poll(self, now_ms: float) -> PollResult:
-        if not self._is_needed or self._node is not None or self._request.in_flight:
+        if not self._is_needed or self._node is not None:
+            self._missing_since_ms = None
+            return NOTHING_TO_SEND
+        if self._missing_since_ms is None:
+            self._missing_since_ms = now_ms
+        if self._request.in_flight:
             return NOTHING_TO_SEND
         if now_ms - self._found_at_ms >= SERVED_MS:
             self._found, self._found_at_ms = None, NEVER_MS
@@ -105,13 +139,23 @@ class FindCoordinatorManager:
         self.refusal = None
         if self._is_needed:
             self._node = node
+            self._say_found(node)
 
     def _on_failure(self, error: KafkaError, now_ms: float) -> None:
         self.last_error.error = error
         self._request.failed(now_ms)
+        if self._request.failures >= FAILURES_WORTH_A_WARNING and not self._has_warned:
+            self._has_warned = True
+            log.warning("the coordinator of group %s cannot be found; trying on: %s", self.group_id, error)
         self.refusal = None if error.retriable else error
         if self.refusal is not None:
             self._deliver(ErrorRaised(error))
+
+    def _say_found(self, node: Node) -> None:
+        """Once for each, and at the end of an outage."""
+        if self._has_warned or node != self._said:
+            log.info("the coordinator of group %s is %s", self.group_id, node, extra={"broker": str(node)})
+        self._has_warned, self._said = False, node
 
 
 def _request(group_id: str, version: int) -> FindCoordinatorRequest:

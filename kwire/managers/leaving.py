@@ -6,7 +6,6 @@ met a broker which is not the coordinator (any more), or got no answer, is said 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
@@ -14,6 +13,7 @@ from typing import TypeAlias
 from kwire.clock import NEVER_MS, Backoff
 from kwire.errors import KafkaError
 from kwire.events import Reply
+from kwire.logs import part_logger
 from kwire.managers.base import RequestState
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.unsent import Channel, Destination, PollResult, UnsentRequest
@@ -24,7 +24,7 @@ from kwire.protocol.messages.consumer_group_heartbeat import (
 )
 from kwire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
-log = logging.getLogger(__name__)
+log = part_logger("group")
 
 MOST_TRIES = 2
 PATIENCE_MS = 2_000.0  # for a second try: closing the consumer of a cluster that is gone takes no longer

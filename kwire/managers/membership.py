@@ -7,21 +7,22 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
 
 from kwire.config import ConsumerConfig
 from kwire.epochs import Attempt, Generation, GenerationOrMemberEpoch
 from kwire.errors import KafkaError
-from kwire.events import Reply
+from kwire.events import CallbackKind, Reply
+from kwire.logs import part_logger
 from kwire.managers.leaving import Leaving
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import Channel, Destination, PollResult
+from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.subscription.subscription import Subscription
 
-log = logging.getLogger(__name__)
+log = part_logger("group")
 
 NO_GENERATION = Generation(-1)
 NO_MEMBER_ID = ""
@@ -49,6 +50,27 @@ def is_predecessor(member_id: str, identity: GroupIdentity) -> bool:
     if instance_id is None or member_id == identity.member_id:
         return False
     return member_id.startswith(f"{instance_id}-") and len(member_id) == len(instance_id) + len("-") + UUID_LENGTH
+
+
+class MemberStanding(NamedTuple):
+    """How a membership stands, for those who watch.
+
+    Attributes:
+        state: The name of a state of the protocol's table.
+        waits_for: What is to happen next, in words.
+        generation: Or the member epoch; None: no member.
+        owes_callback: Whether the application has to run a callback first.
+        is_joining: Whether it is on its way to an assignment, and others may have to do their part.
+        awaits_poll: Whether it joins only when the application polls.
+    """
+
+    state: str
+    waits_for: str
+    member_id: str
+    generation: int | None
+    owes_callback: bool = False
+    is_joining: bool = False
+    awaits_poll: bool = False
 
 
 class Committer(Protocol):
@@ -87,6 +109,10 @@ class Committer(Protocol):
 
 class Membership(Committer, Protocol):
     """A member of a group, whatever the protocol."""
+
+    def standing(self) -> MemberStanding:
+        """How it stands, for those who watch."""
+        ...
 
     leaving: Leaving
     """Farewells to the coordinator; at the end of the consumer it alone is polled."""
@@ -173,6 +199,21 @@ class PollTimer:
 
     def expired(self, now_ms: float) -> bool:
         return now_ms >= self.expires_at_ms()
+
+
+def log_callback(kind: CallbackKind, partitions: Collection[TopicPartition]) -> None:
+    """What becomes of partitions; once for each rebalance, and nothing of no partitions."""
+    if not partitions:
+        return
+    names = ", ".join(map(str, sorted(partitions)))
+    count = f"{len(partitions)} partition{'s' if len(partitions) > 1 else ''}"
+    match kind:
+        case CallbackKind.ASSIGNED:
+            log.info("assigned %s: %s", count, names, extra={"partitions": names})
+        case CallbackKind.REVOKED:
+            log.info("to be revoked are %s: %s", count, names, extra={"partitions": names})
+        case CallbackKind.LOST:
+            log.warning("lost %s: %s; others may have them already", count, names, extra={"partitions": names})
 
 
 def warn_of_overdue_poll(config: ConsumerConfig) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeAlias
 
@@ -10,6 +9,7 @@ from kwire.clock import NEVER_MS, Backoff
 from kwire.cluster import ClusterSnapshot
 from kwire.errors import InvalidTopicError, KafkaError, RetriableBrokerError, TopicAuthorizationError
 from kwire.events import ErrorRaised, LookUpTopics
+from kwire.logs import part_logger
 from kwire.managers.base import Deliver, LastError, RequestState
 from kwire.managers.unsent import ANY_NODE, AnyUnsentRequest, PollResult, UnsentRequest
 from kwire.model import PartitionInfo, TopicPartition
@@ -18,7 +18,7 @@ from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kwire.subscription.subscription import Subscription, SubscriptionKind
 
-log = logging.getLogger(__name__)
+log = part_logger("metadata")
 
 Topics: TypeAlias = frozenset[str] | None
 """Some topics, or None for all."""
@@ -72,7 +72,8 @@ class MetadataManager:
         self._interest: Topics = frozenset()
         self._interest_is_of = -1
         self._lookups: list[_TopicLookup] = []
-        self._warned_of: set[str] = set()
+        self.unknown: dict[str, float] = {}
+        """The topics of the newest answer that do not exist, and since when that is known."""
 
     # --- what others ask for --------------------------------------------------------------------------------
 
@@ -106,6 +107,11 @@ class MetadataManager:
             log.warning("a broker wants this client to start from its bootstrap servers again; it may not")
         else:
             self._rebootstrap("a broker asks for it", now_ms)
+
+    @property
+    def next_refresh_ms(self) -> float:
+        """When it is asked for again; NEVER_MS while an answer is awaited."""
+        return max(self._refresh_at_ms, self._refresh.wake_at_ms)
 
     def has_looked_for(self, topics: Topics) -> bool:
         """Whether the snapshot would have these topics, if they existed."""
@@ -222,7 +228,7 @@ class MetadataManager:
         self.cluster = before.updated(answer, in_doubt=not self._asked_by_age)
         self._answered_for = self._asked_for
         self._refresh_at_ms = now_ms + self._max_age_ms
-        complete = self._report_topics(answer)
+        complete = self._report_topics(answer, now_ms)
         if self._asked_by_age or self.cluster.topics != before.topics:
             self._refresh.succeeded()
         # Asking again has to wait, longer and longer while nothing changes: a partition that does not exist, or a
@@ -240,7 +246,7 @@ class MetadataManager:
         if not error.retriable:
             self._deliver(ErrorRaised(error))
 
-    def _report_topics(self, answer: MetadataResponse) -> bool:
+    def _report_topics(self, answer: MetadataResponse, now_ms: float) -> bool:
         """Tell the user what is wrong with topics of interest; whether the answer was complete."""
         codes = {topic.name: ErrorCode.of(topic.error_code) for topic in answer.topics if topic.name is not None}
         forbidden = _named(codes, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -252,18 +258,20 @@ class MetadataManager:
             self._raise(TopicAuthorizationError(raised))
         if raised := invalid - self._only_borrowed():
             self._raise(InvalidTopicError(raised))
-        self._warn_of_unknown(_named(codes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        self._warn_of_unknown(_named(codes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), now_ms)
         leaders = {p.leader_id for topic in answer.topics for p in topic.partitions}
         # What is forbidden may be permitted the next moment, and nobody says so: it has to be asked about. A member
         # that waited for the next refresh by age would sit there with nothing for five minutes.
         is_settled = not any(code.retriable or code is ErrorCode.TOPIC_AUTHORIZATION_FAILED for code in codes.values())
         return is_settled and leaders <= self.cluster.nodes.keys()
 
-    def _warn_of_unknown(self, unknown: Collection[str]) -> None:
+    def _warn_of_unknown(self, unknown: Collection[str], now_ms: float) -> None:
         # Not an error: a topic may be subscribed before it is created, as with the Java client.
-        for topic in sorted(set(unknown) - self._warned_of):
-            log.warning("topic %r does not exist (yet); waiting for it", topic)
-        self._warned_of = set(unknown)
+        for topic in sorted(set(unknown) - self.unknown.keys()):
+            log.warning("topic %r does not exist (yet); waiting for it", topic, extra={"topic": topic})
+        for topic in sorted(self.unknown.keys() - set(unknown) & self.cluster.topics.keys()):
+            log.info("topic %r exists now", topic, extra={"topic": topic})
+        self.unknown = {topic: self.unknown.get(topic, now_ms) for topic in sorted(unknown)}
 
     def _raise(self, error: KafkaError) -> None:
         self._deliver(ErrorRaised(error, self._subscription.epoch))

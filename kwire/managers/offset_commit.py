@@ -7,7 +7,6 @@ callbacks come in order, and a synchronous commit returns after the asynchronous
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from functools import partial
 
@@ -21,6 +20,7 @@ from kwire.errors import (
     TopicAuthorizationError,
 )
 from kwire.events import Commit, CommitAsync, CommitCompleted
+from kwire.logs import part_logger
 from kwire.managers.auto_commit import AutoCommitTimer
 from kwire.managers.base import Deliver, RequestState, answered
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
@@ -37,7 +37,7 @@ from kwire.protocol.messages.offset_commit import (
 )
 from kwire.subscription.subscription import Subscription
 
-log = logging.getLogger(__name__)
+log = part_logger("offsets")
 
 MAX_VERSION = 9  # v10 names topics by id alone; a position here belongs to a name
 _LOST = frozenset(
@@ -150,8 +150,15 @@ class OffsetCommitManager:
         commit.settled, commit.error = True, error
         if error is None:
             self._log.acknowledged(commit.offsets)
+            self._note_committed(commit.offsets)
         commit.waits_for("commits that were made before it")
         self._report()
+
+    def _note_committed(self, offsets: Offsets) -> None:
+        """For those who watch."""
+        for tp, committed in offsets.items() if self._log.group_id == self._config.group_id else ():
+            if (partition := self._subscription.partitions.get(tp)) is not None:
+                partition.committed_offset = committed.offset
 
     def _report(self) -> None:
         """Tell the outcome of those at the head of the list, in order."""

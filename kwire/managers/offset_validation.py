@@ -11,7 +11,6 @@ exactly how far it got: only then is it clear whether it has seen anything that 
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from kwire.epochs import AssignmentEpoch
 from kwire.errors import KafkaError, LogTruncationError, TopicAuthorizationError, UnsupportedVersionError
 from kwire.events import ErrorRaised
 from kwire.holds import Hold
+from kwire.logs import part_logger
 from kwire.managers.base import Deliver, RequestState
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
@@ -40,7 +40,7 @@ from kwire.states.partition import PartitionEvent
 from kwire.subscription.partition import UNKNOWN_OFFSET, AssignedPartition, LeaderAndEpoch
 from kwire.subscription.subscription import Subscription
 
-log = logging.getLogger(__name__)
+log = part_logger("offsets")
 
 CONSUMER_REPLICA_ID = -1
 MIN_VERSION = 3  # before that, only brokers may ask (KIP-320)

@@ -6,7 +6,6 @@ the state it had when the question was asked; a seek in between wins.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
@@ -25,6 +24,7 @@ from kwire.events import (
     Seek,
 )
 from kwire.holds import Hold
+from kwire.logs import part_logger
 from kwire.managers.base import Deliver
 from kwire.managers.list_offsets import Found, ListOffsetsManager
 from kwire.managers.offset_fetch import Committed
@@ -35,7 +35,7 @@ from kwire.states.partition import PartitionEvent
 from kwire.subscription.partition import AssignedPartition
 from kwire.subscription.subscription import Subscription
 
-log = logging.getLogger(__name__)
+log = part_logger("offsets")
 
 _RESETS = {
     ResetTo.EARLIEST: OffsetReset(ResetKind.EARLIEST),
@@ -135,6 +135,18 @@ class PositionsManager:
         if self._refused.pop(tp, None) is not None:
             self._asked.pop(tp, None)
 
+    def problem(self, tp: TopicPartition) -> KafkaError | None:
+        """What keeps a partition from a position, if only the user can do something about it."""
+        if tp in self._stranded:
+            return _stranded_error({tp: self._stranded[tp]})
+        return self._refused.get(tp)
+
+    def waits_for(self, tp: TopicPartition) -> str | None:
+        """What a partition without a position waits for."""
+        if tp in self._resets:
+            return self._resets[tp][1].waiting_for
+        return next((load.waiting_for for epochs, load in self._loads if tp in epochs), None)
+
     # --- what fetching finds out ----------------------------------------------------------------------------
 
     def out_of_range(self, partition: AssignedPartition) -> None:
@@ -152,7 +164,7 @@ class PositionsManager:
 
     def _reset(self, partition: AssignedPartition) -> None:
         tp, offset, reset = partition.topic_partition, partition.fetch_offset, self._config.auto_offset_reset
-        log.warning("offset %d of %s is out of range; auto_offset_reset is %s", offset, tp, reset)
+        log.warning("offset %d of %s is out of range; auto_offset_reset is %s", offset, tp, reset, extra=tp._asdict())
         if reset.kind is ResetKind.NONE:
             self._stranded[tp] = offset
         self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=reset)
@@ -247,6 +259,7 @@ class PositionsManager:
             if partition is None or tp not in self._subscription.initializing:
                 continue
             if position is not None:
+                partition.committed_offset = position.offset
                 self._subscription.fire(tp, PartitionEvent.COMMITTED_OFFSET_FOUND, position=position)
                 continue
             reset = self._config.auto_offset_reset
@@ -287,7 +300,7 @@ class PositionsManager:
         if found is None and timestamp != LATEST_TIMESTAMP:
             self._ask(tp, LATEST_TIMESTAMP)  # every record is older than that: go to the end
         elif found is not None:
-            log.info("%s begins at offset %d", tp, found.offset)
+            log.info("%s begins at offset %d", tp, found.offset, extra=tp._asdict())
             position = OffsetAndMetadata(found.offset, leader_epoch=found.leader_epoch)
             self._subscription.fire(tp, PartitionEvent.RESET_DONE, position=position)
             self._subscription.partitions[tp].fetch_epoch = None  # as Java: not to be validated, it is the leader's
@@ -333,12 +346,8 @@ class PositionsManager:
             reply.waiting_for = f"how far {tp} is behind the end of its log"
         elif partition.has_valid_position and partition.consumed is not None:
             reply.succeed(partition.consumed.offset)
-        elif (problem := self._validation.problem(tp)) is not None:
+        elif (problem := self._validation.problem(tp)) is not None or (problem := self.problem(tp)) is not None:
             reply.fail(problem)
-        elif tp in self._stranded:
-            reply.fail(_stranded_error({tp: self._stranded[tp]}))
-        elif tp in self._refused:
-            reply.fail(self._refused[tp])
         else:
             reset_waits_for = self._resets[tp][1].waiting_for if tp in self._resets else ""
             reply.waiting_for = self._validation.waits_for(tp) or reset_waits_for or f"the committed offset of {tp}"

@@ -7,12 +7,12 @@ or one made a moment ago) is asked for by id, again and again with back-off whil
 
 from __future__ import annotations
 
-import logging
 from uuid import UUID
 
 from kwire.clock import Backoff
 from kwire.cluster import ClusterSnapshot
 from kwire.errors import KafkaError
+from kwire.logs import part_logger
 from kwire.managers.base import RequestState
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import ANY_NODE, NOTHING_TO_SEND, PollResult, UnsentRequest
@@ -20,7 +20,7 @@ from kwire.model import ZERO_UUID
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-log = logging.getLogger(__name__)
+log = part_logger("group")
 
 BY_ID_MIN_VERSION = 12  # Metadata v12 (KIP-516): topics may be asked for by id
 

@@ -51,6 +51,11 @@ class Rebalances:
         """An attempt has failed; the next one is of the same rebalance."""
         self._failed.record(1, now_ms)
 
+    @property
+    def since_ms(self) -> float | None:
+        """When the one began that is under way."""
+        return None if math.isnan(self._started_ms) else self._started_ms
+
     def given_up(self) -> None:
         """The application does not want it any more."""
         self._started_ms = math.nan
@@ -95,6 +100,8 @@ class CoordinatorMetrics:
         self.revoked = Window(setting)
         self.lost = Window(setting)
         self._heartbeat_ms = math.nan
+        self.heartbeat_answered_ms: float | None = None
+        """When a heartbeat, a join or a sync was last accepted."""
 
     def heartbeat_sent(self, now_ms: float) -> None:
         """A heartbeat goes out."""

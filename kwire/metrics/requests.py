@@ -9,6 +9,7 @@ from kwire.metrics.coordinator import CoordinatorMetrics
 from kwire.metrics.names import Values
 from kwire.metrics.window import Measured, Window, WindowSetting
 
+_SIGNS_OF_LIFE = (0, 27)  # none; REBALANCE_IN_PROGRESS, which only members are told
 FETCH, OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 1, 8, 11, 12, 14, 68
 """API keys."""
 
@@ -106,6 +107,8 @@ class RequestMetrics:
             self._coordinator.commits.record(latency_ms, now_ms)
         elif api_key in (HEARTBEAT, CONSUMER_GROUP_HEARTBEAT):
             self._coordinator.heartbeats.record(latency_ms, now_ms)
+            if error_code in _SIGNS_OF_LIFE:
+                self._coordinator.heartbeat_answered_ms = now_ms
         elif api_key in (JOIN_GROUP, SYNC_GROUP):
             self._joined(api_key, latency_ms, now_ms, is_accepted=not error_code)
 
@@ -121,7 +124,9 @@ class RequestMetrics:
         if not is_accepted:
             coordinator.rebalances.failed(now_ms)
         elif api_key == JOIN_GROUP:
+            coordinator.heartbeat_answered_ms = now_ms
             coordinator.joins.record(latency_ms, now_ms)
         else:
+            coordinator.heartbeat_answered_ms = now_ms
             coordinator.syncs.record(latency_ms, now_ms)
             coordinator.rebalances.ended(now_ms)

@@ -31,6 +31,11 @@ class PollMetrics:
         self._between.record(self._between_ms, now_ms)
         self._began_ms = now_ms
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether there ever was one."""
+        return not math.isnan(self._began_ms)
+
     def ended(self, now_ms: float) -> None:
         """It returns. Which share of the time since the one before it took: 1 of an application that only waits."""
         took_ms = now_ms - self._began_ms

@@ -6,7 +6,6 @@ moment it was handed over, so a broker that is never reached times out like one 
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,17 +23,19 @@ from kwire.errors import (
     KafkaTimeoutError,
     RebootstrapRequiredError,
 )
+from kwire.logs import part_logger
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination
 from kwire.metrics import ConsumerMetrics
 from kwire.model import Node
 from kwire.network.connection import Completed, Connection
 from kwire.network.handshake import Greeting
+from kwire.network.outages import OutageLog
 from kwire.network.security import Security
 from kwire.network.transport import Transport
 from kwire.network.version_ladder import VersionLadder
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 
-log = logging.getLogger(__name__)
+log = part_logger("network")
 
 Nodes = Callable[[], Mapping[int, Node]]
 
@@ -64,6 +65,21 @@ class _Trouble:
     error: KafkaError
     failures: int
     not_before_ms: float
+    since_ms: float
+
+
+class BrokerTrouble(NamedTuple):
+    """A broker that there is no connection to, for those who watch.
+
+    Attributes:
+        since_ms: When the first attempt of those that have failed since did so.
+        next_try_ms: It is not dialled before; nor after, if nobody needs it.
+    """
+
+    node: Node
+    error: KafkaError
+    since_ms: float
+    next_try_ms: float
 
 
 class NetworkClient:
@@ -105,6 +121,7 @@ class NetworkClient:
         self.on_rebootstrap_required: Callable[[float], None] = lambda now_ms: None
         self._cluster_id = cluster_id
         self._ladder = VersionLadder()
+        self._outages = OutageLog()
         self._client_id = client_id
         self._metrics = metrics
         self._reconnect_backoff = reconnect_backoff
@@ -183,6 +200,30 @@ class NetworkClient:
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close(DisconnectError("the consumer was closed"))
+
+    # --- for those who watch --------------------------------------------------------------------------------
+
+    def is_connected(self, node: Node, channel: Channel) -> bool:
+        """Whether requests can go out to it."""
+        connection = self._connections.get(ConnectionKey(node.id, channel))
+        return connection is not None and connection.is_ready and not _moved(connection.node, node)
+
+    def broker_troubles(self) -> list[BrokerTrouble]:
+        """The addresses where nobody is of use at the moment: of each, what is known by all of its connections."""
+        live = {_address(each.node) for each in self._connections.values() if each.is_proven and each.is_ready}
+        found: dict[tuple[str, int], BrokerTrouble] = {}
+        for trouble in self._troubles.values():
+            address = _address(trouble.node)
+            if address in live:
+                continue
+            other = found.get(address)
+            since_ms = trouble.since_ms if other is None else min(trouble.since_ms, other.since_ms)
+            if other is None or trouble.not_before_ms >= other.next_try_ms:
+                node = trouble.node if other is None or trouble.node.id >= 0 else other.node
+                found[address] = BrokerTrouble(node, trouble.error, since_ms, trouble.not_before_ms)
+            else:
+                found[address] = other._replace(since_ms=since_ms)
+        return list(found.values())
 
     # --- connections ----------------------------------------------------------------------------------------
 
@@ -323,6 +364,7 @@ class NetworkClient:
         self._ladder.answered(connection.node, connection.greeting.version, newest, now_ms)
         if connection.is_proven:
             self._troubles.pop(key, None)
+            self._outages.over(connection.node, now_ms)
             self.ever_connected, self.bootstrap_error = True, None
 
     def _on_closed(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
@@ -330,14 +372,14 @@ class NetworkClient:
         if error is None:
             return
         before = self._trouble_with(connection.node, key.channel)
-        is_news = before is None or str(before.error) != str(error)
-        log.log(logging.ERROR if isinstance(error, AuthenticationError) and is_news else logging.INFO, "%s", error)
+        self._outages.lost(connection, error, now_ms)
         if connection.hung_up_on_greeting:
             self._ladder.hung_up(connection.node, connection.greeting.version)
         failures = 1 if before is None else before.failures + 1
         not_before_ms = now_ms + self._backoff_for(error).delay_ms(failures)
         self._forget_troubles(now_ms)
-        self._troubles[key] = _Trouble(connection.node, error, failures, not_before_ms)
+        since_ms = now_ms if before is None else before.since_ms
+        self._troubles[key] = _Trouble(connection.node, error, failures, not_before_ms, since_ms)
         self._fail_waiting(lambda destination: _is_for(destination, key), error)
         candidates = self._candidates()
         if all(self._trouble_with(candidate) is not None for candidate in candidates):
@@ -432,7 +474,11 @@ class NetworkClient:
 
 
 def _moved(dialled: Node, now: Node) -> bool:
-    return (dialled.host, dialled.port) != (now.host, now.port)
+    return _address(dialled) != _address(now)
+
+
+def _address(node: Node) -> tuple[str, int]:
+    return node.host, node.port
 
 
 def _is_for(destination: Destination, key: ConnectionKey) -> bool:

@@ -9,7 +9,6 @@ reader asks for such a turn when it has read; the writer only sends what did not
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +25,7 @@ from kwire.errors import (
     RebootstrapRequiredError,
     UnsupportedVersionError,
 )
+from kwire.logs import part_logger
 from kwire.managers.unsent import AnyUnsentRequest
 from kwire.metrics.connections import ConnectionMetrics
 from kwire.metrics.requests import RequestMetrics
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Message)
 
-log = logging.getLogger(__name__)
+log = part_logger("network")
 
 MOST_THROTTLED_MS = 60_000
 """Brokers reckon throttle times from the windows of a quota, together 11 s by default. What is longer than this is none

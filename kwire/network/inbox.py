@@ -14,6 +14,7 @@ from kwire.events import (
     Close,
     Commit,
     CommitAsync,
+    Describe,
     EndOfTurn,
     EnforceRebalance,
     GetCatchUp,
@@ -46,9 +47,17 @@ class Inbox:
 
     Args:
         on_close: told of the Close event, which is the loop's own business.
+        on_describe: told of the Describe event, which is about the client as well.
     """
 
-    def __init__(self, managers: RequestManagers, on_close: Callable[[Close], None], *, read_committed: bool) -> None:
+    def __init__(
+        self,
+        managers: RequestManagers,
+        on_close: Callable[[Close], None],
+        on_describe: Callable[[Describe], None] = lambda _: None,
+        *,
+        read_committed: bool,
+    ) -> None:
         self._managers = managers
         self._read_committed = read_committed
         self._now_ms = 0.0
@@ -78,6 +87,7 @@ class Inbox:
         on(CallbackCompleted, lambda event: membership.on_callback_completed(event.attempt))
         on(PartitionsReleased, lambda event: managers.subscription.set_released(event.partitions))
         on(EnforceRebalance, lambda event: membership.rejoin_needed(event.reason))
+        on(Describe, on_describe)
         on(EndOfTurn, self._at_end_of_turn.append)
         on(Close, on_close)
 

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
 from kwire.clock import NEVER_MS
-from kwire.events import Close
+from kwire.events import Close, Describe
 from kwire.mailbox import Mailbox
 from kwire.managers.registry import RequestManagers
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.network.client import NetworkClient
 from kwire.network.inbox import Inbox
 from kwire.network.short_turns import ShortTurns
+
+if TYPE_CHECKING:
+    from kwire.description.consumer_description import ConsumerDescription
 
 T = TypeVar("T")
 
@@ -63,6 +66,7 @@ class NetworkLoop:
 
     Args:
         now_ms: the clock that the deadlines of the application thread are measured with.
+        describe: answers who wants to know how everything stands.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class NetworkLoop:
         now_ms: Callable[[], float],
         *,
         read_committed: bool,
+        describe: Callable[[float], ConsumerDescription] | None = None,
     ) -> None:
         self._mailbox = mailbox
         self._metrics = mailbox.metrics.turns
@@ -83,7 +88,8 @@ class NetworkLoop:
         self._short_turns = short_turns
         self._waker = waker
         self._now_ms = now_ms
-        self._inbox = Inbox(managers, self._on_close, read_committed=read_committed)
+        self._inbox = Inbox(managers, self._on_close, self._on_describe, read_committed=read_committed)
+        self._describe = describe
         self._closing: Close | None = None
         self._error: Exception | None = None
         self.turns = 0
@@ -151,6 +157,10 @@ class NetworkLoop:
         self._inbox.end_turn()
         catch_up_at_ms = self._managers.tell_catch_up(now_ms) if len(self._managers.cursors) > 1 else NEVER_MS
         return min(managers_at_ms, client_at_ms, catch_up_at_ms, now_ms + MAX_SLEEP_MS)
+
+    def _on_describe(self, event: Describe) -> None:
+        if self._describe is not None:
+            event.reply.succeed(self._describe(self._now_ms()))
 
     # --- the end --------------------------------------------------------------------------------------------
 

@@ -7,9 +7,9 @@ alone, so `import kwire` does without them.
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -18,6 +18,7 @@ from kwire.clock import Backoff, monotonic_ms, wall_clock_ms
 from kwire.config import ClientDnsLookup, ConsumerConfig
 from kwire.events import AssignmentView
 from kwire.fetching.buffer import FetchBuffer
+from kwire.logs import part_logger
 from kwire.mailbox import Mailbox
 from kwire.managers.lag_policy import LagPolicy, MakeLagPolicy
 from kwire.managers.registry import Environment, RequestManagers
@@ -30,7 +31,10 @@ from kwire.network.tcp import TcpTransport
 from kwire.network.transport import Transport
 from kwire.subscription.subscription import Subscription
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from kwire.description.consumer_description import ConsumerDescription
+
+log = part_logger("network")
 
 
 def run_until_closed(
@@ -116,7 +120,22 @@ def make_loop(
     managers.metadata.on_rebootstrap.append(client.hang_up)
     client.on_rebootstrap_required = managers.metadata.rebootstrap_required
     read_committed = bool(config.isolation_level.value)
-    loop = NetworkLoop(mailbox, managers, client, short_turns, waker, monotonic_ms, read_committed=read_committed)
+
+    def describe(now_ms: float) -> ConsumerDescription:
+        from kwire.network.describing import NetworkDescriber  # few ever ask
+
+        return NetworkDescriber(config, managers, client, mailbox.metrics).describe(now_ms)
+
+    loop = NetworkLoop(
+        mailbox,
+        managers,
+        client,
+        short_turns,
+        waker,
+        monotonic_ms,
+        read_committed=read_committed,
+        describe=describe,
+    )
     client.on_answers = loop.on_answers
     return loop
 

@@ -3,7 +3,6 @@ of."""
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -12,6 +11,7 @@ from kwire.clock import Deadline
 from kwire.config import ConsumerConfig
 from kwire.errors import InternalError
 from kwire.fetching.buffer import FetchBuffer
+from kwire.logs import client_fields, logged_as, part_logger
 from kwire.mailbox import Mailbox
 from kwire.network.security import Security
 from kwire.switch_interval import ShortSwitchInterval
@@ -19,7 +19,7 @@ from kwire.switch_interval import ShortSwitchInterval
 if TYPE_CHECKING:
     from kwire.assignors.base import Assignor
 
-log = logging.getLogger(__name__)
+log = part_logger("network")
 
 
 class NetworkSide(Protocol):
@@ -71,6 +71,10 @@ class NetworkThread:
         return not self._thread.is_alive()
 
     def _main(self) -> None:
+        with logged_as(client_fields(self._client_id, self._config.group_id)):
+            self._run()
+
+    def _run(self) -> None:
         try:
             with ShortSwitchInterval():
                 from kwire.network.run import run_until_closed

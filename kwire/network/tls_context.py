@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import ssl
 import tempfile
@@ -13,8 +12,9 @@ from pathlib import Path
 from kwire.config import EndpointIdentification, Secret, SecurityConfig, TlsVersion
 from kwire.config.tls_values import not_pem
 from kwire.errors import ConfigError
+from kwire.logs import part_logger
 
-log = logging.getLogger(__name__)
+log = part_logger("network")
 
 _VERSIONS = {TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2, TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3}
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"

@@ -10,7 +10,6 @@ partition goes, so does its state, and the next owner begins with what was commi
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable
 from uuid import UUID
 
@@ -18,6 +17,7 @@ from kwire.config import ResetKind
 from kwire.errors import OffsetOutOfRangeError
 from kwire.events import EARLIEST_TIMESTAMP, Delivered, ErrorRaised, Seek
 from kwire.holds import Hold
+from kwire.logs import part_logger
 from kwire.managers.lag_policy import LagPolicy, LagSetting
 from kwire.managers.unsent import NOTHING_TO_SEND, PollResult
 from kwire.model import ZERO_UUID, CatchUpProgress, OffsetAndMetadata, TopicPartition
@@ -29,7 +29,7 @@ from kwire.parallel_rebalance.state import CatchUpState
 from kwire.parallel_rebalance.token import life_of
 from kwire.states.partition import PartitionEvent
 
-log = logging.getLogger(__name__)
+log = part_logger("catch_up")
 
 
 class CatchUpManager(LagPolicy):

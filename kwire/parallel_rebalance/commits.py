@@ -8,12 +8,11 @@ another life, and nobody believes it. Its claim holds back neither records nor t
 
 from __future__ import annotations
 
-import logging
-
 from kwire.clock import NEVER_MS
 from kwire.commit_metadata import users_metadata
 from kwire.errors import KafkaError
 from kwire.events import BackgroundEvent, Commit, CommitAsync, CommitCompleted, Reply, ReplyPart
+from kwire.logs import part_logger
 from kwire.managers.base import RequestState
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.lag_policy import LagPolicy, LagSetting
@@ -28,7 +27,7 @@ from kwire.parallel_rebalance.joint_commits import JointCallback, JointReply
 from kwire.parallel_rebalance.recovery import recover
 from kwire.parallel_rebalance.token import decode, head_group
 
-log = logging.getLogger(__name__)
+log = part_logger("catch_up")
 
 
 class TwoLogCommits:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +14,7 @@ from kwire.errors import KafkaError
 from kwire.events import EARLIEST_TIMESTAMP, AssignmentView, ErrorRaised, Reply
 from kwire.fetching.buffer import FetchBuffer
 from kwire.holds import Hold
+from kwire.logs import part_logger
 from kwire.managers.cursor import CursorManagers
 from kwire.managers.lag_policy import LagSetting
 from kwire.managers.list_offsets import Found
@@ -24,7 +24,7 @@ from kwire.states.partition import PartitionEvent
 from kwire.subscription.partition import AssignedPartition
 from kwire.subscription.subscription import Subscription
 
-log = logging.getLogger(__name__)
+log = part_logger("catch_up")
 
 
 @dataclass(slots=True)
@@ -189,6 +189,13 @@ class LagPositions:
 
     def on_poll(self) -> None:
         """The policy looks after that, when all cursors know."""
+
+    def problem(self, tp: TopicPartition) -> KafkaError | None:
+        """None: it always knows where to go on, or asks."""
+
+    def waits_for(self, tp: TopicPartition) -> str | None:
+        """Where the log starts, if it has lost the position."""
+        return f"where the log of {tp} starts" if tp in self._out_of_range else None
 
     def poll(self, now_ms: float) -> PollResult:
         """Asks through another manager, so it has no requests of its own."""

@@ -6,7 +6,6 @@ from the one in which the processor was made: what a handler sets no other one s
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
@@ -17,12 +16,13 @@ from typing import Generic, Literal, Protocol, TypeAlias, cast
 
 from kwire.clock import monotonic_ms
 from kwire.consumer.host import current_host
+from kwire.logs import part_logger
 from kwire.model import K, Record, V
 from kwire.processing.options import is_async
 from kwire.processing.policies import DeadLetter
 from kwire.processing.workers import BreakdownError, Item, Run, check_readable, fail, records_of
 
-log = logging.getLogger(__name__)
+log = part_logger("processing")
 
 # Who is cancelled may have things to put in order; who does not listen must not keep others waiting.
 GRACE_S = 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Protocol
@@ -13,11 +12,12 @@ from kwire.consumer.listener import RebalanceConsumer
 from kwire.consumer.steps import Steps
 from kwire.errors import KafkaError, RebalanceInProgressError, WakeupError
 from kwire.events import CommitCallback, ProcessedOffsets
+from kwire.logs import part_logger
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.processing.completion_tracker import CompletionTracker, Offers
 from kwire.processing.partition_progress import PartitionProgress
 
-log = logging.getLogger(__name__)
+log = part_logger("processing")
 
 # A commit that met a rebalance is made again so soon: as a rule the next polls finish it.
 _AFTER_REBALANCE_MS = 100.0

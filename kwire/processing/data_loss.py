@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from kwire.errors import CorruptRecordError, KafkaError, LogTruncationError, OffsetOutOfRangeError
+from kwire.logs import part_logger
 from kwire.model import OffsetAndMetadata, TopicPartition
 
-log = logging.getLogger(__name__)
+log = part_logger("processing")
 
 LOOK_UP_S = 5.0
 

@@ -6,7 +6,7 @@ Contract: used by the processor's thread alone, but for `ended`, which workers p
 from __future__ import annotations
 
 import heapq
-import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -20,6 +20,7 @@ from kwire.clock import NEVER_MS, Backoff, monotonic_ms
 from kwire.consumer.host import Queue, current_host
 from kwire.errors import ProcessingError, RecordDeserializationError, WorkerError
 from kwire.fetching.partition_records import PartitionRecords
+from kwire.logs import part_logger
 from kwire.model import K, Record, TopicPartition, V
 from kwire.offset_set import NO_OFFSETS, OffsetSet
 from kwire.processing.buffer_usage import BufferUsage
@@ -42,7 +43,7 @@ from kwire.processing.workers import (
     unreadable,
 )
 
-log = logging.getLogger(__name__)
+log = part_logger("processing")
 
 # A run that is still out then has met a record that takes its time, and gives back what stands behind that.
 _STUCK_MS = 4 * RUN_MS
@@ -188,6 +189,18 @@ class Dispatcher(Generic[K, V]):
         """The record that has been in a worker's hands for longest."""
         at_work = [entry.run for entry in self._entries.values() if entry.run.is_out and entry.run.items]
         return min(at_work, key=lambda run: run.started_ms).record if at_work else None
+
+    def at_work(self) -> list[tuple[Record[K, V], float, int]]:
+        """The records that workers are at, since when they are (ms), and how often each has failed; from any thread."""
+        runs = [entry.run for entry in list(self._entries.values()) if entry.run.is_out and entry.run.items]
+        return [(run.record, run.started_ms, run.attempts) for run in runs]
+
+    def in_work_by_partition(self) -> dict[tuple[str, int], int]:
+        """How many records are in work of each partition; from any thread."""
+        counts: Counter[tuple[str, int]] = Counter()
+        for entry in list(self._entries.values()):
+            counts[partition_of(entry.source)] += len(entry.run.items) - entry.reported
+        return dict(counts)
 
     def busy_with(self, partitions: Collection[TopicPartition]) -> int:
         """How many of their records are in work."""

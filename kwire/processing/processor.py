@@ -12,11 +12,10 @@ then gives them up. When a poll raises, what was polled before is finished and c
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import Generic, Literal
+from typing import TYPE_CHECKING, Generic, Literal
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.consumer.host import Joinable, current_host
@@ -26,6 +25,7 @@ from kwire.consumer.sync import Consumer
 from kwire.errors import BootstrapError, CorruptRecordError, IllegalStateError, KafkaError, OffsetOutOfRangeError
 from kwire.fetching.columns import Records
 from kwire.fetching.partition_records import PartitionRecords
+from kwire.logs import client_fields, logged_as, part_logger
 from kwire.model import Cursor, K, TopicPartition, V
 from kwire.processing.assignment_loader import AssignmentLoader
 from kwire.processing.async_workers import AsyncWorkers
@@ -42,13 +42,18 @@ from kwire.processing.revocation_drain import RevocationDrain
 from kwire.processing.status import Status
 from kwire.processing.workers import BatchHandler, ExecutorWorkers, Handler, Run, ThreadWorkers, Workers
 
-log = logging.getLogger(__name__)
+log = part_logger("processing")
 
 LONGEST_POLL_S = 1.0
 # So long the workers are served alone, while there is enough in store: to poll takes longer than to hand out a record.
 SERVING_MS = 5.0
 # How long a drain waits between polls that raise.
 AFTER_ERROR_S = 0.1
+
+
+if TYPE_CHECKING:
+    from kwire.description.health import Health
+    from kwire.description.processor_description import ProcessorDescription
 
 
 class Processor(Generic[K, V]):
@@ -187,8 +192,13 @@ class Processor(Generic[K, V]):
         if self._has_run:
             raise IllegalStateError("a processor runs once; make another one")
         self._has_run = self._is_running = True
-        with self._consumer._lent_to(self._has_news, self._end) as self._have_it_look:
+        fields = client_fields(self._consumer._session.link.client_id, self._consumer.config.group_id)
+        with (
+            logged_as(fields),
+            self._consumer._lent_to(self._has_news, self._end) as self._have_it_look,
+        ):
             self._consumer.rebalance_listener = self._listener
+            self._consumer._session.describes_loan = self.describe
             self._run()
         if (error := self._dispatcher.error or self._poll_error) is not None:
             raise error
@@ -277,6 +287,19 @@ class Processor(Generic[K, V]):
             per_second=dispatcher.sizer.meter.per_second(now_ms),
             handler_p50_ms=dispatcher.sizer.times.quantile_ms(0.5),
             handler_p99_ms=dispatcher.sizer.times.quantile_ms(0.99),
+        )
+
+    def describe(self) -> ProcessorDescription:
+        """How it and its consumer stand, and why nothing gets done, if that is so; from any thread, as
+        `Consumer.describe`."""
+        from kwire.processing.describing import describe  # few ever ask
+
+        return describe(self._consumer.describe(), self.status(), self._dispatcher, monotonic_ms())
+
+    def healthy(self, *, max_lag: int | None = None) -> Health:
+        """Whether it is alive: see `Consumer.healthy`. One whose thread has ended with an error is not."""
+        return self._consumer.healthy(max_lag=max_lag).with_error(
+            self._error or self._dispatcher.error or self._poll_error
         )
 
     def __enter__(self) -> Processor[K, V]:
@@ -484,6 +507,7 @@ class Processor(Generic[K, V]):
         self._dispatcher.drop_all()  # who is left alone in the middle of a run ends with the record it is at
         self._workers.close()
         self._have_it_look, self._is_running = _nobody_looks, False
+        consumer._session.describes_loan = None
         consumer.rebalance_listener = self._listener.users
         assigned = consumer.assignment()
         self._loader.forget(assigned)

@@ -6,7 +6,6 @@ did, and nothing else of the processor's is touched. What breaks the workers the
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
@@ -18,11 +17,12 @@ from typing import Generic, Protocol, TypeAlias, cast
 from kwire.clock import monotonic_ms
 from kwire.consumer.host import Joinable, Queue, current_host
 from kwire.errors import RecordDeserializationError
+from kwire.logs import part_logger
 from kwire.model import K, Record, V
 from kwire.processing.lazy_records import LazyRecords
 from kwire.processing.policies import DeadLetter
 
-log = logging.getLogger(__name__)
+log = part_logger("processing")
 
 Handler: TypeAlias = Callable[[Record[K, V]], object]
 BatchHandler: TypeAlias = Callable[[list[Record[K, V]]], object]

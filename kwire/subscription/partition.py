@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kwire.config import OffsetReset
 from kwire.epochs import AssignmentEpoch
+from kwire.errors import KafkaError
 from kwire.holds import BLOCKS_DELIVERY, BLOCKS_FETCH, Hold, reasons
 from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
 from kwire.states.machine import Machine
@@ -38,8 +39,10 @@ class AssignedPartition:
 
     __slots__ = (
         "blocked_until_ms",
+        "committed_offset",
         "consumed",
         "epoch",
+        "error",
         "fetch_epoch",
         "fetch_max_bytes",
         "fetch_offset",
@@ -83,6 +86,9 @@ class AssignedPartition:
         self.turn = NO_TURN
         self.preferred_replica: int | None = None
         self.preferred_until_ms = 0.0
+        # For those who watch: the last commit that is known of, and what the newest fetch was refused for.
+        self.committed_offset: int | None = None
+        self.error: KafkaError | None = None
 
     @property
     def has_position(self) -> bool:

@@ -880,7 +880,7 @@ def test_who_is_no_member_asks_as_nobody(scenario: ConsumerScenario) -> None:
 
 
 def test_every_transition_is_logged(scenario: ConsumerScenario, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG, "kwire.managers.consumer_group"):
+    with caplog.at_level(logging.DEBUG, "kwire.group"):
         scenario.own(O0)
     assert "consumer group UNSUBSCRIBED --SUBSCRIBED--> JOINING [START_JOINING]" in caplog.text
     assert "consumer group RECONCILING --RECONCILED--> ACKNOWLEDGING" in caplog.text

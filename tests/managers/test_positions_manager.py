@@ -323,7 +323,7 @@ def test_the_log_says_of_an_offset_out_of_range_only_what_is_known(
     make_scenario: MakeScenario, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Brokers do not tell in such an answer where the log starts, and yet it was quoted: "the log starts at -1"."""
-    caplog.set_level(logging.INFO, "kwire.managers.positions")
+    caplog.set_level(logging.INFO, "kwire.offsets")
     scenario = make_scenario(auto_offset_reset="earliest")
     scenario.start_fetching(O0, offset=5)
     out_of_range(scenario)

@@ -72,8 +72,8 @@ def test_a_step_asks_and_gets_its_answer_before_any_request_goes_out(
 @pytest.mark.parametrize(
     ("kinds_asked", "reason"),
     [
-        (is_refused, "broker broker:9092 (id -1): these credentials are unknown"),
-        (waits_in_vain, "broker broker:9092 (id -1): no answer to Heartbeat in time"),
+        (is_refused, "broker broker:9092: these credentials are unknown"),
+        (waits_in_vain, "broker broker:9092: no answer to Heartbeat in time"),
     ],
     indirect=["kinds_asked"],
 )

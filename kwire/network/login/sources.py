@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, assert_never
 
@@ -21,12 +20,13 @@ from kwire.config import (
     unsecured_claims,
     unsecured_extensions,
 )
+from kwire.logs import part_logger
 from kwire.network.login.grants import client_assertion_request, client_secret_request, jwt_bearer_request
 from kwire.network.login.login_server import LoginServer
 from kwire.network.login.provider import ProviderTokens
 from kwire.network.login.token_file import FileTokens, TokenFile
 
-log = logging.getLogger("kwire.login")
+log = part_logger("login")
 
 GiveToken: TypeAlias = Callable[[], OAuthToken]
 

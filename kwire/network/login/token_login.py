@@ -22,6 +22,7 @@ import trio
 from kwire.clock import NEVER_MS, Backoff, chance, monotonic_ms, wall_clock_ms
 from kwire.config import ConsumerConfig, Login, OAuthToken
 from kwire.errors import AuthenticationError, NoTokenError
+from kwire.logs import part_logger
 from kwire.network.login.arrival import ArrivedToken, arrived
 from kwire.network.login.failures import AskingError
 from kwire.network.login.login_server import LoginServer
@@ -29,7 +30,7 @@ from kwire.network.login.refresh import MIN_PAUSE_MS, REFUSED_PAUSE_MS, RefreshR
 from kwire.network.login.sources import GiveToken, name_of_origin, token_giver
 from kwire.network.login.token_file import FileTokens, TokenFile
 
-log = logging.getLogger("kwire.login")
+log = part_logger("login")
 
 Ask = Callable[[], Awaitable[OAuthToken]]
 

@@ -1,0 +1,55 @@
+"""Loggers, one for each part of a consumer, whose lines say which client and group they are about.
+
+Context: who logs is known to the thread or task (`logged_as`), so that nobody has to pass it on. It stands in front of
+each line, and in its fields, beside those that a line has itself: `docs/logging.md` lists them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import TypeAlias
+
+Fields: TypeAlias = Mapping[str, object]
+
+NO_FIELDS: Fields = MappingProxyType({})
+_context: ContextVar[Fields] = ContextVar("kwire_log_context", default=NO_FIELDS)
+
+
+def client_fields(client_id: str, group_id: str | None) -> Fields:
+    """What each line of a consumer has."""
+    return {"client_id": client_id, "group_id": group_id}
+
+
+@contextlib.contextmanager
+def logged_as(fields: Fields) -> Iterator[None]:
+    """What this thread or task logs is about that client, and so is what the tasks log that it starts."""
+    before = _context.set(fields)
+    try:
+        yield
+    finally:
+        _context.reset(before)
+
+
+class PartLogger(logging.LoggerAdapter[logging.Logger]):
+    """The logger of one part. Its `extra` are fields of the line, beside those of the context."""
+
+    def process(self, msg: object, kwargs: MutableMapping[str, object]) -> tuple[object, MutableMapping[str, object]]:
+        """Put the context in front of the line and into its fields."""
+        own = kwargs.get("extra")
+        fields = {**_context.get(), **(own if isinstance(own, Mapping) else {})}
+        if client_id := fields.get("client_id"):
+            group_id = fields.get("group_id")
+            who = f"[{client_id}] " if group_id is None else f"[{client_id} {group_id}] "
+            fields["log_prefix"] = who
+            msg = f"{who.replace('%', '%%')}{msg}"
+        kwargs["extra"] = fields
+        return msg, kwargs
+
+
+def part_logger(name: str) -> PartLogger:
+    """The logger `kwire.<name>`."""
+    return PartLogger(logging.getLogger(f"kwire.{name}"))

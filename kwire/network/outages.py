@@ -1,0 +1,79 @@
+"""What the log says of brokers that cannot be reached: a warning when it begins, a line when it is over.
+
+Not one line for each attempt: those are for who debugs. A connection that was of use and is lost is no outage yet, as
+brokers close idle ones; whether it is, the next attempt says.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple, Protocol
+
+from kwire.errors import AuthenticationError, KafkaError
+from kwire.logs import part_logger
+from kwire.model import Node
+
+log = part_logger("network")
+
+QUIET_MS = 60_000.0
+"""Lost connections to one address are told of once in so long."""
+MOST_ADDRESSES = 1_000
+
+
+class LostConnection(Protocol):
+    """What is asked of a connection that has ended."""
+
+    node: Node
+    is_proven: bool
+
+
+class _Outage(NamedTuple):
+    since_ms: float
+    kind: type[KafkaError]
+    attempts: int
+
+
+class OutageLog:
+    """The outages under way, by address."""
+
+    def __init__(self) -> None:
+        self._outages: dict[tuple[str, int], _Outage] = {}
+        self._told_ms: dict[tuple[str, int], float] = {}
+
+    def lost(self, connection: LostConnection, error: KafkaError, now_ms: float) -> None:
+        """A connection has broken, or was never made."""
+        node = connection.node
+        address, fields = (node.host, node.port), {"broker": f"{node.host}:{node.port}"}
+        known = self._outages.get(address)
+        is_refused = isinstance(error, AuthenticationError)
+        if connection.is_proven and not is_refused:
+            level = logging.INFO if now_ms - self._told_ms.get(address, -QUIET_MS) >= QUIET_MS else logging.DEBUG
+            if level == logging.INFO:
+                self._told_ms[address] = now_ms
+            log.log(level, "%s", error, extra=fields)
+        elif known is None or known.kind is not type(error):
+            log.log(logging.ERROR if is_refused else logging.WARNING, "%s", error, extra=fields)
+            since_ms = now_ms if known is None else known.since_ms
+            self._outages[address] = _Outage(since_ms, type(error), 1 if known is None else known.attempts + 1)
+        else:
+            log.debug("%s", error, extra=fields)
+            self._outages[address] = known._replace(attempts=known.attempts + 1)
+        self._forget()
+
+    def over(self, node: Node, now_ms: float) -> None:
+        """A connection to it is of use."""
+        if not self._outages or (outage := self._outages.pop((node.host, node.port), None)) is None:
+            return
+        log.info(
+            "broker %s is of use again, after %.1f s and %d failed attempts",
+            node,
+            (now_ms - outage.since_ms) / 1000.0,
+            outage.attempts,
+            extra={"broker": f"{node.host}:{node.port}", "outage_s": round((now_ms - outage.since_ms) / 1000.0, 3)},
+        )
+
+    def _forget(self) -> None:
+        """A cluster may name any number of addresses."""
+        for known in (self._outages, self._told_ms):
+            if len(known) > MOST_ADDRESSES:
+                known.pop(next(iter(known)))

@@ -1,0 +1,91 @@
+"""`Processor.describe()` and `healthy()`: what holds up a processor is named."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kwire import Consumer, Record
+from kwire.clock import Deadline
+from kwire.description.processor_description import ProcessorDescription
+from kwire.description.values import CauseKind
+from kwire.errors import ProcessingError
+from kwire.processing import Processor, Retry, describing
+
+PATIENCE_MS = 30_000.0
+BytesRecord = Record[bytes, bytes]
+BytesConsumer = Consumer[bytes, bytes]
+
+
+@pytest.fixture
+def may_end() -> Iterator[threading.Event]:
+    """Lets the handlers of a test return; they do in the end, whatever comes of the test."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture(autouse=True)
+def any_time_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(describing, "SLOW_MS", 0.0)
+
+
+def described_when(processor: Processor[bytes, bytes], kind: CauseKind) -> ProcessorDescription:
+    deadline = Deadline.after(PATIENCE_MS)
+    while True:
+        found = processor.describe()
+        if kind in {cause.kind for cause in found.all_causes()}:
+            return found
+        assert not deadline.expired, str(found)
+
+
+def test_a_slow_handler_is_named_with_its_record(
+    new_consumer: Callable[..., BytesConsumer], orders: Callable[..., None], may_end: threading.Event
+) -> None:
+    def handle(record: BytesRecord) -> None:
+        if record.offset == 2:
+            may_end.wait(PATIENCE_MS / 1000.0)
+
+    orders(5)
+    with Processor(new_consumer(), handle) as processor:
+        found = described_when(processor, CauseKind.SLOW_HANDLER)
+        while [each.offset for each in found.slow] != [2]:
+            found = described_when(processor, CauseKind.SLOW_HANDLER)
+        may_end.set()
+    assert "a handler has orders-0 offset 2 in its hands" in str(found)
+    assert json.loads(json.dumps(found.as_dict()))["slow"][0]["offset"] == 2
+    assert found.is_running
+    assert not processor.describe().is_running
+
+
+def test_back_pressure_is_named(
+    new_consumer: Callable[..., BytesConsumer], orders: Callable[..., None], may_end: threading.Event
+) -> None:
+    orders(50)
+    consumer = new_consumer(max_poll_records=5)
+    with Processor(
+        consumer, lambda _: bool(may_end.wait(PATIENCE_MS / 1000.0)), workers=1, max_buffered_records=5
+    ) as processor:
+        found = described_when(processor, CauseKind.BACKPRESSURE)
+        health = processor.healthy()
+        may_end.set()
+    assert "enough of it waits for the application" in str(found)
+    assert any(queue.is_held for queue in found.queues)
+    assert health
+
+
+def test_one_that_has_ended_with_an_error_is_not_healthy(
+    new_consumer: Callable[..., BytesConsumer], orders: Callable[..., None]
+) -> None:
+    def fail(_: BytesRecord) -> None:
+        raise ValueError("no such customer")
+
+    orders(1)
+    processor = Processor(new_consumer(), fail, retry=Retry(max_attempts=1), on_failure="stop")
+    with pytest.raises(ProcessingError):
+        processor.run()
+    assert not processor.healthy()
+    assert "no such customer" in str(processor.healthy())
