@@ -79,11 +79,11 @@ class ConsumerSession(Generic[K, V]):
         self.commits: CommitCalls[K, V] = CommitCalls(self.state, self.callbacks)
         self.look_ups = LookUpCalls(link)
         self._loan: _Loan | None = None
-        self._unclosed = Unclosed(self, link)  # the network thread knows nothing of this object
+        self.unclosed = Unclosed(self, link)  # the network thread knows nothing of this object
         try:
             link.start()
         except BaseException:
-            self._unclosed.detach()
+            self.unclosed.detach()
             raise
 
     # --- what to consume ------------------------------------------------------------------------------------
@@ -300,14 +300,14 @@ class ConsumerSession(Generic[K, V]):
 
     def _post_close(self, deadline: Deadline, *, leave_group: bool | None) -> None:
         self.link.post_close(deadline.at_ms, leave_group=leave_group)
-        self._unclosed.detach()
+        self.unclosed.detach()
 
     @property
     def identity(self) -> str:
         """Which consumer this is, as messages about a process name it."""
-        return f"{self.link.identity}, made at {self._unclosed.origin}"
+        return f"{self.link.identity}, made at {self.unclosed.origin}"
 
     def disown(self, error: KafkaError) -> None:
         """This is a copy in a process that was forked: the network thread is the other process's."""
-        self._unclosed.detach()
+        self.unclosed.detach()
         self.link.disown(error)

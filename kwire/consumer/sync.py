@@ -181,7 +181,9 @@ class Consumer(Generic[K, V]):
                 self._check_open()
                 deadline = self._session.begin_poll(timeout)
                 has_begun = True
-                self._polled_by = get_ident()
+                self._polled_by = self._session.unclosed.polled_by = get_ident()
+                if not self._session.state.assignment:
+                    self._session.unclosed.tell_of_rival()
                 return self._run(self._session.poll(deadline, to_loop=to_loop))
         except BaseException as error:
             if has_begun:

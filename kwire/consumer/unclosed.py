@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import inspect
+import logging
 import warnings
 import weakref
 from typing import NamedTuple
@@ -20,6 +21,10 @@ from kwire.consumer.network_link import NetworkLink
 from kwire.events import CommitAsync
 from kwire.network.thread import NetworkThread
 
+log = logging.getLogger(__name__)
+
+# A consumer that this thread polled a moment ago takes turns with another one.
+IDLE_MS = 1_000.0
 # A few round trips to a coordinator that is there; one that is not must not keep a program from ending.
 EXIT_MS = 2_000.0
 
@@ -41,14 +46,45 @@ class Unclosed:
 
     Attributes:
         origin: The line that made the consumer.
+        polled_by: The thread that polled it last.
     """
+
+    polled_by: int | None = None
 
     def __init__(self, holder: object, link: NetworkLink) -> None:
         self.origin = line_of_user()
         self._link = link
+        self._told = False
         self._finalizer = weakref.finalize(holder, _end_collected, link, self.origin)
         self._finalizer.atexit = False  # `_end_all` does more
         _all.add(self)
+
+    def tell_of_rival(self) -> None:
+        """A poll of a member without partitions begins. Warn, once, of a consumer that keeps them from it: of the same
+        group, still open, and not polled, since it was this thread that did. So it is when a notebook's cell has been
+        interrupted and is run again: the traceback still holds the consumer of the first time."""
+        if self._told:
+            return
+        now_ms = monotonic_ms()
+        rival = next((each for each in list(_all) if self._is_kept_waiting_by(each, now_ms)), None)
+        if rival is not None:
+            self._told = True
+            log.warning(
+                "%s, made at %s, gets no partitions while %s, made at %s, is open in the same group and not polled; "
+                "close() that one, or poll it",
+                *(self._link.client_id, self.origin, rival._link.client_id, rival.origin),
+            )
+
+    def _is_kept_waiting_by(self, other: Unclosed, now_ms: float) -> bool:
+        mine, its = self._link, other._link
+        return (
+            other is not self
+            and other.polled_by == self.polled_by
+            and (its.config.group_id, its.config.bootstrap_servers)
+            == (mine.config.group_id, mine.config.bootstrap_servers)
+            and bool(its.mailbox.view.epochs)
+            and now_ms - its.mailbox.polled_at_ms > IDLE_MS
+        )
 
     def detach(self) -> None:
         """It is closed, or another process's."""
