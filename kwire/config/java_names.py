@@ -13,7 +13,6 @@ config.providers
 bootstrap.resolve.timeout.ms
 metric.reporters auto.include.jmx.reporter
 metrics.recording.level
-enable.metrics.push
 security.providers
 ssl.protocol ssl.cipher.suites ssl.keystore.password ssl.truststore.password ssl.provider
 ssl.engine.factory.class ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation
@@ -34,7 +33,6 @@ JAVA_ONLY = frozenset(_NAMES.split())
 _WITHOUT_EFFECT: dict[str, frozenset[str] | None] = {
     "auto.include.jmx.reporter": None,
     "config.providers": frozenset({""}),
-    "enable.metrics.push": None,
     "interceptor.classes": frozenset({""}),
     "metric.reporters": frozenset({"", "org.apache.kafka.common.metrics.jmxreporter"}),
     "metrics.recording.level": None,
