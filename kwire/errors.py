@@ -74,6 +74,11 @@ class KafkaTimeoutError(RetriableError, TimeoutError):
     """The deadline of the call passed first. The message says what it was still waiting for."""
 
 
+class NoThreadError(KafkaError):
+    """A consumer cannot run its network thread in this process: gevent or eventlet has patched what it is made of,
+    the system or the server around Python allows no more threads, or the interpreter is ending."""
+
+
 class DisconnectError(RetriableError):
     """A connection closed while an answer was due."""
 

@@ -24,7 +24,7 @@ def rows_of_a_partition() -> dict[Cell, str]:
 
 
 def test_every_row_of_every_table_is_wanted() -> None:
-    assert {cell.table for cell in all_rows()} == {"classic group", "consumer group", "partition"}
+    assert {cell.table for cell in all_rows()} == {"classic group", "consumer group", "partition", "telemetry"}
     assert len(rows_of_a_partition()) == len(PARTITION.rows)
 
 

@@ -42,8 +42,8 @@ ALLOWED: Mapping[Place, tuple[int, str]] = {
     Place("kwire/protocol/source.py", "exec"): (1, "source that the compiler wrote from the messages' declarations"),
     Place("kwire/protocol/source.py", "compile"): (1, "the same"),
     Place("kwire/protocol/schema.py", "exec"): (1, "a constructor, written from the names of declared fields"),
-    Place("kwire/protocol/schema.py", "compile"): (1, "the same"),
-    Place("kwire/protocol/schema.py", "eval"): (1, "the annotations of declared fields, which are kwire's source"),
+    Place("kwire/protocol/schema.py", "compile"): (2, "the same, and the annotations of declared fields"),
+    Place("kwire/protocol/schema.py", "eval"): (1, "these annotations, which are kwire's source"),
     Place("kwire/protocol/registry.py", "importlib.import_module"): (1, "the modules of kwire's folder of messages"),
     Place("kwire/network/gssapi.py", "importlib.import_module"): (
         1,

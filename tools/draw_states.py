@@ -14,6 +14,7 @@ from kwire.states.classic_group import CLASSIC_GROUP
 from kwire.states.consumer_group import CONSUMER_GROUP
 from kwire.states.machine import E, F, S, Table
 from kwire.states.partition import PARTITION
+from kwire.states.telemetry import TELEMETRY
 
 DESIGN = Path(__file__).resolve().parent.parent / "DESIGN.md"
 BEGIN = "<!-- state diagrams: written by python -m tools.draw_states, do not edit -->"
@@ -60,6 +61,7 @@ def main() -> int:
             section(CLASSIC_GROUP),
             section(CONSUMER_GROUP),
             section(PARTITION),
+            section(TELEMETRY),
         )
     )
     text = DESIGN.read_text(encoding="utf-8")

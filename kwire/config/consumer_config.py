@@ -218,6 +218,10 @@ class ConsumerConfig(SecurityConfig):
     )
     metrics_sample_window_ms: int = setting(30_000, "How long such a sample is.", integer(0, MAX_LONG))
 
+    enable_metrics_push: bool = setting(
+        True, "Push metrics to brokers that want them (KIP-714); those that do not are not asked.", boolean()
+    )
+
     # --- connections --------------------------------------------------------------------------------------------
     socket_connection_setup_timeout_ms: int = setting(
         10_000, "How long a first attempt to connect may take.", integer(1, MAX_LONG)

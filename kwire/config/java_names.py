@@ -26,7 +26,7 @@ JAVA: tuple[ForeignName, ...] = (
         "names are resolved in the background, and poll(timeout) raises BootstrapError if that led nowhere",
         at=("", "0"),
     ),
-    *idle("auto.include.jmx.reporter", "enable.metrics.push", "internal.throw.on.fetch.stable.offset.unsupported"),
+    *idle("auto.include.jmx.reporter", "internal.throw.on.fetch.stable.offset.unsupported"),
     other(
         "metric.reporters",
         "metrics() has the numbers, and kwire.exporters pass them on to Prometheus and OpenTelemetry",

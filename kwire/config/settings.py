@@ -138,6 +138,7 @@ class Settings(SecuritySettings, total=False):
 
     metrics_num_samples: int
     metrics_sample_window_ms: int
+    enable_metrics_push: bool
 
     socket_connection_setup_timeout_ms: int
     socket_connection_setup_timeout_max_ms: int

@@ -20,7 +20,7 @@ from kwire.consumer.access import AccessGuard, ThreadAccessKey
 from kwire.consumer.arguments import Timeout, Topics, milliseconds, topics_and_config
 from kwire.consumer.async_listener import AsyncCommitCallback, AsyncRebalanceListener
 from kwire.consumer.event_loops import TASKS, EventLoop, run_awaiting, running_loop
-from kwire.consumer.forks import disown_in_children
+from kwire.consumer.forks import disown_in_children, look_for_fork
 from kwire.consumer.listener import Partitions, checked_listener
 from kwire.consumer.polling import PORTION_MS
 from kwire.consumer.session import ConsumerSession
@@ -217,6 +217,7 @@ class AsyncConsumer(Generic[K, V]):
     # --- how calls are made ---------------------------------------------------------------------------------
 
     def _check_here(self) -> None:
+        look_for_fork()
         if self._loop is not None and not self._loop.is_current():
             raise IllegalStateError(
                 "this AsyncConsumer belongs to another event loop than the caller's: use it in tasks of that loop "

@@ -1,7 +1,8 @@
 """What becomes of consumers in a process that is forked: the child has copies, without the network threads.
 
 A copy must not touch the sockets, nor commit or leave the group for its parent. So in the child each consumer is made
-unusable before any code of the child runs: its calls raise `ForkedConsumerError`.
+unusable before any code of the child runs: its calls raise `ForkedConsumerError`. A server written in C (uWSGI) may
+fork without telling Python; then the first call of any consumer finds out (`look_for_fork`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ from kwire.errors import ForkedConsumerError, KafkaError
 class Disowned(Protocol):
     """What a copy is made unusable by."""
 
+    @property
+    def identity(self) -> str:
+        """Which consumer it is, as messages name it."""
+        ...
+
     def disown(self, error: KafkaError, /) -> None: ...
 
 
@@ -25,22 +31,37 @@ class Guarding(Protocol):
     def forget_other_threads(self) -> None: ...
 
 
+_ADVICE = (
+    "make a consumer in the child, after the fork (multiprocessing: in the target function; gunicorn: in post_fork; "
+    "Celery: on worker_process_init; uWSGI: in a function marked @postfork)"
+)
+
 _consumers: weakref.WeakKeyDictionary[Disowned, tuple[Guarding | None, int]] = weakref.WeakKeyDictionary()
+_process = os.getpid()
 
 
 def disown_in_children(consumer: Disowned, guard: Guarding | None = None) -> None:
     """Make copies of this consumer unusable in processes that are forked from now on."""
-    _consumers[consumer] = (guard, os.getpid())
+    look_for_fork()
+    _consumers[consumer] = (guard, _process)
+
+
+def look_for_fork() -> None:
+    """Do what is to be done in the child of a fork, if this is one and Python was not told."""
+    if os.getpid() != _process:
+        _disown_all()
 
 
 def _disown_all() -> None:
+    global _process  # noqa: PLW0603  there is one
+    _process = os.getpid()
     for consumer, (guard, owner) in list(_consumers.items()):
         if guard is not None:
             guard.forget_other_threads()
         consumer.disown(
             ForkedConsumerError(
-                f"this consumer belongs to process {owner}, which has forked this one ({os.getpid()}): make a consumer "
-                'in the child (with multiprocessing, or use its start method "spawn")'
+                f"this consumer belongs to process {owner}, which has forked this one ({_process}): {_ADVICE}. It is "
+                f"{consumer.identity}"
             )
         )
     _consumers.clear()

@@ -152,6 +152,11 @@ class NetworkLink:
         self.thread.join(deadline)  # it has nothing left to do
 
     @property
+    def identity(self) -> str:
+        """Which consumer this is, as messages about a process name it."""
+        return f"{self.client_id} of group {self.config.group_id!r}" if self.config.group_id else self.client_id
+
+    @property
     def is_forked(self) -> bool:
         """Whether this is a copy, in a process that the network thread's process has forked."""
         return isinstance(self.mailbox.failure, ForkedConsumerError)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import warnings
-import weakref
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple
@@ -35,11 +33,11 @@ from kwire.consumer.polling import Polling
 from kwire.consumer.position_calls import PositionCalls
 from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import Steps
+from kwire.consumer.unclosed import Unclosed
 from kwire.consumer.whole_topics import WholeTopics
 from kwire.errors import IllegalStateError, KafkaError, KafkaTimeoutError
-from kwire.events import Assign, Close, CommitAsync, EnforceRebalance, GetCatchUp, Subscribe, Unsubscribe
+from kwire.events import Assign, EnforceRebalance, GetCatchUp, Subscribe, Unsubscribe
 from kwire.fetching.columns import Records
-from kwire.mailbox import Mailbox
 from kwire.model import CatchUpProgress, ConsumerGroupMetadata, K, SubscriptionPattern, TopicPartition, V
 
 if TYPE_CHECKING:
@@ -93,16 +91,14 @@ class ConsumerSession(Generic[K, V]):
         self.look_ups = LookUpCalls(link)
         self.whole_topics: WholeTopics[K, V] = WholeTopics(self.state, self.look_ups)
         self._loan: _Loan | None = None
-        # The network thread knows nothing of this object, so it is collected with the consumer that holds it.
-        self._unclosed = weakref.finalize(self, _end_unclosed, link.mailbox, config, link.client_id)
-        self._unclosed.atexit = False  # the process takes the thread along
+        self.unclosed = Unclosed(self, link)  # the network thread knows nothing of this object
         self.describes_loan: Callable[[], object] | None = None
         """Describes who uses it, and it, if that is a `Processor`."""
         remember(self)
         try:
             link.start()
         except BaseException:
-            self._unclosed.detach()
+            self.unclosed.detach()
             raise
 
     # --- what to consume ------------------------------------------------------------------------------------
@@ -343,21 +339,14 @@ class ConsumerSession(Generic[K, V]):
 
     def _post_close(self, deadline: Deadline, *, leave_group: bool | None) -> None:
         self.link.post_close(deadline.at_ms, leave_group=leave_group)
-        self._unclosed.detach()
+        self.unclosed.detach()
+
+    @property
+    def identity(self) -> str:
+        """Which consumer this is, as messages about a process name it."""
+        return f"{self.link.identity}, made at {self.unclosed.origin}"
 
     def disown(self, error: KafkaError) -> None:
         """This is a copy in a process that was forked: the network thread is the other process's."""
-        self._unclosed.detach()
+        self.unclosed.detach()
         self.link.disown(error)
-
-
-def _end_unclosed(mailbox: Mailbox, config: ConsumerConfig, client_id: str) -> None:
-    """Nobody holds this consumer any more, and nobody closed it: its member must not stay in the group for ever.
-
-    Commits what the application had come back from; what it was handed last it may never have processed. Runs wherever
-    the garbage collector does, so it must not wait.
-    """
-    if config.enable_auto_commit:
-        mailbox.post(CommitAsync(None, None))
-    mailbox.post(Close(monotonic_ms() + config.close_timeout_ms, leave_group=None))
-    warnings.warn(f"unclosed consumer {client_id}: close() it, or use `with`", ResourceWarning, stacklevel=2)

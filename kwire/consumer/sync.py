@@ -12,13 +12,24 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Concatenate,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from kwire.clock import Deadline
 from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
 from kwire.consumer.access import AccessGuard, ThreadAccessKey
 from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds, milliseconds, topics_and_config
-from kwire.consumer.forks import disown_in_children
+from kwire.consumer.forks import disown_in_children, look_for_fork
 from kwire.consumer.listener import OnPartitions, Partitions, RebalanceListener, checked_listener, listener_of
 from kwire.consumer.session import ConsumerSession
 from kwire.consumer.steps import Steps
@@ -65,6 +76,7 @@ def _guarded(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, 
 
     @functools.wraps(method)
     def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        look_for_fork()
         with self._guard:
             self._check_open()
             return method(self, *args, **kwargs)
@@ -220,6 +232,7 @@ class Consumer(Generic[K, V]):
 
     def _poll(self, timeout: Timeout, *, to_loop: bool = False) -> Records[K, V]:
         """An exception of a signal handler may strike up to the last line: then the next poll returns these records."""
+        look_for_fork()
         if self._session.is_lent and not self._guard.is_entered:
             self._run(self._session.take_back())
         has_begun = False
@@ -228,7 +241,9 @@ class Consumer(Generic[K, V]):
                 self._check_open()
                 deadline = self._session.begin_poll(timeout)
                 has_begun = True
-                self._polled_by = get_ident()
+                self._polled_by = self._session.unclosed.polled_by = get_ident()
+                if not self._session.state.assignment:
+                    self._session.unclosed.tell_of_rival()
                 return self._run(self._session.poll(deadline, to_loop=to_loop))
         except BaseException as error:
             if has_begun:
@@ -515,6 +530,7 @@ class Consumer(Generic[K, V]):
         knows whether it was processed. In a child process that was forked this touches nothing of the parent's.
         """
         session, state, mailbox = self._session, self._session.state, self._session.link.mailbox
+        look_for_fork()
         if session.link.is_forked:
             state.closed = True
             return
@@ -538,6 +554,12 @@ class Consumer(Generic[K, V]):
             # The block failed over the records it was handed last: they are not processed, so not to be committed.
             self._session.state.delivery.abandon()
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self!r} cannot be pickled: it has a thread, sockets and a place in a group; pass its settings on, and "
+            "make a consumer where it is used"
+        )
 
     def __repr__(self) -> str:
         session, state = self._session, self._session.state

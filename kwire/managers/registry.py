@@ -25,6 +25,7 @@ from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_fetch import OffsetFetchManager
 from kwire.managers.offset_look_ups import OffsetLookUps
 from kwire.managers.positions import PositionsManager
+from kwire.managers.telemetry import TelemetryManager, TelemetrySource
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.metrics import ConsumerMetrics
 from kwire.model import CatchUpProgress, Cursor, TopicPartition
@@ -44,6 +45,8 @@ class Environment(NamedTuple):
     chance: Callable[[], float] = chance
     new_uuid: Callable[[], UUID] = new_uuid
     metrics: ConsumerMetrics | None = None
+    telemetry: TelemetrySource | None = None
+    """What brokers are told of the metrics, if they want any."""
 
 
 class RequestManagers:
@@ -84,6 +87,7 @@ class RequestManagers:
         self.offset_look_ups = OffsetLookUps(self.list_offsets, self.lags)
         self.main = self._main(cursors, buffer, environment)
         self.cursors: Sequence[AnyCursor] = (self.main, *self.lags.cursors)
+        self._telemetry = self._with_telemetry(environment)
         self._in_order: tuple[RequestManager, ...] = (
             self.offset_commit,
             *keeping_membership,
@@ -93,6 +97,7 @@ class RequestManagers:
             self.list_offsets,
             self.coordinator,
             self.metadata,
+            *self._telemetry,
         )
 
     def _membership(
@@ -145,6 +150,11 @@ class RequestManagers:
 
         return CursorManagers(Cursor.MAIN, setting, self.subscription, buffer, positions_of)
 
+    def _with_telemetry(self, environment: Environment) -> Sequence[TelemetryManager]:
+        if not self._config.enable_metrics_push or environment.telemetry is None:
+            return ()
+        return (TelemetryManager(environment.telemetry, lambda: bool(self.metadata.cluster.nodes), environment.chance),)
+
     # --- the loop -------------------------------------------------------------------------------------------
 
     @property
@@ -165,9 +175,10 @@ class RequestManagers:
             self._catch_up_due_ms = now_ms + CATCH_UP_TOLD_EVERY_MS
         return self._catch_up_due_ms if self._metrics.catch_up else NEVER_MS
 
-    def poll_on_close(self) -> list[AnyUnsentRequest]:
-        """Requests that end the fetch sessions of all cursors."""
-        return [request for cursor in self.cursors for request in cursor.poll_on_close()]
+    def poll_on_close(self, now_ms: float) -> list[AnyUnsentRequest]:
+        """Requests that end the fetch sessions of all cursors, and the last metrics."""
+        ends = [request for cursor in self.cursors for request in cursor.poll_on_close()]
+        return ends + [request for telemetry in self._telemetry for request in telemetry.close(now_ms)]
 
     def poll(self, now_ms: float) -> PollResult:
         """Everything there is to send, and the earliest moment any manager wants to be polled again."""

@@ -45,13 +45,14 @@ class ConsumerMetrics:
         is_classic: Whether its group is a classic one.
 
     Attributes:
+        started_ms: As given.
         catch_up: How far parallel rebalance is, of late; the network thread's.
     """
 
     def __init__(self, setting: WindowSetting | None = None, *, started_ms: int = 0, is_classic: bool = True) -> None:
         setting = setting or WindowSetting()
         self.catch_up: Sequence[CatchUpProgress] = ()
-        self._started_ms = started_ms
+        self.started_ms = started_ms
         self.consumed = ConsumedMetrics(setting)
         self.polls = PollMetrics(setting)
         self.coordinator = CoordinatorMetrics(setting, is_classic=is_classic)
@@ -68,7 +69,7 @@ class ConsumerMetrics:
         }
 
     def _groups(self, standing: Standing, now_ms: float) -> Iterator[tuple[str, Tags, Values]]:
-        yield APP_INFO_GROUP, (), (("start-time-ms", self._started_ms),)
+        yield APP_INFO_GROUP, (), (("start-time-ms", self.started_ms),)
         yield APP_INFO_GROUP, (("version", __version__),), (("version", 1),)
         yield FETCH_GROUP, (), self.consumed.values(standing.assigned, now_ms)
         yield FETCH_GROUP, (), self.requests.fetches.values(now_ms)

@@ -174,7 +174,7 @@ class NetworkLoop:
         await self._until(lambda: managers.offset_commit.idle, managers.poll_commits, close.deadline_ms)
         managers.offset_commit.close()
         managers.membership.close(leave_group=close.leave_group)
-        unanswered = {id(request): request for request in managers.poll_on_close()}
+        unanswered = {id(request): request for request in managers.poll_on_close(self._now_ms())}
         self._client.send([_watched(request, unanswered) for request in unanswered.values()], self._now_ms())
         await self._until(
             lambda: not unanswered and managers.membership.leaving.idle, managers.poll_leaving, close.deadline_ms

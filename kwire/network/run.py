@@ -22,6 +22,9 @@ from kwire.logs import part_logger
 from kwire.mailbox import Mailbox
 from kwire.managers.lag_policy import LagPolicy, MakeLagPolicy
 from kwire.managers.registry import Environment, RequestManagers
+from kwire.managers.telemetry import TelemetrySource
+from kwire.metrics import MetricName
+from kwire.metrics.consumer import Standing
 from kwire.network.addresses import canonical_servers
 from kwire.network.client import NetworkClient
 from kwire.network.loop import NetworkLoop, Waker
@@ -102,6 +105,7 @@ def make_loop(
         polled_at_ms=lambda: mailbox.polled_at_ms,
         wall_clock_ms=wall_clock_ms,
         metrics=mailbox.metrics,
+        telemetry=_telemetry_source(config, mailbox, subscription, client_id),
     )
     managers = RequestManagers(config, assignors, subscription, buffer, environment, lag_policy_of(config))
     client = NetworkClient(
@@ -138,6 +142,27 @@ def make_loop(
     )
     client.on_answers = loop.on_answers
     return loop
+
+
+def _telemetry_source(
+    config: ConsumerConfig, mailbox: Mailbox, subscription: Subscription, client_id: str
+) -> TelemetrySource:
+    """What brokers are told, with the labels that Java's consumer has."""
+
+    def numbers(now_ms: float) -> dict[MetricName, float]:
+        standing = Standing(tuple(subscription.partitions), *mailbox.queue_sizes)
+        return mailbox.metrics.snapshot(client_id, standing, now_ms)
+
+    def labels() -> dict[str, str]:
+        found = {
+            "group_id": config.group_id,
+            "group_instance_id": config.group_instance_id,
+            "group_member_id": None if subscription.group is None else subscription.group.member_id,
+            "client_rack": config.client_rack,
+        }
+        return {word: text for word, text in found.items() if text}
+
+    return TelemetrySource(numbers, labels, wall_clock_ms, mailbox.metrics.started_ms)
 
 
 def lag_policy_of(config: ConsumerConfig) -> MakeLagPolicy:

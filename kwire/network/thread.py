@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from kwire.clock import Deadline
 from kwire.config import ConsumerConfig
-from kwire.errors import InternalError
+from kwire.errors import InternalError, KafkaError, NoThreadError
 from kwire.fetching.buffer import FetchBuffer
 from kwire.logs import client_fields, logged_as, part_logger
 from kwire.mailbox import Mailbox
+from kwire.network.patched_modules import patched_by
 from kwire.network.security import Security
 from kwire.switch_interval import ShortSwitchInterval
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from kwire.assignors.base import Assignor
 
 log = part_logger("network")
+
+# It takes 0.3 s to load the modules. Who does not get there in this time is never let run.
+START_TIMEOUT_S = 60.0
 
 
 class NetworkSide(Protocol):
@@ -61,9 +65,24 @@ class NetworkThread:
         Until then it loads its modules. Waiting for that keeps imports of the application from running at the same
         time: two threads that import a package and one of its modules can end in a deadlock that Python breaks by an
         exception.
+
+        Raises:
+            NoThreadError: It cannot run in this process.
         """
-        self._thread.start()
-        self._started.wait()
+        if (patch := patched_by()) is not None:
+            raise _refusal(patch)
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # of the system, of a subinterpreter, or of an interpreter that ends
+            raise NoThreadError(
+                f"the network thread cannot be started: {error}; raise the limit of threads (ulimit -u, a container's "
+                "pids limit), or make the consumer in the main interpreter, before it ends"
+            ) from error
+        if not self._started.wait(START_TIMEOUT_S):
+            raise NoThreadError(
+                f"the network thread has not run for {START_TIMEOUT_S:.0f} s: the process lets none of Python's run; "
+                "in uWSGI, set enable-threads = true"
+            )
 
     def join(self, deadline: Deadline) -> bool:
         """Wait for the end; whether it came."""
@@ -90,13 +109,30 @@ class NetworkThread:
             )
         except BaseException as error:
             log.exception("the network thread has died")
-            failure = InternalError(f"the network thread has died: {_alone(error)!r}; this is a bug, please report it")
-            failure.__cause__ = error
-            self._mailbox.fail(failure)
+            self._mailbox.fail(_failure(error))
         finally:
             self._mailbox.attach(None)
             self._started.set()
             self._mailbox.notify()
+
+
+def _failure(error: BaseException) -> KafkaError:
+    """What calls of the consumer raise from now on."""
+    patch = patched_by()
+    failure = (
+        InternalError(f"the network thread has died: {_alone(error)!r}; this is a bug, please report it")
+        if patch is None
+        else _refusal(f"the network thread has died: {_alone(error)!r}: {patch}")  # after it had started
+    )
+    failure.__cause__ = error
+    return failure
+
+
+def _refusal(patch: str) -> NoThreadError:
+    return NoThreadError(
+        f"{patch}, and kwire's network thread needs Python's own; make the consumer in a process without that patch: "
+        'gunicorn\'s worker class "gthread" or "sync", Celery\'s pool "prefork" or "threads", or a program of its own'
+    )
 
 
 def _alone(error: BaseException) -> BaseException:

@@ -353,7 +353,7 @@ def _hint(struct: type[Structure], name: str) -> object:
     that was half of what it takes to compile a message."""
     owner = next(base for base in struct.__mro__ if name in get_annotations(base))
     text, names = get_annotations(owner)[name], vars(sys.modules[owner.__module__])
-    return names[text] if text in names else eval(text, names)
+    return names[text] if text in names else eval(compile(text, "<annotation>", "eval"), names)
 
 
 def _field(name: str, marks: _Marks, hint: object) -> Field:

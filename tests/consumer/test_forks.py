@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
+import multiprocessing
 import os
+import pickle
+import subprocess
+import sys
+import threading
 import warnings
 from collections.abc import Callable
+from multiprocessing.context import ForkServerProcess, SpawnProcess
+from multiprocessing.process import BaseProcess
+from multiprocessing.queues import SimpleQueue
 
 import pytest
 
 from kwire import Consumer, TopicPartition
 from kwire.config import ConsumerConfig
 from kwire.consumer.range_consumer import RangeConsumer
-from kwire.errors import ForkedConsumerError, IllegalStateError
+from kwire.errors import ForkedConsumerError, IllegalStateError, WakeupError
 from kwire.processing import Processor
+from kwire.protocol.messages.leave_group import LeaveGroupRequest
 from kwire.testing import Cluster
 
 pytestmark = [
@@ -26,8 +37,12 @@ TP = TopicPartition("orders", 0)
 
 def in_child(work: Callable[[], object]) -> str:
     """What the work answers in a forked process, or the name of what it raises."""
+    return told_by_child(os.fork, work)
+
+
+def told_by_child(fork: Callable[[], int], work: Callable[[], object]) -> str:
     read, write = os.pipe()
-    child = os.fork()
+    child = fork()
     if child == 0:
         try:
             with warnings.catch_warnings():
@@ -78,6 +93,8 @@ def test_each_call_of_the_copy_says_whose_it_is(consumer: Consumer[bytes, bytes]
         consumer.poll(10.0)
         told = in_child(lambda: CALLS[call](consumer))
         assert told.startswith(f"{ForkedConsumerError.__name__}: this consumer belongs to process {os.getpid()}")
+        assert "of group 'billing', made at" in told
+        assert f"{__file__}:" in told
     assert issubclass(ForkedConsumerError, IllegalStateError)
 
 
@@ -143,3 +160,107 @@ def test_a_handler_that_forks_harms_nobody(kafka_cluster: Cluster, consumer: Con
         processor.run()
     assert told[:3] == ["7", "7", "7"]
     assert kafka_cluster.committed("forking")[TP].offset == len(told)
+
+
+def test_a_child_is_told_while_another_thread_of_its_parent_polls(consumer: Consumer[bytes, bytes]) -> None:
+    """The guard is taken, by a thread that the child does not have."""
+
+    def poll() -> None:
+        with contextlib.suppress(WakeupError):
+            consumer.poll(30.0)
+
+    with consumer:
+        while consumer.poll(0.2):
+            pass
+        polling = threading.Thread(target=poll)
+        polling.start()
+        while not consumer._guard._ground.thread:
+            pass
+        told = in_child(lambda: consumer.poll(0.1))
+        consumer.wakeup()
+        polling.join(10.0)
+    assert told.startswith(ForkedConsumerError.__name__)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="calls the C library")
+def test_a_fork_that_python_is_not_told_of_is_found_by_the_first_call(consumer: Consumer[bytes, bytes]) -> None:
+    """uWSGI's workers: polls returned nothing, silently, for ever."""
+
+    def commit_and_close() -> None:
+        with pytest.raises(ForkedConsumerError):
+            consumer.commit_sync()
+        consumer.close()
+
+    with consumer:
+        consumer.poll(10.0)
+        fork = ctypes.PyDLL(None).fork  # keeps the interpreter's lock, as a server's own module does
+        assert told_by_child(fork, lambda: consumer.poll(0.1)).startswith(ForkedConsumerError.__name__)
+        assert told_by_child(fork, commit_and_close) == "None"
+        assert consumer.poll(10.0)
+
+
+@pytest.mark.slow
+def test_a_child_that_ends_as_programs_do_ends_nothing_of_its_parents(kafka_cluster: Cluster) -> None:
+    """Its modules are torn down, and what runs at exit runs; a consumer of its own is closed by that, and no other."""
+    kafka_cluster.create_topic("orders", partitions=1)
+    kafka_cluster.produce("orders", *(b"%d" % number for number in range(10)))
+    leaves: list[str] = []
+    kafka_cluster.control.on(LeaveGroupRequest).observe(lambda request, _: leaves.append(request.group_id))
+    program = """
+import os, sys
+from kwire import Consumer
+
+def opened(group_id):
+    defaults = dict(bootstrap_servers=sys.argv[1], auto_offset_reset="earliest", max_poll_records=4)
+    return Consumer("orders", group_id=group_id, **defaults)
+
+consumer = opened("parents")
+consumer.poll(10)
+if os.fork() == 0:
+    own = opened("childs")
+    sys.exit(len(own.poll(10)))
+_, status = os.wait()
+print(os.waitstatus_to_exitcode(status), [record.offset for record in consumer.poll(10)], flush=True)
+os._exit(0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, kafka_cluster.bootstrap_servers],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout == "4 [4, 5, 6, 7]\n", done.stderr
+    assert leaves == ["childs"]
+
+
+def use(consumer: Consumer[bytes, bytes], told: SimpleQueue[str]) -> None:
+    """The target of a process."""
+    try:
+        consumer.poll(0.1)
+    except ForkedConsumerError as error:
+        told.put(str(error))
+
+
+def test_multiprocessing_that_forks_gives_a_copy(consumer: Consumer[bytes, bytes]) -> None:
+    context = multiprocessing.get_context("fork")
+    told = context.SimpleQueue()
+    with consumer:
+        child = context.Process(target=use, args=(consumer, told))
+        child.start()
+        assert told.get().startswith("this consumer belongs to process")
+        child.join(10.0)
+        assert child.exitcode == 0
+        assert consumer.poll(10.0)
+
+
+@pytest.mark.parametrize("process", [SpawnProcess, ForkServerProcess])
+def test_multiprocessing_that_does_not_fork_is_refused_a_consumer(
+    consumer: Consumer[bytes, bytes], process: type[BaseProcess]
+) -> None:
+    """It said "cannot pickle '_thread.RLock' object"."""
+    with consumer:
+        with pytest.raises(TypeError, match=r"<Consumer .*> cannot be pickled: .* pass its settings on"):
+            process(target=use, args=(consumer, None)).start()
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pickle.dumps(consumer)

@@ -21,8 +21,10 @@ from kwire.network.security import Security
 from kwire.protocol.compiler import decode_message, decode_prefix, encode_message
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kwire.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kwire.protocol.messages.headers import RequestHeader, ResponseHeader
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.protocol.messages.push_telemetry import PushTelemetryRequest
 from kwire.protocol.registry import request_class, request_classes
 
 if TYPE_CHECKING:
@@ -110,6 +112,10 @@ Answer: TypeAlias = "Callable[[Request[Message], int], AnyResponse | bytes | Non
 """What a broker says to a request: a message, bytes as they are, or nothing at all."""
 
 
+# As by Kafka, where no plug-in takes clients' metrics.
+NOT_OFFERED = (GetTelemetrySubscriptionsRequest, PushTelemetryRequest)
+
+
 def offering(maximum: Mapping[type[Request[Message]], int] | None = None) -> ApiVersionsResponse:
     """All that kwire knows, up to these versions."""
     limits = {cls.api_key: version for cls, version in (maximum or {}).items()}
@@ -117,6 +123,7 @@ def offering(maximum: Mapping[type[Request[Message]], int] | None = None) -> Api
         api_keys=[
             ApiVersion(api_key=key, min_version=cls.min_version, max_version=limits.get(key, cls.max_version))
             for key, cls in sorted(request_classes().items())
+            if cls not in NOT_OFFERED
         ]
     )
 

@@ -107,7 +107,7 @@ class Reader(NamedTuple):
 @asynccontextmanager
 async def reading(network: MemoryNetwork) -> AsyncIterator[Reader]:
     """A network thread without its thread, which fetches the partition."""
-    config = ConsumerConfig.of({"bootstrap.servers": "broker:9092"})
+    config = ConsumerConfig.of({"bootstrap.servers": "broker:9092", "enable.metrics.push": False})
     mailbox = Mailbox()
     mailbox.post(Assign(frozenset({TP}), Reply()))
     mailbox.post(Seek(TP, OffsetAndMetadata(0), Reply()))

@@ -13,6 +13,7 @@ from kwire.states.classic_group import CLASSIC_GROUP, FACTS, ClassicEffect, Clas
 from kwire.states.consumer_group import CONSUMER_GROUP, MemberEffect, MemberEvent, MemberState
 from kwire.states.machine import Machine, Row, Table
 from kwire.states.partition import PARTITION, PartitionEffect, PartitionEvent, PartitionState
+from kwire.states.telemetry import TELEMETRY, TelemetryEffect, TelemetryEvent, TelemetryState
 
 AnyTable: TypeAlias = Table[Enum, Enum, Enum]
 Enums: TypeAlias = tuple[type[Enum], type[Enum], type[Enum]]
@@ -21,6 +22,7 @@ TABLES: dict[str, tuple[AnyTable, Enums]] = {
     "classic group": (CLASSIC_GROUP, (ClassicState, ClassicEvent, ClassicEffect)),  # type: ignore[dict-item]  # a
     "consumer group": (CONSUMER_GROUP, (MemberState, MemberEvent, MemberEffect)),  # type: ignore[dict-item]  # table
     "partition": (PARTITION, (PartitionState, PartitionEvent, PartitionEffect)),  # type: ignore[dict-item]  # is invariant
+    "telemetry": (TELEMETRY, (TelemetryState, TelemetryEvent, TelemetryEffect)),  # type: ignore[dict-item]  # as well
 }
 every_table = pytest.mark.parametrize(("table", "enums"), TABLES.values(), ids=list(TABLES))
 S, E, F = ClassicState, ClassicEvent, ClassicEffect

@@ -6,13 +6,13 @@ Contract: pure; offsets and the leader epoch are the log's to fill in. Called by
 from __future__ import annotations
 
 import struct
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastcrc.crc32 import iscsi as crc32c
 
 from kwire.errors import InvalidArgumentError
+from kwire.protocol.deflation import CODECS, deflate
 from kwire.protocol.record_batch import LOG_APPEND_TIME_BIT, LOG_OVERHEAD_BYTES
 
 if TYPE_CHECKING:
@@ -29,14 +29,12 @@ _MARKER_KEY = struct.Struct(">hh")
 _MARKER_VALUE = struct.Struct(">hi")
 _MAGIC = 2
 _TIMES_AT = 35
-_GZIP_WBITS = 31  # zlib's number for the gzip wrapper with the full window
 
 CRC_COVERS_FROM = 21
 NO_PRODUCER = -1
 NO_SEQUENCE = -1
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
-GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,23 +150,11 @@ def record_bytes(
 
 def compress(codec: int, payload: bytes) -> bytes:
     """The records of a batch in the framing that Kafka wants for the codec."""
-    if codec == 0:
-        return payload
-    if codec == GZIP:
-        deflater = zlib.compressobj(wbits=_GZIP_WBITS)
-        return deflater.compress(payload) + deflater.flush()
-    import cramjam
-
-    if codec == SNAPPY:
-        block = bytes(cramjam.snappy.compress_raw(payload))
-        return b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, len(block)) + block  # xerial's stream of blocks
-    if codec == LZ4:
-        compressor = cramjam.lz4.Compressor(block_linked=False)  # Kafka's reader takes independent blocks only
-        compressor.compress(payload)
-        return bytes(compressor.finish())
-    if codec == ZSTD:
-        return bytes(cramjam.zstd.compress(payload))
-    raise InvalidArgumentError(f"unknown compression codec id {codec}; known are 0 to 4 (none gzip snappy lz4 zstd)")
+    if codec not in CODECS:
+        raise InvalidArgumentError(
+            f"unknown compression codec id {codec}; known are 0 to 4 (none gzip snappy lz4 zstd)"
+        )
+    return deflate(codec, payload)
 
 
 def varint(value: int) -> bytes:

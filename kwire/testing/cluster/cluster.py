@@ -26,6 +26,13 @@ from kwire.testing.cluster.security import Security, SecurityOptions
 from kwire.testing.cluster.server import bind, run_broker, until_settled
 from kwire.testing.cluster.settings import BrokerSettings
 from kwire.testing.cluster.state import ClusterState
+from kwire.testing.cluster.telemetry import (
+    DEFAULT_CODECS,
+    DEFAULT_INTERVAL_MS,
+    DEFAULT_MAX_BYTES,
+    MetricsSubscription,
+    PushedMetrics,
+)
 
 if TYPE_CHECKING:
     import socket
@@ -417,6 +424,34 @@ class Cluster:
     def elect_uncleanly(self, topic: str, partition: int, lose: int) -> None:
         """A replica takes over that lacks the last `lose` records."""
         self._do(lambda: self._state.elect_uncleanly(topic, partition, lose))
+
+    # --- clients' metrics (KIP-714) --------------------------------------------------------------------------
+
+    def want_metrics(
+        self,
+        *prefixes: str,
+        interval_ms: int = DEFAULT_INTERVAL_MS,
+        codecs: Sequence[int] = DEFAULT_CODECS,
+        as_deltas: bool = False,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> list[PushedMetrics]:
+        """Have clients that connect from now on push their metrics; without prefixes, offer it and want none.
+
+        Args:
+            prefixes: What the wanted names begin with; "*" alone wants all.
+            codecs: The ids of compressions that are taken, the best first.
+            as_deltas: Whether totals are told as what has come since the last time.
+
+        Returns:
+            What they push, for as long as nothing else is wanted; it grows.
+        """
+        wanted = MetricsSubscription(prefixes, interval_ms, codecs, as_deltas, max_bytes)
+
+        def change() -> None:
+            self._state.metrics_subscription = wanted
+
+        self._do(change)
+        return wanted.pushed
 
     # --- groups ----------------------------------------------------------------------------------------------
 

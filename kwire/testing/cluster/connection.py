@@ -22,7 +22,7 @@ from kwire.testing.cluster.authentication import Authentication, Clocks
 from kwire.testing.cluster.call import Call, ConnectionCutError
 from kwire.testing.cluster.control import Action
 from kwire.testing.cluster.frames import BrokenFrameError, FrameReader, framed, response_bytes
-from kwire.testing.cluster.handlers import handlers, offered
+from kwire.testing.cluster.handlers import handlers, offered_by
 from kwire.testing.cluster.request_context import ANONYMOUS, ConnectionSession
 from kwire.testing.cluster.requests import UnanswerableError, error_response, read_request
 
@@ -98,7 +98,7 @@ class _Connection:
                 if authentication is not None and authentication.takes_tokens:
                     await self._send_bytes(authentication.take_token(frame))
                 else:
-                    await self._take(read_request(frame, offered(self._cluster.release)))
+                    await self._take(read_request(frame, offered_by(self._cluster)))
             except UnanswerableError:
                 if self._session.is_over:  # as with an answer: who guesses passwords has to wait for each
                     await self._wait_after_failure()
@@ -181,7 +181,7 @@ class _Connection:
 
     def _refusal(self) -> ApiVersionsResponse:
         """KIP-511: error 35 in version 0, with the versions that would do."""
-        known = offered(self._cluster.release)[ApiVersionsRequest.api_key]
+        known = offered_by(self._cluster)[ApiVersionsRequest.api_key]
         versions = ApiVersion(
             api_key=ApiVersionsRequest.api_key, min_version=known.min_version, max_version=known.max_version
         )

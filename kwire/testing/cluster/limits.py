@@ -21,7 +21,7 @@ LIMITS: tuple[Limit, ...] = (
     # --- what is not offered ---
     Limit("share groups", "not offered (KIP-932)", "kwire has no share consumer yet"),
     Limit("streams groups", "not offered (KIP-1071)", "kwire is no Kafka Streams"),
-    Limit("telemetry", "not offered (KIP-714)", "nor does Kafka, where no plug-in takes the metrics"),
+    Limit("telemetry", "offered once want_metrics() was called; the same is wanted of all", "there is no plug-in"),
     Limit("admin", "no AlterConfigs, ACLs, quotas, reassignments or elections over the wire", "operations do it"),
     Limit("inter-broker", "no replication, controller or log-dir APIs", "brokers share one process"),
     Limit("Produce", "v0 to v2 are refused", "so does Kafka 4; v0 is only listed, for librdkafka (KAFKA-18659)"),

@@ -28,6 +28,7 @@ from kwire.testing.cluster.groups.store import GroupStore
 from kwire.testing.cluster.groups.surroundings import CoordinatorServices
 from kwire.testing.cluster.releases import LATEST, Release
 from kwire.testing.cluster.settings import BrokerSettings, TopicSettings
+from kwire.testing.cluster.telemetry import MetricsSubscription
 from kwire.testing.cluster.timers import Timers
 from kwire.testing.cluster.topics import Partition, Topic
 from kwire.testing.cluster.transactions import TransactionCoordinator
@@ -86,6 +87,7 @@ class ClusterState:
         self._epoch_ms = epoch_ms
         self.changed = Changes()
         self.control = RequestControl()
+        self.metrics_subscription: MetricsSubscription | None = None
         self.brokers = {
             node_id: Broker(node_id, self._new_sessions(), rack=racks[node_id % len(racks)] if racks else None)
             for node_id in range(brokers)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from fastcrc.crc32 import iscsi as crc32c
 
 from kwire.errors import CorruptRecordError
+from kwire.protocol.deflation import ZSTD
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.record_batch import Batch, iter_batches
-from kwire.testing.cluster.batches import CRC_COVERS_FROM, ZSTD, ChecksummedFields, compress, framed, with_times
+from kwire.testing.cluster.batches import CRC_COVERS_FROM, ChecksummedFields, compress, framed, with_times
 
 if TYPE_CHECKING:
     from kwire.protocol.record_batch import Buffer

@@ -134,7 +134,7 @@ class SimulatedMember(RebalanceListener):
     def abandon(self) -> None:
         """The process was killed: no finalizer of its will run."""
         if self._consumer is not None:
-            self._consumer._session._unclosed.detach()
+            self._consumer._session.unclosed.detach()
 
     def _new_consumer(self, settings: dict[str, object]) -> Consumer[bytes, bytes]:
         return Consumer(config=settings)

@@ -181,7 +181,7 @@ class Script:
     def _abandon(self, process: Process) -> None:
         for owner, consumer in self._consumers:
             if owner is process:
-                consumer._session._unclosed.detach()  # no finalizer of a dead process runs
+                consumer._session.unclosed.detach()  # no finalizer of a dead process runs
 
     # --- records --------------------------------------------------------------------------------------------
 

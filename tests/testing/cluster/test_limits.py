@@ -9,7 +9,6 @@ from kwire.testing.cluster.releases import LATEST
 
 NOT_OFFERED = {
     "share groups": ("Share",),
-    "telemetry": ("Telemetry",),
 }
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.errors import CorruptRecordError
+from kwire.protocol.deflation import GZIP
 from kwire.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
-from kwire.testing.cluster.batches import CRC_COVERS_FROM, GZIP, ChecksummedFields, build_batch, framed, record_bytes
+from kwire.testing.cluster.batches import CRC_COVERS_FROM, ChecksummedFields, build_batch, framed, record_bytes
 from kwire.testing.simulation.script import BytesConsumer, Script
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast, get_type_hints
 
 from kwire.protocol.schema import Message, Request
 from kwire.testing.cluster.releases import offered_versions
+from kwire.testing.cluster.telemetry import TELEMETRY_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kwire.protocol.registry import ApiRange
     from kwire.testing.cluster.call import Call
     from kwire.testing.cluster.releases import Release
+    from kwire.testing.cluster.state import ClusterState
 
     Handler = Callable[[Request[Message], Call], Awaitable[Message | None]]
 
@@ -38,6 +40,14 @@ def handlers() -> Mapping[type[Request[Message]], Handler]:
 def offered(release: Release) -> Mapping[int, ApiRange]:
     """The versions of each API that brokers of that release speak, by API key."""
     return offered_versions(release, handlers())
+
+
+def offered_by(cluster: ClusterState) -> Mapping[int, ApiRange]:
+    """The same of a cluster: as with Kafka, telemetry is offered only where somebody wants it (KIP-714)."""
+    ranges = offered(cluster.release)
+    if cluster.metrics_subscription is not None:
+        return ranges
+    return {key: versions for key, versions in ranges.items() if key not in TELEMETRY_KEYS}
 
 
 def _request_of(handle: Callable[..., object]) -> type[Request[Message]]:

@@ -16,7 +16,7 @@ from kwire.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from kwire.testing.cluster.handlers import offered
+from kwire.testing.cluster.handlers import offered_by
 
 if TYPE_CHECKING:
     from kwire.testing.cluster.call import Call
@@ -35,7 +35,7 @@ async def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
     if call.session.authentication is not None:
         call.session.authentication.versions_told()
     release = call.cluster.release
-    ranges = offered(release)
+    ranges = offered_by(call.cluster)
     features = [
         (name, oldest, newest)
         for name, oldest, newest in release.features

@@ -1,0 +1,142 @@
+"""What becomes of a consumer that nobody closes: one that is collected, or still open when the interpreter ends.
+
+Its member must not stay in the group until the session times out. It commits what the application had come back from;
+what it was handed last it may never have processed. The garbage collector runs anywhere, also inside a lock of kwire's
+own, so a consumer that it finds is not waited for, and nothing locked is touched. At the end of the interpreter all
+that are open leave their groups side by side, for no longer than `EXIT_MS`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import inspect
+import logging
+import warnings
+import weakref
+from typing import NamedTuple
+
+from kwire.clock import Deadline, monotonic_ms
+from kwire.consumer.forks import look_for_fork
+from kwire.consumer.network_link import NetworkLink
+from kwire.events import CommitAsync
+from kwire.network.thread import NetworkThread
+
+log = logging.getLogger(__name__)
+
+# A consumer that this thread polled a moment ago takes turns with another one.
+IDLE_MS = 1_000.0
+# A few round trips to a coordinator that is there; one that is not must not keep a program from ending.
+EXIT_MS = 2_000.0
+
+
+class Origin(NamedTuple):
+    """A line of the user's program."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Unclosed:
+    """Ends a network thread, unless `detach` is called first. Held by what it belongs to, `holder`.
+
+    The network thread must know nothing of the holder, so that it can be collected.
+
+    Attributes:
+        origin: The line that made the consumer.
+        polled_by: The thread that polled it last.
+    """
+
+    polled_by: int | None = None
+
+    def __init__(self, holder: object, link: NetworkLink) -> None:
+        self.origin = line_of_user()
+        self._link = link
+        self._told = False
+        self._finalizer = weakref.finalize(holder, _end_collected, link, self.origin)
+        self._finalizer.atexit = False  # `_end_all` does more
+        _all.add(self)
+
+    def tell_of_rival(self) -> None:
+        """A poll of a member without partitions begins. Warn, once, of a consumer that keeps them from it: of the same
+        group, still open, and not polled, since it was this thread that did. So it is when a notebook's cell has been
+        interrupted and is run again: the traceback still holds the consumer of the first time."""
+        if self._told:
+            return
+        now_ms = monotonic_ms()
+        rival = next((each for each in list(_all) if self._is_kept_waiting_by(each, now_ms)), None)
+        if rival is not None:
+            self._told = True
+            log.warning(
+                "%s, made at %s, gets no partitions while %s, made at %s, is open in the same group and not polled; "
+                "close() that one, or poll it",
+                *(self._link.client_id, self.origin, rival._link.client_id, rival.origin),
+            )
+
+    def _is_kept_waiting_by(self, other: Unclosed, now_ms: float) -> bool:
+        mine, its = self._link, other._link
+        return (
+            other is not self
+            and other.polled_by == self.polled_by
+            and (its.config.group_id, its.config.bootstrap_servers)
+            == (mine.config.group_id, mine.config.bootstrap_servers)
+            and bool(its.mailbox.view.epochs)
+            and now_ms - its.mailbox.polled_at_ms > IDLE_MS
+        )
+
+    def detach(self) -> None:
+        """It is closed, or another process's."""
+        self._finalizer.detach()
+        _all.discard(self)
+
+    def end(self) -> None:
+        """The interpreter ends: begin to end the network thread as well."""
+        self.detach()
+        _post_end(self._link, EXIT_MS)
+
+    def wait(self, deadline: Deadline) -> None:
+        """Until it has ended, and say that somebody should have done that before."""
+        if self._link.mailbox.is_attached and isinstance(self._link.thread, NetworkThread):
+            self._link.thread.join(deadline)
+        _warn(self._link, self.origin)
+
+
+_all: weakref.WeakSet[Unclosed] = weakref.WeakSet()
+
+
+def line_of_user() -> Origin:
+    """The line outside of kwire that led here."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("kwire", "typing"):
+        frame = frame.f_back
+    return Origin("unknown", 0) if frame is None else Origin(frame.f_code.co_filename, frame.f_lineno)
+
+
+def _end_collected(link: NetworkLink, origin: Origin) -> None:
+    _post_end(link, float(link.config.close_timeout_ms))
+    _warn(link, origin)
+
+
+def _post_end(link: NetworkLink, timeout_ms: float) -> None:
+    if link.config.enable_auto_commit and link.config.group_id is not None:
+        link.mailbox.post(CommitAsync(None, None))
+    link.post_close(monotonic_ms() + min(timeout_ms, link.config.close_timeout_ms))
+
+
+def _warn(link: NetworkLink, origin: Origin) -> None:
+    """The line that is named is the user's: that is where a `with` is missing."""
+    text = f"unclosed consumer {link.identity}, made at {origin}: close() it, or use `with`"
+    warnings.warn_explicit(text, ResourceWarning, origin.file, origin.line)
+
+
+@atexit.register
+def _end_all() -> None:
+    look_for_fork()
+    deadline = Deadline.after(EXIT_MS)
+    unclosed = list(_all)
+    for each in unclosed:
+        each.end()
+    for each in unclosed:
+        each.wait(deadline)
