@@ -180,10 +180,14 @@ def test_close_keeps_its_time_though_nobody_answers(lonely: BytesConsumer, timeo
     lonely.close()
 
 
-def test_a_constructor_that_fails_leaves_no_thread() -> None:
+def test_a_constructor_that_fails_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise InvalidGroupIdError("not this one")
+
+    monkeypatch.setattr(Consumer, "subscribe", fail)
     threads = network_threads()
     with pytest.raises(InvalidGroupIdError):
-        Consumer("a-topic", bootstrap_servers=HOLE)
+        Consumer("a-topic", bootstrap_servers=HOLE, group_id="g")
     assert network_threads() == threads
 
 
