@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
 from kwire.consumer.access import AccessGuard, ThreadAccessKey
-from kwire.consumer.arguments import Timeout, Topics, milliseconds, topics_and_config
-from kwire.consumer.async_listener import AsyncCommitCallback, AsyncRebalanceListener
+from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds, milliseconds, topics_and_config
+from kwire.consumer.async_listener import AsyncCommitCallback, AsyncOnPartitions, AsyncRebalanceListener
 from kwire.consumer.event_loops import TASKS, EventLoop, run_awaiting, running_loop
 from kwire.consumer.forks import disown_in_children, look_for_fork
-from kwire.consumer.listener import Partitions, checked_listener
+from kwire.consumer.listener import Partitions, checked_listener, listener_of
 from kwire.consumer.polling import PORTION_MS
 from kwire.consumer.session import ConsumerSession
 from kwire.consumer.steps import GIVE_WAY, Steps, Wait
@@ -44,7 +45,9 @@ from kwire.model import (
 from kwire.parallel_rebalance.metrics import metrics_of
 
 if TYPE_CHECKING:
-    from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
+    from kwire.consumer.listener import OnPartitions, RebalanceConsumer, RebalanceListener
+    from kwire.description.consumer_description import ConsumerDescription
+    from kwire.description.health import Health
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -150,8 +153,9 @@ class AsyncConsumer(Generic[K, V]):
     as processed when the next one begins, so it has to be awaited in the task that processes the records.
 
     Args:
-        topics: Topics to subscribe to when it is entered, or polls first; needs a `group_id`. In front of them a
-            dictionary of settings may stand, under Java's dotted or snake_case names.
+        topics: Topics to subscribe to when it is entered, or polls first. Without a `group_id` all their partitions are
+            read, new ones too, and nothing is committed. In front of them a dictionary of settings may stand, under
+            Java's dotted or snake_case names.
         config: The same dictionary, under its name.
         settings: Settings in snake_case; `kwire config` lists them.
 
@@ -202,12 +206,9 @@ class AsyncConsumer(Generic[K, V]):
         self._gave_way_ms = monotonic_ms()
         self._session.state.is_processing = self._processing.is_of_another
         disown_in_children(self._session, self._guard)
-        if self._topics:
-            try:
-                self._session.state.check_group("subscribe")
-            except BaseException:
-                self._session.disown(IllegalStateError("this consumer was never made"))
-                raise
+        if self.config.group_id is None:
+            self._session.whole_topics.read(frozenset(self._topics))
+            self._topics = ()
 
     @property
     def config(self) -> ConsumerConfig:
@@ -265,9 +266,24 @@ class AsyncConsumer(Generic[K, V]):
         self._check_here()
         self._session.callbacks.listener = checked_listener(cast("RebalanceListener", listener), may_await=True)
 
-    async def subscribe(self, topics: Topics, *, listener: AsyncRebalanceListener | None = None) -> None:
-        """As `Consumer.subscribe`. The listener's methods may be coroutine functions."""
-        await self._run_in_turn(lambda: self._session.subscribe(topics, cast("RebalanceListener | None", listener)))
+    async def subscribe(
+        self,
+        topics: Topics,
+        *,
+        listener: AsyncRebalanceListener | None = None,
+        on_assigned: AsyncOnPartitions | None = None,
+        on_revoked: AsyncOnPartitions | None = None,
+        on_lost: AsyncOnPartitions | None = None,
+    ) -> None:
+        """As `Consumer.subscribe`. The listener's methods, or the functions, may be coroutine functions."""
+        chosen = listener_of(
+            cast("RebalanceListener | None", listener),
+            on_assigned=cast("OnPartitions | None", on_assigned),
+            on_revoked=cast("OnPartitions | None", on_revoked),
+            on_lost=cast("OnPartitions | None", on_lost),
+            may_await=True,
+        )
+        await self._run_in_turn(lambda: self._session.subscribe(topics, chosen))
         self._topics = ()
 
     async def assign(self, partitions: Collection[TopicPartition]) -> None:
@@ -281,7 +297,7 @@ class AsyncConsumer(Generic[K, V]):
     @_at_once
     def subscription(self) -> frozenset[str]:
         """As `Consumer.subscription`."""
-        return self._session.state.view.topics
+        return self._session.whole_topics.names or self._session.state.view.topics
 
     @_at_once
     def assignment(self) -> Partitions:
@@ -296,6 +312,7 @@ class AsyncConsumer(Generic[K, V]):
         Raises:
             ConcurrentModificationError: Another task polls.
         """
+        hint_at_seconds(timeout)
         return await self._poll(timeout)
 
     async def _poll(self, timeout: Timeout, *, to_loop: bool = False) -> Records[K, V]:
@@ -468,6 +485,14 @@ class AsyncConsumer(Generic[K, V]):
         link = self._session.link
         return link.snapshot() | metrics_of(link.metrics.catch_up, link.client_id)
 
+    async def describe(self) -> ConsumerDescription:
+        """As `Consumer.describe`."""
+        return await run_awaiting(self._mailbox, self._session.describe(), self._own_loop())
+
+    async def healthy(self, *, max_lag: int | None = None) -> Health:
+        """As `Consumer.healthy`."""
+        return await run_awaiting(self._mailbox, self._session.health(max_lag), self._own_loop())
+
     # --- looking things up ----------------------------------------------------------------------------------
 
     async def partitions_for(self, topic: str, *, timeout: Timeout | None = None) -> list[PartitionInfo]:
@@ -479,7 +504,7 @@ class AsyncConsumer(Generic[K, V]):
         return await self._run(lambda: self._session.look_ups.list_topics(timeout))
 
     async def offsets_for_times(
-        self, timestamps_ms: Mapping[TopicPartition, int], *, timeout: Timeout | None = None
+        self, timestamps_ms: Mapping[TopicPartition, int | datetime], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """As `Consumer.offsets_for_times`."""
         return await self._run(lambda: self._session.look_ups.offsets_for_times(timestamps_ms, timeout))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from kwire.consumer.access import ThreadAccessKey
@@ -52,7 +53,7 @@ class AsyncRebalanceConsumer(Protocol):
     async def partitions_for(self, topic: str, *, timeout: Timeout | None = None) -> list[PartitionInfo]: ...
     async def list_topics(self, *, timeout: Timeout | None = None) -> dict[str, list[PartitionInfo]]: ...
     async def offsets_for_times(
-        self, timestamps_ms: Mapping[TopicPartition, int], *, timeout: Timeout | None = None
+        self, timestamps_ms: Mapping[TopicPartition, int | datetime], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]: ...
     async def beginning_offsets(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
@@ -64,6 +65,10 @@ class AsyncRebalanceConsumer(Protocol):
     def group_metadata(self) -> ConsumerGroupMetadata: ...
     def get_thread_access_key(self) -> ThreadAccessKey | None: ...
     def set_thread_access_key(self, key: ThreadAccessKey | None) -> None: ...
+
+
+AsyncOnPartitions: TypeAlias = Callable[[AsyncRebalanceConsumer, Partitions], Awaitable[None] | None]
+"""A function, or a coroutine function, in the place of a listener's method."""
 
 
 class AsyncRebalanceListener:

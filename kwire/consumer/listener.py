@@ -112,8 +112,9 @@ OnPartitions: TypeAlias = Callable[[RebalanceConsumer, Partitions], object]
 """A function in the place of a listener's method."""
 
 
-class FunctionListener(RebalanceListener):
-    """A listener made of functions, each of which may be missing."""
+class FunctionListener:
+    """A listener made of functions, each of which may be missing. What they return is passed on: it may have to be
+    awaited."""
 
     def __init__(
         self, on_assigned: OnPartitions | None, on_revoked: OnPartitions | None, on_lost: OnPartitions | None
@@ -122,17 +123,14 @@ class FunctionListener(RebalanceListener):
         self._on_revoked = on_revoked
         self._on_lost = on_lost or on_revoked
 
-    def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        if self._on_assigned is not None:
-            self._on_assigned(consumer, partitions)
+    def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> object:
+        return self._on_assigned and self._on_assigned(consumer, partitions)
 
-    def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        if self._on_revoked is not None:
-            self._on_revoked(consumer, partitions)
+    def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> object:
+        return self._on_revoked and self._on_revoked(consumer, partitions)
 
-    def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        if self._on_lost is not None:
-            self._on_lost(consumer, partitions)
+    def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> object:
+        return self._on_lost and self._on_lost(consumer, partitions)
 
 
 def listener_of(
@@ -141,8 +139,12 @@ def listener_of(
     on_assigned: OnPartitions | None,
     on_revoked: OnPartitions | None,
     on_lost: OnPartitions | None,
+    may_await: bool = False,
 ) -> RebalanceListener | None:
     """The listener that `subscribe` was given, as an object or as functions.
+
+    Args:
+        may_await: Whether they may be coroutine functions.
 
     Raises:
         InvalidArgumentError: Both are given, or one is no function of a consumer and a set of partitions.
@@ -154,11 +156,13 @@ def listener_of(
     if listener is not None:
         raise InvalidArgumentError(f"a listener and {', '.join(given)} are both given; give one way")
     for name, function in given.items():
-        if inspect.iscoroutinefunction(function):
-            raise InvalidArgumentError(f"{name} is a coroutine function, which nobody would await")
+        if inspect.iscoroutinefunction(function) and not may_await:
+            raise InvalidArgumentError(
+                f"{name} is a coroutine function, which nobody would await; an AsyncConsumer does"
+            )
         if why := uncallable_with(function, 2):
             raise InvalidArgumentError(f"{name} takes the consumer and a set of partitions, but {function!r} {why}")
-    return FunctionListener(on_assigned, on_revoked, on_lost)
+    return cast("RebalanceListener", FunctionListener(on_assigned, on_revoked, on_lost))
 
 
 _METHODS = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")

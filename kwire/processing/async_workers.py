@@ -6,10 +6,11 @@ from the one in which the processor was made: what a handler sets no other one s
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractContextManager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Generic, Literal, Protocol, TypeAlias, cast
@@ -220,6 +221,21 @@ def _breakdown(error: BaseException | None) -> BreakdownError:
     made = BreakdownError(f"the event loop has broken down: {error!r}")
     made.__cause__ = error
     return made
+
+
+@asynccontextmanager
+async def hosting() -> AsyncIterator[EventLoop]:
+    """The event loop that the caller runs on, while handlers may be its tasks."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and (loop := asyncio._get_running_loop()) is not None:
+        from kwire.processing.asyncio_loop import RunningAsyncioLoop
+
+        yield RunningAsyncioLoop(loop)
+        return
+    from kwire.processing.trio_loop import hosting as hosting_on_trio
+
+    async with hosting_on_trio() as running:
+        yield running
 
 
 def new_loop(backend: Literal["asyncio", "trio"]) -> EventLoop:

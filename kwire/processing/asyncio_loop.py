@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import Context
@@ -63,3 +64,40 @@ class AsyncioLoop:
     def end(self) -> None:
         assert self._over is not None
         self._over.set()
+
+
+class RunningAsyncioLoop(AsyncioLoop):
+    """One that the application runs already. The workers expect a thread that runs their loop until the end: here that
+    thread waits until the tasks have ended."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._loop = loop
+        self._has_ended = threading.Event()
+        self._is_ending = False
+
+    def run(self, ready: Callable[[], None]) -> None:
+        ready()
+        self._has_ended.wait()
+
+    def spawn(
+        self, step: Callable[[Run[K, V]], Coroutine[object, object, None]], run: Run[K, V], context: Context
+    ) -> None:
+        assert self._loop is not None
+        task = self._loop.create_task(step(run), context=context)
+        self._tasks.add(task)
+        task.add_done_callback(self._note_end)
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._end_without_tasks()
+
+    def end(self) -> None:
+        self._is_ending = True
+        for task in self._tasks:
+            task.cancel()
+        self._end_without_tasks()
+
+    def _end_without_tasks(self) -> None:
+        if self._is_ending and not self._tasks:
+            self._has_ended.set()

@@ -28,7 +28,7 @@ from kwire.fetching.partition_records import PartitionRecords
 from kwire.logs import client_fields, logged_as, part_logger
 from kwire.model import Cursor, K, TopicPartition, V
 from kwire.processing.assignment_loader import AssignmentLoader
-from kwire.processing.async_workers import AsyncWorkers
+from kwire.processing.async_workers import AsyncWorkers, hosting
 from kwire.processing.backpressure import Backpressure
 from kwire.processing.commits import Commits
 from kwire.processing.completion_tracker import CompletionTracker
@@ -221,7 +221,6 @@ class Processor(Generic[K, V]):
         cancellation goes on.
         """
         from kwire.consumer.event_loops import run_awaiting, running_loop
-        from kwire.processing.running_loops import hosting
 
         async with hosting() as loop:
             if isinstance(self._workers, AsyncWorkers):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import Context
 
 import trio
@@ -65,3 +66,52 @@ class TrioLoop:
     def end(self) -> None:
         assert self._nursery is not None
         self._nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def hosting() -> AsyncIterator[RunningTrioLoop]:
+    """The loop that the caller runs on, while handlers may be its tasks."""
+    async with trio.open_nursery() as nursery:
+        yield RunningTrioLoop(nursery)
+
+
+class RunningTrioLoop(TrioLoop):
+    """The same of trio."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        super().__init__()
+        self._token = trio.lowlevel.current_trio_token()
+        self._nursery = nursery
+        self._scopes: set[trio.CancelScope] = set()
+        self._has_ended = threading.Event()
+        self._is_ending = False
+
+    def run(self, ready: Callable[[], None]) -> None:
+        ready()
+        self._has_ended.wait()
+
+    def spawn(
+        self, step: Callable[[Run[K, V]], Coroutine[object, object, None]], run: Run[K, V], context: Context
+    ) -> None:
+        assert self._nursery is not None
+        context.run(self._nursery.start_soon, self._in_scope, step, run)  # a task copies the context it is started in
+
+    async def _in_scope(self, step: Callable[[Run[K, V]], Coroutine[object, object, None]], run: Run[K, V]) -> None:
+        # The application may be cancelled, and what is in work is to end nevertheless: `end` cancels what is left.
+        with trio.CancelScope(shield=True) as scope:
+            self._scopes.add(scope)
+            try:
+                await step(run)
+            finally:
+                self._scopes.discard(scope)
+                self._end_without_tasks()
+
+    def end(self) -> None:
+        self._is_ending = True
+        for scope in self._scopes:
+            scope.cancel()
+        self._end_without_tasks()
+
+    def _end_without_tasks(self) -> None:
+        if self._is_ending and not self._scopes:
+            self._has_ended.set()

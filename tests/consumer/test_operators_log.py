@@ -9,13 +9,14 @@ import pytest
 
 from kwire import Consumer
 from kwire.clock import Deadline
+from kwire.config import Settings
 from kwire.description.values import CauseKind
 from kwire.errors import KafkaError
 from kwire.logs import client_fields, logged_as, part_logger
 from kwire.testing import Cluster
 
 PATIENCE_MS = 30_000.0
-QUICK = {
+QUICK: Settings = {
     "reconnect_backoff_ms": 1,
     "reconnect_backoff_max_ms": 2,
     "retry_backoff_ms": 1,
@@ -60,7 +61,7 @@ def test_joins_assignments_and_leaves_stand_there_once(
         config={"bootstrap_servers": cluster.bootstrap_servers, "group_id": "billing", "group_protocol": protocol},
         client_id="desk",
         auto_offset_reset="earliest",
-        **QUICK,  # type: ignore[arg-type]  # names of settings
+        **QUICK,
     )
     with consumer:
         poll_until(consumer, lambda: any(each.is_fetch_in_flight for each in consumer.describe().partitions))
@@ -83,7 +84,7 @@ def test_an_outage_is_a_warning_and_its_end_a_line(
         bootstrap_servers=cluster.bootstrap_servers,
         group_id="billing",
         auto_offset_reset="earliest",
-        **QUICK,  # type: ignore[arg-type]  # names of settings
+        **QUICK,
     )
     with consumer:
         poll_until(consumer, lambda: any(each.is_fetch_in_flight for each in consumer.describe().partitions))
