@@ -13,7 +13,7 @@ import functools
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
@@ -21,7 +21,7 @@ from kwire.consumer.access import AccessGuard, ThreadAccessKey
 from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds, milliseconds, topics_and_config
 from kwire.consumer.async_listener import AsyncCommitCallback, AsyncOnPartitions, AsyncRebalanceListener
 from kwire.consumer.event_loops import TASKS, EventLoop, run_awaiting, running_loop
-from kwire.consumer.forks import disown_in_children, look_for_fork
+from kwire.consumer.forks import disown_in_children, look_for_fork, not_picklable
 from kwire.consumer.listener import Partitions, checked_listener, listener_of
 from kwire.consumer.polling import PORTION_MS
 from kwire.consumer.session import ConsumerSession
@@ -586,6 +586,9 @@ class AsyncConsumer(Generic[K, V]):
             self._session.state.delivery.abandon()
         with self._own_loop().shield():
             await self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(not_picklable(self))
 
     def __repr__(self) -> str:
         session, state = self._session, self._session.state

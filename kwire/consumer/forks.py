@@ -46,6 +46,14 @@ def disown_in_children(consumer: Disowned, guard: Guarding | None = None) -> Non
     _consumers[consumer] = (guard, _process)
 
 
+def not_picklable(consumer: object) -> str:
+    """What is said to who passes a consumer to another process, as multiprocessing does where it does not fork."""
+    return (
+        f"{consumer!r} cannot be pickled: it has a thread, sockets and a place in a group; pass its settings on, and "
+        "make a consumer where it is used"
+    )
+
+
 def look_for_fork() -> None:
     """Do what is to be done in the child of a fork, if this is one and Python was not told."""
     if os.getpid() != _process:

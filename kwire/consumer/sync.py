@@ -29,7 +29,7 @@ from kwire.clock import Deadline
 from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
 from kwire.consumer.access import AccessGuard, ThreadAccessKey
 from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds, milliseconds, topics_and_config
-from kwire.consumer.forks import disown_in_children, look_for_fork
+from kwire.consumer.forks import disown_in_children, look_for_fork, not_picklable
 from kwire.consumer.listener import OnPartitions, Partitions, RebalanceListener, checked_listener, listener_of
 from kwire.consumer.session import ConsumerSession
 from kwire.consumer.steps import Steps
@@ -556,10 +556,7 @@ class Consumer(Generic[K, V]):
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            f"{self!r} cannot be pickled: it has a thread, sockets and a place in a group; pass its settings on, and "
-            "make a consumer where it is used"
-        )
+        raise TypeError(not_picklable(self))
 
     def __repr__(self) -> str:
         session, state = self._session, self._session.state

@@ -127,7 +127,7 @@ def _post_end(link: NetworkLink, timeout_ms: float) -> None:
 
 def _warn(link: NetworkLink, origin: Origin) -> None:
     """The line that is named is the user's: that is where a `with` is missing."""
-    text = f"unclosed consumer {link.identity}, made at {origin}: close() it, or use `with`"
+    text = f"unclosed consumer {link.identity}, made at {origin}: close() it, or use `with` (`async with`)"
     warnings.warn_explicit(text, ResourceWarning, origin.file, origin.line)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import json
@@ -19,7 +20,7 @@ from multiprocessing.queues import SimpleQueue
 
 import pytest
 
-from kwire import Consumer, TopicPartition
+from kwire import AsyncConsumer, Consumer, TopicPartition
 from kwire.config import ConsumerConfig
 from kwire.consumer.range_consumer import RangeConsumer
 from kwire.errors import ForkedConsumerError, IllegalStateError, WakeupError
@@ -264,3 +265,13 @@ def test_multiprocessing_that_does_not_fork_is_refused_a_consumer(
             process(target=use, args=(consumer, None)).start()
         with pytest.raises(TypeError, match="cannot be pickled"):
             pickle.dumps(consumer)
+
+
+def test_an_async_consumer_cannot_be_pickled_either(kafka_cluster: Cluster) -> None:
+    async def told() -> str:
+        async with AsyncConsumer[bytes, bytes](bootstrap_servers=kafka_cluster.bootstrap_servers) as consumer:
+            with pytest.raises(TypeError) as caught:
+                pickle.dumps(consumer)
+            return str(caught.value)
+
+    assert "cannot be pickled: it has a thread" in asyncio.run(told())
