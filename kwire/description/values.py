@@ -26,6 +26,8 @@ class CauseKind(StrEnum):
     AUTHENTICATION = "authentication"
     AUTHORIZATION = "authorization"
     FENCED = "fenced"
+    MEMBERSHIP_LOST = "membership_lost"
+    """The group has gone on without this member, which joins again."""
     REFUSED = "refused"
     """The group does not take this member, for another reason."""
     JOINING = "joining"

@@ -331,7 +331,7 @@ class FetchManager:
         code = ErrorCode.of(answer.error_code)
         connection.session.answered(code, answer.session_id)
         if code is not ErrorCode.NONE:
-            log.info("fetch session of broker %d: %s; starting a new one", connection.id.node_id, code.name)
+            log.debug("fetch session of broker %d: %s; starting a new one", connection.id.node_id, code.name)
             connection.request.failed(now_ms)
             self._metadata.request_update()  # a session over topic ids fails when the ids are out of date
             return

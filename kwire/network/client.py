@@ -364,7 +364,7 @@ class NetworkClient:
         self._ladder.answered(connection.node, connection.greeting.version, newest, now_ms)
         if connection.is_proven:
             self._troubles.pop(key, None)
-            self._outages.over(connection.node, now_ms)
+            self._outages.over(connection, now_ms)
             self.ever_connected, self.bootstrap_error = True, None
 
     def _on_closed(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:

@@ -115,7 +115,7 @@ class Connection:
         self.is_closed = False
         self.error: KafkaError | None = None
         self.hung_up_on_greeting = False
-        self.used_at_ms = now_ms
+        self.dialled_at_ms = self.used_at_ms = now_ms
         self.expires_at_ms = NEVER_MS
         self.throttled_until_ms = now_ms
         self._transport = transport

@@ -104,6 +104,12 @@ class NetworkDescriber:
             yield Cause(kind=_kind_of(refusal), text="the group does not take this member", error=str(refusal))
         elif member.awaits_poll:
             yield Cause(kind=CauseKind.NOT_POLLED, text="the member joins its group when the application polls")
+        elif member.owes_callback and member.generation is None:
+            yield Cause(
+                kind=CauseKind.MEMBERSHIP_LOST,
+                text="the group has gone on without this member: when poll() has run the callback for what is lost, it "
+                "joins again",
+            )
         elif member.owes_callback:
             yield Cause(
                 kind=CauseKind.CALLBACK_PENDING,

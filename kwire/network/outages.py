@@ -20,11 +20,12 @@ QUIET_MS = 60_000.0
 MOST_ADDRESSES = 1_000
 
 
-class LostConnection(Protocol):
-    """What is asked of a connection that has ended."""
+class Dialled(Protocol):
+    """What is asked of a connection."""
 
     node: Node
     is_proven: bool
+    dialled_at_ms: float
 
 
 class _Outage(NamedTuple):
@@ -40,7 +41,7 @@ class OutageLog:
         self._outages: dict[tuple[str, int], _Outage] = {}
         self._told_ms: dict[tuple[str, int], float] = {}
 
-    def lost(self, connection: LostConnection, error: KafkaError, now_ms: float) -> None:
+    def lost(self, connection: Dialled, error: KafkaError, now_ms: float) -> None:
         """A connection has broken, or was never made."""
         node = connection.node
         address, fields = (node.host, node.port), {"broker": f"{node.host}:{node.port}"}
@@ -60,10 +61,13 @@ class OutageLog:
             self._outages[address] = known._replace(attempts=known.attempts + 1)
         self._forget()
 
-    def over(self, node: Node, now_ms: float) -> None:
-        """A connection to it is of use."""
-        if not self._outages or (outage := self._outages.pop((node.host, node.port), None)) is None:
+    def over(self, connection: Dialled, now_ms: float) -> None:
+        """A connection is of use. One that was made before the outage says nothing: it may be about to break, too."""
+        node = connection.node
+        outage = self._outages.get((node.host, node.port))
+        if outage is None or connection.dialled_at_ms < outage.since_ms:
             return
+        del self._outages[node.host, node.port]
         log.info(
             "broker %s is of use again, after %.1f s and %d failed attempts",
             node,

@@ -20,7 +20,13 @@ from kwire.errors import (
     NoOffsetForPartitionError,
     SaslAuthenticationError,
 )
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.testing import Cluster
 from tools.describe_docs import PAGE, page
 
@@ -162,6 +168,40 @@ def test_a_static_member_that_another_one_has_replaced(open_consumer: Callable[.
     assert "the group does not take this member" in str(found)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "heartbeat", "answer"),
+    [
+        ("classic", HeartbeatRequest, HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION)),
+        (
+            "consumer",
+            ConsumerGroupHeartbeatRequest,
+            ConsumerGroupHeartbeatResponse(error_code=ErrorCode.FENCED_MEMBER_EPOCH),
+        ),
+    ],
+)
+def test_a_member_whose_epoch_is_stale(
+    cluster: Cluster,
+    open_consumer: Callable[..., Consumer[bytes, bytes]],
+    protocol: str,
+    heartbeat: type[HeartbeatRequest] | type[ConsumerGroupHeartbeatRequest],
+    answer: HeartbeatResponse | ConsumerGroupHeartbeatResponse,
+) -> None:
+    """It does not poll, so it is not told what it has lost, and does not join again."""
+    cluster.configure_group("billing", {"consumer.heartbeat.interval.ms": "20"})
+    quick = {"heartbeat_interval_ms": 20} if protocol == "classic" else {}
+    consumer = open_consumer("orders", group_protocol=protocol, **quick)
+    poll_until_cause(consumer, CauseKind.AT_END)
+    rule = cluster.control.on(heartbeat).answer(answer)
+    deadline = Deadline.after(PATIENCE_MS)
+    while CauseKind.MEMBERSHIP_LOST not in kinds(found := consumer.describe()):
+        assert not deadline.expired, str(found)
+    rule.remove()
+    assert "the group has gone on without this member" in str(found)
+    assert found.group is not None
+    assert found.group.generation is None
+    poll_until_cause(consumer, CauseKind.AT_END)
+
+
 def test_a_topic_that_does_not_exist(open_consumer: Callable[..., Consumer[bytes, bytes]]) -> None:
     consumer = open_consumer("ordres", allow_auto_create_topics=False)
     found, cause = poll_until_cause(consumer, CauseKind.UNKNOWN_TOPIC)
@@ -235,6 +275,20 @@ def test_a_login_that_is_refused() -> None:
     assert CauseKind.AUTHENTICATION in kinds(found)
     assert "do not accept each other" in str(found)
     assert "hunter2" not in str(found)
+
+
+def test_a_network_thread_that_does_not_answer_is_said(
+    open_consumer: Callable[..., Consumer[bytes, bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = open_consumer("orders")
+    poll_until_cause(consumer, CauseKind.AT_END)
+    with monkeypatch.context() as patched:
+        patched.setattr("kwire.consumer.describing.ANSWER_MS", 1.0)
+        patched.setattr(consumer._session.link.mailbox, "drain", list)
+        found = consumer.describe()
+    assert CauseKind.NETWORK_THREAD_BUSY in kinds(found)
+    assert found.subscription is not None
+    assert found.subscription.topics == ("orders",)
 
 
 def test_a_network_thread_that_has_died_is_said(open_consumer: Callable[..., Consumer[bytes, bytes]]) -> None:

@@ -50,11 +50,15 @@ def test_a_slow_handler_is_named_with_its_record(
             may_end.wait(PATIENCE_MS / 1000.0)
 
     orders(5)
-    with Processor(new_consumer(), handle) as processor:
+    consumer = new_consumer()
+    with Processor(consumer, handle) as processor:
         found = described_when(processor, CauseKind.SLOW_HANDLER)
         while [each.offset for each in found.slow] != [2]:
             found = described_when(processor, CauseKind.SLOW_HANDLER)
+        page = consumer._session.page()
         may_end.set()
+    assert page is not None
+    assert page.startswith("processor: running")  # what a signal prints
     assert "a handler has orders-0 offset 2 in its hands" in str(found)
     assert json.loads(json.dumps(found.as_dict()))["slow"][0]["offset"] == 2
     assert found.is_running

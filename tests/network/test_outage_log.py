@@ -1,0 +1,66 @@
+"""What the log says of an outage: its begin, its end, and nothing of the attempts between."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import pytest
+
+from kwire.errors import DisconnectError, SaslAuthenticationError
+from kwire.model import Node
+from kwire.network.outages import QUIET_MS, OutageLog
+
+NODE = Node(1, "kafka", 9092)
+REFUSED = DisconnectError("broker kafka:9092 (id 1): Connection refused")
+
+
+@dataclass
+class Connection:
+    """One that was dialled then."""
+
+    dialled_at_ms: float = 0.0
+    is_proven: bool = False
+    node: Node = NODE
+
+
+def levels(caplog: pytest.LogCaptureFixture) -> list[int]:
+    return [record.levelno for record in caplog.records if record.levelno >= logging.INFO]
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> OutageLog:
+    caplog.set_level(logging.DEBUG, "kwire.network")
+    return OutageLog()
+
+
+def test_a_warning_and_a_line_whatever_lies_between(log: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
+    for attempt in range(100):
+        log.lost(Connection(attempt * 50.0), REFUSED, attempt * 50.0)
+    log.over(Connection(5_000.0, is_proven=True), 5_000.0)
+    log.over(Connection(5_000.0, is_proven=True), 5_001.0)
+    assert levels(caplog) == [logging.WARNING, logging.INFO]
+    assert "after 5.0 s and 100 failed attempts" in caplog.records[-1].getMessage()
+
+
+def test_a_connection_from_before_does_not_end_it(log: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
+    """Of several to a broker that dies one is seen to break first: an end and a second begin stood in the log."""
+    log.lost(Connection(90.0), REFUSED, 100.0)
+    log.over(Connection(50.0, is_proven=True), 100.0)
+    log.lost(Connection(101.0), REFUSED, 101.0)
+    assert levels(caplog) == [logging.WARNING]
+
+
+def test_a_lost_connection_is_no_outage_yet_and_told_now_and_then(
+    log: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    for at_ms in (0.0, 1.0, QUIET_MS - 1.0, QUIET_MS):
+        log.lost(Connection(is_proven=True), REFUSED, at_ms)
+    assert levels(caplog) == [logging.INFO, logging.INFO]
+
+
+def test_another_kind_of_trouble_is_news(log: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
+    refusal = SaslAuthenticationError("broker kafka:9092 (id 1): these credentials are unknown")
+    for error in (REFUSED, refusal, refusal):
+        log.lost(Connection(), error, 0.0)
+    assert levels(caplog) == [logging.WARNING, logging.ERROR]
