@@ -9,14 +9,13 @@ import pytest
 
 from kwire import Consumer
 from kwire.clock import Deadline
-from kwire.config import Settings
 from kwire.description.values import CauseKind
 from kwire.errors import KafkaError
 from kwire.logs import client_fields, logged_as, part_logger
 from kwire.testing import Cluster
 
 PATIENCE_MS = 30_000.0
-QUICK: Settings = {
+QUICK: dict[str, object] = {
     "reconnect_backoff_ms": 1,
     "reconnect_backoff_max_ms": 2,
     "retry_backoff_ms": 1,
@@ -58,10 +57,12 @@ def test_joins_assignments_and_leaves_stand_there_once(
 ) -> None:
     consumer: Consumer[bytes, bytes] = Consumer(
         "orders",
-        config={"bootstrap_servers": cluster.bootstrap_servers, "group_id": "billing", "group_protocol": protocol},
+        config=QUICK,
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id="billing",
+        group_protocol=protocol,
         client_id="desk",
         auto_offset_reset="earliest",
-        **QUICK,
     )
     with consumer:
         poll_until(consumer, lambda: any(each.is_fetch_in_flight for each in consumer.describe().partitions))
@@ -84,7 +85,7 @@ def test_an_outage_is_a_warning_and_its_end_a_line(
         bootstrap_servers=cluster.bootstrap_servers,
         group_id="billing",
         auto_offset_reset="earliest",
-        **QUICK,
+        config=QUICK,
     )
     with consumer:
         poll_until(consumer, lambda: any(each.is_fetch_in_flight for each in consumer.describe().partitions))
