@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console
 
-from benchmarks import catch_up, chart, latency, memory, processing, scale, spark, startup, tls
+from benchmarks import catch_up, chart, event_loops, latency, memory, processing, scale, spark, startup, tls
 from benchmarks.codec import measure as codec
 from benchmarks.opponents import OpponentError
 from benchmarks.rebalance import measure as rebalance
@@ -119,6 +119,12 @@ def measure_spark(chosen: argparse.Namespace) -> Outcome:
     return shown(results, spark.targets(topics, queries))
 
 
+def measure_async(chosen: argparse.Namespace) -> Outcome:
+    cases = chosen.case or list(event_loops.TOPICS)
+    results = event_loops.run(rounds=chosen.rounds, scale=chosen.scale, cases=cases, defaults=chosen.defaults)
+    return shown(results, event_loops.targets(cases))
+
+
 def measure_tls(chosen: argparse.Namespace) -> Outcome:
     cases = chosen.case or list(tls.TOPICS)
     return shown(tls.run(rounds=chosen.rounds, scale=chosen.scale, cases=cases), tls.targets(cases))
@@ -143,6 +149,7 @@ SUITES: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
     "spark": measure_spark,
     "catch-up": measure_catch_up,
     "tls": measure_tls,
+    "async": measure_async,
 }
 
 
@@ -194,10 +201,15 @@ def add_consumer_suites(
     on_spark.add_argument("--scale", type=float, default=1.0, help="part of each topic that is written (1.0)")
     catching_up = suites.add_parser("catch-up", help="back at a long lag: the newest record, and all of the lag")
     catching_up.add_argument("--records", type=int, default=catch_up.RECORDS, help="of the lag (5000000)")
+    awaiting = suites.add_parser("async", help="AsyncConsumer beside Consumer, and beside peers that await")
+    names = ", ".join(event_loops.TOPICS)
+    awaiting.add_argument("--case", action="append", default=[], choices=CASES, help=f"({names})")
+    awaiting.add_argument("--scale", type=float, default=1.0, help="what part of each topic is written (1)")
+    awaiting.add_argument("--defaults", action="store_true", help="no client is tuned")
     encrypted = suites.add_parser("tls", help="TLS against plain text, beside an idle and a busy application")
     encrypted.add_argument("--case", action="append", default=[], choices=CASES, help=f"({', '.join(tls.TOPICS)})")
     encrypted.add_argument("--scale", type=float, default=0.5, help="part of each topic that is written (0.5)")
-    found = (latency, scale, memory, startup, handling, on_spark, catching_up, encrypted)
+    found = (latency, scale, memory, startup, handling, on_spark, catching_up, awaiting, encrypted)
     for suite in found:
         suite.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each ({LEAST_ROUNDS})")
     return found

@@ -15,16 +15,17 @@ import resource
 import sys
 import threading
 import time
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     import confluent_kafka
 
-    from kwire import Consumer
+    from kwire import AsyncConsumer, Consumer, Records
 
 POLL_S = 1.0
 POLL_MS = 1000
@@ -86,6 +87,11 @@ class Reading:
         self.records = self.size_bytes = self.offsets = self.first_records = 0
         self._wanted = wanted
         self._began_s = self._first_s = self._last_s = 0.0
+
+    @property
+    def left(self) -> int:
+        """So many records are still to be read."""
+        return self._wanted - self.records
 
     def begin(self) -> None:
         """Start the clock."""
@@ -157,19 +163,24 @@ def kwire_consumer(bootstrap_servers: str) -> Consumer[bytes, bytes]:
 
 
 def kwire_columns(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    with kwire_consumer(bootstrap_servers) as consumer:
+        reading.begin()
+        consumer.subscribe([topic])
+        while reading.more():
+            reading.add(touch_columns(consumer.poll(POLL_S)))
+
+
+def touch_columns(records: Records[bytes, bytes]) -> tuple[int, int, int]:
+    """The same as `touch`, by column."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     def total(column: pa.ChunkedArray) -> int:
         return int(pc.sum(column).as_py() or 0)
 
-    with kwire_consumer(bootstrap_servers) as consumer:
-        reading.begin()
-        consumer.subscribe([topic])
-        while reading.more():
-            table = consumer.poll(POLL_S).to_arrow()
-            size_bytes = total(pc.binary_length(table["value"])) + total(pc.binary_length(table["key"]))
-            reading.add((table.num_rows, size_bytes, total(table["offset"])))
+    table = records.to_arrow()
+    size_bytes = total(pc.binary_length(table["value"])) + total(pc.binary_length(table["key"]))
+    return table.num_rows, size_bytes, total(table["offset"])
 
 
 def kwire_rows(bootstrap_servers: str, topic: str, reading: Reading) -> None:
@@ -178,6 +189,77 @@ def kwire_rows(bootstrap_servers: str, topic: str, reading: Reading) -> None:
         consumer.subscribe([topic])
         while reading.more():
             reading.add(touch(consumer.poll(POLL_S)))
+
+
+def kwire_records(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    with kwire_consumer(bootstrap_servers) as consumer:
+        reading.begin()
+        consumer.subscribe([topic])
+        records = iter(consumer)
+        while reading.more():
+            reading.add(touch(islice(records, min(BATCH, reading.left))))
+
+
+def kwire_async_consumer(bootstrap_servers: str) -> AsyncConsumer[bytes, bytes]:
+    from kwire import AsyncConsumer
+
+    return AsyncConsumer[bytes, bytes](
+        config={**TUNED["kwire"], **SECURITY},
+        bootstrap_servers=bootstrap_servers,
+        group_id=new_group(),
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+
+
+def kwire_async_rows(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    asyncio.run(kwire_async_polls(bootstrap_servers, topic, reading, touch))
+
+
+def kwire_async_columns(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    asyncio.run(kwire_async_polls(bootstrap_servers, topic, reading, touch_columns))
+
+
+async def kwire_async_polls(
+    bootstrap_servers: str,
+    topic: str,
+    reading: Reading,
+    take: Callable[[Records[bytes, bytes]], tuple[int, int, int]],
+) -> None:
+    async with kwire_async_consumer(bootstrap_servers) as consumer:
+        reading.begin()
+        await consumer.subscribe([topic])
+        while reading.more():
+            reading.add(take(await consumer.poll(POLL_S)))
+
+
+def kwire_async_records(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    asyncio.run(kwire_async_loop(bootstrap_servers, topic, reading))
+
+
+async def kwire_async_loop(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    async with kwire_async_consumer(bootstrap_servers) as consumer:
+        reading.begin()
+        await consumer.subscribe([topic])
+        records = aiter(consumer)
+        while reading.more():
+            reading.add(await touch_each(records, min(BATCH, reading.left)))
+
+
+async def touch_each(records: AsyncIterator[AnyRecord], most: int) -> tuple[int, int, int]:
+    """The same as `touch`, of records that are awaited one by one."""
+    count = size_bytes = offsets = 0
+    timestamp_ms = -1
+    async for record in records:
+        key, value, timestamp_ms = record.key, record.value, record.timestamp
+        offsets += record.offset
+        size_bytes += len(value)  # type: ignore[arg-type]  # as in `touch`
+        if key is not None:
+            size_bytes += len(key)
+        count += 1
+        if count == most:
+            break
+    return count, size_bytes, offsets if timestamp_ms >= 0 or not count else -1
 
 
 def confluent_consumer(bootstrap_servers: str) -> confluent_kafka.Consumer:
@@ -201,16 +283,21 @@ def confluent_consume(bootstrap_servers: str, topic: str, reading: Reading) -> N
     reading.begin()
     consumer.subscribe([topic])
     while reading.more():
-        count = size_bytes = offsets = 0
-        for message in consumer.consume(batch, POLL_S):
-            key, value, _ = message.key(), message.value(), message.timestamp()
-            offsets += message.offset()  # type: ignore[operator]  # as in `touch`
-            size_bytes += len(value)  # type: ignore[arg-type]
-            if key is not None:
-                size_bytes += len(key)
-            count += 1
-        reading.add((count, size_bytes, offsets))
+        reading.add(touch_messages(consumer.consume(batch, POLL_S)))
     consumer.close()
+
+
+def touch_messages(messages: Iterable[confluent_kafka.Message]) -> tuple[int, int, int]:
+    """The same as `touch`, of librdkafka's messages."""
+    count = size_bytes = offsets = 0
+    for message in messages:
+        key, value, _ = message.key(), message.value(), message.timestamp()
+        offsets += message.offset()  # type: ignore[operator]  # as in `touch`
+        size_bytes += len(value)  # type: ignore[arg-type]
+        if key is not None:
+            size_bytes += len(key)
+        count += 1
+    return count, size_bytes, offsets
 
 
 def confluent_poll(bootstrap_servers: str, topic: str, reading: Reading) -> None:
@@ -273,12 +360,64 @@ async def aiokafka_rows(bootstrap_servers: str, topic: str, reading: Reading) ->
     await consumer.stop()
 
 
+def aiokafka_records(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    asyncio.run(aiokafka_loop(bootstrap_servers, topic, reading))
+
+
+async def aiokafka_loop(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    import aiokafka as library
+
+    consumer = library.AIOKafkaConsumer(
+        bootstrap_servers=bootstrap_servers,
+        group_id=new_group(),
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        **TUNED["aiokafka"],
+    )
+    await consumer.start()
+    reading.begin()
+    consumer.subscribe([topic])
+    while reading.more():
+        reading.add(await touch_each(consumer, min(BATCH, reading.left)))
+    await consumer.stop()
+
+
+def confluent_aio(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    asyncio.run(confluent_aio_consume(bootstrap_servers, topic, reading))
+
+
+async def confluent_aio_consume(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    from confluent_kafka.aio import AIOConsumer
+
+    consumer = AIOConsumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": new_group(),
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **TUNED["confluent-kafka"],
+        }
+    )
+    batch = BATCH if TUNED["confluent-kafka"] else DEFAULT_BATCH
+    reading.begin()
+    await consumer.subscribe([topic])
+    while reading.more():
+        reading.add(touch_messages(await consumer.consume(batch, POLL_S)))
+    await consumer.close()
+
+
 CONTENDERS: dict[str, Callable[[str, str, Reading], None]] = {
     "kwire-columns": kwire_columns,
     "kwire-rows": kwire_rows,
+    "kwire-records": kwire_records,
+    "kwire-async-columns": kwire_async_columns,
+    "kwire-async-rows": kwire_async_rows,
+    "kwire-async-records": kwire_async_records,
     "confluent-consume": confluent_consume,
     "confluent-poll": confluent_poll,
+    "confluent-aio": confluent_aio,
     "aiokafka": aiokafka,
+    "aiokafka-records": aiokafka_records,
     "kafka-python": kafka_python,
 }
 

@@ -1,0 +1,74 @@
+"""`scripts/bench async`: what reading on an event loop costs, beside code that blocks, and beside peers that await.
+
+A topic is read by kwire with `Consumer` and with `AsyncConsumer`, as rows of whole polls, as columns, and record by
+record, and by aiokafka and confluent-kafka's AIOConsumer, in turns, each in a fresh process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from benchmarks.throughput.measure import BROKER_OPTIONS, written
+from benchmarks.throughput.topics import CASES, Content
+from benchmarks.throughput.turn import AIOKAFKA, COLUMNS, ROWS, Contender, take
+from benchmarks.turns import Figures, Target, take_turns
+from kwire.testing.kafka import KafkaCluster
+
+CONTENDERS = (
+    ROWS,
+    Contender(name="kwire-async-rows", title="kwire async, rows"),
+    COLUMNS,
+    Contender(name="kwire-async-columns", title="kwire async, columns"),
+    Contender(name="kwire-records", title="kwire, for"),
+    Contender(name="kwire-async-records", title="kwire async, async for"),
+    AIOKAFKA,
+    Contender(name="aiokafka-records", title="aiokafka, async for", peer=True),
+    Contender(name="confluent-aio", title="confluent AIOConsumer.consume()"),
+)
+TOPICS = ("plain", "lz4", "random")
+RATE = "records_per_s"
+
+
+def run(*, rounds: int, scale: float, cases: Sequence[str], defaults: bool) -> list[Figures]:
+    """Measure.
+
+    Args:
+        rounds: How often each contender has its turn.
+        scale: What part of each topic is written.
+        cases: Names of topics.
+        defaults: Whether all keep their defaults, instead of what makes them fast.
+    """
+    results: list[Figures] = []
+    with KafkaCluster(jvm_options=BROKER_OPTIONS) as kafka:
+        for name in cases:
+            case = CASES[name]
+            topic = f"async-{name}"
+            content = written(case, kafka.bootstrap_servers, topic, case.scaled(scale))
+            turns = {
+                contender.title: partial(_turn, contender, kafka.bootstrap_servers, topic, content, defaults)
+                for contender in CONTENDERS
+            }
+            results += take_turns(case.title, rounds, turns)
+    return results
+
+
+def _turn(contender: Contender, servers: str, topic: str, content: Content, defaults: bool) -> dict[str, float]:
+    turn = take(contender, servers, topic, content, {"defaults": defaults})
+    return {RATE: turn.rate, "cpu_s_per_million": turn.cpu_s / content.records * 1e6}
+
+
+def targets(cases: Sequence[str]) -> list[Target]:
+    """The event loop against code that blocks."""
+    return [
+        Target(
+            case=CASES[name].title,
+            figure=RATE,
+            limit=0.9,
+            of=f"kwire async, {what}",
+            to=f"kwire, {what}",
+            at_least=True,
+        )
+        for name in cases
+        for what in ("rows", "columns")
+    ]
