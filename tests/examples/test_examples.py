@@ -17,7 +17,7 @@ from kwire.testing.cluster.batches import NewRecord
 pytestmark = pytest.mark.slow
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NAMES = ("plain_loop", "worker_threads", "async_keys", "revocation_loop")
+NAMES = ("plain_loop", "async_loop", "worker_threads", "async_keys", "revocation_loop")
 RECORDS = 120
 PARTITIONS = 3
 KEYS = 7
@@ -79,7 +79,7 @@ def test_there_is_a_test_for_each() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*NAMES, has_a_file_of_its_own, "arguments"}
 
 
-@pytest.mark.parametrize("name", ["plain_loop", "worker_threads", "revocation_loop"])
+@pytest.mark.parametrize("name", ["plain_loop", "async_loop", "worker_threads", "revocation_loop"])
 def test_partitions_are_read_in_order_to_their_ends(name: str, ran: Mapping[str, Ran]) -> None:
     each = list(range(RECORDS // PARTITIONS))
     assert by_partition(ran[name].lines) == {f"orders-{number}": each for number in range(PARTITIONS)}
