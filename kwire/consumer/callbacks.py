@@ -7,10 +7,9 @@ such an exception has ended is called again by the next poll.
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic
 
@@ -208,8 +207,10 @@ class CallbackRunner(Generic[K, V]):
         error = None
         if not release.is_told:
             kind = CallbackKind.LOST if release.is_lost else CallbackKind.REVOKED
-            error = yield from self._tell(kind, release.partitions)
+            began_ms = monotonic_ms()
+            error = yield from self._tell(kind, release.partitions, began_ms)
             release.is_told = True
+            self._note_time(kind, began_ms)
         self._state.assignment -= release.partitions
         if len(self._releases) > 1 or self._revocation.pending:
             self._mailbox.post(PartitionsReleased(release.partitions))
@@ -234,21 +235,23 @@ class CallbackRunner(Generic[K, V]):
             self._revocation.lose(event.partitions)
         error = None
         if self._told is not event:
-            error = yield from self._tell(event.kind, event.partitions)
+            began_ms = monotonic_ms()
+            error = yield from self._tell(event.kind, event.partitions, began_ms)
             self._told = event
+            self._note_time(event.kind, began_ms)
         if event.kind is CallbackKind.LOST:
             self._state.assignment -= event.partitions
         end_callback(self._mailbox, event)
         if error is not None:
             raise error
 
-    def _tell(self, kind: CallbackKind, partitions: Partitions) -> Steps[Exception | None]:
+    def _tell(self, kind: CallbackKind, partitions: Partitions, now_ms: float) -> Steps[Exception | None]:
         """Call the listener; what it failed with. Raises what struck from outside, a Ctrl-C for example: then nobody
         knows how far the listener got, and it has to be called again."""
         view = CallbackView(self._consumer)
         try:
-            self._state.in_callback = True
-            with self._guard.callback(), self._timed(kind):
+            self._state.in_callback, self._state.callback = True, (kind, now_ms)
+            with self._guard.callback():
                 yield from self._finish(self._call_listener(kind, view.as_consumer(), partitions))
         except KafkaError as error:
             return error
@@ -261,26 +264,20 @@ class CallbackRunner(Generic[K, V]):
             failed.__cause__ = error
             return failed
         finally:
-            self._state.in_callback = False
+            self._state.in_callback, self._state.callback = False, None
             view.expire()
         return None
 
-    @contextlib.contextmanager
-    def _timed(self, kind: CallbackKind) -> Iterator[None]:
-        """How long the listener takes, for metrics."""
-        coordinator, began_ms = self._state.link.metrics.coordinator, monotonic_ms()
+    def _note_time(self, kind: CallbackKind, began_ms: float) -> None:
+        """How long the listener took, for metrics. Once it is noted that the listener knows: to read the clock may take
+        a signal handler's time, and what that raises must not have the listener told again."""
+        coordinator, ended_ms = self._state.link.metrics.coordinator, monotonic_ms()
         windows = {
             CallbackKind.ASSIGNED: coordinator.assigned,
             CallbackKind.REVOKED: coordinator.revoked,
             CallbackKind.LOST: coordinator.lost,
         }
-        self._state.callback = kind, began_ms
-        try:
-            yield
-        finally:
-            self._state.callback = None
-            ended_ms = monotonic_ms()
-            windows[kind].record(ended_ms - began_ms, ended_ms)
+        windows[kind].record(ended_ms - began_ms, ended_ms)
 
     def _call_listener(self, kind: CallbackKind, consumer: RebalanceConsumer, partitions: Partitions) -> object:
         methods: dict[CallbackKind, Callable[[RebalanceConsumer, Partitions], object]] = {
@@ -329,8 +326,11 @@ class CallbackRunner(Generic[K, V]):
         if self._state.assigned_by_hand or not self._state.assignment:
             return None
         kind = CallbackKind.REVOKED if self._state.is_member else CallbackKind.LOST
+        began_ms = monotonic_ms()
         try:
-            return (yield from self._tell(kind, self._state.assignment))
+            failed = yield from self._tell(kind, self._state.assignment, began_ms)
+            self._note_time(kind, began_ms)
+            return failed
         except BaseException as error:  # noqa: BLE001  raised by the caller, once the leaving is done
             return error
         finally:

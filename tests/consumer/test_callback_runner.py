@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire import Consumer, RebalanceConsumer, RebalanceListener, TopicPartition
+from kwire.consumer import callbacks
 from kwire.epochs import Attempt, SubscriptionEpoch
 from kwire.errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceListenerError, WakeupError
 from kwire.events import AssignmentView, CallbackKind, CommitCompleted, RunCallback
@@ -115,6 +116,32 @@ def test_errors_of_kafka_and_of_the_interpreter_come_out_as_they_are(
     with pytest.raises(type(error)) as caught:
         consumer.poll(5)
     assert caught.value is error
+    listen(consumer, RebalanceListener())  # closing gives up what it has
+
+
+@pytest.mark.parametrize("kind", CallbackKind, ids=lambda kind: kind.name.lower())
+@pytest.mark.parametrize("raises", [None, KafkaError("mine")], ids=["well", "raising"])
+def test_what_strikes_after_a_callback_has_ended_does_not_have_it_called_again(
+    consumer: Consumer[bytes, bytes], monkeypatch: pytest.MonkeyPatch, kind: CallbackKind, raises: KafkaError | None
+) -> None:
+    """How long it took was measured before it was noted that the listener knows; a Ctrl-C could come between."""
+
+    class Measured(Told):
+        def _note(self, what: str, partitions: Partitions) -> None:
+            monkeypatch.setattr(callbacks, "monotonic_ms", struck)
+            super()._note(what, partitions)
+
+    def struck() -> float:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    told = Measured(raises)
+    listen(consumer, told)
+    ask_for(consumer, kind, BOTH)
+    with pytest.raises(KeyboardInterrupt):
+        consumer.poll(0)
+    consumer.poll(0)
+    assert len(told.events) == 1
     listen(consumer, RebalanceListener())  # closing gives up what it has
 
 
