@@ -18,6 +18,7 @@ import typer
 from kwire.testing.kafka import ClusterError
 from proofs.async_revocation.prove import async_revocation
 from proofs.brokers import brokers
+from proofs.event_loops.prove import event_loops
 from proofs.handlers import handlers
 from proofs.losses.prove import losses
 from proofs.metrics.prove import metrics
@@ -49,6 +50,7 @@ PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "async-revocation": async_revocation,
     "parallel-rebalance": parallel_rebalance,
     "slow-handler": slow_handler,
+    "event-loops": event_loops,
     "security": security,
     "spark-answers": spark_answers,
     "spark-audit": spark_audit,

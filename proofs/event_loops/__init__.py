@@ -1,0 +1,1 @@
+"""What `AsyncConsumer` promises of event loops, tried on a real Kafka."""
