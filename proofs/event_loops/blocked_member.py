@@ -38,6 +38,7 @@ async def kwire_member(servers: str, topic: str, group: str, session_ms: int, se
 
 async def aiokafka_member(servers: str, topic: str, group: str, session_ms: int, seconds: float) -> None:
     from aiokafka import AIOKafkaConsumer
+    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
     consumer = AIOKafkaConsumer(
         topic,
@@ -46,6 +47,7 @@ async def aiokafka_member(servers: str, topic: str, group: str, session_ms: int,
         session_timeout_ms=session_ms,
         heartbeat_interval_ms=session_ms // 3,
         auto_offset_reset="earliest",
+        partition_assignment_strategy=[RangePartitionAssignor],  # the other member knows it
     )
     await consumer.start()
     await consumer.getone()

@@ -134,34 +134,63 @@ def _reached(log: Log, done: set[str]) -> int:
 
 def counts_come_to_nothing(ledger: Ledger) -> Iterator[Violation]:
     """A processor with nothing to do says so: nothing waits, nothing is in work or paused, and what it says it has
-    handled is what its handler was done with.
-
-    A record that fails for good is done with, for it is passed by; not if its partition was lost meanwhile, for then it
-    is its next owner's. A world cannot tell the two apart: either may be counted. So may what was given up.
-    """
-    done: Counter[tuple[str, int]] = Counter()
-    doubtful: Counter[tuple[str, int]] = Counter()
-    in_work: dict[tuple[str, int, str], TopicPartition | None] = {}  # None: it was lost meanwhile
+    handled is what its handler was done with."""
+    done = _Done()
     for event in ledger.events:
         match event:
             case HandlingBegan():
-                in_work[event.member, event.processor, event.value] = event.partition
+                done.began(event)
             case Lost():
-                for each, partition in in_work.items():
-                    if each[0] == event.member and partition in event.partitions:
-                        in_work[each] = None
+                done.lost(event)
             case HandlingEnded():
-                was_lost = in_work.pop((event.member, event.processor, event.value), event.partition) is None
-                done[event.member, event.processor] += event.is_done
-                doubtful[event.member, event.processor] += event.is_done and was_lost
+                done.ended(event)
             case GivenUp():
-                done[event.member, event.processor] += 1
-                doubtful[event.member, event.processor] += 1
+                done.given_up(event)
             case StatusSeen():
-                most = done[event.member, event.processor]
-                yield from _judge_status(event, range(most - doubtful[event.member, event.processor], most + 1))
+                yield from _judge_status(event, done.counted_by((event.member, event.processor)))
             case _:
                 pass
+
+
+class _Done:
+    """How many records each processor may say that its handler was done with.
+
+    A record that fails for good is done with, for it is passed by; not if its partition was lost or given back
+    meanwhile, for then it is its next owner's. A world cannot tell the two apart: either may be counted, of what was in
+    work when its partition was lost, and of what is handled again. So may what was given up.
+    """
+
+    def __init__(self) -> None:
+        self._most: Counter[tuple[str, int]] = Counter()
+        self._doubtful: Counter[tuple[str, int]] = Counter()
+        self._in_work: dict[tuple[str, int, str], TopicPartition | None] = {}  # None: it was lost meanwhile
+        self._done_by: dict[str, tuple[str, int]] = {}  # who was done with a record last, if there is no doubt yet
+
+    def counted_by(self, processor: tuple[str, int]) -> range:
+        most = self._most[processor]
+        return range(most - self._doubtful[processor], most + 1)
+
+    def began(self, event: HandlingBegan) -> None:
+        self._in_work[event.member, event.processor, event.value] = event.partition
+        if (before := self._done_by.pop(event.value, None)) is not None:
+            self._doubtful[before] += 1
+
+    def lost(self, event: Lost) -> None:
+        for each, partition in self._in_work.items():
+            if each[0] == event.member and partition in event.partitions:
+                self._in_work[each] = None
+
+    def ended(self, event: HandlingEnded) -> None:
+        processor = event.member, event.processor
+        was_lost = self._in_work.pop((*processor, event.value), event.partition) is None
+        self._most[processor] += event.is_done
+        self._doubtful[processor] += event.is_done and was_lost
+        if event.is_done and not was_lost:
+            self._done_by[event.value] = processor
+
+    def given_up(self, event: GivenUp) -> None:
+        self._most[event.member, event.processor] += 1
+        self._doubtful[event.member, event.processor] += 1
 
 
 def _judge_status(event: StatusSeen, done: range) -> Iterator[Violation]:

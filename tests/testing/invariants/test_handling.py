@@ -242,6 +242,15 @@ def test_counts_that_are_left_over(count: str) -> None:
     assert rules(*events, status(handled=1)) == ["counts-left-over"]
 
 
+def test_a_record_that_is_handled_again_may_have_been_counted_the_first_time_or_not() -> None:
+    """It failed for good while its partition was given back, and so was left to the next owner."""
+    begin = [*started(), *sent(0, 1), *polled(0, 1), *handled(0, 1)]
+    for count in (2, 3):
+        assert rules(*begin, began(1), ended(1), status(handled=count)) == []
+    for count in (1, 4):
+        assert rules(*begin, began(1), ended(1), status(handled=count)) == ["counts-left-over"]
+
+
 def test_a_record_in_work_when_its_partition_is_lost_may_be_counted_or_not() -> None:
     begin = [*started(), *sent(0, 1), *polled(0, 1), *handled(0), began(1)]
     lost = Lost(at_ms=25.0, member="a", partitions=(T0,))
