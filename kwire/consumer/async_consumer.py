@@ -83,10 +83,10 @@ class _Turn:
         self._longest_wait_ms = longest_wait_ms
         self._waiting = 0
 
-    def take(self) -> Steps[None]:
+    def take(self, longest_wait_ms: float | None = None) -> Steps[None]:
         """Raises ConcurrentModificationError if it is not to be had for long: the one who has it may be waiting for
         the caller."""
-        deadline = Deadline.after(self._longest_wait_ms)
+        deadline = Deadline.after(self._longest_wait_ms if longest_wait_ms is None else longest_wait_ms)
         while True:
             seen = self._mailbox.signal()
             try:
@@ -556,7 +556,7 @@ class AsyncConsumer(Generic[K, V]):
         total_ms = float(self.config.close_timeout_ms) if timeout is None else milliseconds(timeout)
         deadline = Deadline.after(total_ms)
         loop = self._own_loop()
-        await run_awaiting(self._mailbox, self._turn.take(), loop)
+        await run_awaiting(self._mailbox, self._turn.take(total_ms), loop)
         try:
             if self._is_closed():
                 return

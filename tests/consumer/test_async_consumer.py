@@ -223,6 +223,27 @@ def test_close_by_another_task_ends_a_loop_and_does_not_commit_the_record_it_is_
     runtime.run(main)
 
 
+def test_close_does_not_wait_for_ever_for_a_callback_that_waits_for_it(runtime: Runtime, cluster: Cluster) -> None:
+    async def main() -> None:
+        refusals: list[str] = []
+        async with AsyncConsumer(**settings(cluster)) as consumer:
+
+            async def close_elsewhere(_: object, partitions: Partitions) -> None:
+                async def close() -> None:
+                    with pytest.raises(ConcurrentModificationError) as caught:
+                        await consumer.close(timeout=0.05)
+                    refusals.append(str(caught.value))
+
+                await runtime.beside(close, lambda: runtime.sleep(0))
+
+            await consumer.subscribe("one", on_assigned=close_elsewhere)
+            assert len(await read(consumer, RECORDS)) == RECORDS
+        assert len(refusals) == 1
+        assert "runs a callback in" in refusals[0]
+
+    runtime.run(main)
+
+
 def test_close_by_another_task_ends_a_poll_that_waits(runtime: Runtime, cluster: Cluster) -> None:
     async def main() -> None:
         consumer: BytesConsumer = AsyncConsumer("one", **settings(cluster))
