@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pytest
 import trio
+import uvloop
 
 from kwire import AsyncConsumer, AsyncRebalanceListener, Consumer, OffsetAndMetadata, TopicPartition
 from kwire.errors import ConcurrentModificationError, IllegalStateError, InvalidArgumentError, RebalanceListenerError
@@ -50,11 +51,15 @@ class Runtime(Protocol):
 
 
 class Asyncio:
+    def __init__(self, new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
+        self._new_loop = new_loop
+
     def run(self, main: Callable[[], Awaitable[T]]) -> T:
         async def entered() -> T:
             return await main()
 
-        return asyncio.run(entered())
+        with asyncio.Runner(loop_factory=self._new_loop) as runner:
+            return runner.run(entered())
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -92,7 +97,7 @@ class Trio:
         return None
 
 
-@pytest.fixture(params=[Asyncio(), Trio()], ids=["asyncio", "trio"])
+@pytest.fixture(params=[Asyncio(), Asyncio(uvloop.new_event_loop), Trio()], ids=["asyncio", "uvloop", "trio"])
 def runtime(request: pytest.FixtureRequest) -> Runtime:
     chosen: Runtime = request.param
     return chosen
