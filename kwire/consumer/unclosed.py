@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import inspect
-import logging
 import warnings
 import weakref
 from typing import NamedTuple
@@ -19,9 +18,10 @@ from kwire.clock import Deadline, monotonic_ms
 from kwire.consumer.forks import look_for_fork
 from kwire.consumer.network_link import NetworkLink
 from kwire.events import CommitAsync
+from kwire.logs import part_logger
 from kwire.network.thread import NetworkThread
 
-log = logging.getLogger(__name__)
+log = part_logger("group")
 
 # A consumer that this thread polled a moment ago takes turns with another one.
 IDLE_MS = 1_000.0

@@ -7,13 +7,13 @@ connection does not end telemetry, and what a broker did not take is part of the
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, assert_never
 
 from kwire.clock import NEVER_MS
 from kwire.errors import KafkaError
+from kwire.logs import part_logger
 from kwire.managers.telemetry_points import PushedTotals
 from kwire.managers.unsent import ANY_NODE, NOTHING_TO_SEND, AnyUnsentRequest, PollResult, UnsentRequest
 from kwire.metrics import MetricName
@@ -30,7 +30,7 @@ from kwire.states.machine import Machine
 from kwire.states.telemetry import TELEMETRY, TelemetryEffect, TelemetryEvent, TelemetryState
 from kwire.version import __version__
 
-log = logging.getLogger(__name__)
+log = part_logger("metrics")
 
 S, E, F = TelemetryState, TelemetryEvent, TelemetryEffect
 

@@ -189,7 +189,7 @@ def test_a_consumer_that_an_old_traceback_still_holds_is_named(
     monkeypatch.setattr(unclosed, "IDLE_MS", -1.0)
     with opened() as held:
         offsets(held)
-        with caplog.at_level(logging.WARNING, "kwire.consumer.unclosed"), opened() as again:
+        with caplog.at_level(logging.WARNING, "kwire.group"), opened() as again:
             assert not again.poll(0.01)
             assert not again.poll(0.01)
             held.close()
