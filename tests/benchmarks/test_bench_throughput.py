@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import cli as benchmarks_cli
+from benchmarks import event_loops
 from benchmarks.chart import Bar, Panel, draw
 from benchmarks.throughput import measure as throughput
 from benchmarks.throughput import reader
@@ -140,7 +141,8 @@ def test_a_reader_that_gets_nothing_more_gives_up(ticks: Ticks) -> None:
 
 
 def test_there_is_a_reader_for_everybody_but_java() -> None:
-    assert {contender.name for contender in CONTENDERS} - {JAVA.name} == reader.CONTENDERS.keys()
+    named = {contender.name for contender in (*CONTENDERS, *event_loops.CONTENDERS)}
+    assert named - {JAVA.name} == reader.CONTENDERS.keys()
 
 
 # --- a turn ----------------------------------------------------------------------------------------------------------

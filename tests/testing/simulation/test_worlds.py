@@ -190,10 +190,13 @@ def test_a_bug_that_forgets_records_is_found(monkeypatch: pytest.MonkeyPatch) ->
     collect, calls = FetchCollector.collect, 0
 
     def forgetful(
-        self: FetchCollector[bytes, bytes], view: AssignmentView, into: list[Collected[bytes, bytes]]
+        self: FetchCollector[bytes, bytes],
+        view: AssignmentView,
+        into: list[Collected[bytes, bytes]],
+        most: int | None = None,
     ) -> None:
         nonlocal calls
-        collect(self, view, into)
+        collect(self, view, into, most)
         calls += bool(into)
         if into and calls % 4 == 0:
             into[:] = [Collected(replace(entry.chunk, columns=entry.chunk.columns.slice(0, 0))) for entry in into]
