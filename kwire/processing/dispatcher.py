@@ -469,7 +469,14 @@ class Dispatcher(Generic[K, V]):
                 self._stuck_ms = min(self._stuck_ms, now_ms + _STUCK_MS)
             return
         self._report(entry)
-        self._queues.give_back(entry.work, len(run.items) - 1)
+        self._queues.give_back(entry.work, len(run.items) - 1, self._without_void(entry, records_of(behind)))
+
+    def _without_void(self, entry: _Entry[K, V], records: Sequence[Record[K, V]]) -> Sequence[Record[K, V]]:
+        """Those that may wait again; the others would be taken for what has their offsets now."""
+        if not entry.void:
+            return records
+        self.usage.remove(entry.source, [record for record in records if entry.is_void_at(record.offset)])
+        return [record for record in records if not entry.is_void_at(record.offset)]
 
     # --- the rest -------------------------------------------------------------------------------------------
 

@@ -135,15 +135,15 @@ class OrderedQueues(Generic[K, V]):
         self._line_up(work.source, found)
         self._end_if_through(work.source, found)
 
-    def give_back(self, work: Work[K, V], at: int) -> None:
-        """A work's record number `at` (from 0) takes its time. Those in front of it are done with, it alone stays in
-        work, and those behind it wait again.
+    def give_back(self, work: Work[K, V], at: int, behind: Sequence[Record[K, V]]) -> None:
+        """A work's record number `at` (from 0) takes its time. It alone stays in work: those in front of it are done
+        with, and of those behind it these wait again; nobody waits for the others.
 
         Raises:
             IllegalStateError: They are not in work.
         """
         found = self._source_of(work)
-        behind, stays = work.records[at + 1 :], work.queues[at : at + 1]
+        stays = work.queues[at : at + 1]
         found.queues.give_back(behind)
         found.queues.open([queue for queue in work.queues if queue not in stays])
         self._count(found, 1 - len(work.records), waiting=len(behind))

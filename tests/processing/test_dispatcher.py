@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from uuid import UUID
 
 import numpy as np
@@ -20,6 +21,7 @@ from kwire.protocol.record_columns import RecordColumns
 
 TP = TopicPartition("orders", 0)
 BytesRun = Run[bytes, bytes]
+KEYS = [b"%d" % number for number in range(10)]
 
 
 def chunk(first: int, keys: list[bytes]) -> PartitionRecords[bytes, bytes]:
@@ -89,6 +91,10 @@ class Office:
 
 def offsets(run: BytesRun) -> list[int]:
     return [item.offset for item in run.items if isinstance(item, Record)]
+
+
+def keys(run: BytesRun) -> list[bytes | None]:
+    return [item.key for item in run.items if isinstance(item, Record)]
 
 
 def test_quick_records_go_in_long_runs_and_slow_ones_to_all_workers() -> None:
@@ -208,6 +214,41 @@ def test_a_worker_begins_nothing_that_a_truncated_log_has_no_more(begun: int) ->
     office.end(office.out[1])
     assert not office.dispatcher.usage
     assert office.dispatcher.is_idle
+
+
+def test_a_slow_record_gives_nothing_back_that_a_truncated_log_has_no_more() -> None:
+    """It was worked on, and when it was done, the new records of its offsets were committed, though nobody had had
+    them. Counted out of the buffer twice, it ended the processor with a KeyError."""
+    office = Office(ms_each=0.001)
+    office.dispatcher.deliver(chunk(0, KEYS))
+    assert office.handed_out(0.0) == [list(range(10))]
+    slow = office.out[0]
+    slow.todo.popleft()  # its worker is at it
+    office.dispatcher.deliver(chunk(5, [b"new"] * 3))
+    assert offsets(slow) == [0, 1, 2, 3, 4]
+    assert office.handed_out(office.dispatcher.due_ms) == [[1, 2, 3, 4, 5, 6, 7]]
+    assert keys(office.out[1]) == [*KEYS[1:5], b"new", b"new", b"new"]
+    for run in reversed(office.out):
+        office.end(run)
+    assert office.dispatcher.is_idle
+    assert not office.dispatcher.usage
+    assert office.dispatcher.counts.handled == 8
+
+
+def test_nor_is_it_given_back_when_it_stands_between_others() -> None:
+    office = Office(ms_each=0.001, workers=3)
+    office.dispatcher.deliver(chunk(0, [b"%d" % (number % 5) for number in range(10)]))
+    office.handed_out(0.0)
+    office.out[0].todo.popleft()
+    assert office.handed_out(office.dispatcher.due_ms) == [[1, 6, 2, 7, 3, 8, 4, 9]]
+    office.out[1].todo.popleft()
+    office.dispatcher.deliver(chunk(5, [b"a", b"b"]))
+    assert sorted(chain.from_iterable(office.handed_out(1_000.0))) == [2, 3, 4, 5, 6]
+    for run in office.out:
+        office.end(run)
+    assert office.dispatcher.is_idle
+    assert not office.dispatcher.usage
+    assert office.dispatcher.counts.handled == 7
 
 
 def test_a_run_that_nobody_has_begun_and_nobody_waits_for_is_empty() -> None:

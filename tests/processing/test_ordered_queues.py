@@ -148,7 +148,7 @@ def test_records_behind_a_slow_one_can_be_given_back(ordering: Ordering) -> None
     queues.add([record(A, offset, key) for offset, key in enumerate([b"x", b"y", b"x", b"y", b"z", b"x", None])])
     work = queues.take(most=5, mixing=Mixing.OPEN_QUEUES)
     assert work is not None
-    queues.give_back(work, 1)
+    queues.give_back(work, 1, work.records[2:])
     assert (queues.waiting, queues.in_work) == (5, 1)
     free = {Ordering.PARTITION: [], Ordering.KEY: [2, 4, 6], Ordering.NONE: [2, 3, 4, 5, 6]}[ordering]
     assert sorted(offset for _, offset in taken(queues)) == free, "what stays in work has the key y"
@@ -156,6 +156,17 @@ def test_records_behind_a_slow_one_can_be_given_back(ordering: Ordering) -> None
     assert [offset for _, offset in taken(queues)] == {Ordering.PARTITION: [2], Ordering.KEY: [3], Ordering.NONE: []}[
         ordering
     ]
+
+
+def test_what_is_not_given_back_is_forgotten_and_keeps_no_queue_closed() -> None:
+    queues: OrderedQueues[bytes, bytes] = OrderedQueues(Ordering.KEY)
+    queues.add([record(A, offset, key) for offset, key in enumerate([b"x", b"y", b"z"])])
+    work = queues.take(most=3, mixing=Mixing.OPEN_QUEUES)
+    assert work is not None
+    queues.give_back(work, 0, work.records[1:2])
+    queues.add([record(A, 2, b"z")])
+    assert (queues.waiting, queues.in_work) == (2, 1)
+    assert [offset for _, offset in taken(queues)] == [1, 2]
 
 
 @pytest.mark.parametrize("mixing", Mixing)
@@ -273,11 +284,11 @@ class AnyOrder(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.in_work))
     @rule(data=st.data())
     def give_back(self, data: st.DataObject) -> None:
-        """One takes its time."""
+        """One takes its time, and of those behind it some are wanted no more."""
         work = data.draw(st.sampled_from(self.in_work))
         at = data.draw(st.integers(0, len(work.records) - 1))
-        behind = work.records[at + 1 :]
-        self.queues.give_back(work, at)
+        behind = [each for each in work.records[at + 1 :] if data.draw(st.booleans())]
+        self.queues.give_back(work, at, behind)
         for each in reversed(behind):
             self.expected[self.queue(each)].insert(0, each)
 
