@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from kwire.model import TopicPartition
 from kwire.testing.invariants.handling_events import (
@@ -17,7 +18,6 @@ from kwire.testing.invariants.ledger import (
     Calm,
     Closing,
     Ledger,
-    Lost,
     Removed,
     Sent,
     Stored,
@@ -33,6 +33,9 @@ from kwire.testing.invariants.violation import Violation
 AT_ONCE_MS = 2_500.0
 # Whatever takes longer may hold up its partition.
 LONG_MS = 1_000.0
+
+Processor: TypeAlias = tuple[str, int]
+"""A member, and the number of its processor."""
 
 
 def handling_recovers(ledger: Ledger) -> Iterator[Violation]:
@@ -94,22 +97,22 @@ def _slow(ledger: Ledger) -> set[TopicPartition]:
 
 
 def commits_keep_up_with_handling(ledger: Ledger) -> Iterator[Violation]:
-    """What the group has stored when the calm ends, and whenever partitions change hands after it, goes up to the first
-    record that nobody is done with or has given up."""
+    """What the group has stored when the calm ends, and when all have closed, goes up to the first record that nobody
+    is done with or has given up. What is passed by while partitions change hands may be left to the next owner."""
     if next(ledger.of(ProcessorStarted), None) is None:
         return
     logs: dict[TopicPartition, Log] = {}
     done: set[str] = set()
-    is_calm = False
+    is_calm = is_closing = False
     for event in ledger.events:
         match event:
             case Calm():
                 is_calm = True
+            case Closing():
+                is_closing = True
             case Sent() | Removed() | Truncated() | Vanished():
                 logs.setdefault(event.partition, Log()).apply(event)
-            case HandlingEnded() if event.is_done:
-                done.add(event.value)
-            case GivenUp():
+            case HandlingEnded() | GivenUp() if _is_done(event, is_closing=is_closing):
                 done.add(event.value)
             case Stored() if is_calm:
                 wanted = _reached(logs.get(event.partition, Log()), done)
@@ -118,6 +121,12 @@ def commits_keep_up_with_handling(ledger: Ledger) -> Iterator[Violation]:
                     yield Violation(rule="commit-behind-handling", at_ms=event.at_ms, what=what)
             case _:
                 pass
+
+
+def _is_done(event: HandlingEnded | GivenUp, *, is_closing: bool) -> bool:
+    if isinstance(event, GivenUp):
+        return not is_closing
+    return event.is_done and not (event.is_passed_by and is_closing)
 
 
 def _reached(log: Log, done: set[str]) -> int:
@@ -133,73 +142,32 @@ def _reached(log: Log, done: set[str]) -> int:
 
 
 def counts_come_to_nothing(ledger: Ledger) -> Iterator[Violation]:
-    """A processor with nothing to do says so: nothing waits, nothing is in work or paused, and what it says it has
-    handled is what its handler was done with."""
-    done = _Done()
+    """A processor with nothing to do says so: nothing waits, nothing is in work or paused. What it says it has handled
+    is what its handler was done with, but for what it has skipped: that it may leave to the next owner instead."""
+    returned: Counter[Processor] = Counter()
+    passed_by: Counter[Processor] = Counter()
     for event in ledger.events:
         match event:
-            case HandlingBegan():
-                done.began(event)
-            case Lost():
-                done.lost(event)
+            case HandlingEnded(is_passed_by=True) | GivenUp():
+                passed_by[event.member, event.processor] += 1
             case HandlingEnded():
-                done.ended(event)
-            case GivenUp():
-                done.given_up(event)
+                returned[event.member, event.processor] += event.is_done
             case StatusSeen():
-                yield from _judge_status(event, done.counted_by((event.member, event.processor)))
+                processor = event.member, event.processor
+                yield from _judge_status(event, returned[processor], passed_by[processor])
             case _:
                 pass
 
 
-class _Done:
-    """How many records each processor may say that its handler was done with.
-
-    A record that fails for good is done with, for it is passed by; not if its partition was lost or given back
-    meanwhile, for then it is its next owner's. A world cannot tell the two apart: either may be counted, of what was in
-    work when its partition was lost, and of what is handled again. So may what was given up.
-    """
-
-    def __init__(self) -> None:
-        self._most: Counter[tuple[str, int]] = Counter()
-        self._doubtful: Counter[tuple[str, int]] = Counter()
-        self._in_work: dict[tuple[str, int, str], TopicPartition | None] = {}  # None: it was lost meanwhile
-        self._done_by: dict[str, tuple[str, int]] = {}  # who was done with a record last, if there is no doubt yet
-
-    def counted_by(self, processor: tuple[str, int]) -> range:
-        most = self._most[processor]
-        return range(most - self._doubtful[processor], most + 1)
-
-    def began(self, event: HandlingBegan) -> None:
-        self._in_work[event.member, event.processor, event.value] = event.partition
-        if (before := self._done_by.pop(event.value, None)) is not None:
-            self._doubtful[before] += 1
-
-    def lost(self, event: Lost) -> None:
-        for each, partition in self._in_work.items():
-            if each[0] == event.member and partition in event.partitions:
-                self._in_work[each] = None
-
-    def ended(self, event: HandlingEnded) -> None:
-        processor = event.member, event.processor
-        was_lost = self._in_work.pop((*processor, event.value), event.partition) is None
-        self._most[processor] += event.is_done
-        self._doubtful[processor] += event.is_done and was_lost
-        if event.is_done and not was_lost:
-            self._done_by[event.value] = processor
-
-    def given_up(self, event: GivenUp) -> None:
-        self._most[event.member, event.processor] += 1
-        self._doubtful[event.member, event.processor] += 1
-
-
-def _judge_status(event: StatusSeen, done: range) -> Iterator[Violation]:
+def _judge_status(event: StatusSeen, returned: int, passed_by: int) -> Iterator[Violation]:
     counts = {"wait": event.waiting, "are in work": event.in_work, "are tried again": event.retrying}
     wrong = [f"{count} {what}" for what, count in counts.items() if count]
     if event.paused:
         wrong.append(f"{', '.join(map(str, event.paused))} paused")
-    if event.handled not in done:
-        wrong.append(f"{event.handled} handled, which were {done[-1]}")
+    if (handled := event.handled - event.skipped) != returned:
+        wrong.append(f"{handled} handled, which were {returned}")
+    if event.skipped > passed_by:
+        wrong.append(f"{event.skipped} skipped, which were {passed_by}")
     if wrong:
         what = f"{event.member} has nothing to do, and says: {'; '.join(wrong)}"
         yield Violation(rule="counts-left-over", at_ms=event.at_ms, what=what)

@@ -101,6 +101,8 @@ class HandlingEnded:
 
     Args:
         is_done: whether it counts as done; else the handler has failed, and has to have it again.
+        is_passed_by: whether it counts as done because it has failed for good. If its partition is being taken away,
+            it is left to the next owner instead: a world cannot tell the two apart.
     """
 
     at_ms: float
@@ -110,6 +112,7 @@ class HandlingEnded:
     offset: int
     value: str
     is_done: bool
+    is_passed_by: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,4 +126,5 @@ class StatusSeen:
     in_work: int
     retrying: int
     handled: int
+    skipped: int
     paused: tuple[TopicPartition, ...]

@@ -89,7 +89,7 @@ def words(event: Event) -> str | None:  # noqa: C901  one case for each kind of 
         case StatusSeen():
             return (
                 f"{event.member} says: {event.waiting} wait, {event.in_work} in work, {event.retrying} again, "
-                f"{event.handled} handled, {len(event.paused)} partitions paused"
+                f"{event.handled} handled, {event.skipped} skipped, {len(event.paused)} partitions paused"
             )
         case Raised():
             return f"{event.member} {event.call} raised {event.error}: {event.message}"

@@ -104,6 +104,7 @@ class ProcessingMember(SimulatedMember):
                 in_work=status.in_work,
                 retrying=status.retrying,
                 handled=status.handled,
+                skipped=status.skipped,
                 paused=tuple(sorted(status.paused)),
             )
         )
@@ -198,7 +199,8 @@ class ProcessingMember(SimulatedMember):
         self._begin(processor, record)
         sleep(self._handling_ms(value) / 1000.0)
         if self._handling.is_poisoned(value):
-            self._end(processor, record, is_done=not self._handling.buries)  # skipped: nobody tries it again
+            is_skipped = not self._handling.buries
+            self._end(processor, record, is_done=is_skipped, is_passed_by=is_skipped)  # nobody tries it again
             raise PoisonedError(value)
         if not self.is_hurried and (self._rng.random() < self._handling.failing or self._failing.fails(record, value)):
             self._end(processor, record, is_done=False)
@@ -244,7 +246,7 @@ class ProcessingMember(SimulatedMember):
             )
         )
 
-    def _end(self, processor: int, record: BytesRecord, *, is_done: bool) -> None:
+    def _end(self, processor: int, record: BytesRecord, *, is_done: bool, is_passed_by: bool = False) -> None:
         self._write(
             HandlingEnded(
                 at_ms=self._now_ms(),
@@ -254,6 +256,7 @@ class ProcessingMember(SimulatedMember):
                 offset=record.offset,
                 value=_value_of(record),
                 is_done=is_done,
+                is_passed_by=is_passed_by,
             )
         )
 

@@ -111,14 +111,13 @@ def test_what_a_processor_skips_counts_as_done() -> None:
 
 
 def test_a_processor_may_count_what_it_skips_or_not() -> None:
-    def seen(count: int) -> list[str]:
-        status = StatusSeen(
-            at_ms=300.0, member="a", processor=1, waiting=0, in_work=0, retrying=0, handled=count, paused=()
-        )
+    def seen(handled_: int, skipped: int) -> list[str]:
+        counts = {"waiting": 0, "in_work": 0, "retrying": 0, "handled": handled_, "skipped": skipped}
+        status = StatusSeen(at_ms=300.0, member="a", processor=1, paused=(), **counts)
         return rules(*SENT, STARTED, PROCESSOR, ASSIGNED, polled(0, 1), given_up(1, "skip"), *handled(0), status)
 
-    assert (seen(1), seen(2)) == ([], [])
-    assert seen(3) == seen(0) == ["counts-left-over"]
+    assert (seen(1, 0), seen(2, 1)) == ([], [])
+    assert seen(0, 0) == seen(2, 0) == seen(1, 1) == seen(3, 2) == ["counts-left-over"]
 
 
 def test_a_story_tells_what_raised_and_what_was_given_up() -> None:

@@ -91,11 +91,23 @@ def began(offset: int, member: str = "a", at: float = 20.0, partition: TopicPart
 
 
 def ended(
-    offset: int, member: str = "a", at: float = 30.0, partition: TopicPartition = T0, *, is_done: bool = True
+    offset: int,
+    member: str = "a",
+    at: float = 30.0,
+    partition: TopicPartition = T0,
+    *,
+    is_done: bool = True,
+    is_passed_by: bool = False,
 ) -> Event:
-    value = f"{partition}:{offset}"
     return HandlingEnded(
-        at_ms=at, member=member, processor=1, partition=partition, offset=offset, value=value, is_done=is_done
+        at_ms=at,
+        member=member,
+        processor=1,
+        partition=partition,
+        offset=offset,
+        value=f"{partition}:{offset}",
+        is_done=is_done,
+        is_passed_by=is_passed_by,
     )
 
 
@@ -112,7 +124,7 @@ def assigned(member: str, at: float = 5.0) -> Event:
 
 
 def status(**wrong: int) -> Event:
-    values = {"waiting": 0, "in_work": 0, "retrying": 0, "handled": 2, **wrong}
+    values = {"waiting": 0, "in_work": 0, "retrying": 0, "handled": 2, "skipped": 0, **wrong}
     return StatusSeen(at_ms=60.0, member="a", processor=1, paused=(), **values)
 
 
@@ -242,19 +254,31 @@ def test_counts_that_are_left_over(count: str) -> None:
     assert rules(*events, status(handled=1)) == ["counts-left-over"]
 
 
-def test_a_record_that_is_handled_again_may_have_been_counted_the_first_time_or_not() -> None:
-    """It failed for good while its partition was given back, and so was left to the next owner."""
-    begin = [*started(), *sent(0, 1), *polled(0, 1), *handled(0, 1)]
-    for count in (2, 3):
-        assert rules(*begin, began(1), ended(1), status(handled=count)) == []
-    for count in (1, 4):
-        assert rules(*begin, began(1), ended(1), status(handled=count)) == ["counts-left-over"]
+@pytest.mark.parametrize("gone", [Revoked, Lost])
+def test_what_is_passed_by_counts_as_handled_if_it_is_skipped(gone: type[Revoked | Lost]) -> None:
+    """It may have been left to the next owner, whether that one has had it again or not."""
+    begin = [*started(), *sent(0, 1), *polled(0, 1), *handled(0), began(1), ended(1, is_passed_by=True)]
+    left = gone(at_ms=35.0, member="a", partitions=(T0,))
+    for rest in ([], [left], [left, *started("b"), *handled(1, member="b")]):
+        assert rules(*begin, *rest, status(handled=2, skipped=1)) == []
+        assert rules(*begin, *rest, status(handled=1, skipped=0)) == []
+        for handled_, skipped in ((2, 0), (1, 1), (3, 1), (3, 2)):
+            assert rules(*begin, *rest, status(handled=handled_, skipped=skipped)) == ["counts-left-over"]
 
 
-def test_a_record_in_work_when_its_partition_is_lost_may_be_counted_or_not() -> None:
-    begin = [*started(), *sent(0, 1), *polled(0, 1), *handled(0), began(1)]
-    lost = Lost(at_ms=25.0, member="a", partitions=(T0,))
-    for count in (1, 2):
-        assert rules(*begin, lost, ended(1), status(handled=count)) == []
-    assert rules(*begin, lost, ended(1), status(handled=0)) == ["counts-left-over"]
-    assert rules(*begin, ended(1), lost, status(handled=1)) == ["counts-left-over"]
+@pytest.mark.parametrize("gone", [Revoked, Lost])
+def test_what_a_handler_was_done_with_is_counted_though_it_is_handled_again(gone: type[Revoked | Lost]) -> None:
+    left = gone(at_ms=25.0, member="a", partitions=(T0,))
+    events = [*started(), *sent(0, 1), *polled(0, 1), *handled(0), began(1), left, ended(1), *started("b")]
+    again = handled(1, member="b")
+    assert rules(*events, *again, status(handled=2)) == []
+    for count in (1, 3):
+        assert rules(*events, *again, status(handled=count)) == ["counts-left-over"]
+
+
+def test_commits_need_not_pass_what_was_passed_by_while_partitions_changed_hands() -> None:
+    begin = [*started(), Calm(at_ms=0.0), *sent(0, 1), *polled(0, 1), *handled(0), began(1)]
+    stored, passed_by = Stored(at_ms=50.0, partition=T0, offset=1, end=2), ended(1, is_passed_by=True)
+    assert rules(*begin, Closing(at_ms=25.0), passed_by, stored) == []
+    assert rules(*begin, passed_by, Closing(at_ms=35.0), stored) == ["commit-behind-handling"]
+    assert rules(*begin, Closing(at_ms=25.0), ended(1), stored) == ["commit-behind-handling"]
