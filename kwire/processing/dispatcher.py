@@ -65,6 +65,8 @@ class _Entry(Generic[K, V]):
     void: OffsetSet = NO_OFFSETS
     is_waiting: bool = False
     """For its next attempt."""
+    dead_lettering: int = 0
+    """How many records the dead-letter function is to take: those of the item it is at, or none."""
 
     @property
     def source(self) -> Source:
@@ -354,6 +356,8 @@ class Dispatcher(Generic[K, V]):
         entry.reported = end
         run.attempts = run.breakdowns = 0
         self.usage.remove(entry.source, done)
+        self.counts.dead_lettered += entry.dead_lettering
+        entry.dead_lettering = 0
         self.counts.handled += len(done)
         # Of a partition that was given up, or of a log that was cut, nobody wants to know.
         progress = self._completion.progress(entry.source)
@@ -425,7 +429,7 @@ class Dispatcher(Generic[K, V]):
         concerned = len(records_of([run.items[run.done]]))
         if callable(policy):
             run.rescue = (policy, error)
-            self.counts.dead_lettered += concerned
+            entry.dead_lettering = concerned
             self._start(entry, now_ms)
             return
         log.error("%s offset %d: given up: %r", entry.source, run.record.offset, error)

@@ -24,6 +24,7 @@ class Status:
     skipped: int
     """Given up, and passed by."""
     dead_lettered: int
+    """Taken by the function that `on_failure` is."""
     commits: int
     """That a broker has acknowledged."""
     paused: frozenset[TopicPartition]

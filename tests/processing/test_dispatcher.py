@@ -13,15 +13,17 @@ from kwire.clock import monotonic_ms
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.processing import OnDataLoss, OnFailure, Ordering, Retry
 from kwire.processing.completion_tracker import CompletionTracker
-from kwire.processing.dispatcher import Dispatcher
+from kwire.processing.dispatcher import Dispatcher, RecordCounts
 from kwire.processing.lazy_records import LazyRecords
 from kwire.processing.options import ProcessorOptions
+from kwire.processing.policies import DeadLetter
 from kwire.processing.workers import Run
 from kwire.protocol.record_columns import RecordColumns
 
 TP = TopicPartition("orders", 0)
 BytesRun = Run[bytes, bytes]
 KEYS = [b"%d" % number for number in range(10)]
+ONCE = Retry(max_attempts=1)
 
 
 def chunk(first: int, keys: list[bytes]) -> PartitionRecords[bytes, bytes]:
@@ -45,7 +47,15 @@ def chunk(first: int, keys: list[bytes]) -> PartitionRecords[bytes, bytes]:
 class Office:
     """A dispatcher, and its workers' side of it."""
 
-    def __init__(self, *, ms_each: float, rate_limit: float | None = None, workers: int = 2) -> None:
+    def __init__(
+        self,
+        *,
+        ms_each: float,
+        rate_limit: float | None = None,
+        workers: int = 2,
+        retry: Retry | None = None,
+        on_failure: OnFailure | DeadLetter[bytes, bytes] = OnFailure.STOP,
+    ) -> None:
         self.out: list[BytesRun] = []
         options: ProcessorOptions[bytes, bytes] = ProcessorOptions(
             handler=self.handle,
@@ -56,8 +66,8 @@ class Office:
             batch_size=None,
             rate_limit=rate_limit,
             commit_interval=5.0,
-            retry=Retry(),
-            on_failure=OnFailure.STOP,
+            retry=retry or Retry(),
+            on_failure=on_failure,
             on_data_loss=OnDataLoss.STOP,
             offset_map=True,
             key_order_within_ranges=False,
@@ -85,6 +95,13 @@ class Office:
 
     def end(self, run: BytesRun) -> None:
         run.execute()
+        self.dispatcher.ended.put(run)
+        self.dispatcher.take_back()
+
+    def fail(self, run: BytesRun) -> None:
+        """With the first record that is left."""
+        run.next_item()
+        run.error = OSError("not now")
         self.dispatcher.ended.put(run)
         self.dispatcher.take_back()
 
@@ -187,6 +204,36 @@ def test_who_looks_at_a_run_that_is_tried_again_before_its_worker_does_counts_no
     assert office.dispatcher.counts.handled == 2
     assert office.dispatcher.is_idle
     assert not office.dispatcher.usage
+
+
+def test_what_fails_for_good_while_its_partition_is_given_back_is_left_to_the_next_owner() -> None:
+    office = Office(ms_each=5.0, retry=ONCE, on_failure=OnFailure.SKIP)
+    office.dispatcher.deliver(chunk(0, [b"x", b"y"]))
+    assert office.handed_out(0.0) == [[0], [1]]
+    for run in office.out:
+        run.next_item()
+    office.dispatcher.drop({TP})
+    office.out[0].error = OSError("not now")
+    for run in office.out:
+        office.end(run)
+    assert office.dispatcher.counts == RecordCounts(handled=1)
+    assert office.dispatcher.is_idle
+
+
+def test_a_record_is_dead_lettered_when_the_function_has_taken_it() -> None:
+    """It counted as soon as it was given to the function, even if that failed, and others took it later."""
+    dead: list[int] = []
+    office = Office(ms_each=5.0, retry=ONCE, on_failure=lambda record, _error: dead.append(record.offset))
+    office.dispatcher.deliver(chunk(0, [b"x"]))
+    office.handed_out(0.0)
+    for _ in range(2):  # the handler, and the function
+        office.fail(office.out[-1])
+        assert office.dispatcher.counts == RecordCounts(failed_attempts=1)
+    office.handed_out(monotonic_ms() + 10_000.0)
+    office.end(office.out[-1])
+    assert dead == [0]
+    assert office.dispatcher.counts == RecordCounts(failed_attempts=1, handled=1, dead_lettered=1)
+    assert office.dispatcher.is_idle
 
 
 def test_the_rate_bounds_what_is_handed_out_and_says_when_to_look_again() -> None:

@@ -248,8 +248,10 @@ def test_a_dead_letter_that_fails_ends_it(cluster: Cluster, new_consumer: Callab
     def fail(_record: BytesRecord, _error: Exception | None = None) -> None:
         raise OSError("the dead letter topic is full")
 
+    processor = Processor(new_consumer(), fail, retry=Retry(max_attempts=1), on_failure=fail)
     with pytest.raises(ProcessingError, match="the dead letter topic is full"):
-        Processor(new_consumer(), fail, retry=Retry(max_attempts=1), on_failure=fail).run()
+        processor.run()
+    assert processor.status().dead_lettered == 0
     assert TP not in cluster.committed("billing")
 
 
