@@ -368,8 +368,8 @@ class Dispatcher(Generic[K, V]):
             self._completion.finish(entry.source, wanted)
 
     def _on_error(self, entry: _Entry[K, V], error: BaseException, now_ms: float, rescue: Rescue[K, V] | None) -> None:
-        run, record = entry.run, entry.run.record
-        if run.is_stopped or entry.is_void:
+        run = entry.run
+        if run.is_stopped or entry.is_void:  # without any item, if it could not begin
             self._end(entry)
             return
         if isinstance(error, BreakdownError | MemoryError) or (rescue is not None and isinstance(error, Exception)):
@@ -379,7 +379,7 @@ class Dispatcher(Generic[K, V]):
         self.counts.failed_attempts += 1
         delay_ms = self._options.retry.delay_ms(run.attempts, error)
         if delay_ms is not None:
-            log.info("%s offset %d: attempt %d failed: %r", entry.source, record.offset, run.attempts, error)
+            log.info("%s offset %d: attempt %d failed: %r", entry.source, run.record.offset, run.attempts, error)
             self._try_again(entry, delay_ms, now_ms)
         elif isinstance(error, Exception) and self._options.on_failure is not OnFailure.STOP:
             self._give_up(entry, error, now_ms)

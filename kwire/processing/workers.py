@@ -132,8 +132,10 @@ class Run(Generic[K, V]):
         return item[0] if isinstance(item, list) else item
 
     def put_back(self) -> None:
-        """The item that was taken last has failed, and comes next again."""
-        self.todo.appendleft(None)
+        """The item that was taken last has failed, and comes next again. None was taken if the run could not begin, as
+        when memory is short for its records."""
+        if len(self.items) - len(self.todo) > self.began_at:
+            self.todo.appendleft(None)
 
     def start(self, now_ms: float) -> None:
         """It goes out."""

@@ -220,6 +220,18 @@ def test_what_fails_for_good_while_its_partition_is_given_back_is_left_to_the_ne
     assert office.dispatcher.is_idle
 
 
+def test_a_run_that_could_not_begin_may_be_given_back() -> None:
+    """It has no record to tell of: that was an IndexError, and the end of the processor."""
+    office = Office(ms_each=5.0)
+    office.dispatcher.deliver(chunk(0, [b"x"]))
+    office.handed_out(0.0)
+    office.dispatcher.drop({TP})
+    office.out[0].error = MemoryError()
+    office.end(office.out[0])
+    assert office.dispatcher.is_idle
+    assert not office.dispatcher.usage
+
+
 def test_a_record_is_dead_lettered_when_the_function_has_taken_it() -> None:
     """It counted as soon as it was given to the function, even if that failed, and others took it later."""
     dead: list[int] = []

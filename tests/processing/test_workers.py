@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -52,6 +52,26 @@ def test_a_failed_item_comes_next_again() -> None:
     assert run.done == 1
     assert run.record == record(1)
     assert len(run.todo) == 2
+
+
+class TooLarge(Items):
+    """Records that there is no memory for."""
+
+    def __iter__(self) -> Iterator[Item[bytes, bytes]]:
+        raise MemoryError
+
+
+def test_a_run_that_could_not_begin_begins_with_its_first_item() -> None:
+    """It had one item more to do than it has, and the last one went to the handler twice."""
+    seen: Items = []
+    run = Run(TooLarge([record(0), record(1)]), seen.append)
+    run.start(0.0)
+    run.execute()
+    assert isinstance(run.error, MemoryError)
+    run.is_out = False
+    run.put_back()
+    assert (run.done, len(run.todo)) == (0, 2)
+    assert run.record == record(0)
 
 
 def test_a_dead_letter_gets_each_record_of_a_batch() -> None:
