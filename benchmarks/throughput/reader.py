@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
     import confluent_kafka
+    from aiokafka import AIOKafkaConsumer
 
     from kwire import AsyncConsumer, Consumer, Records
 
@@ -150,16 +151,21 @@ def touch(records: Iterable[AnyRecord]) -> tuple[int, int, int]:
 # --- the contenders --------------------------------------------------------------------------------------------------
 
 
+def kwire_settings(bootstrap_servers: str) -> dict[str, object]:
+    return {
+        **TUNED["kwire"],
+        **SECURITY,
+        "bootstrap.servers": bootstrap_servers,
+        "group.id": new_group(),
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+
+
 def kwire_consumer(bootstrap_servers: str) -> Consumer[bytes, bytes]:
     from kwire import Consumer
 
-    return Consumer[bytes, bytes](
-        config={**TUNED["kwire"], **SECURITY},
-        bootstrap_servers=bootstrap_servers,
-        group_id=new_group(),
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-    )
+    return Consumer(kwire_settings(bootstrap_servers))
 
 
 def kwire_columns(bootstrap_servers: str, topic: str, reading: Reading) -> None:
@@ -203,13 +209,7 @@ def kwire_records(bootstrap_servers: str, topic: str, reading: Reading) -> None:
 def kwire_async_consumer(bootstrap_servers: str) -> AsyncConsumer[bytes, bytes]:
     from kwire import AsyncConsumer
 
-    return AsyncConsumer[bytes, bytes](
-        config={**TUNED["kwire"], **SECURITY},
-        bootstrap_servers=bootstrap_servers,
-        group_id=new_group(),
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-    )
+    return AsyncConsumer(kwire_settings(bootstrap_servers))
 
 
 def kwire_async_rows(bootstrap_servers: str, topic: str, reading: Reading) -> None:
@@ -262,24 +262,30 @@ async def touch_each(records: AsyncIterator[AnyRecord], most: int) -> tuple[int,
     return count, size_bytes, offsets if timestamp_ms >= 0 or not count else -1
 
 
+def confluent_settings(bootstrap_servers: str) -> dict[str, object]:
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "group.id": new_group(),
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        **TUNED["confluent-kafka"],
+        **{LIBRDKAFKA_NAMES.get(name, name): value for name, value in SECURITY.items()},
+    }
+
+
 def confluent_consumer(bootstrap_servers: str) -> confluent_kafka.Consumer:
     import confluent_kafka
 
-    return confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": new_group(),
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            **TUNED["confluent-kafka"],
-            **{LIBRDKAFKA_NAMES.get(name, name): value for name, value in SECURITY.items()},
-        }
-    )
+    return confluent_kafka.Consumer(confluent_settings(bootstrap_servers))
+
+
+def confluent_batch() -> int:
+    return BATCH if TUNED["confluent-kafka"] else DEFAULT_BATCH
 
 
 def confluent_consume(bootstrap_servers: str, topic: str, reading: Reading) -> None:
     consumer = confluent_consumer(bootstrap_servers)
-    batch = BATCH if TUNED["confluent-kafka"] else DEFAULT_BATCH
+    batch = confluent_batch()
     reading.begin()
     consumer.subscribe([topic])
     while reading.more():
@@ -342,22 +348,24 @@ def aiokafka(bootstrap_servers: str, topic: str, reading: Reading) -> None:
 
 
 async def aiokafka_rows(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    async with aiokafka_consumer(bootstrap_servers) as consumer:
+        reading.begin()
+        consumer.subscribe([topic])
+        while reading.more():
+            for records in (await consumer.getmany(timeout_ms=POLL_MS)).values():
+                reading.add(touch(records))
+
+
+def aiokafka_consumer(bootstrap_servers: str) -> AIOKafkaConsumer:
     import aiokafka as library
 
-    consumer = library.AIOKafkaConsumer(
+    return library.AIOKafkaConsumer(
         bootstrap_servers=bootstrap_servers,
         group_id=new_group(),
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         **TUNED["aiokafka"],
     )
-    await consumer.start()
-    reading.begin()
-    consumer.subscribe([topic])
-    while reading.more():
-        for records in (await consumer.getmany(timeout_ms=POLL_MS)).values():
-            reading.add(touch(records))
-    await consumer.stop()
 
 
 def aiokafka_records(bootstrap_servers: str, topic: str, reading: Reading) -> None:
@@ -365,21 +373,11 @@ def aiokafka_records(bootstrap_servers: str, topic: str, reading: Reading) -> No
 
 
 async def aiokafka_loop(bootstrap_servers: str, topic: str, reading: Reading) -> None:
-    import aiokafka as library
-
-    consumer = library.AIOKafkaConsumer(
-        bootstrap_servers=bootstrap_servers,
-        group_id=new_group(),
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        **TUNED["aiokafka"],
-    )
-    await consumer.start()
-    reading.begin()
-    consumer.subscribe([topic])
-    while reading.more():
-        reading.add(await touch_each(consumer, min(BATCH, reading.left)))
-    await consumer.stop()
+    async with aiokafka_consumer(bootstrap_servers) as consumer:
+        reading.begin()
+        consumer.subscribe([topic])
+        while reading.more():
+            reading.add(await touch_each(consumer, min(BATCH, reading.left)))
 
 
 def confluent_aio(bootstrap_servers: str, topic: str, reading: Reading) -> None:
@@ -389,16 +387,8 @@ def confluent_aio(bootstrap_servers: str, topic: str, reading: Reading) -> None:
 async def confluent_aio_consume(bootstrap_servers: str, topic: str, reading: Reading) -> None:
     from confluent_kafka.aio import AIOConsumer
 
-    consumer = AIOConsumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": new_group(),
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            **TUNED["confluent-kafka"],
-        }
-    )
-    batch = BATCH if TUNED["confluent-kafka"] else DEFAULT_BATCH
+    consumer = AIOConsumer(confluent_settings(bootstrap_servers))
+    batch = confluent_batch()
     reading.begin()
     await consumer.subscribe([topic])
     while reading.more():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import confluent_kafka
@@ -13,15 +12,6 @@ from kwire.testing import Cluster
 
 pytestmark = pytest.mark.slow
 BOTH = pytest.mark.parametrize("module", [confluent_kafka, adapter], ids=["confluent-kafka", "kwire"])
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as found:
-        found.create_topic("orders", partitions=2)
-        for number in range(6):
-            found.produce("orders", b"%d" % number, partition=number % 2)
-        yield found
 
 
 def settings(cluster: Cluster, **more: object) -> dict[str, object]:

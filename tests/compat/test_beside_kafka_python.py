@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,15 +16,6 @@ with warnings.catch_warnings(action="ignore"):  # it reads its schemas in a depr
 # Its own code warns of what Python has deprecated.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 BOTH = pytest.mark.parametrize("module", [kafka, adapter], ids=["kafka-python", "kwire"])
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as found:
-        found.create_topic("orders", partitions=2)
-        for number in range(6):
-            found.produce("orders", b"%d" % number, partition=number % 2)
-        yield found
 
 
 def open_consumer(module: Any, cluster: Cluster, *topics: str, **more: object) -> Any:  # noqa: ANN401
