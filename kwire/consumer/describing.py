@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeVar
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.config import ConsumerConfig
@@ -22,12 +21,11 @@ from kwire.description.values import (
     GroupDescription,
     PartitionDescription,
     SubscriptionDescription,
+    age_s,
 )
 from kwire.events import AssignmentView, Describe
 from kwire.holds import HOLD_FACTS, Hold
-
-K = TypeVar("K")
-V = TypeVar("V")
+from kwire.model import K, V
 
 # The network thread answers in its next turn, which is a matter of microseconds where it is let run.
 ANSWER_MS = 1_000.0
@@ -39,13 +37,11 @@ def describe(state: ConsumerState[K, V]) -> Steps[ConsumerDescription]:
     if known is None:
         known = _without_network_thread(state)
     now_ms, polled_at_ms = monotonic_ms(), state.link.mailbox.polled_at_ms
-    is_polling = polled_at_ms == NEVER_MS
-    last_poll_s = round(max(0.0, now_ms - polled_at_ms) / 1000.0, 3) if not is_polling else 0.0
     return replace(
         known,
         client_id=state.link.client_id,
-        last_poll_s=last_poll_s if state.link.metrics.polls.has_begun else None,
-        is_polling=is_polling,
+        last_poll_s=age_s(polled_at_ms, now_ms) if state.link.metrics.polls.has_begun else None,
+        is_polling=polled_at_ms == NEVER_MS,
         causes=(*_application_causes(state, known, now_ms), *known.causes),
     )
 
@@ -86,7 +82,7 @@ def _application_causes(state: ConsumerState[K, V], known: ConsumerDescription, 
         yield Cause(
             kind=CauseKind.CALLBACK_RUNS,
             text=f"on_partitions_{kind.name.lower()} of the rebalance listener runs, and polls wait for it",
-            for_s=round(max(0.0, now_ms - since_ms) / 1000.0, 3),
+            for_s=age_s(since_ms, now_ms),
         )
     if known.subscription is None and not state.closed:
         yield Cause(kind=CauseKind.NOT_SUBSCRIBED, text="no topic is subscribed, and no partition assigned")

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import overload
+
+
+@overload
+def age_s(since_ms: float, now_ms: float) -> float: ...
+@overload
+def age_s(since_ms: float | None, now_ms: float) -> float | None: ...
+def age_s(since_ms: float | None, now_ms: float) -> float | None:
+    """How long ago that was, in seconds; None if it never was."""
+    return None if since_ms is None else round(max(0.0, now_ms - since_ms) / 1000.0, 3)
 
 
 class CauseKind(StrEnum):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from kwire.config import ConsumerConfig
 from kwire.description.consumer_description import ConsumerDescription
-from kwire.description.values import Cause, CauseKind, GroupDescription, SubscriptionDescription
+from kwire.description.values import Cause, CauseKind, GroupDescription, SubscriptionDescription, age_s
 from kwire.errors import AuthorizationError, FencedInstanceIdError, KafkaError
 from kwire.managers.find_coordinator import CoordinatorStanding
 from kwire.managers.membership import MemberStanding
@@ -17,7 +17,7 @@ from kwire.managers.registry import RequestManagers
 from kwire.managers.unsent import Channel
 from kwire.metrics import ConsumerMetrics
 from kwire.network.client import NetworkClient
-from kwire.network.describing_partitions import PartitionDescriber, age_s, broker_cause, wait_s
+from kwire.network.describing_partitions import PartitionDescriber, broker_cause, wait_s
 from kwire.subscription.subscription import SubscriptionKind
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kwire.clock import NEVER_MS
-from kwire.description.values import Cause, CauseKind, PartitionDescription
+from kwire.description.values import Cause, CauseKind, PartitionDescription, age_s
 from kwire.errors import (
     AuthenticationError,
     KafkaError,
@@ -20,11 +20,6 @@ from kwire.model import Node, TopicPartition
 from kwire.network.client import BrokerTrouble
 from kwire.states.partition import STATE_REASONS
 from kwire.subscription.partition import AssignedPartition
-
-
-def age_s(since_ms: float | None, now_ms: float) -> float | None:
-    """How long ago that was, in seconds."""
-    return None if since_ms is None else round(max(0.0, now_ms - since_ms) / 1000.0, 3)
 
 
 def wait_s(at_ms: float | None, now_ms: float) -> float | None:

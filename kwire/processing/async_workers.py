@@ -6,7 +6,6 @@ from the one in which the processor was made: what a handler sets no other one s
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -16,6 +15,7 @@ from functools import partial
 from typing import Generic, Literal, Protocol, TypeAlias, cast
 
 from kwire.clock import monotonic_ms
+from kwire.consumer import event_loops
 from kwire.consumer.host import current_host
 from kwire.logs import part_logger
 from kwire.model import K, Record, V
@@ -226,16 +226,15 @@ def _breakdown(error: BaseException | None) -> BreakdownError:
 @asynccontextmanager
 async def hosting() -> AsyncIterator[EventLoop]:
     """The event loop that the caller runs on, while handlers may be its tasks."""
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is not None and (loop := asyncio._get_running_loop()) is not None:
+    if isinstance(running := event_loops.running_loop(), event_loops.AsyncioLoop):
         from kwire.processing.asyncio_loop import RunningAsyncioLoop
 
-        yield RunningAsyncioLoop(loop)
+        yield RunningAsyncioLoop(running.loop)
         return
     from kwire.processing.trio_loop import hosting as hosting_on_trio
 
-    async with hosting_on_trio() as running:
-        yield running
+    async with hosting_on_trio() as hosted:
+        yield hosted
 
 
 def new_loop(backend: Literal["asyncio", "trio"]) -> EventLoop:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import Context
 
 from kwire.model import K, Record, V
+from kwire.processing.last_task import LastTask
 from kwire.processing.policies import DeadLetter
 from kwire.processing.workers import Run
 
@@ -42,7 +42,10 @@ class AsyncioLoop:
         assert self._loop is not None
         task = self._loop.create_task(step(run), context=context)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
 
     async def call_in_thread(self, function: DeadLetter[K, V], record: Record[K, V], error: Exception) -> object:
         return await asyncio.to_thread(function, record, error)
@@ -67,37 +70,22 @@ class AsyncioLoop:
 
 
 class RunningAsyncioLoop(AsyncioLoop):
-    """One that the application runs already. The workers expect a thread that runs their loop until the end: here that
-    thread waits until the tasks have ended."""
+    """One that the application runs already."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
         self._loop = loop
-        self._has_ended = threading.Event()
-        self._is_ending = False
+        self._last_task = LastTask()
 
     def run(self, ready: Callable[[], None]) -> None:
         ready()
-        self._has_ended.wait()
+        self._last_task.wait()
 
-    def spawn(
-        self, step: Callable[[Run[K, V]], Coroutine[object, object, None]], run: Run[K, V], context: Context
-    ) -> None:
-        assert self._loop is not None
-        task = self._loop.create_task(step(run), context=context)
-        self._tasks.add(task)
-        task.add_done_callback(self._note_end)
-
-    def _note_end(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._end_without_tasks()
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        super()._forget(task)
+        self._last_task.note(self._tasks)
 
     def end(self) -> None:
-        self._is_ending = True
         for task in self._tasks:
             task.cancel()
-        self._end_without_tasks()
-
-    def _end_without_tasks(self) -> None:
-        if self._is_ending and not self._tasks:
-            self._has_ended.set()
+        self._last_task.expect(self._tasks)

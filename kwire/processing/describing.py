@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
 
 from kwire.description.consumer_description import ConsumerDescription
 from kwire.description.processor_description import ProcessorDescription, QueueDescription, RecordInWork
-from kwire.description.values import Cause, CauseKind
+from kwire.description.values import Cause, CauseKind, age_s
+from kwire.model import K, V
 from kwire.processing.dispatcher import Dispatcher
 from kwire.processing.status import Status
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 SLOW_MS = 1_000.0
 MOST_SLOW = 20
@@ -44,7 +41,7 @@ def _slow(dispatcher: Dispatcher[K, V], now_ms: float) -> Iterator[RecordInWork]
                 topic=record.topic,
                 partition=record.partition,
                 offset=record.offset,
-                for_s=round((now_ms - since_ms) / 1000.0, 3),
+                for_s=age_s(since_ms, now_ms),
                 attempts=attempts,
             )
 

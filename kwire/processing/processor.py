@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Literal
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
+from kwire.consumer.event_loops import run_awaiting, running_loop
 from kwire.consumer.host import Joinable, current_host
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.steps import Steps, Wait
@@ -220,8 +221,6 @@ class Processor(Generic[K, V]):
         When the task is cancelled, what is in work ends and is committed, as with `stop(drain=False)`, before the
         cancellation goes on.
         """
-        from kwire.consumer.event_loops import run_awaiting, running_loop
-
         async with hosting() as loop:
             if isinstance(self._workers, AsyncWorkers):
                 self._workers.use(loop)

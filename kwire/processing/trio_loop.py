@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager, contextmanager
@@ -11,6 +10,7 @@ from contextvars import Context
 import trio
 
 from kwire.model import K, Record, V
+from kwire.processing.last_task import LastTask
 from kwire.processing.policies import DeadLetter
 from kwire.processing.workers import Run
 
@@ -76,19 +76,18 @@ async def hosting() -> AsyncIterator[RunningTrioLoop]:
 
 
 class RunningTrioLoop(TrioLoop):
-    """The same of trio."""
+    """One that the application runs already."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         super().__init__()
         self._token = trio.lowlevel.current_trio_token()
         self._nursery = nursery
         self._scopes: set[trio.CancelScope] = set()
-        self._has_ended = threading.Event()
-        self._is_ending = False
+        self._last_task = LastTask()
 
     def run(self, ready: Callable[[], None]) -> None:
         ready()
-        self._has_ended.wait()
+        self._last_task.wait()
 
     def spawn(
         self, step: Callable[[Run[K, V]], Coroutine[object, object, None]], run: Run[K, V], context: Context
@@ -104,14 +103,9 @@ class RunningTrioLoop(TrioLoop):
                 await step(run)
             finally:
                 self._scopes.discard(scope)
-                self._end_without_tasks()
+                self._last_task.note(self._scopes)
 
     def end(self) -> None:
-        self._is_ending = True
         for scope in self._scopes:
             scope.cancel()
-        self._end_without_tasks()
-
-    def _end_without_tasks(self) -> None:
-        if self._is_ending and not self._scopes:
-            self._has_ended.set()
+        self._last_task.expect(self._scopes)
