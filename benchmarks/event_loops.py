@@ -1,7 +1,7 @@
 """`scripts/bench async`: what reading on an event loop costs, beside code that blocks, and beside peers that await.
 
-A topic is read by kwire with `Consumer` and with `AsyncConsumer`, as rows of whole polls, as columns, and record by
-record, and by aiokafka and confluent-kafka's AIOConsumer, in turns, each in a fresh process.
+Each client reads the same topic, in turns, in a fresh process. kwire reads it with `Consumer` and with `AsyncConsumer`:
+as rows of whole polls, as columns, and record by record. The peers are aiokafka and confluent-kafka's AIOConsumer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`AsyncConsumer`: the consumer for asyncio and trio. Long, because every call a user has is in it.
+"""`AsyncConsumer`: the consumer for asyncio and trio. Long, because every call that waits is in it; the others are in
+`facade.py`.
 
 What a call does is in `session.py`, as for `Consumer`; here the calling task awaits until it is done. Nothing runs in a
 pool of threads: the one thread beside the loop is the network thread, which every consumer has.
@@ -9,31 +10,30 @@ that run callbacks of a rebalance have one at a time, `_Turn`; a poll that waits
 
 from __future__ import annotations
 
-import functools
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from kwire.clock import Deadline, monotonic_ms
-from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
-from kwire.consumer.access import AccessGuard, ThreadAccessKey
-from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds, milliseconds, topics_and_config
-from kwire.consumer.async_listener import AsyncCommitCallback, AsyncOnPartitions, AsyncRebalanceListener
-from kwire.consumer.event_loops import TASKS, EventLoop, run_awaiting, running_loop
-from kwire.consumer.forks import disown_in_children, look_for_fork, not_picklable
+from kwire.config import ConsumerConfig
+from kwire.consumer.access import NOBODY, AccessGuard, Callers
+from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds
+from kwire.consumer.async_listener import AsyncOnPartitions, AsyncRebalanceListener
+from kwire.consumer.event_loops import EventLoop, run_awaiting, running_loop
+from kwire.consumer.facade import Facade
+from kwire.consumer.forks import disown_in_children, look_for_fork
 from kwire.consumer.listener import Partitions, checked_listener, listener_of
 from kwire.consumer.polling import PORTION_MS
 from kwire.consumer.session import ConsumerSession
 from kwire.consumer.steps import GIVE_WAY, Steps, Wait
 from kwire.errors import ConcurrentModificationError, IllegalStateError
-from kwire.events import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ResetTo
+from kwire.events import ResetTo
 from kwire.fetching.columns import Records
 from kwire.mailbox import Mailbox
-from kwire.metrics import MetricName
 from kwire.model import (
     CatchUpProgress,
-    ConsumerGroupMetadata,
     K,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -42,7 +42,6 @@ from kwire.model import (
     TopicPartition,
     V,
 )
-from kwire.parallel_rebalance.metrics import metrics_of
 
 if TYPE_CHECKING:
     from kwire.consumer.listener import OnPartitions, RebalanceConsumer, RebalanceListener
@@ -50,26 +49,8 @@ if TYPE_CHECKING:
     from kwire.description.health import Health
 
 T = TypeVar("T")
-P = ParamSpec("P")
 
-# How long one poll of the iterator waits. It loops, so this bounds nothing a user would see.
-ITERATOR_POLL_SECONDS = 3600.0
-# The same where a revoke was delayed in the loop's body, which may get no record, and so no turn, any more.
-DELAYING_POLL_SECONDS = 1.0
-
-
-def _at_once(
-    method: Callable[Concatenate[AsyncConsumer[K, V], P], T],
-) -> Callable[Concatenate[AsyncConsumer[K, V], P], T]:
-    """A call that waits for nothing, of an open consumer, from the event loop it is used on."""
-
-    @functools.wraps(method)
-    def call(self: AsyncConsumer[K, V], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        self._check_here()
-        self._session.state.check_open()
-        return method(self, *args, **kwargs)
-
-    return call
+NOT_GUARDED = nullcontext()
 
 
 class _Turn:
@@ -118,27 +99,66 @@ class _Turn:
                 self._mailbox.notify()
 
 
-class _Processing:
-    """The task that was returned records last. It is not the consumer that knows, for its session has to ask, and must
-    not hold it: a consumer that nobody holds is gone at once."""
+class _Tasks:
+    """The event loop that a consumer is used on, from its first use on, and which of the loop's tasks is at what.
+
+    Guard and session ask for that, and must not hold the consumer: one that nobody holds is gone at once.
+
+    Attributes:
+        poller: The task that polls now.
+        processor: The task that was returned records last.
+    """
 
     def __init__(self) -> None:
         self._loop: EventLoop | None = None
-        self._task: object = None
+        self.poller: object = None
+        self.processor: object = None
 
-    def begin(self, loop: EventLoop, task: object) -> None:
-        self._loop, self._task = loop, task
+    def own_loop(self) -> EventLoop:
+        """The loop that the caller runs on, and the consumer from now on.
 
-    def is_of_another(self) -> bool:
-        """Whether it is another one than the caller: that one may still be at these records."""
-        return self._loop is not None and self._task is not self._loop.current_task()
+        Raises:
+            IllegalStateError: The consumer has another one, or the caller none.
+        """
+        look_for_fork()
+        if self._loop is None:
+            self._loop = running_loop()
+        self.check_here()
+        return self._loop
+
+    def check_here(self) -> None:
+        """Nobody else than tasks of the loop, once there is one."""
+        if self._loop is not None and not self._loop.is_current():
+            raise IllegalStateError(
+                "this AsyncConsumer belongs to another event loop than the caller's: use it in tasks of that loop "
+                "(from a thread: asyncio.run_coroutine_threadsafe, or trio.from_thread.run)"
+            )
+
+    def is_processed_elsewhere(self) -> bool:
+        """Whether another task than the caller may still be at the records that it was returned."""
+        return self.processor is not None and self.processor is not self.own_loop().current_task()
 
     def is_unfinished(self) -> bool:
-        """Whether it is another one, and still at work, or has failed over the records."""
-        return self._loop is not None and self.is_of_another() and not self._loop.has_returned(self._task)
+        """Whether another task is at these records, or has failed over them."""
+        return self.is_processed_elsewhere() and not self.own_loop().has_returned(self.processor)
+
+    # --- as callers of a guard ------------------------------------------------------------------------------
+
+    def as_callers(self) -> Callers:
+        return Callers(self._number, self._name, "one task polls; all others may do everything else meanwhile")
+
+    def _number(self) -> int:
+        """As long as a task is alive no other one has its `id`."""
+        if self._loop is None or not self._loop.is_current():
+            return NOBODY
+        return id(self._loop.current_task())
+
+    def _name(self, number: int) -> str:
+        names = [name for task, name in self.own_loop().tasks() if id(task) == number]
+        return f"task {names[0]!r}" if names else "another task"
 
 
-class AsyncConsumer(Generic[K, V]):
+class AsyncConsumer(Facade[K, V]):
     """A Kafka consumer for code that awaits, on asyncio (uvloop, too) or trio. Its methods are those of `Consumer`.
 
         async with AsyncConsumer("orders", group_id="billing") as consumer:
@@ -163,86 +183,41 @@ class AsyncConsumer(Generic[K, V]):
         ConfigError: A setting is unknown, bad, or given twice.
     """
 
-    # Two variants, as of `Consumer`, and for the same reason.
-    @overload
-    def __init__(
-        self,
-        *topics: str,
-        config: Mapping[str, object] | None = None,
-        key_deserializer: Deserialize[K] | None = None,
-        value_deserializer: Deserialize[V] | None = None,
-        **settings: Unpack[Settings],
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self,
-        config: Mapping[str, object],
-        /,
-        *topics: str,
-        key_deserializer: Deserialize[K] | None = None,
-        value_deserializer: Deserialize[V] | None = None,
-        **settings: Unpack[Settings],
-    ) -> None: ...
-
-    def __init__(
-        self,
-        *topics: str | Mapping[str, object],
-        config: Mapping[str, object] | None = None,
-        **settings: Unpack[AllSettings],
-    ) -> None:
-        self._topics, config = topics_and_config(topics, config)
-        self._guard = AccessGuard(TASKS)
+    def _begin(self, config: ConsumerConfig, topics: tuple[str, ...]) -> None:
+        self._tasks = _Tasks()
+        self._guard = AccessGuard(self._tasks.as_callers())
         me = cast("RebalanceConsumer", self)  # whose methods are coroutine functions, for a listener that awaits them
-        self._session: ConsumerSession[K, V] = ConsumerSession(
-            ConsumerConfig.of(config, **settings), me, self._guard, is_async=True
-        )
+        self._session = ConsumerSession(config, me, self._guard, is_async=True)
+        self._session.state.is_processing = self._tasks.is_processed_elsewhere
         self._mailbox = self._session.link.mailbox
-        self._turn = _Turn(self._guard, self._mailbox, self.config.default_api_timeout_ms)
-        self._loop: EventLoop | None = None
-        self._poller: object = None
-        """The task that polls now."""
-        self._processing = _Processing()
+        self._turn = _Turn(self._guard, self._mailbox, config.default_api_timeout_ms)
+        self._topics: tuple[str, ...] = ()
+        """To subscribe to, which has to be awaited."""
         self._gave_way_ms = monotonic_ms()
-        self._session.state.is_processing = self._processing.is_of_another
         disown_in_children(self._session, self._guard)
-        if self.config.group_id is None:
-            self._session.whole_topics.read(frozenset(self._topics))
-            self._topics = ()
+        if config.group_id is None:
+            self._session.whole_topics.read(frozenset(topics))
+        else:
+            self._topics = topics
 
-    @property
-    def config(self) -> ConsumerConfig:
-        """The settings it was made with."""
-        return self._session.state.config
+    def _access(self) -> AbstractContextManager[object]:
+        self._tasks.check_here()
+        return NOT_GUARDED
 
     # --- how calls are made ---------------------------------------------------------------------------------
 
-    def _check_here(self) -> None:
-        look_for_fork()
-        if self._loop is not None and not self._loop.is_current():
-            raise IllegalStateError(
-                "this AsyncConsumer belongs to another event loop than the caller's: use it in tasks of that loop "
-                "(from a thread: asyncio.run_coroutine_threadsafe, or trio.from_thread.run)"
-            )
-
-    def _own_loop(self) -> EventLoop:
-        if self._loop is None:
-            self._loop = running_loop()
-        self._check_here()
-        return self._loop
-
     async def _run(self, steps: Callable[[], Steps[T]]) -> T:
         """A call that other tasks may make as well while it waits."""
-        loop = self._own_loop()
-        self._session.state.check_open()
+        loop = self._tasks.own_loop()
+        self._check_open()
         return await run_awaiting(self._mailbox, steps(), loop)
 
     async def _run_in_turn(self, steps: Callable[[], Steps[T]]) -> T:
         """A call that may run callbacks."""
-        loop = self._own_loop()
+        loop = self._tasks.own_loop()
         await run_awaiting(self._mailbox, self._turn.take(), loop)
         try:
-            self._session.state.check_open()
+            self._check_open()
             return await run_awaiting(self._mailbox, steps(), loop, self._turn)
         finally:
             self._turn.leave()
@@ -250,7 +225,8 @@ class AsyncConsumer(Generic[K, V]):
     def _is_closed(self) -> bool:
         return self._session.state.closed
 
-    async def _begin(self) -> None:
+    async def _subscribe_at_last(self) -> None:
+        """To the topics that it was made with."""
         if self._topics:
             await self.subscribe(self._topics)
 
@@ -263,7 +239,7 @@ class AsyncConsumer(Generic[K, V]):
 
     @rebalance_listener.setter
     def rebalance_listener(self, listener: AsyncRebalanceListener) -> None:
-        self._check_here()
+        self._tasks.check_here()
         self._session.callbacks.listener = checked_listener(cast("RebalanceListener", listener), may_await=True)
 
     async def subscribe(
@@ -294,16 +270,6 @@ class AsyncConsumer(Generic[K, V]):
         """As `Consumer.unsubscribe`."""
         await self._run_in_turn(self._session.unsubscribe)
 
-    @_at_once
-    def subscription(self) -> frozenset[str]:
-        """As `Consumer.subscription`."""
-        return self._session.whole_topics.names or self._session.state.view.topics
-
-    @_at_once
-    def assignment(self) -> Partitions:
-        """As `Consumer.assignment`."""
-        return self._session.state.assignment
-
     # --- records --------------------------------------------------------------------------------------------
 
     async def poll(self, timeout: Timeout = 1.0) -> Records[K, V]:
@@ -316,19 +282,19 @@ class AsyncConsumer(Generic[K, V]):
         return await self._poll(timeout)
 
     async def _poll(self, timeout: Timeout, *, to_loop: bool = False) -> Records[K, V]:
-        loop = self._own_loop()
+        loop, tasks = self._tasks.own_loop(), self._tasks
         task = loop.current_task()
-        if self._poller not in (None, task):
+        if tasks.poller not in (None, task):
             raise ConcurrentModificationError("another task polls this consumer; one at a time may")
-        outer, self._poller = self._poller, task
+        outer, tasks.poller = tasks.poller, task
         deadline: Deadline | None = None
         try:
-            await self._begin()
+            await self._subscribe_at_last()
             await self._give_way(loop)
             await run_awaiting(self._mailbox, self._turn.take(), loop)
-            self._session.state.check_open()
+            self._check_open()
             deadline = self._session.begin_poll(timeout)
-            self._processing.begin(loop, task)
+            tasks.processor = task
             steps = self._session.poll(deadline, to_loop=to_loop)
             return await run_awaiting(self._mailbox, steps, loop, self._turn)
         except BaseException as error:
@@ -336,7 +302,7 @@ class AsyncConsumer(Generic[K, V]):
                 self._session.undo_poll(error)
             raise
         finally:
-            self._poller = outer
+            tasks.poller = outer
             self._turn.leave()
 
     async def _give_way(self, loop: EventLoop) -> None:
@@ -356,46 +322,13 @@ class AsyncConsumer(Generic[K, V]):
         """The records of one more poll; None when the consumer is closed."""
         if self._is_closed():
             return None
-        is_delaying = self._session.state.revocation.pending
         try:
-            await self._poll(DELAYING_POLL_SECONDS if is_delaying else ITERATOR_POLL_SECONDS, to_loop=True)
+            await self._poll(self._loop_poll_seconds, to_loop=True)
         except IllegalStateError:
             if self._is_closed():
                 return None
             raise
         return self._session.state.delivery.iterate()
-
-    # --- asynchronous revocation (KIP-983) ------------------------------------------------------------------
-
-    @_at_once
-    def to_be_revoked_partitions(self) -> Partitions:
-        """As `Consumer.to_be_revoked_partitions`."""
-        return self._session.state.revocation.look()
-
-    @_at_once
-    def lost_partitions(self) -> Partitions:
-        """As `Consumer.lost_partitions`."""
-        return self._session.state.revocation.lost
-
-    @_at_once
-    def delay_revoke(self, partitions: Collection[TopicPartition]) -> bool:
-        """As `Consumer.delay_revoke`."""
-        return self._session.delay_revoke(partitions)
-
-    def wakeup(self) -> None:
-        """Make the current or the next call that waits raise WakeupError. Safe from any thread and signal handler."""
-        self._mailbox.wakeup()
-
-    # --- callbacks that work elsewhere (KIP-944) ------------------------------------------------------------
-
-    def get_thread_access_key(self) -> ThreadAccessKey | None:
-        """The key of the callback that runs now, as `Consumer.get_thread_access_key`. A task needs it only to poll,
-        subscribe, assign, unsubscribe or close inside the callback of another one; all else any task may do."""
-        return self._guard.get_thread_access_key()
-
-    def set_thread_access_key(self, key: ThreadAccessKey | None) -> None:
-        """Let the calling task do what the callback may that passed on this key."""
-        self._guard.set_thread_access_key(key)
 
     # --- positions ------------------------------------------------------------------------------------------
 
@@ -419,16 +352,6 @@ class AsyncConsumer(Generic[K, V]):
         """As `Consumer.current_lag`."""
         return await self._run(lambda: self._session.positions.current_lag(partition))
 
-    @_at_once
-    def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """As `Consumer.pause`."""
-        self._session.positions.set_paused(partitions, paused=True)
-
-    @_at_once
-    def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """As `Consumer.resume`."""
-        self._session.positions.set_paused(partitions, paused=False)
-
     async def paused(self) -> Partitions:
         """As `Consumer.paused`."""
         return await self._run(self._session.positions.paused)
@@ -448,21 +371,13 @@ class AsyncConsumer(Generic[K, V]):
             if self._turn.take_at_once():
                 try:
                     await run_awaiting(
-                        self._mailbox, self._session.callbacks.run_completed_commits(), self._own_loop(), self._turn
+                        self._mailbox,
+                        self._session.callbacks.run_completed_commits(),
+                        self._tasks.own_loop(),
+                        self._turn,
                     )
                 finally:
                     self._turn.leave()
-
-    @_at_once
-    def commit_async(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
-        *,
-        callback: AsyncCommitCallback | None = None,
-    ) -> None:
-        """As `Consumer.commit_async`: it returns at once, so there is nothing to await. The callback may be a coroutine
-        function; it is awaited inside a later poll, commit or close."""
-        self._session.commits.commit_async(offsets, callback, may_await=True)
 
     async def committed(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
@@ -472,26 +387,17 @@ class AsyncConsumer(Generic[K, V]):
 
     # --- catching up after a crash (parallel rebalance) -----------------------------------------------------
 
-    def child_consumer_is_alive(self) -> bool:
-        """As `Consumer.child_consumer_is_alive`."""
-        return not self._session.state.closed and bool(self._session.state.view.children)
-
     async def catch_up_progress(self) -> dict[TopicPartition, CatchUpProgress]:
         """As `Consumer.catch_up_progress`."""
         return await self._run(self._session.catch_up_progress)
 
-    def metrics(self) -> dict[MetricName, float]:
-        """As `Consumer.metrics`: waits for nobody, and may be called from anywhere."""
-        link = self._session.link
-        return link.snapshot() | metrics_of(link.metrics.catch_up, link.client_id)
-
     async def describe(self) -> ConsumerDescription:
         """As `Consumer.describe`."""
-        return await run_awaiting(self._mailbox, self._session.describe(), self._own_loop())
+        return await run_awaiting(self._mailbox, self._session.describe(), self._tasks.own_loop())
 
     async def healthy(self, *, max_lag: int | None = None) -> Health:
         """As `Consumer.healthy`."""
-        return await run_awaiting(self._mailbox, self._session.health(max_lag), self._own_loop())
+        return await run_awaiting(self._mailbox, self._session.health(max_lag), self._tasks.own_loop())
 
     # --- looking things up ----------------------------------------------------------------------------------
 
@@ -513,30 +419,13 @@ class AsyncConsumer(Generic[K, V]):
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, int]:
         """As `Consumer.beginning_offsets`."""
-        return await self._ends("beginning_offsets", partitions, EARLIEST_TIMESTAMP, timeout)
+        return await self._run(lambda: self._session.look_ups.beginning_offsets(partitions, timeout))
 
     async def end_offsets(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, int]:
         """As `Consumer.end_offsets`."""
-        return await self._ends("end_offsets", partitions, LATEST_TIMESTAMP, timeout)
-
-    async def _ends(
-        self, what: str, partitions: Collection[TopicPartition], timestamp: int, timeout: Timeout | None
-    ) -> dict[TopicPartition, int]:
-        return await self._run(lambda: self._session.look_ups.ends(what, partitions, timestamp, timeout))
-
-    # --- the group ------------------------------------------------------------------------------------------
-
-    @_at_once
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """As `Consumer.group_metadata`."""
-        return self._session.group_metadata()
-
-    @_at_once
-    def enforce_rebalance(self, reason: str = "") -> None:
-        """As `Consumer.enforce_rebalance`."""
-        self._session.enforce_rebalance(reason)
+        return await self._run(lambda: self._session.look_ups.end_offsets(partitions, timeout))
 
     # --- the end --------------------------------------------------------------------------------------------
 
@@ -547,21 +436,17 @@ class AsyncConsumer(Generic[K, V]):
         What the last poll returned to a task that is still at work, or has failed over it, is not committed, unless
         that was done before. A close that is cancelled still leaves the group.
         """
-        session, state = self._session, self._session.state
-        if session.link.is_forked:
-            state.closed = True
+        if self._is_of_another_process() or self._is_closed():
             return
-        if self._is_closed():
-            return
-        total_ms = float(self.config.close_timeout_ms) if timeout is None else milliseconds(timeout)
+        session, state, loop = self._session, self._session.state, self._tasks.own_loop()
+        total_ms = self._close_ms(timeout)
         deadline = Deadline.after(total_ms)
-        loop = self._own_loop()
         await run_awaiting(self._mailbox, self._turn.take(total_ms), loop)
         try:
             if self._is_closed():
                 return
             state.check_not_in_callback("close()")
-            if self._processing.is_unfinished():
+            if self._tasks.is_unfinished():
                 state.delivery.abandon()
             await run_awaiting(
                 self._mailbox, session.close(total_ms, deadline, leave_group=leave_group), loop, self._turn
@@ -570,9 +455,9 @@ class AsyncConsumer(Generic[K, V]):
             self._turn.leave()
 
     async def __aenter__(self) -> Self:
-        self._own_loop()
+        self._tasks.own_loop()
         try:
-            await self._begin()
+            await self._subscribe_at_last()
         except BaseException:
             await self.close()
             raise
@@ -581,19 +466,9 @@ class AsyncConsumer(Generic[K, V]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and not self._session.state.closed:
-            # The block failed over the records it was handed last: they are not processed, so not to be committed.
-            self._session.state.delivery.abandon()
-        with self._own_loop().shield():
+        self._note_failure(error)
+        with self._tasks.own_loop().shield():
             await self.close()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(not_picklable(self))
-
-    def __repr__(self) -> str:
-        session, state = self._session, self._session.state
-        text = "closed" if state.closed else f"{len(state.assignment)} partitions"
-        return f"<AsyncConsumer {session.link.client_id} group={state.config.group_id} {text}>"
 
 
 class _RecordIterator(AsyncIterator[Record[K, V]]):
@@ -608,7 +483,7 @@ class _RecordIterator(AsyncIterator[Record[K, V]]):
     async def __anext__(self) -> Record[K, V]:
         consumer = self._consumer
         if monotonic_ms() - consumer._gave_way_ms > PORTION_MS:
-            await consumer._give_way(consumer._own_loop())  # first: a record that was taken is not to be lost
+            await consumer._give_way(consumer._tasks.own_loop())  # first: a record that was taken is not to be lost
         while True:
             for record in self._records:
                 return record

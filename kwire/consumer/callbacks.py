@@ -82,13 +82,16 @@ class CallbackRunner(Generic[K, V]):
         consumer: What the callbacks are given, behind a view that expires.
         guard: Whom it lets use the consumer inside a callback: the thread that runs it, and who was given its key.
         awaits: Whether callbacks may be coroutine functions: an event loop drives the steps.
+
+    Attributes:
+        awaits: As given.
     """
 
     def __init__(
         self, state: ConsumerState[K, V], consumer: RebalanceConsumer, guard: AccessGuard, *, awaits: bool = False
     ) -> None:
         self.listener = RebalanceListener()
-        self._awaits = awaits
+        self.awaits = awaits
         self._state = state
         self._mailbox = state.link.mailbox
         self._guard = guard
@@ -250,7 +253,7 @@ class CallbackRunner(Generic[K, V]):
         knows how far the listener got, and it has to be called again."""
         view = CallbackView(self._consumer)
         try:
-            self._state.in_callback, self._state.callback = True, (kind, now_ms)
+            self._state.callback = kind, now_ms
             with self._guard.callback():
                 yield from self._finish(self._call_listener(kind, view.as_consumer(), partitions))
         except KafkaError as error:
@@ -264,7 +267,7 @@ class CallbackRunner(Generic[K, V]):
             failed.__cause__ = error
             return failed
         finally:
-            self._state.in_callback, self._state.callback = False, None
+            self._state.callback = None
             view.expire()
         return None
 
@@ -289,7 +292,7 @@ class CallbackRunner(Generic[K, V]):
 
     def _finish(self, result: object) -> Steps[None]:
         """What a callback has returned is done when this is: a coroutine still has to be awaited."""
-        if self._awaits and isinstance(result, Awaitable):
+        if self.awaits and isinstance(result, Awaitable):
             yield Await(result)
 
     # --- inside commit_sync and close -----------------------------------------------------------------------

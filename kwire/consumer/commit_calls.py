@@ -49,16 +49,12 @@ class CommitCalls(Generic[K, V]):
             yield from self._callbacks.run_completed_commits()
 
     def commit_async(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
-        callback: CommitCallback | None,
-        *,
-        may_await: bool = False,
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, callback: CommitCallback | None
     ) -> None:
         """See `Consumer.commit_async`."""
         if callback is not None and (problem := uncallable_with(callback, 2)):
             raise InvalidArgumentError(f"the callback {callback!r} {problem}; it is given offsets and an error")
-        if inspect.iscoroutinefunction(callback) and not may_await:
+        if inspect.iscoroutinefunction(callback) and not self._callbacks.awaits:
             raise InvalidArgumentError(f"nobody would await the callback {callback!r}; an AsyncConsumer does")
         self._commit_async(CommitAsync(checked_offsets(offsets), callback))
 

@@ -1,7 +1,7 @@
 """Drives a call's steps on an event loop, asyncio's or trio's: the calling task awaits where a thread would sleep.
 
-No thread is needed for that: what the mailbox wakes is the task. Whoever signals, the network thread mostly, has the
-loop set a future, or an event. Neither library is loaded before it is in use.
+No thread is needed for that. A task that waits registers with the mailbox; a signal, mostly of the network thread,
+makes the loop wake the task. Neither library is loaded before it is in use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, nullcontext
 from inspect import CORO_CLOSED, GEN_CLOSED, getcoroutinestate, getgeneratorstate
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kwire.consumer.access import NOBODY, Callers
 from kwire.consumer.steps import Await, Steps, Wait
 from kwire.errors import IllegalStateError
 from kwire.mailbox import Mailbox
@@ -138,19 +137,23 @@ class _Sleeper:
 
 
 class AsyncioLoop:
-    """asyncio's, or one that stands in its place, such as uvloop's."""
+    """asyncio's, or one that stands in its place, such as uvloop's.
+
+    Attributes:
+        loop: As given.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         import asyncio
 
-        self._loop = loop
+        self.loop = loop
         self._asyncio = asyncio
 
     def is_current(self) -> bool:
-        return self._asyncio._get_running_loop() is self._loop
+        return self._asyncio._get_running_loop() is self.loop
 
     def current_task(self) -> object:
-        return self._asyncio.current_task(self._loop)
+        return self._asyncio.current_task(self.loop)
 
     def has_returned(self, task: object) -> bool:
         assert isinstance(task, self._asyncio.Task)
@@ -160,10 +163,10 @@ class AsyncioLoop:
         if mailbox.signal() != wait.seen:
             await self._asyncio.sleep(0)
             return
-        woken: asyncio.Future[None] = self._loop.create_future()
-        sleeper = _Sleeper(lambda: self._loop.call_soon_threadsafe(_set, woken))
+        woken: asyncio.Future[None] = self.loop.create_future()
+        sleeper = _Sleeper(lambda: self.loop.call_soon_threadsafe(_set, woken))
         mailbox.add_waiter(sleeper)
-        timer = self._loop.call_later(_seconds(wait), _set, woken)
+        timer = self.loop.call_later(_seconds(wait), _set, woken)
         try:
             if mailbox.signal() == wait.seen:
                 await woken
@@ -175,7 +178,7 @@ class AsyncioLoop:
         return nullcontext()
 
     def tasks(self) -> list[tuple[object, str]]:
-        return [(task, task.get_name()) for task in self._asyncio.all_tasks(self._loop)]
+        return [(task, task.get_name()) for task in self._asyncio.all_tasks(self.loop)]
 
 
 def _set(woken: asyncio.Future[None]) -> None:
@@ -228,23 +231,3 @@ class TrioLoop:
 
 def _seconds(wait: Wait) -> float:
     return min(wait.deadline.remaining_ms() / 1000.0, LONGEST_WAIT_S)
-
-
-def _task_number() -> int:
-    try:
-        return id(running_loop().current_task())
-    except IllegalStateError:
-        return NOBODY
-
-
-def _task_name(number: int) -> str:
-    names = [name for task, name in running_loop().tasks() if id(task) == number]
-    return f"task {names[0]!r}" if names else "another task"
-
-
-TASKS = Callers(
-    _task_number,
-    _task_name,
-    "one task polls; all others may do everything else meanwhile",
-)
-"""The tasks of the event loop that the caller runs on."""

@@ -9,7 +9,7 @@ from functools import partial
 from kwire.consumer.arguments import Timeout, checked_partitions, checked_timestamps, checked_topic
 from kwire.consumer.network_link import NetworkLink
 from kwire.consumer.steps import Steps
-from kwire.events import LookUpOffsets, LookUpTopics, Reply
+from kwire.events import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, LookUpOffsets, LookUpTopics, Reply
 from kwire.model import OffsetAndTimestamp, PartitionInfo, TopicPartition
 
 
@@ -45,10 +45,21 @@ class LookUpCalls:
         """See `Consumer.offsets_for_times`."""
         return (yield from self._offsets("offsets_for_times", checked_timestamps(timestamps_ms), timeout))
 
-    def ends(
+    def beginning_offsets(
+        self, partitions: Collection[TopicPartition], timeout: Timeout | None
+    ) -> Steps[dict[TopicPartition, int]]:
+        """See `Consumer.beginning_offsets`."""
+        return self._ends("beginning_offsets", partitions, EARLIEST_TIMESTAMP, timeout)
+
+    def end_offsets(
+        self, partitions: Collection[TopicPartition], timeout: Timeout | None
+    ) -> Steps[dict[TopicPartition, int]]:
+        """See `Consumer.end_offsets`."""
+        return self._ends("end_offsets", partitions, LATEST_TIMESTAMP, timeout)
+
+    def _ends(
         self, what: str, partitions: Collection[TopicPartition], timestamp: int, timeout: Timeout | None
     ) -> Steps[dict[TopicPartition, int]]:
-        """See `Consumer.beginning_offsets` and `Consumer.end_offsets`."""
         timestamps = dict.fromkeys(checked_partitions(partitions), timestamp)
         found = yield from self._offsets(what, timestamps, timeout)
         return {tp: offset.offset for tp, offset in found.items() if offset is not None}

@@ -31,16 +31,13 @@ IN_PROCESSOR = 'a Processor goes on behind it with on_data_loss="skip"'
 class Polling(Generic[K, V]):
     """Collects the records of one poll after the other.
 
-    Args:
-        gives_way: Whether `gather` has an event loop's other tasks have a turn every few milliseconds.
-
     Attributes:
         looked_at_ms: When records were last handed out.
     """
 
-    def __init__(self, state: ConsumerState[K, V], *, gives_way: bool = False) -> None:
+    def __init__(self, state: ConsumerState[K, V]) -> None:
         self._state = state
-        self._portion = FIRST_PORTION if gives_way else None
+        self._portion = FIRST_PORTION
         self._mailbox = state.link.mailbox
         self._delivery = state.delivery
         self.looked_at_ms = 0.0
@@ -74,34 +71,40 @@ class Polling(Generic[K, V]):
         return True
 
     def gather(self) -> Steps[None]:
-        """On an event loop, collect what a poll may return in portions, and let other tasks have a turn between them.
+        """As `collect`, on an event loop: in portions, between which other tasks have a turn.
 
         A portion is as many records as take `PORTION_MS` to decode: twice as many as the last one if that was quick.
         One batch of records is inflated at once, however large it is.
         """
         began_ms = monotonic_ms()
-        while self._portion is not None and (left := self._collector.most - self._delivery.due_count(self._view)) > 0:
-            portion_began_ms, before = monotonic_ms(), left
+        missing = self._missing()
+        while missing > 0:
+            portion_began_ms = monotonic_ms()
             self._mailbox.polls_in_a_row.collects()
-            self._collect(self._view, min(left, self._portion))
+            self._collect(self._mailbox.view, min(missing, self._portion))
             now_ms = monotonic_ms()
             self._portion = _next_portion(self._portion, now_ms - portion_began_ms)
-            if self._collector.most - self._delivery.due_count(self._view) == before:
+            before, missing = missing, self._missing()
+            if missing == before:
                 return
             if now_ms - began_ms > PORTION_MS:
                 yield GIVE_WAY
-                began_ms = monotonic_ms()
+                began_ms, missing = monotonic_ms(), self._missing()
 
-    @property
-    def _view(self) -> AssignmentView:
-        return self._mailbox.view
+    def _missing(self) -> int:
+        """How many more records this poll could return."""
+        return self._collector.most - self._delivery.due_count(self._mailbox.view)
 
-    def collect(self, *, to_loop: bool = False) -> Records[K, V]:
-        """Records, as many as one poll may return; possibly none. What a poll collected that raised comes first."""
+    def collect(self) -> None:
+        """Collect what a poll may return. What a poll collected that raised comes first, alone."""
         view = self._mailbox.view
         if not self._delivery.has_due(view):
             self._mailbox.polls_in_a_row.collects()
             self._collect(view)
+
+    def hand_out(self, *, to_loop: bool = False) -> Records[K, V]:
+        """What was collected, and may be returned; possibly nothing."""
+        view = self._mailbox.view
         if not self._delivery.pending:  # as a rule before a poll waits
             self._mailbox.polls_in_a_row.finds_nothing()
             self._tell_drained()

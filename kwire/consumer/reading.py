@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Unpack, cast
 
 from kwire.clock import Deadline
-from kwire.config import ConsumerConfig, Deserialize, Settings
+from kwire.config import Deserialize, Settings
 from kwire.consumer.arguments import checked_topic, topics_and_config
 from kwire.consumer.sync import Consumer
 from kwire.errors import InvalidArgumentError, KafkaTimeoutError
@@ -41,10 +41,12 @@ def read(
         raise InvalidArgumentError("name a topic to read")
     deserializers = {"key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
     keywords = cast("dict[str, object]", settings) | {name: fn for name, fn in deserializers.items() if fn is not None}
-    if ConsumerConfig.of(config, **keywords).group_id is not None:  # type: ignore[arg-type]  # checked there
-        raise InvalidArgumentError("read() has no group, and commits nothing: leave group_id out, or use a Consumer")
     consumer: Consumer[K, V] = Consumer(_from_the_beginning(config or {}, keywords))
     try:
+        if consumer.config.group_id is not None:
+            raise InvalidArgumentError(
+                "read() has no group, and commits nothing: leave group_id out, or use a Consumer"
+            )
         ends = _ends(consumer, names)
     except BaseException:
         consumer.close()

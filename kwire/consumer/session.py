@@ -84,8 +84,8 @@ class ConsumerSession(Generic[K, V]):
         )
         self.state: ConsumerState[K, V] = ConsumerState(config, link)
         self.callbacks: CallbackRunner[K, V] = CallbackRunner(self.state, consumer, guard, awaits=is_async)
-        self.polling: Polling[K, V] = Polling(self.state, gives_way=is_async)
-        self._is_async = is_async
+        self.polling: Polling[K, V] = Polling(self.state)
+        self._gives_way = is_async
         self.positions: PositionCalls[K, V] = PositionCalls(self.state, self.polling)
         self.commits: CommitCalls[K, V] = CommitCalls(self.state, self.callbacks)
         self.look_ups = LookUpCalls(link)
@@ -107,7 +107,7 @@ class ConsumerSession(Generic[K, V]):
         """See `Consumer.subscribe`."""
         self.state.check_not_in_callback("subscribe()")
         names, pattern = topics_or_pattern(topics)
-        checked = checked_listener(listener, may_await=self._is_async)
+        checked = checked_listener(listener, may_await=self.callbacks.awaits)
         if not names and pattern is None:
             yield from self.unsubscribe()
             return
@@ -189,8 +189,11 @@ class ConsumerSession(Generic[K, V]):
             if self.whole_topics.names:
                 yield from self.whole_topics.settle()
             yield from self.positions.settle()
-            yield from self.polling.gather()
-            records = self.polling.collect(to_loop=to_loop)
+            if self._gives_way:
+                yield from self.polling.gather()
+            else:
+                self.polling.collect()
+            records = self.polling.hand_out(to_loop=to_loop)
             if records:
                 return records
             asked = asked or self.polling.ask_for_work()
@@ -208,7 +211,7 @@ class ConsumerSession(Generic[K, V]):
 
     def undo_poll(self, error: BaseException) -> None:
         """The poll raises, so the application gets nothing of what it was about to return."""
-        self.state.in_callback = False
+        self.state.callback = None
         self.state.delivery.put_back()
         discard_error(self.link.mailbox, error)
 

@@ -21,10 +21,9 @@ class ConsumerState(Generic[K, V]):
     Attributes:
         assignment: The partitions it has, as far as the application was told. Changes inside poll, assign, unsubscribe
             and close alone.
-        in_callback: Whether a rebalance callback runs.
         is_processing: Whether another task than the caller may still be at what the last poll returned. Threads take
             turns: where one calls, no other one is.
-        callback: Which one runs, and since when (ms); for those who watch.
+        callback: The rebalance callback that runs, and since when (ms).
     """
 
     def __init__(self, config: ConsumerConfig, link: NetworkLink) -> None:
@@ -33,7 +32,7 @@ class ConsumerState(Generic[K, V]):
         self.delivery: Delivery[K, V] = Delivery()
         self.revocation = Revocation()
         self.assignment: frozenset[TopicPartition] = frozenset()
-        self.closed = self.in_callback = False
+        self.closed = False
         self.is_processing: Callable[[], bool] = lambda: False
         self.callback: tuple[CallbackKind, float] | None = None
 
@@ -77,7 +76,7 @@ class ConsumerState(Generic[K, V]):
 
     def check_not_in_callback(self, what: str) -> None:
         """The consumer itself is within reach of a callback, and would be changed under the rebalance's feet."""
-        if self.in_callback:
+        if self.callback is not None:
             raise IllegalStateError(f"{what} cannot be called inside a rebalance callback")
 
     def check_assigned(self, partitions: frozenset[TopicPartition]) -> None:

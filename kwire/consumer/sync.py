@@ -1,44 +1,30 @@
-"""`Consumer`: the Java consumer in Python, for code that blocks. Long, because every call a user has is in it.
+"""`Consumer`: the Java consumer in Python, for code that blocks: one thread at a time is let in, and waits.
 
-Names, promises and exceptions are those of `org.apache.kafka.clients.consumer.KafkaConsumer`; durations are seconds.
-What a call does is in `session.py`; here one thread at a time is let in, and blocks until it is done.
+Long, because every call that waits is in it; the others are in `facade.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from threading import get_ident
 from types import TracebackType
-from typing import (
-    TYPE_CHECKING,
-    Concatenate,
-    Generic,
-    NoReturn,
-    ParamSpec,
-    Protocol,
-    Self,
-    TypeVar,
-    Unpack,
-    overload,
-)
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from kwire.clock import Deadline
-from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
-from kwire.consumer.access import AccessGuard, ThreadAccessKey
-from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds, milliseconds, topics_and_config
-from kwire.consumer.forks import disown_in_children, look_for_fork, not_picklable
+from kwire.config import ConsumerConfig
+from kwire.consumer.access import AccessGuard
+from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds
+from kwire.consumer.facade import Facade, admitted
+from kwire.consumer.forks import disown_in_children, look_for_fork
 from kwire.consumer.listener import OnPartitions, Partitions, RebalanceListener, checked_listener, listener_of
 from kwire.consumer.session import ConsumerSession
 from kwire.consumer.steps import Steps
-from kwire.events import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, CommitCallback, ResetTo
+from kwire.events import ResetTo
 from kwire.fetching.columns import Records
-from kwire.metrics import MetricName
 from kwire.model import (
     CatchUpProgress,
-    ConsumerGroupMetadata,
     K,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -47,44 +33,15 @@ from kwire.model import (
     TopicPartition,
     V,
 )
-from kwire.parallel_rebalance.metrics import metrics_of
 
 if TYPE_CHECKING:
     from kwire.description.consumer_description import ConsumerDescription
     from kwire.description.health import Health
 
 T = TypeVar("T")
-P = ParamSpec("P")
-
-# How long one poll of the iterator waits. It loops, so this only bounds how late a Ctrl-C of another thread is seen.
-ITERATOR_POLL_SECONDS = 3600.0
-# The same where a revoke was delayed in the loop's body, which may get no record, and so no turn, any more.
-DELAYING_POLL_SECONDS = 1.0
 
 
-class _Guarded(Protocol):
-    _guard: AccessGuard
-
-    def _check_open(self) -> None: ...
-
-
-G = TypeVar("G", bound=_Guarded)
-
-
-def _guarded(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
-    """A call that one thread at a time may make, while the consumer is open."""
-
-    @functools.wraps(method)
-    def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        look_for_fork()
-        with self._guard:
-            self._check_open()
-            return method(self, *args, **kwargs)
-
-    return call
-
-
-class Consumer(Generic[K, V]):
+class Consumer(Facade[K, V]):
     """A Kafka consumer.
 
     One thread at a time may use it; only `wakeup()` may be called from others, and a callback may have another thread
@@ -101,55 +58,22 @@ class Consumer(Generic[K, V]):
         ConfigError: A setting is unknown, bad, or given twice.
     """
 
-    # Two variants, though one would do: of a dictionary given as `**settings` type checkers then make one complaint.
-    @overload
-    def __init__(
-        self,
-        *topics: str,
-        config: Mapping[str, object] | None = None,
-        key_deserializer: Deserialize[K] | None = None,
-        value_deserializer: Deserialize[V] | None = None,
-        **settings: Unpack[Settings],
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self,
-        config: Mapping[str, object],
-        /,
-        *topics: str,
-        key_deserializer: Deserialize[K] | None = None,
-        value_deserializer: Deserialize[V] | None = None,
-        **settings: Unpack[Settings],
-    ) -> None: ...
-
-    def __init__(
-        self,
-        *topics: str | Mapping[str, object],
-        config: Mapping[str, object] | None = None,
-        **settings: Unpack[AllSettings],
-    ) -> None:
-        names, config = topics_and_config(topics, config)
+    def _begin(self, config: ConsumerConfig, topics: tuple[str, ...]) -> None:
         self._guard = AccessGuard()
-        self._session: ConsumerSession[K, V] = ConsumerSession(ConsumerConfig.of(config, **settings), self, self._guard)
+        self._session = ConsumerSession(config, self, self._guard)
         self._polled_by: int | None = None  # a thread
         disown_in_children(self._session, self._guard)
-        if names and self.config.group_id is None:
-            self._session.whole_topics.read(frozenset(names))
-        elif names:
+        if topics and config.group_id is None:
+            self._session.whole_topics.read(frozenset(topics))
+        elif topics:
             try:
-                self.subscribe(names)
+                self.subscribe(topics)
             except BaseException:
                 self.close()  # a member of no group yet: this waits for nothing
                 raise
 
-    @property
-    def config(self) -> ConsumerConfig:
-        """The settings it was made with."""
-        return self._session.state.config
-
-    def _check_open(self) -> None:
-        self._session.state.check_open()
+    def _access(self) -> AccessGuard:
+        return self._guard
 
     def _run(self, steps: Steps[T]) -> T:
         return self._session.link.run(steps)
@@ -166,7 +90,7 @@ class Consumer(Generic[K, V]):
         with self._guard:
             self._session.callbacks.listener = checked_listener(listener)
 
-    @_guarded
+    @admitted
     def subscribe(
         self,
         topics: Topics,
@@ -191,25 +115,15 @@ class Consumer(Generic[K, V]):
         chosen = listener_of(listener, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost)
         self._run(self._session.subscribe(topics, chosen))
 
-    @_guarded
+    @admitted
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Consume exactly these partitions, without a group's rebalances; replaces the assignment before."""
         self._run(self._session.assign(partitions))
 
-    @_guarded
+    @admitted
     def unsubscribe(self) -> None:
         """Leave the group, or drop the assignment. Runs the revoked (or lost) callback; does not commit."""
         self._run(self._session.unsubscribe())
-
-    @_guarded
-    def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed, or read as a whole; for a pattern, those it matches now."""
-        return self._session.whole_topics.names or self._session.state.view.topics
-
-    @_guarded
-    def assignment(self) -> Partitions:
-        """The partitions this consumer has. Changes only inside poll, assign, unsubscribe and close."""
-        return self._session.state.assignment
 
     # --- records --------------------------------------------------------------------------------------------
 
@@ -258,79 +172,12 @@ class Consumer(Generic[K, V]):
         """
         state = self._session.state
         while not state.closed:
-            is_delaying = state.revocation.pending
-            self._poll(DELAYING_POLL_SECONDS if is_delaying else ITERATOR_POLL_SECONDS, to_loop=True)
+            self._poll(self._loop_poll_seconds, to_loop=True)
             yield from state.delivery.iterate()
-
-    # --- asynchronous revocation (KIP-983) ------------------------------------------------------------------
-
-    @_guarded
-    def to_be_revoked_partitions(self) -> Partitions:
-        """The partitions whose revoke the next poll completes, unless `delay_revoke` delays it.
-
-        They give no records any more, but their offsets can be committed. Empty without `enable_async_revocation`: then
-        a revoke is completed in the poll that learns of it. `Records.to_be_revoked` says the same.
-        """
-        return self._session.state.revocation.look()
-
-    @_guarded
-    def lost_partitions(self) -> Partitions:
-        """The partitions that were lost in the last poll: others may have them already, so nothing more of them is to
-        be committed. `Records.lost` says the same."""
-        return self._session.state.revocation.lost
-
-    @_guarded
-    def delay_revoke(self, partitions: Collection[TopicPartition]) -> bool:
-        """Have the revoke of these completed not by the next poll but by the one after it, unless it is delayed again.
-
-        So an application that polls on can finish what is in work of them, while all other partitions go on at full
-        speed. That ends with the rebalance timeout (`max_poll_interval_ms`), a little before the group would do without
-        this member: what is still delayed then is lost.
-
-        Returns:
-            False if some of them are lost, or given up: too late for those. The others are delayed all the same.
-
-        Raises:
-            IllegalStateError: There is nothing to delay without `enable_async_revocation`.
-        """
-        return self._session.delay_revoke(partitions)
-
-    def wakeup(self) -> None:
-        """Make the current or the next blocking call raise WakeupError. Safe from any thread and signal handler."""
-        self._guard.note_wakeup()
-        self._session.link.mailbox.wakeup()
-
-    # --- callbacks that work elsewhere (KIP-944) ------------------------------------------------------------
-
-    def get_thread_access_key(self) -> ThreadAccessKey | None:
-        """The key of the callback that runs now: with it, another thread or task can use the consumer in its stead.
-
-        While a callback runs, the consumer refuses all other threads. One that was passed the key, and has called
-        `set_thread_access_key` with it, may do what the callback may. The callback has to wait for it: when it returns,
-        the key is dead. Those who may use the consumer still cannot do so at the same time.
-
-        Like `wakeup()`, this and `set_thread_access_key` may be called from any thread at any time.
-
-        Returns:
-            The key of the innermost callback that the caller runs in, or was given the key of; None if there is none.
-                Rebalance and commit callbacks have keys, deserializers have not.
-        """
-        return self._guard.get_thread_access_key()
-
-    def set_thread_access_key(self, key: ThreadAccessKey | None) -> None:
-        """Let the calling thread or task use the consumer inside the callback that passed on this key.
-
-        Holds for the caller alone: a task that it starts, or a thread that inherits its context, has to call this too.
-        Nothing need be undone, because keys die with their callbacks; None gives a key back early.
-
-        Raises:
-            InvalidArgumentError: This is not a key. (One that is dead is accepted, and opens nothing.)
-        """
-        self._guard.set_thread_access_key(key)
 
     # --- positions ------------------------------------------------------------------------------------------
 
-    @_guarded
+    @admitted
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Make this the next offset to be returned; what is buffered is dropped.
 
@@ -340,44 +187,34 @@ class Consumer(Generic[K, V]):
         """
         self._run(self._session.positions.seek(partition, offset))
 
-    @_guarded
+    @admitted
     def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
         """Go to the first offset of these partitions, or of all. Looked up with the next poll or position."""
         self._run(self._session.positions.reset(partitions, ResetTo.EARLIEST))
 
-    @_guarded
+    @admitted
     def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
         """Go behind the last record of these partitions, or of all. Looked up with the next poll or position."""
         self._run(self._session.positions.reset(partitions, ResetTo.LATEST))
 
-    @_guarded
+    @admitted
     def position(self, partition: TopicPartition, *, timeout: Timeout | None = None) -> int:
         """The offset of the next record that will be returned."""
         return self._run(self._session.positions.position(partition, timeout))
 
-    @_guarded
+    @admitted
     def current_lag(self, partition: TopicPartition) -> int | None:
         """How many offsets the position is behind the end, as far as fetches have told; never asks a broker."""
         return self._run(self._session.positions.current_lag(partition))
 
-    @_guarded
-    def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Return no records of these partitions until `resume`; what is buffered is kept."""
-        self._session.positions.set_paused(partitions, paused=True)
-
-    @_guarded
-    def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """Undo `pause`."""
-        self._session.positions.set_paused(partitions, paused=False)
-
-    @_guarded
+    @admitted
     def paused(self) -> Partitions:
         """The partitions that `pause` holds."""
         return self._run(self._session.positions.paused())
 
     # --- commits --------------------------------------------------------------------------------------------
 
-    @_guarded
+    @admitted
     def commit_sync(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, *, timeout: Timeout | None = None
     ) -> None:
@@ -390,17 +227,7 @@ class Consumer(Generic[K, V]):
         """
         self._run(self._session.commits.commit_sync(offsets, timeout))
 
-    @_guarded
-    def commit_async(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
-        *,
-        callback: CommitCallback | None = None,
-    ) -> None:
-        """Commit without waiting or retrying. `callback(offsets, error)` runs inside a later poll, commit or close."""
-        self._session.commits.commit_async(offsets, callback)
-
-    @_guarded
+    @admitted
     def committed(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -410,29 +237,10 @@ class Consumer(Generic[K, V]):
 
     # --- catching up after a crash (parallel rebalance) -----------------------------------------------------
 
-    def child_consumer_is_alive(self) -> bool:
-        """Whether a child cursor has been started, to catch up with a lag. It stays on standby when it is done, until
-        the consumer is closed. Always False without `enable_parallel_rebalance`."""
-        with self._guard:
-            return not self._session.state.closed and bool(self._session.state.view.children)
-
-    @_guarded
+    @admitted
     def catch_up_progress(self) -> dict[TopicPartition, CatchUpProgress]:
         """How far the catching up is of each partition that has a lag to be caught up with."""
         return self._run(self._session.catch_up_progress())
-
-    def metrics(self) -> dict[MetricName, float]:
-        """Numbers of this moment: Java's metrics, under Java's names (docs/metrics.md lists them).
-
-        Of lags that parallel rebalance catches up with, "consumer-catch-up-metrics" has for each partition: from and up
-        to which offset, how many of them have been returned and how many not, how many a second, and how many seconds
-        that takes. This waits for nobody, and any thread may call it, in a callback or not, and when it is closed.
-
-        Returns:
-            By name. What there is no number for, as the average of nothing, is not a number (`math.nan`).
-        """
-        link = self._session.link
-        return link.snapshot() | metrics_of(link.metrics.catch_up, link.client_id)
 
     def describe(self) -> ConsumerDescription:
         """How this consumer stands, and why no records come, if none do: `print(consumer.describe())`.
@@ -456,17 +264,17 @@ class Consumer(Generic[K, V]):
 
     # --- looking things up ----------------------------------------------------------------------------------
 
-    @_guarded
+    @admitted
     def partitions_for(self, topic: str, *, timeout: Timeout | None = None) -> list[PartitionInfo]:
         """The partitions of a topic; an empty list when it does not exist."""
         return self._run(self._session.look_ups.partitions_for(topic, timeout))
 
-    @_guarded
+    @admitted
     def list_topics(self, *, timeout: Timeout | None = None) -> dict[str, list[PartitionInfo]]:
         """All topics this client may see."""
         return self._run(self._session.look_ups.list_topics(timeout))
 
-    @_guarded
+    @admitted
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int | datetime], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -474,36 +282,20 @@ class Consumer(Generic[K, V]):
         since 1970, or datetimes with a time zone."""
         return self._run(self._session.look_ups.offsets_for_times(timestamps_ms, timeout))
 
-    @_guarded
+    @admitted
     def beginning_offsets(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, int]:
         """The first offset of each partition. Of both cursors, where a lag is being caught up with: not behind what is
         still to be returned."""
-        look_ups = self._session.look_ups
-        return self._run(look_ups.ends("beginning_offsets", partitions, EARLIEST_TIMESTAMP, timeout))
+        return self._run(self._session.look_ups.beginning_offsets(partitions, timeout))
 
-    @_guarded
+    @admitted
     def end_offsets(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, int]:
         """The offset behind the last record of each partition (under read_committed: the last stable one)."""
-        return self._run(self._session.look_ups.ends("end_offsets", partitions, LATEST_TIMESTAMP, timeout))
-
-    # --- the group ------------------------------------------------------------------------------------------
-
-    @_guarded
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """Group, generation, member id and instance id, as a transactional producer needs them."""
-        return self._session.group_metadata()
-
-    @_guarded
-    def enforce_rebalance(self, reason: str = "") -> None:
-        """Make the group rebalance; with the next poll this consumer rejoins.
-
-        With `group_protocol="consumer"` the broker alone decides: this does nothing but warn.
-        """
-        self._session.enforce_rebalance(reason)
+        return self._run(self._session.look_ups.end_offsets(partitions, timeout))
 
     # --- for a Processor ------------------------------------------------------------------------------------
 
@@ -529,12 +321,10 @@ class Consumer(Generic[K, V]):
         under way has ended. What the last poll returned is then not committed, unless that was done before: nobody
         knows whether it was processed. In a child process that was forked this touches nothing of the parent's.
         """
-        session, state, mailbox = self._session, self._session.state, self._session.link.mailbox
-        look_for_fork()
-        if session.link.is_forked:
-            state.closed = True
+        if self._is_of_another_process():
             return
-        total_ms = float(self.config.close_timeout_ms) if timeout is None else milliseconds(timeout)
+        session, state, mailbox = self._session, self._session.state, self._session.link.mailbox
+        total_ms = self._close_ms(timeout)
         self._guard.wait_for_woken_call(Deadline.after(total_ms), lambda: mailbox.is_wakeup_pending)
         with self._guard:
             if state.closed:
@@ -550,15 +340,5 @@ class Consumer(Generic[K, V]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and not self._session.state.closed:
-            # The block failed over the records it was handed last: they are not processed, so not to be committed.
-            self._session.state.delivery.abandon()
+        self._note_failure(error)
         self.close()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(not_picklable(self))
-
-    def __repr__(self) -> str:
-        session, state = self._session, self._session.state
-        text = "closed" if state.closed else f"{len(state.assignment)} partitions"
-        return f"<Consumer {session.link.client_id} group={state.config.group_id} {text}>"

@@ -1,0 +1,276 @@
+"""`Facade`: what `Consumer` and `AsyncConsumer` have in common: how they are made, and the calls that wait for nothing.
+
+Names, promises and exceptions are those of `org.apache.kafka.clients.consumer.KafkaConsumer`; durations are seconds.
+What a call does is in `session.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from typing import Concatenate, Generic, NoReturn, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
+from kwire.consumer.access import AccessGuard, ThreadAccessKey
+from kwire.consumer.arguments import Timeout, milliseconds, topics_and_config
+from kwire.consumer.forks import look_for_fork, not_picklable
+from kwire.consumer.listener import Partitions
+from kwire.consumer.session import ConsumerSession
+from kwire.events import CommitCallback
+from kwire.metrics import MetricName
+from kwire.model import ConsumerGroupMetadata, K, OffsetAndMetadata, TopicPartition, V
+from kwire.parallel_rebalance.metrics import metrics_of
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+# How long one poll of a loop over records waits. It loops, so this only bounds how late a Ctrl-C of another thread is
+# seen.
+LOOP_POLL_SECONDS = 3600.0
+# The same where a revoke was delayed in the loop's body, which may get no record, and so no turn, any more.
+DELAYING_POLL_SECONDS = 1.0
+
+
+class _Admits(Protocol):
+    def _access(self) -> AbstractContextManager[object]: ...
+
+    def _check_open(self) -> None: ...
+
+
+A = TypeVar("A", bound=_Admits)
+
+
+def admitted(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[A, P], T]:
+    """A call that only those may make who may use the consumer now, while it is open."""
+
+    @functools.wraps(method)
+    def call(self: A, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        look_for_fork()
+        with self._access():
+            self._check_open()
+            return method(self, *args, **kwargs)
+
+    return call
+
+
+class Facade(ABC, Generic[K, V]):
+    """The base class of `Consumer` and `AsyncConsumer`."""
+
+    _guard: AccessGuard
+    _session: ConsumerSession[K, V]
+
+    # Two variants, though one would do: of a dictionary given as `**settings` type checkers then make one complaint.
+    @overload
+    def __init__(
+        self,
+        *topics: str,
+        config: Mapping[str, object] | None = None,
+        key_deserializer: Deserialize[K] | None = None,
+        value_deserializer: Deserialize[V] | None = None,
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        config: Mapping[str, object],
+        /,
+        *topics: str,
+        key_deserializer: Deserialize[K] | None = None,
+        value_deserializer: Deserialize[V] | None = None,
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        *topics: str | Mapping[str, object],
+        config: Mapping[str, object] | None = None,
+        **settings: Unpack[AllSettings],
+    ) -> None:
+        names, config = topics_and_config(topics, config)
+        self._begin(ConsumerConfig.of(config, **settings), names)
+
+    @abstractmethod
+    def _begin(self, config: ConsumerConfig, topics: tuple[str, ...]) -> None:
+        """Make guard and session, and see to it that these topics are read."""
+
+    @abstractmethod
+    def _access(self) -> AbstractContextManager[object]:
+        """Around each call. Raises what speaks against the caller."""
+
+    def _check_open(self) -> None:
+        self._session.state.check_open()
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """The settings it was made with."""
+        return self._session.state.config
+
+    # --- what is consumed -----------------------------------------------------------------------------------
+
+    @admitted
+    def subscription(self) -> frozenset[str]:
+        """The topics that are subscribed, or read as a whole; for a pattern, those it matches now."""
+        return self._session.whole_topics.names or self._session.state.view.topics
+
+    @admitted
+    def assignment(self) -> Partitions:
+        """The partitions this consumer has. Changes only inside poll, assign, unsubscribe and close."""
+        return self._session.state.assignment
+
+    @admitted
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Return no records of these partitions until `resume`; what is buffered is kept."""
+        self._session.positions.set_paused(partitions, paused=True)
+
+    @admitted
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """Undo `pause`."""
+        self._session.positions.set_paused(partitions, paused=False)
+
+    @property
+    def _loop_poll_seconds(self) -> float:
+        return DELAYING_POLL_SECONDS if self._session.state.revocation.pending else LOOP_POLL_SECONDS
+
+    # --- asynchronous revocation (KIP-983) ------------------------------------------------------------------
+
+    @admitted
+    def to_be_revoked_partitions(self) -> Partitions:
+        """The partitions whose revoke the next poll completes, unless `delay_revoke` delays it.
+
+        They give no records any more, but their offsets can be committed. Empty without `enable_async_revocation`: then
+        a revoke is completed in the poll that learns of it. `Records.to_be_revoked` says the same.
+        """
+        return self._session.state.revocation.look()
+
+    @admitted
+    def lost_partitions(self) -> Partitions:
+        """The partitions that were lost in the last poll: others may have them already, so nothing more of them is to
+        be committed. `Records.lost` says the same."""
+        return self._session.state.revocation.lost
+
+    @admitted
+    def delay_revoke(self, partitions: Collection[TopicPartition]) -> bool:
+        """Have the revoke of these completed not by the next poll but by the one after it, unless it is delayed again.
+
+        So an application that polls on can finish what is in work of them, while all other partitions go on at full
+        speed. That ends with the rebalance timeout (`max_poll_interval_ms`), a little before the group would do without
+        this member: what is still delayed then is lost.
+
+        Returns:
+            False if some of them are lost, or given up: too late for those. The others are delayed all the same.
+
+        Raises:
+            IllegalStateError: There is nothing to delay without `enable_async_revocation`.
+        """
+        return self._session.delay_revoke(partitions)
+
+    # --- callbacks that work elsewhere (KIP-944) ------------------------------------------------------------
+
+    def get_thread_access_key(self) -> ThreadAccessKey | None:
+        """The key of the callback that runs now: with it, another thread or task can use the consumer in its stead.
+
+        While a callback runs, the consumer refuses all other threads. One that was passed the key, and has called
+        `set_thread_access_key` with it, may do what the callback may. The callback has to wait for it: when it returns,
+        the key is dead. Those who may use the consumer still cannot do so at the same time. Tasks of an
+        `AsyncConsumer` need a key only to poll, subscribe, assign, unsubscribe or close inside another one's callback.
+
+        Like `wakeup()`, this and `set_thread_access_key` may be called from any thread at any time.
+
+        Returns:
+            The key of the innermost callback that the caller runs in, or was given the key of; None if there is none.
+                Rebalance and commit callbacks have keys, deserializers have not.
+        """
+        return self._guard.get_thread_access_key()
+
+    def set_thread_access_key(self, key: ThreadAccessKey | None) -> None:
+        """Let the calling thread or task use the consumer inside the callback that passed on this key.
+
+        Holds for the caller alone: a task that it starts, or a thread that inherits its context, has to call this too.
+        Nothing need be undone, because keys die with their callbacks; None gives a key back early.
+
+        Raises:
+            InvalidArgumentError: This is not a key. (One that is dead is accepted, and opens nothing.)
+        """
+        self._guard.set_thread_access_key(key)
+
+    # --- the group ------------------------------------------------------------------------------------------
+
+    @admitted
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        *,
+        callback: CommitCallback | None = None,
+    ) -> None:
+        """Commit without waiting or retrying. `callback(offsets, error)` runs inside a later poll, commit or close; an
+        `AsyncConsumer` awaits it there, if it is a coroutine function."""
+        self._session.commits.commit_async(offsets, callback)
+
+    @admitted
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Group, generation, member id and instance id, as a transactional producer needs them."""
+        return self._session.group_metadata()
+
+    @admitted
+    def enforce_rebalance(self, reason: str = "") -> None:
+        """Make the group rebalance; with the next poll this consumer rejoins.
+
+        With `group_protocol="consumer"` the broker alone decides: this does nothing but warn.
+        """
+        self._session.enforce_rebalance(reason)
+
+    def child_consumer_is_alive(self) -> bool:
+        """Whether a child cursor has been started, to catch up with a lag. It stays on standby when it is done, until
+        the consumer is closed. Always False without `enable_parallel_rebalance`."""
+        with self._access():
+            return not self._session.state.closed and bool(self._session.state.view.children)
+
+    # --- from any thread ------------------------------------------------------------------------------------
+
+    def wakeup(self) -> None:
+        """Make the current or the next blocking call raise WakeupError. Safe from any thread and signal handler."""
+        self._guard.note_wakeup()
+        self._session.link.mailbox.wakeup()
+
+    def metrics(self) -> dict[MetricName, float]:
+        """Numbers of this moment: Java's metrics, under Java's names (docs/metrics.md lists them).
+
+        Of lags that parallel rebalance catches up with, "consumer-catch-up-metrics" has for each partition: from and up
+        to which offset, how many of them have been returned and how many not, how many a second, and how many seconds
+        that takes. This waits for nobody, and any thread may call it, in a callback or not, and when it is closed.
+
+        Returns:
+            By name. What there is no number for, as the average of nothing, is not a number (`math.nan`).
+        """
+        link = self._session.link
+        return link.snapshot() | metrics_of(link.metrics.catch_up, link.client_id)
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def _is_of_another_process(self) -> bool:
+        """Whether this is a copy in a process that was forked, which has nothing to close."""
+        look_for_fork()
+        if self._session.link.is_forked:
+            self._session.state.closed = True
+        return self._session.link.is_forked
+
+    def _close_ms(self, timeout: Timeout | None) -> float:
+        """How long closing may take."""
+        return float(self.config.close_timeout_ms) if timeout is None else milliseconds(timeout)
+
+    def _note_failure(self, error: BaseException | None) -> None:
+        """The block of a `with` statement ends. If it has failed over the records it was handed last, they are not
+        processed, so not to be committed."""
+        if error is not None and not self._session.state.closed:
+            self._session.state.delivery.abandon()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(not_picklable(self))
+
+    def __repr__(self) -> str:
+        session, state = self._session, self._session.state
+        text = "closed" if state.closed else f"{len(state.assignment)} partitions"
+        return f"<{type(self).__name__} {session.link.client_id} group={state.config.group_id} {text}>"
