@@ -41,9 +41,9 @@ def audit_history(
     work: Work = None,
     examples: Examples = 5,
 ) -> None:
-    r"""Judge a history of a group of consumers: what was lost, came twice, out of order, was committed ahead.
+    """Judge a history of a group of consumers: what was lost, came twice, out of order, was committed ahead.
 
-    Histories are what 'kwire faults run --history' writes. Needs pip install 'kwire\[spark]' and Java, but for --local.
+    Histories are what 'kwire faults run --history' writes. Needs pip install 'kwire[spark]' and Java, but for --local.
     Exit codes: 0 all was kept, 1 something was not, 2 it could not be judged.
     """
     with _errors_told():

@@ -11,7 +11,7 @@ import typer
 
 from kwire.cli.audit import audit_history
 from kwire.cli.conformance import judge_broker
-from kwire.cli.consume import consume_topic
+from kwire.cli.consume import consume_topics
 from kwire.cli.describe import describe_process
 from kwire.cli.fake import run_fake_cluster
 from kwire.cli.faults import faults_commands
@@ -21,12 +21,12 @@ from kwire.cli.wire import wire_commands
 from kwire.version import __version__
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # which would take [spark] for a style, and leave it out
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-app.command("consume")(consume_topic)
+app.command("consume")(consume_topics)
 app.command("describe")(describe_process)
 app.command("config")(print_settings)
 app.command("conformance")(judge_broker)

@@ -1,30 +1,32 @@
-"""`kwire consume`: print the records of a topic."""
+"""`kwire consume`: print the records of topics."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from kwire.cli import formats, starts
+from kwire.cli import consume_options as options
+from kwire.cli import starts
 from kwire.cli.catching_up import CatchingUp
-from kwire.cli.config_files import SettingLine
+from kwire.cli.console_properties import split_properties, with_properties
+from kwire.cli.ends import End, Ends, parse_end
 from kwire.cli.exits import StopSignals, clean_exits
-from kwire.cli.formats import Encode, Format
+from kwire.cli.formats import Encode, FormatOptions, encoder
+from kwire.cli.options import ConfigFile, Properties, Servers, Verbose, flag, settings_of
 from kwire.cli.output import Output
+from kwire.cli.patience import said_when_slow
 from kwire.cli.reading import Reader, ReadingConsumer
-from kwire.cli.settings import collect_settings
 from kwire.cli.starts import Start, StartKind
+from kwire.cli.times import Times
+from kwire.cli.topic_choice import TopicChoice
+from kwire.config import ConsumerConfig
 from kwire.consumer.describe_on_signal import describe_on_signal
-from kwire.errors import ConfigError, IllegalStateError, InvalidArgumentError
+from kwire.errors import ConfigError, IllegalStateError
 from kwire.metrics.table import format_metrics
-from kwire.model import TopicPartition
 from kwire.processing.policies import OnDataLoss
 
 # Looking into a topic shows what is in it, and must not create it by a slip of the finger.
@@ -36,92 +38,84 @@ DEFAULTS: dict[str, object] = {
 
 RESET_POLICIES = {StartKind.EARLIEST: "earliest", StartKind.LATEST: "latest"}
 
-Topic = Annotated[str, typer.Argument(help="The topic to read.", show_default=False)]
-Servers = Annotated[str | None, typer.Option("--bootstrap", "-b", help="Brokers to begin with, host:port,host:port.")]
-Group = Annotated[
-    str | None, typer.Option("--group", "-g", help="Read as a member of this group, and commit. Default: no group.")
-]
-Partitions = Annotated[
-    list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition; may be repeated.")
-]
-From = Annotated[str | None, typer.Option("--from", "-o", metavar="START", help=starts.HELP)]
-Count = Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after this many records.")]
-ExitAtEnd = Annotated[
-    bool, typer.Option("--exit-at-end", "-e", help="Stop at what is the end of each partition right now.")
-]
-DataLoss = Annotated[
-    OnDataLoss,
-    typer.Option(
-        "--on-data-loss",
-        help="Over a damaged batch, or a position that the log has lost: stop, or skip it and say which offsets.",
-    ),
-]
-FormatName = Annotated[
-    Format, typer.Option("--format", "-f", help="Values as lines, records as JSON lines, or bare bytes.")
-]
-KeySeparator = Annotated[
-    str | None, typer.Option("--key-separator", "-K", help="With text: print the key and this before the value.")
-]
-Delimiter = Annotated[str | None, typer.Option("--delimiter", "-D", help="With raw: print this after each value.")]
-Properties = Annotated[
-    list[str] | None, typer.Option("--property", "-X", metavar="NAME=VALUE", help="A setting; may be repeated.")
-]
-Metrics = Annotated[bool, typer.Option("--metrics", help="At the end, print the consumer's metrics to stderr.")]
-ConfigFile = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Settings from a properties or TOML file.")
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingPlan:
     """What to read, and how far."""
 
-    topic: str
+    topics: TopicChoice
     partitions: tuple[int, ...] = ()
     in_group: bool = False
     start: Start | None = None
+    end: End | None = None
     count: int | None = None
     exit_at_end: bool = False
     skips_losses: bool = False
     shows_metrics: bool = False
 
 
-def consume_topic(
-    topic: Topic,
+def consume_topics(
+    topics: options.TopicNames = None,
+    more_topics: options.MoreTopics = None,
+    include: options.Include = None,
     bootstrap: Servers = None,
-    group: Group = None,
-    partition: Partitions = None,
-    start: From = None,
-    count: Count = None,
-    exit_at_end: ExitAtEnd = False,
-    on_data_loss: DataLoss = OnDataLoss.STOP,
-    format_name: FormatName = Format.TEXT,
-    key_separator: KeySeparator = None,
-    delimiter: Delimiter = None,
+    group: options.Group = None,
+    partition: options.Partitions = None,
+    start: options.From = None,
+    from_beginning: options.FromBeginning = False,
+    until: options.Until = None,
+    count: options.Count = None,
+    exit_at_end: options.ExitAtEnd = False,
+    isolation_level: options.Isolation = None,
+    on_data_loss: options.DataLoss = OnDataLoss.STOP,
+    format_name: options.FormatName = "text",
+    fields: options.Print = None,
+    key_format: options.KeyFormat = "text",
+    value_format: options.ValueFormatName = "text",
+    key_separator: options.KeySeparator = None,
+    delimiter: options.Delimiter = None,
+    null: options.Null = None,
+    times: options.TimesName = Times.MS,
+    escape: options.Escape = None,
     properties: Properties = None,
     config: ConfigFile = None,
-    metrics: Metrics = False,
+    metrics: options.Metrics = False,
+    _verbose: Verbose = 0,
 ) -> None:
-    """Print the records of a topic.
+    """Print the records of topics.
 
     Settings come from options, from KWIRE_<SETTING> in the environment (KWIRE_BOOTSTRAP_SERVERS), and from a file, in
     this order of precedence. `kwire config` lists them. Passwords and keys belong in the environment
     (KWIRE_SASL_PASSWORD) or in a file: every user of the machine can see a command line.
     """
     with clean_exits():
-        encode = encoder(format_name, key_separator, delimiter)
-        settings = collect_settings(
-            flags=[*_flag("--bootstrap", "bootstrap_servers", bootstrap), *_flag("--group", "group_id", group)],
-            properties=properties or (),
-            environ=os.environ,
-            file=config,
-            defaults=DEFAULTS,
+        formatter, other_properties = split_properties(properties or ())
+        typed = FormatOptions(
+            format=format_name,
+            columns=tuple(name.strip() for name in (fields or "").split(",") if name.strip()),
+            key_separator=key_separator,
+            delimiter=delimiter,
+            null=null,
+            times=times,
+            key_format=key_format,
+            value_format=value_format,
+            escapes=escape,
         )
+        settings = settings_of(
+            bootstrap,
+            other_properties,
+            config,
+            DEFAULTS,
+            flag("--group", "group_id", group),
+            flag("--isolation-level", "isolation_level", isolation_level),
+        )
+        encode = encoder(with_properties(typed, formatter), settings)
         plan = ReadingPlan(
-            topic=topic,
+            topics=TopicChoice.of([*(topics or ()), *(more_topics or ())], include or ()),
             partitions=tuple(sorted(set(partition or ()))),
             in_group=settings.get("group_id") is not None,
-            start=None if start is None else starts.parse_start(start),
+            start=_start(start, from_beginning=from_beginning),
+            end=None if until is None else parse_end(until),
             count=count,
             exit_at_end=exit_at_end,
             skips_losses=on_data_loss is OnDataLoss.SKIP,
@@ -130,20 +124,12 @@ def consume_topic(
         run(plan, settings | group_settings(plan), encode)
 
 
-def encoder(format_name: Format, key_separator: str | None, delimiter: str | None) -> Encode:
-    """The function for a format. Raises: ConfigError, for an option that belongs to another one."""
-    if key_separator is not None and format_name is not Format.TEXT:
-        raise ConfigError(f"--key-separator is for --format text, not {format_name.value}")
-    if delimiter is not None and format_name is not Format.RAW:
-        raise ConfigError(f"--delimiter is for --format raw, not {format_name.value}")
-    match format_name:
-        case Format.TEXT:
-            separator = None if key_separator is None else formats.unescape("--key-separator", key_separator)
-            return formats.text(separator)
-        case Format.RAW:
-            return formats.raw(formats.unescape("--delimiter", delimiter or ""))
-        case Format.JSON:
-            return formats.json_lines
+def _start(text: str | None, *, from_beginning: bool) -> Start | None:
+    if from_beginning and text is not None:
+        raise ConfigError("--from-beginning and --from say where to begin; give one of them")
+    if from_beginning:
+        return Start(StartKind.EARLIEST)
+    return None if text is None else starts.parse_start(text)
 
 
 def group_settings(plan: ReadingPlan) -> dict[str, object]:
@@ -169,10 +155,11 @@ def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> No
     with contextlib.suppress(IllegalStateError):  # no such signal here: then it cannot be asked
         describe_on_signal()
     with closing(open_consumer(settings)) as consumer:
-        partitions = choose_partitions(consumer, plan)
-        ends = consumer.end_offsets(partitions) if plan.exit_at_end else None
+        with said_when_slow(servers_of(settings)):
+            partitions = plan.topics.find(consumer, plan.partitions)
+        ends = Ends(consumer, plan.end, exit_at_end=plan.exit_at_end, partitions=partitions)
         if plan.in_group:
-            consumer.subscribe([plan.topic])
+            consumer.subscribe(plan.topics.subscription())
         else:
             consumer.assign(partitions)
             if plan.start is not None:
@@ -183,7 +170,7 @@ def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> No
             encode,
             output,
             count=plan.count,
-            ends=ends,
+            find_ends=ends.find,
             catching_up=catching_up,
             skips_losses=plan.skips_losses,
         )
@@ -201,18 +188,7 @@ def open_consumer(settings: Mapping[str, object]) -> ReadingConsumer:
     return Consumer(config=settings)
 
 
-def choose_partitions(consumer: ReadingConsumer, plan: ReadingPlan) -> list[TopicPartition]:
-    """All partitions of the topic, or the wanted ones. Raises: InvalidArgumentError, if there are none such."""
-    existing = {info.partition for info in consumer.partitions_for(plan.topic)}
-    if not existing:
-        raise InvalidArgumentError(f"there is no topic {plan.topic!r}, or this client may not see it")
-    missing = set(plan.partitions) - existing
-    if missing:
-        raise InvalidArgumentError(
-            f"topic {plan.topic!r} has no partition {min(missing)}; it has {len(existing)}, from {min(existing)} on"
-        )
-    return [TopicPartition(plan.topic, number) for number in plan.partitions or sorted(existing)]
-
-
-def _flag(option: str, name: str, value: str | None) -> Sequence[SettingLine]:
-    return [] if value is None else [SettingLine(option, name, value)]
+def servers_of(settings: Mapping[str, object]) -> Sequence[object]:
+    """Where a client with these settings begins."""
+    servers = settings.get("bootstrap_servers")
+    return servers if isinstance(servers, tuple) else ConsumerConfig().bootstrap_servers

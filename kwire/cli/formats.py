@@ -1,116 +1,163 @@
-"""Records as bytes for standard output: text, JSON lines, raw. Encoded a batch at a time."""
+"""Records as bytes for standard output: text, templates, JSON lines, raw. Encoded a batch at a time."""
 
 from __future__ import annotations
 
-import json
-import re
-from base64 import b64encode
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from kwire.cli import templates, terminal
+from kwire.cli.escapes import unescape
+from kwire.cli.record_text import NULL, BytesRecord, RecordText, UnreadableRecordError
+from kwire.cli.times import Times
+from kwire.cli.value_formats import Settings, ValueFormat, dump_json, format_named, text_json
 from kwire.errors import ConfigError
-from kwire.model import NO_TIMESTAMP, Header, Record
+from kwire.model import Header
 
-BytesRecord: TypeAlias = Record[bytes, bytes]
 Encode: TypeAlias = Callable[[Sequence[BytesRecord]], bytes]
-JsonValue: TypeAlias = str | dict[str, str] | None
-
-# What Java's console consumer prints for a null; JSON lines tell it from the text "null".
-NULL = b"null"
-
-_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|.|$)", re.DOTALL)
-_ESCAPES = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
 
 
 class Format(Enum):
-    """The formats by the names of `--format`."""
+    """The formats by the names of `--format`; anything else there is a template."""
 
     TEXT = "text"
     JSON = "json"
     RAW = "raw"
 
 
-def text(key_separator: bytes | None) -> Encode:
-    """A line for each value; with a separator, the key before it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatOptions:
+    """What the options of `kwire consume` say about the output; texts are as they were typed, with their escapes.
 
-    def encode_values(records: Sequence[BytesRecord]) -> bytes:
-        return b"".join([(NULL if record.value is None else record.value) + b"\n" for record in records])
+    Attributes:
+        escapes: Whether control characters are escaped; None if a terminal decides.
+    """
 
-    def encode_keys_and_values(records: Sequence[BytesRecord]) -> bytes:
-        assert key_separator is not None
-        parts: list[bytes] = []
-        for record in records:
-            key, value = record.key, record.value
-            parts += (NULL if key is None else key, key_separator, NULL if value is None else value, b"\n")
-        return b"".join(parts)
+    format: str = "text"
+    columns: tuple[str, ...] = ()
+    key_separator: str | None = None
+    header_separator: str = ","
+    delimiter: str | None = None
+    null: str | None = None
+    times: Times = Times.MS
+    key_format: str = "text"
+    value_format: str = "text"
+    escapes: bool | None = None
 
-    return encode_values if key_separator is None else encode_keys_and_values
+
+def encoder(options: FormatOptions, settings: Settings) -> Encode:
+    """The function that does what they say. Raises: ConfigError, for options that contradict each other."""
+    fields = _record_text(options, settings)
+    known = next((each for each in Format if each.value == options.format), None)
+    if known is not Format.TEXT:
+        _refuse("--key-separator", options.key_separator, options, "text")
+        _refuse("--print", options.columns or None, options, "text")
+    if known is None:
+        return _template(options, fields)
+    if known is Format.TEXT:
+        return _text(options, fields)
+    _refuse("--null", options.null, options, "text and templates")
+    if known is Format.RAW:
+        return raw(fields, unescape("--delimiter", options.delimiter or ""))
+    _refuse("--delimiter", options.delimiter, options, "text and raw")
+    return json_lines(fields, escapes=_escapes(options))
 
 
-def raw(delimiter: bytes) -> Encode:
+def _record_text(options: FormatOptions, settings: Settings) -> RecordText:
+    is_bare = options.format in (Format.RAW.value, Format.JSON.value)  # JSON is escaped as a whole
+    return RecordText(
+        key_format=format_named("--key-format", options.key_format, settings),
+        value_format=format_named("--value-format", options.value_format, settings),
+        null=NULL if options.null is None else unescape("--null", options.null),
+        times=options.times,
+        header_separator=unescape("headers.separator", options.header_separator),
+        escapes=_escapes(options) and not is_bare,
+    )
+
+
+def _escapes(options: FormatOptions) -> bool:
+    return terminal.is_terminal() if options.escapes is None else options.escapes
+
+
+def _refuse(option: str, given: object, options: FormatOptions, belongs_to: str) -> None:
+    if given is not None:
+        shown = options.format if any(options.format == each.value for each in Format) else "a template"
+        raise ConfigError(f"{option} is for --format {belongs_to}, not {shown}")
+
+
+def _template(options: FormatOptions, fields: RecordText) -> Encode:
+    if "%" not in options.format:
+        names = ", ".join(each.value for each in Format)
+        raise ConfigError(f"--format {options.format}: write {names}, or a template: {templates.HELP}")
+    _refuse("--delimiter", options.delimiter, options, "text and raw")
+    return templates.template(options.format, fields)
+
+
+def _text(options: FormatOptions, fields: RecordText) -> Encode:
+    unknown = set(options.columns) - fields.columns.keys()
+    if unknown:
+        raise ConfigError(f"--print {min(unknown)}: there is no such field; there are {', '.join(fields.columns)}")
+    columns = options.columns or (("value",) if options.key_separator is None else ("key", "value"))
+    separator = unescape("--key-separator", _or(options.key_separator, "\t"))
+    return text(fields, columns, separator, unescape("--delimiter", _or(options.delimiter, "\n")))
+
+
+def _or(given: str | None, default: str) -> str:
+    """An empty text is one that was given."""
+    return default if given is None else given
+
+
+def text(fields: RecordText, columns: Sequence[str], separator: bytes, end: bytes) -> Encode:
+    """The fields of each record, with the separator between them."""
+    parts = [fields.columns[column] for column in columns]
+
+    def encode_bare_values(records: Sequence[BytesRecord]) -> bytes:
+        return b"".join([(fields.null if record.value is None else record.value) + end for record in records])
+
+    def encode(records: Sequence[BytesRecord]) -> bytes:
+        return b"".join([separator.join([part(record) for part in parts]) + end for record in records])
+
+    return encode_bare_values if tuple(columns) == ("value",) and fields.is_bare else encode
+
+
+def raw(fields: RecordText, delimiter: bytes) -> Encode:
     """The bytes of each value and the delimiter; nothing for a null but the delimiter."""
 
     def encode(records: Sequence[BytesRecord]) -> bytes:
-        return b"".join([(record.value or b"") + delimiter for record in records])
+        return b"".join([(b"" if record.value is None else fields.value(record)) + delimiter for record in records])
 
     return encode
 
 
-def json_lines(records: Sequence[BytesRecord]) -> bytes:
+def json_lines(fields: RecordText, *, escapes: bool = False) -> Encode:
     """One object a line. Keys and values that are not UTF-8 are {"base64": "..."} instead of a string."""
-    return "".join([_dump(_to_json(record)) + "\n" for record in records]).encode()
+
+    def line(record: BytesRecord) -> str:
+        return (
+            f'{{"topic":{dump_json(record.topic)},"partition":{record.partition},"offset":{record.offset},'
+            f'"timestamp":{fields.json_time(record)},'
+            f'"key":{_json_of(record, "key", record.key, fields.key_format)},'
+            f'"value":{_json_of(record, "value", record.value, fields.value_format)},'
+            f'"headers":[{",".join(map(_header_json, record.headers))}]}}\n'
+        )
+
+    def encode(records: Sequence[BytesRecord]) -> bytes:
+        lines = "".join(map(line, records))
+        return (terminal.escape_json(lines) if escapes else lines).encode()
+
+    return encode
 
 
-# One encoder for all: json.dumps would make a new one each time for anything but its defaults.
-_dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
-
-
-def _to_json(record: BytesRecord) -> dict[str, object]:
-    return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": None if record.timestamp == NO_TIMESTAMP else record.timestamp,
-        "key": _bytes_to_json(record.key),
-        "value": _bytes_to_json(record.value),
-        "headers": [_header_to_json(header) for header in record.headers],
-    }
-
-
-def _header_to_json(header: Header) -> dict[str, JsonValue]:
-    return {"key": header.key, "value": _bytes_to_json(header.value)}
-
-
-def _bytes_to_json(data: bytes | None) -> JsonValue:
+def _json_of(record: BytesRecord, what: str, data: bytes | None, form: ValueFormat) -> str:
     if data is None:
-        return None
+        return "null"
     try:
-        return str(data, "utf-8")
-    except UnicodeDecodeError:
-        return {"base64": b64encode(data).decode("ascii")}
+        return form.to_json(record.topic, data)
+    except ValueError as error:
+        raise UnreadableRecordError(record, what, str(error)) from error
 
 
-def unescape(option: str, given: str) -> bytes:
-    r"""The bytes that an option means: \n \t \r \0 \\ and \xNN, which shells make hard to type.
-
-    Raises:
-        ConfigError: another escape.
-    """
-
-    def replace(found: re.Match[str]) -> bytes:
-        escape = found[0]
-        if escape in _ESCAPES:
-            return _ESCAPES[escape].encode()
-        if escape.startswith("\\x") and len(escape) == 4:
-            return bytes.fromhex(escape[2:])
-        raise ConfigError(rf"{option}: {escape!r} is no escape; there are \n \t \r \0 \\ and \xNN")
-
-    # File names and arguments may hold bytes that are not UTF-8; surrogateescape gives back what was typed.
-    parts: list[bytes] = []
-    end = 0
-    for found in _ESCAPE.finditer(given):
-        parts += (given[end : found.start()].encode("utf-8", "surrogateescape"), replace(found))
-        end = found.end()
-    parts.append(given[end:].encode("utf-8", "surrogateescape"))
-    return b"".join(parts)
+def _header_json(header: Header) -> str:
+    value = "null" if header.value is None else text_json(header.value)
+    return f'{{"key":{dump_json(header.key)},"value":{value}}}'

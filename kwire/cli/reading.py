@@ -11,16 +11,19 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
+from re import Pattern
 from typing import Protocol, cast
 
 from kwire.cli.catching_up import CatchingUp, ConsumerWithProgress
-from kwire.cli.formats import BytesRecord, Encode
+from kwire.cli.formats import Encode
 from kwire.cli.output import Output
+from kwire.cli.record_text import BytesRecord, UnreadableRecordError
 from kwire.cli.starts import StartingConsumer
+from kwire.cli.topic_choice import ListingConsumer
 from kwire.errors import CorruptRecordError, IllegalStateError, KafkaTimeoutError, OffsetOutOfRangeError
 from kwire.fetching.columns import Records
 from kwire.metrics import MetricName
-from kwire.model import Cursor, OffsetAndMetadata, PartitionInfo, TopicPartition
+from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.processing.data_loss import LossSkipper, SeekingConsumer
 
 # How soon a signal, or a reader that left, is noticed when nothing arrives.
@@ -41,14 +44,12 @@ class PolledRecords(Protocol):
     def next_offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]: ...
 
 
-class ReadingConsumer(StartingConsumer, ConsumerWithProgress, Protocol):
+class ReadingConsumer(StartingConsumer, ConsumerWithProgress, ListingConsumer, Protocol):
     """The part of `kwire.Consumer` that reading a topic needs."""
-
-    def partitions_for(self, topic: str, /) -> Sequence[PartitionInfo]: ...
 
     def assign(self, partitions: Collection[TopicPartition], /) -> None: ...
 
-    def subscribe(self, topics: Collection[str], /) -> None: ...
+    def subscribe(self, topics: Collection[str] | Pattern[str], /) -> None: ...
 
     def assignment(self) -> Collection[TopicPartition]: ...
 
@@ -71,7 +72,7 @@ class Reader:
         encode: makes bytes of records.
         output: takes the bytes.
         count: how many records to read, None for no limit.
-        ends: where to stop in each partition, None to go on forever.
+        find_ends: answers where to stop in each partition, None while there is no end.
         skips_losses: go on behind damaged batches, and behind positions that the log has lost.
         catching_up: watches the lags of a consumer with `enable_parallel_rebalance`.
     """
@@ -83,7 +84,7 @@ class Reader:
         output: Output,
         *,
         count: int | None = None,
-        ends: Mapping[TopicPartition, int] | None = None,
+        find_ends: Callable[[], Mapping[TopicPartition, int] | None] = lambda: None,
         catching_up: CatchingUp | None = None,
         skips_losses: bool = False,
     ) -> None:
@@ -93,7 +94,8 @@ class Reader:
         self._encode = encode
         self._output = output
         self._count = count
-        self._ends = None if ends is None else dict(ends)
+        self._find_ends = find_ends
+        self._ends: Mapping[TopicPartition, int] | None = None
         self._at_end: set[TopicPartition] = set()
         self._unwritten: dict[TopicPartition, int] = {}
 
@@ -106,6 +108,7 @@ class Reader:
         """
         try:
             while not is_stopped() and not self._has_enough():
+                self._ends = self._ends or self._find_ends()
                 records = self._poll()
                 if records:
                     self._write_each(records)
@@ -144,18 +147,36 @@ class Reader:
     def _write(self, records: PolledRecords) -> None:
         batches = [(partition, records[partition]) for partition in sorted(records.partitions())]
         self._unwritten = {partition: batch[0].offset for partition, batch in batches}
-        given_back: dict[TopicPartition, int] = {}
+        given_back = dict(self._unwritten)
         encoded: list[bytes] = []
+        unreadable: UnreadableRecordError | None = None
         for partition, batch in batches:
             wanted = batch[: self._wanted(partition, batch)]
-            encoded.append(self._encode(wanted))
+            wanted, unreadable = self._encode_readable(wanted, encoded)
+            del given_back[partition]
             if len(wanted) < len(batch):
                 given_back[partition] = batch[len(wanted)].offset
             if self._count is not None:
                 self._count -= len(wanted)
+            if unreadable is not None:
+                break
         self._output.write(b"".join(encoded))
         self._unwritten = given_back
         self._give_back()
+        if unreadable is not None:
+            raise unreadable
+
+    def _encode_readable(
+        self, batch: Sequence[BytesRecord], encoded: list[bytes]
+    ) -> tuple[Sequence[BytesRecord], UnreadableRecordError | None]:
+        """The batch up to a record that cannot be encoded, and what is wrong with that one."""
+        try:
+            encoded.append(self._encode(batch))
+        except UnreadableRecordError as error:
+            readable = batch[: bisect_left(batch, error.offset, key=attrgetter("offset"))]
+            encoded.append(self._encode(readable))
+            return readable, error
+        return batch, None
 
     def _wanted(self, partition: TopicPartition, batch: Sequence[BytesRecord]) -> int:
         """How many records of the batch to write."""

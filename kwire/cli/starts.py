@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Protocol
 
-from kwire.errors import ConfigError
+from kwire.cli import times
 from kwire.model import OffsetAndTimestamp, TopicPartition
 
-HELP = (
-    "Where to begin: earliest, latest, an offset, -N for the last N of each partition, or a time: "
-    "2026-11-21T08:00 (UTC unless it names a zone) or @MILLISECONDS since 1970."
-)
+HELP = f"Where to begin: earliest, latest, an offset, -N for the last N of each partition, or a time: {times.HELP}."
 
 
 class StartKind(Enum):
@@ -62,22 +58,9 @@ def parse_start(text: str) -> Start:
         return Start(StartKind.LATEST)
     if word.isascii() and word.isdecimal():
         return Start(StartKind.OFFSET, int(word))
-    if word.isascii() and word[:1] in ("-", "@") and word[1:].isdecimal():
-        return Start(StartKind.LAST_RECORDS if word[0] == "-" else StartKind.TIMESTAMP_MS, int(word[1:]))
-    return Start(StartKind.TIMESTAMP_MS, _parse_time_ms(text.strip()))
-
-
-def _parse_time_ms(text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(f"--from {text}: not understood. {HELP}") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    timestamp_ms = round(moment.timestamp() * 1000)
-    if timestamp_ms < 0:
-        raise ConfigError(f"--from {text}: before 1970")
-    return timestamp_ms
+    if word.isascii() and word[:1] == "-" and word[1:].isdecimal():
+        return Start(StartKind.LAST_RECORDS, int(word[1:]))
+    return Start(StartKind.TIMESTAMP_MS, times.parse_time_ms("--from", text, HELP))
 
 
 def seek_to_start(consumer: StartingConsumer, start: Start, partitions: Collection[TopicPartition]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +13,8 @@ from typing import BinaryIO
 import pytest
 
 import kwire.cli
-from kwire.cli.formats import BytesRecord
 from kwire.cli.output import Output
+from kwire.cli.record_text import BytesRecord
 from kwire.errors import IllegalStateError, KafkaError, KafkaTimeoutError, TopicAuthorizationError
 from kwire.metrics import MetricName
 from kwire.model import (
@@ -87,13 +88,17 @@ class FakeConsumer:
             if partition.topic == topic
         ]
 
+    def list_topics(self) -> dict[str, Sequence[PartitionInfo]]:
+        return {partition.topic: self.partitions_for(partition.topic) for partition in self.logs}
+
     def assign(self, partitions: Collection[TopicPartition], /) -> None:
         assert not self.in_group
         self.positions = {partition: self.reset(partition) for partition in partitions}
 
-    def subscribe(self, topics: Collection[str], /) -> None:
+    def subscribe(self, topics: Collection[str] | re.Pattern[str], /) -> None:
         assert self.in_group
-        mine = [partition for partition in self.logs if partition.topic in topics]
+        pattern = topics if isinstance(topics, re.Pattern) else re.compile(f"^(?:{'|'.join(topics)})$")
+        mine = [partition for partition in self.logs if pattern.search(partition.topic)]
         self.positions = {partition: self.committed.get(partition, self.reset(partition)) for partition in mine}
 
     def assignment(self) -> Collection[TopicPartition]:
@@ -192,8 +197,9 @@ class CommandLine:
     capture: pytest.CaptureFixture[bytes]
     monkeypatch: pytest.MonkeyPatch
 
-    def __call__(self, *arguments: str, topic: str = TOPIC) -> Outcome:
-        self.monkeypatch.setattr("sys.argv", ["kwire", "consume", topic, "-b", "localhost:1", *arguments])
+    def __call__(self, *arguments: str, topic: str | None = TOPIC) -> Outcome:
+        named = [] if topic is None else [topic]
+        self.monkeypatch.setattr("sys.argv", ["kwire", "consume", *named, "-b", "localhost:1", *arguments])
         with pytest.raises(SystemExit) as exited:
             kwire.cli.main()
         captured = self.capture.readouterr()

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.cli import formats
-from kwire.cli.consume import encoder
-from kwire.cli.formats import BytesRecord, Format
+from kwire.cli.escapes import unescape
+from kwire.cli.formats import Encode, Format, FormatOptions
+from kwire.cli.formats import encoder as encoder_of
+from kwire.cli.record_text import BytesRecord
 from kwire.errors import ConfigError
 from kwire.model import Header, Record, TimestampType
 
@@ -19,6 +20,14 @@ def record(
     value: bytes | None = b"v", *, key: bytes | None = None, timestamp: int = 5, headers: tuple[Header, ...] = ()
 ) -> BytesRecord:
     return Record("t", 1, 7, timestamp, TimestampType.CREATE_TIME, key, value, headers, None, -1, -1)
+
+
+def encoder(format_name: Format, key_separator: str | None = None, delimiter: str | None = None) -> Encode:
+    options = FormatOptions(format=format_name.value, key_separator=key_separator, delimiter=delimiter)
+    return encoder_of(options, {})
+
+
+json_lines = encoder(Format.JSON)
 
 
 def test_text_is_a_line_for_each_value() -> None:
@@ -51,7 +60,7 @@ def test_nothing_encodes_to_nothing(format_name: Format) -> None:
 
 def test_json_has_a_line_for_each_record() -> None:
     headers = (Header("h", b"1"), Header("h", None), Header("b", b"\xfe"))
-    encoded = formats.json_lines([record("grün\n".encode(), key=b"\xff", headers=headers), record(None)])
+    encoded = json_lines([record("grün\n".encode(), key=b"\xff", headers=headers), record(None)])
     first, second = encoded.decode().splitlines()
     assert first == (
         '{"topic":"t","partition":1,"offset":7,"timestamp":5,"key":{"base64":"/w=="},"value":"grün\\n",'
@@ -61,12 +70,12 @@ def test_json_has_a_line_for_each_record() -> None:
 
 
 def test_json_shows_a_missing_timestamp_as_null() -> None:
-    assert json.loads(formats.json_lines([record(timestamp=-1)]))["timestamp"] is None
+    assert json.loads(json_lines([record(timestamp=-1)]))["timestamp"] is None
 
 
 @given(st.lists(st.none() | st.binary(max_size=6) | st.text(max_size=4).map(str.encode), max_size=4))
 def test_json_lines_can_be_read_back_whatever_the_bytes(values: list[bytes | None]) -> None:
-    lines = formats.json_lines([record(value) for value in values]).split(b"\n")
+    lines = json_lines([record(value) for value in values]).split(b"\n")
     assert lines.pop() == b""
     assert len(lines) == len(values)
     for line, value in zip(lines, values, strict=True):
@@ -94,13 +103,13 @@ def test_json_lines_can_be_read_back_whatever_the_bytes(values: list[bytes | Non
     ],
 )
 def test_escapes(given_text: str, expected: bytes) -> None:
-    assert formats.unescape("--delimiter", given_text) == expected
+    assert unescape("--delimiter", given_text) == expected
 
 
 @pytest.mark.parametrize("given_text", ["\\", r"\q", r"\x", r"\x1", r"\xg0"])
 def test_an_unknown_escape_is_refused(given_text: str) -> None:
     with pytest.raises(ConfigError, match=r"^--delimiter: .* is no escape; there are \\n \\t \\r \\0"):
-        formats.unescape("--delimiter", given_text)
+        unescape("--delimiter", given_text)
 
 
 @pytest.mark.parametrize("format_name", [Format.JSON, Format.RAW])
@@ -109,7 +118,7 @@ def test_a_key_separator_is_for_text(format_name: Format) -> None:
         encoder(format_name, ":", None)
 
 
-@pytest.mark.parametrize("format_name", [Format.JSON, Format.TEXT])
-def test_a_delimiter_is_for_raw(format_name: Format) -> None:
-    with pytest.raises(ConfigError, match=f"--delimiter is for --format raw, not {format_name.value}"):
-        encoder(format_name, None, ":")
+def test_a_delimiter_is_for_text_and_raw() -> None:
+    assert encoder(Format.TEXT, None, r"\0")([record(b"a"), record(b"b")]) == b"a\0b\0"
+    with pytest.raises(ConfigError, match="--delimiter is for --format text and raw, not json"):
+        encoder(Format.JSON, None, ":")

@@ -1,0 +1,79 @@
+"""`--property print.key=true`: the properties of the formatter of Kafka's console consumer, as options of this one.
+
+Kafka's tool has its formatter's properties and the consumer's settings under two options; here both may come by
+`--property`: names are told apart by what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kwire.cli.formats import Format, FormatOptions
+from kwire.cli.settings import name_and_value
+from kwire.errors import ConfigError
+
+# In the order in which that formatter prints them.
+_PRINTED = ("timestamp", "partition", "offset", "headers", "key", "value")
+_TEXTS = {
+    "key.separator": "key_separator",
+    "line.separator": "delimiter",
+    "null.literal": "null",
+    "headers.separator": "header_separator",
+}
+
+
+def split_properties(properties: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+    """Those of the formatter, by name, and the others as they were given. Raises: ConfigError."""
+    formatter: dict[str, str] = {}
+    others: list[str] = []
+    for given in properties:
+        name, value = name_and_value("--property", given)
+        if name in _TEXTS or (name.removeprefix("print.") in _PRINTED and name.startswith("print.")):
+            formatter[name] = value
+        else:
+            others.append(given)
+    return formatter, others
+
+
+def with_properties(options: FormatOptions, formatter: dict[str, str]) -> FormatOptions:
+    """The same options, where these properties say nothing else.
+
+    Raises:
+        ConfigError: A property is neither true nor false where it has to be, or an option says the same.
+    """
+    for name, attribute in _TEXTS.items():
+        if name in formatter:
+            _check_unset(name, getattr(options, attribute), getattr(FormatOptions(), attribute))
+            options = _with_text(options, attribute, formatter[name])
+    printed = {name: _is_true(name, value) for name, value in formatter.items() if name.startswith("print.")}
+    if not printed:
+        return options
+    _check_unset("print....", options.columns, ())
+    if options.format != Format.TEXT.value:
+        raise ConfigError(f"{min(printed)} is for --format text, not {options.format}")
+    chosen = {"print.value": True, **printed}
+    return replace(options, columns=tuple(each for each in _PRINTED if chosen.get(f"print.{each}")))
+
+
+def _with_text(options: FormatOptions, attribute: str, text: str) -> FormatOptions:
+    match attribute:
+        case "key_separator":
+            return replace(options, key_separator=text)
+        case "delimiter":
+            return replace(options, delimiter=text)
+        case "null":
+            return replace(options, null=text)
+        case _:
+            return replace(options, header_separator=text)
+
+
+def _check_unset(name: str, given: object, default: object) -> None:
+    if given != default:
+        raise ConfigError(f"--property {name}: an option says the same; give one of them")
+
+
+def _is_true(name: str, value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise ConfigError(f"--property {name}={value}: write true or false")
+    return value.lower() == "true"

@@ -1,0 +1,101 @@
+"""The fields of a record as text, the way that the options of `kwire consume` want them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from kwire.cli.terminal import escape_text
+from kwire.cli.times import Times, time_writer
+from kwire.cli.value_formats import TEXT, ValueFormat
+from kwire.errors import KafkaError
+from kwire.model import NO_TIMESTAMP, Record
+
+BytesRecord: TypeAlias = Record[bytes, bytes]
+Part: TypeAlias = Callable[[BytesRecord], bytes]
+"""One field of a record."""
+
+NULL = b"null"
+"""What Java's console consumer prints for a null; JSON lines tell it from the text "null"."""
+
+
+class UnreadableRecordError(KafkaError):
+    """A key or value is not of the format that the user said it has."""
+
+    def __init__(self, record: BytesRecord, what: str, reason: str) -> None:
+        self.offset = record.offset
+        super().__init__(
+            f"{record.topic_partition} at offset {record.offset}: the {what} is not of --{what}-format: {reason}; "
+            f"--{what}-format hex shows its bytes, --from {record.offset + 1} begins behind it"
+        )
+
+
+class RecordText:
+    """Makes text of each field of a record.
+
+    Args:
+        key_format, value_format: How bytes are shown.
+        null: Stands for a key, value or header that is null.
+        times: How the time of a record is written.
+        header_separator: Stands between headers.
+        escapes: Whether control characters are made harmless, for a terminal.
+    """
+
+    def __init__(
+        self,
+        *,
+        key_format: ValueFormat = TEXT,
+        value_format: ValueFormat = TEXT,
+        null: bytes = NULL,
+        times: Times = Times.MS,
+        header_separator: bytes = b",",
+        escapes: bool = False,
+    ) -> None:
+        self.key_format = key_format
+        self.value_format = value_format
+        self.null = null
+        self.escapes = escapes
+        self._header_separator = header_separator
+        self.is_bare = value_format is TEXT and not escapes
+        self._times = times
+        self._write_time = time_writer(times)
+        self.columns: dict[str, Part] = {
+            "topic": lambda record: record.topic.encode(),
+            "partition": lambda record: b"%d" % record.partition,
+            "offset": lambda record: b"%d" % record.offset,
+            "timestamp": lambda record: self._write_time(record.timestamp).encode(),
+            "headers": self.headers,
+            "key": self.key,
+            "value": self.value,
+        }
+
+    def key(self, record: BytesRecord) -> bytes:
+        return self._shown(record, "key", record.key, self.key_format)
+
+    def value(self, record: BytesRecord) -> bytes:
+        return self._shown(record, "value", record.value, self.value_format)
+
+    def headers(self, record: BytesRecord) -> bytes:
+        """As in a=1,b=2."""
+        shown = [
+            header.key.encode() + b"=" + (self.null if header.value is None else header.value)
+            for header in record.headers
+        ]
+        text = self._header_separator.join(shown)
+        return escape_text(text) if self.escapes else text
+
+    def json_time(self, record: BytesRecord) -> str:
+        """A number, or a date in quotes."""
+        if record.timestamp == NO_TIMESTAMP:
+            return "null"
+        written = self._write_time(record.timestamp)
+        return written if self._times is Times.MS else f'"{written}"'
+
+    def _shown(self, record: BytesRecord, what: str, data: bytes | None, form: ValueFormat) -> bytes:
+        if data is None:
+            return self.null
+        try:
+            text = form.to_text(record.topic, data)
+        except ValueError as error:
+            raise UnreadableRecordError(record, what, str(error)) from error
+        return escape_text(text) if self.escapes else text

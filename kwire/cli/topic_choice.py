@@ -1,0 +1,119 @@
+"""Which topics to read: names, and patterns that find names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kwire.errors import ConfigError, InvalidArgumentError
+from kwire.model import PartitionInfo, TopicPartition
+
+OF_KAFKA_ITSELF = "__"
+"""What names of internal topics begin with: no pattern finds them that does not begin so itself."""
+
+
+class ListingConsumer(Protocol):
+    """The part of `kwire.Consumer` that is needed here."""
+
+    def partitions_for(self, topic: str, /) -> Sequence[PartitionInfo]: ...
+
+    def list_topics(self) -> Mapping[str, Sequence[PartitionInfo]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChoice:
+    """Names and patterns; a topic is chosen by any of them.
+
+    Attributes:
+        names: Each has to exist.
+        pattern: Finds names as `re.search` does; None without patterns.
+    """
+
+    names: tuple[str, ...]
+    pattern: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, given: Sequence[str], include: Sequence[str] = ()) -> TopicChoice:
+        """Topics as on a command line.
+
+        Args:
+            given: Names, several with commas between them, and patterns that begin with ^, as kcat has them.
+            include: Patterns that match a whole name, as Kafka's console consumer has them.
+
+        Raises:
+            ConfigError: There are none, or one is no regular expression.
+        """
+        names = [
+            name.strip() for text in given for name in ([text] if text.startswith("^") else text.split(",")) if name
+        ]
+        plain = tuple(dict.fromkeys(name for name in names if name and not name.startswith("^")))
+        patterns = [name for name in names if name.startswith("^")]
+        patterns += [f"^(?:{_without_commas(text)})$" for text in include]
+        if not plain and not patterns:
+            raise ConfigError("which topic? Name one, or several, or a pattern such as '^orders'")
+        return cls(plain, _compiled(patterns) if patterns else None)
+
+    def subscription(self) -> Sequence[str] | re.Pattern[str]:
+        """What a member of a group subscribes to."""
+        if self.pattern is None:
+            return self.names
+        return re.compile("|".join([*(f"^{re.escape(name)}$" for name in self.names), f"(?:{self.pattern.pattern})"]))
+
+    def find(self, consumer: ListingConsumer, numbers: Collection[int] = ()) -> list[TopicPartition]:
+        """All partitions of the topics, or those with these numbers.
+
+        Raises:
+            InvalidArgumentError: A topic or partition does not exist, or nothing is found by the pattern.
+        """
+        found = {name: _partitions(consumer.partitions_for(name)) for name in self.names}
+        if missing := [name for name, partitions in found.items() if not partitions]:
+            raise InvalidArgumentError(f"there is no topic {missing[0]!r}, or this client may not see it")
+        if self.pattern is not None:
+            found |= self._found_by_pattern(consumer, found)
+        return [
+            TopicPartition(name, number)
+            for name, existing in found.items()
+            for number in _chosen(name, existing, numbers)
+        ]
+
+    def _found_by_pattern(self, consumer: ListingConsumer, named: Collection[str]) -> dict[str, list[int]]:
+        assert self.pattern is not None
+        wants_internal = OF_KAFKA_ITSELF in self.pattern.pattern
+        found = {
+            name: _partitions(partitions)
+            for name, partitions in sorted(consumer.list_topics().items())
+            if self.pattern.search(name) and (wants_internal or not name.startswith(OF_KAFKA_ITSELF))
+        }
+        if not found and not named:
+            raise InvalidArgumentError(
+                f"no topic is found by {self.pattern.pattern!r} among those that this client may see"
+            )
+        return found
+
+
+def _partitions(infos: Sequence[PartitionInfo]) -> list[int]:
+    return sorted(info.partition for info in infos)
+
+
+def _chosen(topic: str, existing: Sequence[int], numbers: Collection[int]) -> Sequence[int]:
+    if missing := set(numbers).difference(existing):
+        raise InvalidArgumentError(
+            f"topic {topic!r} has no partition {min(missing)}; it has {len(existing)}, from {min(existing)} on"
+        )
+    return sorted(numbers) or existing
+
+
+def _without_commas(text: str) -> str:
+    """Kafka's tools take several patterns with commas between them."""
+    return "|".join(part.strip() for part in text.split(","))
+
+
+def _compiled(patterns: Sequence[str]) -> re.Pattern[str]:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(f"{pattern!r} is no regular expression: {error}") from None
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns) if len(patterns) > 1 else patterns[0])
