@@ -1,0 +1,35 @@
+"""What tests of commands share: `kwire consume` with a fake for Kafka, and any command with Kafka in this process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.fake_consumer import P0, P1, CommandLine, FakeConsumer, values
+else:
+    from fake_consumer import P0, P1, CommandLine, FakeConsumer, values
+
+
+@pytest.fixture
+def kafka() -> FakeConsumer:
+    return FakeConsumer({P0: values("a", 6), P1: values("b", 5)})
+
+
+@pytest.fixture
+def consume(
+    kafka: FakeConsumer, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> CommandLine:
+    def open_consumer(settings: Mapping[str, object]) -> FakeConsumer:
+        kafka.settings, kafka.polls, kafka.closed = settings, 0, False
+        kafka.positions, kafka.paused = {}, set()
+        return kafka
+
+    for variable in list(os.environ):
+        if variable.startswith("KWIRE_"):
+            monkeypatch.delenv(variable)
+    monkeypatch.setattr("kwire.cli.consume.open_consumer", open_consumer)
+    return CommandLine(kafka, capfdbinary, monkeypatch)

@@ -1,0 +1,192 @@
+"""`kwire consume`: which topics, from where to where, and the names under which people type options."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.clock import TimeSource, install
+from kwire.model import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cli.fake_consumer import P0, P1, CommandLine, FakeConsumer, names, values
+else:
+    from fake_consumer import P0, P1, CommandLine, FakeConsumer, names, values
+
+BILLS = TopicPartition("bills", 0)
+
+
+@pytest.fixture
+def now_ms() -> Iterator[list[int]]:
+    """The wall clock stands; a test sets it."""
+    now = [1_000_000]
+    before = install(TimeSource(wall_clock_ns=lambda: now[0] * 1_000_000))
+    yield now
+    install(before)
+
+
+# --- which topics ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["orders", "bills"], ["orders,bills"], ["-t", "orders", "--topic", "bills"], ["^"], ["--include", "orders|bills"]],
+)
+def test_several_topics_are_read(consume: CommandLine, kafka: FakeConsumer, arguments: list[str]) -> None:
+    kafka.logs[BILLS] = values("c", 2)
+    outcome = consume("-e", "-f", r"%t:%s\n", *arguments, topic=None)
+    assert outcome.code == 0
+    assert sorted(outcome.lines) == [
+        *("bills:c0", "bills:c1"),
+        *(f"orders:{name}" for name in names("a", *range(6)) + names("b", *range(5))),
+    ]
+
+
+def test_a_group_subscribes_to_a_pattern(consume: CommandLine, kafka: FakeConsumer) -> None:
+    kafka.logs[BILLS] = values("c", 2)
+    assert consume("-e", "-g", "all", "^bil", topic=None).lines == names("c", 0, 1)
+    assert kafka.committed == {BILLS: 2}
+
+
+def test_no_topic_is_a_wrong_command(consume: CommandLine) -> None:
+    outcome = consume(topic=None)
+    assert (outcome.code, outcome.err) == (
+        2,
+        "kwire: which topic? Name one, or several, or a pattern such as '^orders'\n",
+    )
+
+
+# --- where it stops ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [
+        ("0", []),
+        ("4", names("a", *range(4))),
+        ("@4000", names("a", *range(4))),
+        ("@3001", names("a", *range(4))),
+        ("1970-01-01T00:00:04", names("a", *range(4))),
+        ("-1s", names("a", *range(6))),
+    ],
+)
+def test_until(consume: CommandLine, now_ms: list[int], until: str, expected: list[str]) -> None:
+    outcome = consume("-p0", "--until", until)
+    assert (outcome.code, outcome.lines) == (0, expected)
+
+
+def test_an_offset_that_is_not_there_yet_is_waited_for(consume: CommandLine, kafka: FakeConsumer) -> None:
+    kafka.on_poll = [lambda: None] * 5 + [lambda: kafka.logs[P0].extend(values("a", 4, begin=6))]
+    assert consume("-p0", "--until", "8").lines == names("a", *range(8))
+
+
+def test_with_exit_at_end_it_is_not(consume: CommandLine) -> None:
+    assert consume("-p0", "--until", "8", "-e").lines == names("a", *range(6))
+    assert consume("-p0", "--until", "2", "-e").lines == names("a", *range(2))
+
+
+def test_a_time_to_come_is_waited_for(consume: CommandLine, kafka: FakeConsumer, now_ms: list[int]) -> None:
+    def pass_a_minute() -> None:
+        now_ms[0] += 60_000
+
+    kafka.on_poll = [lambda: None] * 3 + [lambda: kafka.logs[P0].append(b"late"), pass_a_minute]
+    outcome = consume("-p0", "--until", "+1m")
+    assert (outcome.code, outcome.lines) == (0, [*names("a", *range(6)), "late"])
+
+
+def test_from_and_until_cut_out_a_piece(consume: CommandLine, now_ms: list[int]) -> None:
+    now_ms[0] = 5_000
+    assert consume("-p0", "--from", "-3s", "--until", "-1s").lines == names("a", 2, 3)
+
+
+@pytest.mark.parametrize("until", ["soon", "-5", "latest", "1h"])
+def test_an_end_that_is_not_understood_is_refused(consume: CommandLine, until: str) -> None:
+    outcome = consume("--until", until)
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"kwire: --until {until}: not understood. Stop in front of this offset")
+
+
+# --- names that people type --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (["--max-messages", "2", "--partition", "0", "--from-beginning"], names("a", 0, 1)),
+        (["-c", "1", "-p", "1", "--offset", "3"], ["b3"]),
+        (["-p0", "-e", "--offset", "latest"], []),
+        (["-p0", "-n1", "--property", "print.key=true"], ["key-0\ta0"]),
+        (["-p0", "-n1", "--property", "print.key=true", "--property", "key.separator=:"], ["key-0:a0"]),
+        (["-p0", "-n1", "--property", "print.offset=true", "--property", "print.value=false"], ["0"]),
+        (["-p0", "-n2", "--property", "line.separator=|"], ["a0|a1|"]),
+    ],
+)
+def test_options_of_kafkas_console_consumer(consume: CommandLine, arguments: list[str], lines: list[str]) -> None:
+    outcome = consume("--bootstrap-server", "localhost:2", "--topic", "orders", *arguments, topic=None)
+    assert (outcome.code, outcome.lines) == (0, lines)
+
+
+def test_properties_that_are_settings_stay_settings(consume: CommandLine, kafka: FakeConsumer) -> None:
+    consume("-e", "--property", "fetch.min.bytes=7", "--property", "print.key=true", "--group", "g")
+    assert kafka.settings["fetch_min_bytes"] == 7
+    assert kafka.settings["group_id"] == "g"
+
+
+def test_the_isolation_level_is_an_option(consume: CommandLine, kafka: FakeConsumer) -> None:
+    consume("-e", "--isolation-level", "read_committed")
+    assert str(kafka.settings["isolation_level"]) == "IsolationLevel.READ_COMMITTED"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--from-beginning", "--from", "3"], "--from-beginning and --from say where to begin; give one of them"),
+        (["--property", "print.key=yes"], "--property print.key=yes: write true or false"),
+        (["-K", ":", "--property", "key.separator=:"], "--property key.separator: an option says the same"),
+        (["-f", "json", "--property", "print.key=true"], "print.key is for --format text, not json"),
+        (["--print", "kye"], "--print kye: there is no such field; there are topic, partition, offset"),
+        (["--isolation-level", "high"], "--isolation-level: isolation_level='high'"),
+        (["--value-format", "xml"], "--value-format xml: there is no such format; there are text, json, hex"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_exit_code_2(consume: CommandLine, arguments: list[str], said: str) -> None:
+    outcome = consume(*arguments)
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"kwire: {said}")
+    assert outcome.err.count("\n") == 1
+
+
+# --- values that are not of their format -------------------------------------------------------------------------
+
+
+def test_what_lies_in_front_of_an_unreadable_value_is_printed_and_alone_is_committed(
+    consume: CommandLine, kafka: FakeConsumer
+) -> None:
+    kafka.logs = {P0: [b"\0\1", b"\0\2", b"bad", b"\0\3"], P1: [b"\0\4"]}
+    outcome = consume("-e", "-g", "billing", "--value-format", "int")
+    assert (outcome.code, outcome.lines) == (1, ["1", "2"])
+    assert outcome.err.startswith("kwire: orders-0 at offset 2: the value is not of --value-format: an integer has")
+    assert kafka.committed == {P0: 2, P1: 0}
+
+
+# --- patience ----------------------------------------------------------------------------------------------------
+
+
+def test_after_a_while_without_a_broker_it_says_what_it_tries_to_reach(
+    consume: CommandLine, kafka: FakeConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kwire.cli.patience.SAID_AFTER_S", 0.0)
+    find = kafka.partitions_for
+    said: list[str] = []
+
+    def after_a_while(topic: str, /) -> object:
+        while not said:
+            said.extend(consume.capture.readouterr().err.decode().splitlines())
+        return find(topic)
+
+    monkeypatch.setattr(kafka, "partitions_for", after_a_while)
+    assert consume("-e").code == 0
+    assert said == ["kwire: no broker has answered yet; still trying localhost:1 ('kwire doctor' says what is wrong)"]
