@@ -13,6 +13,7 @@ from kwire.cli.audit import audit_history
 from kwire.cli.conformance import judge_broker
 from kwire.cli.consume import consume_topics
 from kwire.cli.describe import describe_process
+from kwire.cli.doctor.command import examine_connection
 from kwire.cli.fake import run_fake_cluster
 from kwire.cli.faults import faults_commands
 from kwire.cli.pipeline import run_pipeline
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 app.command("consume")(consume_topics)
 app.command("describe")(describe_process)
+app.command("doctor")(examine_connection)
 app.command("config")(print_settings)
 app.command("conformance")(judge_broker)
 app.command("fake")(run_fake_cluster)

@@ -22,7 +22,6 @@ from kwire.errors import (
     DisconnectError,
     KafkaError,
     ProtocolError,
-    RebootstrapRequiredError,
     UnsupportedVersionError,
 )
 from kwire.logs import part_logger
@@ -30,6 +29,7 @@ from kwire.managers.unsent import AnyUnsentRequest
 from kwire.metrics.connections import ConnectionMetrics
 from kwire.metrics.requests import RequestMetrics
 from kwire.model import Node
+from kwire.network.connection_errors import NO_ANSWER_HINT, connection_failure
 from kwire.network.handshake import Greeting, Handshake
 from kwire.network.security import Security
 from kwire.network.transport import ByteStream, Transport
@@ -378,23 +378,12 @@ class Connection:
         sent.unsent.on_failure(error, now_ms)
 
     def _as_kafka_error(self, error: Exception) -> KafkaError:
-        """The edge: what the operating system, trio or the framing raised, in kwire's words, with the broker named."""
-        if isinstance(error, KafkaError) and not isinstance(error, DisconnectError):
-            return error if str(self.node) in str(error) else _named(error, self.node)
-        if isinstance(error, RebootstrapRequiredError):
-            return error
-        if self._security.tls is not None and (failure := self._security.tls_failure(error, self.node)) is not None:
-            return failure
-        reason = str(error) or type(error).__name__
-        if isinstance(error, trio.TooSlowError):
-            reason = f"no {self._waits_for} in time"
+        hint = ""
         if self._handshake is not None and not self.is_ready:
-            reason += f"; {self._security.hint}"
+            hint = self._security.hint
         elif self.is_ready and not self.is_proven:
-            reason += "; it answered no request: does it expect a login (security_protocol SASL_PLAINTEXT or SASL_SSL)?"
-        kafka_error = DisconnectError(f"broker {self.node}: {reason}")
-        kafka_error.__cause__ = error
-        return kafka_error
+            hint = NO_ANSWER_HINT
+        return connection_failure(error, self.node, self._security, waits_for=self._waits_for, hint=hint)
 
     @property
     def _waits_for(self) -> str:
@@ -412,9 +401,3 @@ def _first(group: BaseExceptionGroup[Exception]) -> Exception:
         error = error.exceptions[0]
     assert isinstance(error, Exception)
     return error
-
-
-def _named(error: KafkaError, node: Node) -> KafkaError:
-    named = type(error)(f"broker {node}: {error}")
-    named.__cause__ = error
-    return named

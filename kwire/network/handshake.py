@@ -45,7 +45,7 @@ class Handshake:
         greeting: how the broker is asked what it speaks.
         session_lifetime_ms: how long the login is good for; 0 for ever.
         versions: what the broker speaks, once it has said so.
-        step: the name of the step that is under way, for errors.
+        step: the name of the step that is under way, for errors; empty when all are taken.
         asked: the API whose answer is waited for, for errors.
     """
 
@@ -73,6 +73,7 @@ class Handshake:
         """Take all steps, in their order."""
         for self.step, take in HANDSHAKE.items():
             await take(self)
+        self.step = ""
 
     async def ask(self, request: Request[R], version: int) -> R:
         """Send the request and wait for its answer."""
@@ -84,7 +85,8 @@ class Handshake:
         while True:
             received = await self.stream.receive_into(self._framing.writable_buffer(), self._framing.missing_bytes)
             if received == 0:
-                raise DisconnectError(f"it hung up during the {self.step} handshake")
+                during = f"during the {self.step} handshake" if self.step else f"instead of answering {self.asked}"
+                raise DisconnectError(f"it hung up {during}")
             for answer in self._framing.received(received):
                 return answer.response
 

@@ -54,6 +54,11 @@ class TlsStream:
         """The broker's certificate (DER), once it has shown one."""
         return self._tls.getpeercert(binary_form=True)
 
+    @property
+    def tls_version(self) -> str | None:
+        """As in TLSv1.3, once that is agreed."""
+        return self._tls.version()
+
     async def do_handshake(self) -> None:
         """Shake hands.
 

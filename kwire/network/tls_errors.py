@@ -50,6 +50,11 @@ _NO_TLS = frozenset(
 )
 
 
+def advice_of(error: ssl.SSLCertVerificationError) -> str:
+    """What to do about a certificate that is not trusted."""
+    return _ADVICE.get(error.verify_code, _TRUST)
+
+
 def handshake_failure(error: ssl.SSLError, node: Node, shown: bytes | None) -> KafkaError:
     """Why there is no connection.
 
@@ -61,8 +66,7 @@ def handshake_failure(error: ssl.SSLError, node: Node, shown: bytes | None) -> K
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = (error.verify_message or str(error)).rstrip(".")
         certificate = f"; its certificate: {describe(shown)}" if shown else ""
-        advice = _ADVICE.get(error.verify_code, _TRUST)
-        return SslAuthenticationError(f"broker {node} is not trusted: {reason}{certificate}; {advice}")
+        return SslAuthenticationError(f"broker {node} is not trusted: {reason}{certificate}; {advice_of(error)}")
     if error.reason in _NO_TLS:
         return SslAuthenticationError(
             f"broker {node} does not speak TLS at this port; is security_protocol right, or is it another's port?"

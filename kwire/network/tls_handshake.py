@@ -37,20 +37,22 @@ async def shake_hands(
         raise DisconnectError("it hung up during the TLS handshake") from None
     except ssl.SSLError as error:
         is_untrusted = isinstance(error, ssl.SSLCertVerificationError)
-        shown = await _look_at_certificate(redial, name) if is_untrusted else None
+        shown = await look_at_certificate(redial, name) if is_untrusted else None
         raise handshake_failure(error, node, shown) from error
     return encrypted
 
 
-async def _look_at_certificate(redial: Callable[[], Awaitable[ByteStream]], name: str) -> bytes | None:
-    """The certificate that the broker shows, or None if it cannot be seen in time.
+async def look_at_certificate(
+    redial: Callable[[], Awaitable[ByteStream]], name: str, timeout_s: float = LOOK_TIMEOUT_S
+) -> bytes | None:
+    """The certificate that the broker shows (DER), or None if it cannot be seen in time.
 
     OpenSSL does not hand out a certificate that it does not trust. So a second connection is made that trusts anything,
     says nothing, and ends.
     """
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-    with trio.move_on_after(LOOK_TIMEOUT_S):
+    with trio.move_on_after(timeout_s):
         try:
             stream = TlsStream(await redial(), trusting, name)
         except OSError:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.fake_consumer import P0, P1, CommandLine, FakeConsumer, values
+    from tests.cli.fake_consumer import P0, P1, Command, CommandLine, FakeConsumer, values
 else:
-    from fake_consumer import P0, P1, CommandLine, FakeConsumer, values
+    from fake_consumer import P0, P1, Command, CommandLine, FakeConsumer, values
 
 
 @pytest.fixture
@@ -20,16 +20,19 @@ def kafka() -> FakeConsumer:
 
 
 @pytest.fixture
-def consume(
-    kafka: FakeConsumer, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> CommandLine:
+def command(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Command:
+    for variable in list(os.environ):
+        if variable.startswith("KWIRE_"):
+            monkeypatch.delenv(variable)
+    return Command(capfdbinary, monkeypatch)
+
+
+@pytest.fixture
+def consume(kafka: FakeConsumer, command: Command, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     def open_consumer(settings: Mapping[str, object]) -> FakeConsumer:
         kafka.settings, kafka.polls, kafka.closed = settings, 0, False
         kafka.positions, kafka.paused = {}, set()
         return kafka
 
-    for variable in list(os.environ):
-        if variable.startswith("KWIRE_"):
-            monkeypatch.delenv(variable)
     monkeypatch.setattr("kwire.cli.consume.open_consumer", open_consumer)
-    return CommandLine(kafka, capfdbinary, monkeypatch)
+    return CommandLine(kafka, command.capture, command)

@@ -185,21 +185,32 @@ class Outcome:
 
 
 @dataclass
-class CommandLine:
-    """Runs `kwire consume` with a fake for Kafka."""
+class Command:
+    """Runs `kwire` with these arguments in this process."""
 
-    kafka: FakeConsumer
     capture: pytest.CaptureFixture[bytes]
     monkeypatch: pytest.MonkeyPatch
 
-    def __call__(self, *arguments: str, topic: str | None = TOPIC) -> Outcome:
-        named = [] if topic is None else [topic]
-        self.monkeypatch.setattr("sys.argv", ["kwire", "consume", *named, "-b", "localhost:1", *arguments])
+    def __call__(self, *arguments: object) -> Outcome:
+        self.monkeypatch.setattr("sys.argv", ["kwire", *map(str, arguments)])
         with pytest.raises(SystemExit) as exited:
             kwire.cli.main()
         captured = self.capture.readouterr()
         assert isinstance(exited.value.code, int)
         return Outcome(exited.value.code, captured.out.decode(), captured.err.decode())
+
+
+@dataclass
+class CommandLine:
+    """Runs `kwire consume` with a fake for Kafka."""
+
+    kafka: FakeConsumer
+    capture: pytest.CaptureFixture[bytes]
+    command: Command
+
+    def __call__(self, *arguments: str, topic: str | None = TOPIC) -> Outcome:
+        named = [] if topic is None else [topic]
+        return self.command("consume", *named, "-b", "localhost:1", *arguments)
 
 
 def values(letter: str, count: int, begin: int = 0) -> list[bytes | None]:

@@ -1,0 +1,1 @@
+"""`kwire doctor`: what keeps a client from reading, step by step: what is wrong in a sentence, and what to do."""

@@ -1,0 +1,150 @@
+"""What a check has come to, and the walk through all of them: servers, brokers, topics, the group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kwire.cli.doctor.causes import Cause, cause_of
+from kwire.cli.doctor.probes import Probes
+from kwire.config import ConsumerConfig, Endpoint, login_of
+from kwire.errors import KafkaError, UnsupportedVersionError
+from kwire.network.broker_client import BrokerClient
+from kwire.network.broker_dialogue import Approach, Stage
+from kwire.network.certificates import describe
+from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kwire.protocol.messages.fetch import FetchRequest
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.heartbeat import HeartbeatRequest
+from kwire.protocol.messages.join_group import JoinGroupRequest
+from kwire.protocol.messages.list_offsets import ListOffsetsRequest
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.protocol.messages.offset_commit import OffsetCommitRequest
+from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
+from kwire.protocol.registry import BrokerVersions
+
+NEEDED = (
+    MetadataRequest,
+    FetchRequest,
+    ListOffsetsRequest,
+    FindCoordinatorRequest,
+    JoinGroupRequest,
+    HeartbeatRequest,
+    OffsetFetchRequest,
+    OffsetCommitRequest,
+)
+"""What a consumer asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One step, and what it has come to.
+
+    Attributes:
+        name: Such as "TCP".
+        subject: What was looked at, such as a broker's address.
+        said: What was found; what is wrong, if it is not `ok`.
+        advice: What to do about it.
+    """
+
+    name: str
+    subject: str
+    ok: bool
+    said: str
+    advice: str = ""
+
+
+def failed(name: str, subject: str, cause: Cause) -> Check:
+    """A check that found what is wrong."""
+    return Check(name, subject, False, cause.said, cause.advice)
+
+
+def check_servers(client: BrokerClient, servers: Sequence[Endpoint]) -> Iterator[Check]:
+    """The way to each server, step by step up to the one that fails."""
+    for server in servers:
+        approach = Approach()
+        try:
+            versions = client.reach(server, approach)
+        except KafkaError as error:
+            yield from _passed(client.config, server, approach, until=approach.stage)
+            cause = cause_of(approach.stage, error, server, Probes(client, server))
+            yield failed(approach.stage.value, str(server), cause)
+        else:
+            yield from _passed(client.config, server, approach, until=None)
+            yield _check_versions(server, versions)
+
+
+def _passed(config: ConsumerConfig, server: Endpoint, approach: Approach, until: Stage | None) -> Iterator[Check]:
+    """The steps in front of the one that failed. What the broker speaks is told by `_check_versions`."""
+    protocol = config.security_protocol
+    for stage in Stage:
+        if stage is until:
+            return
+        if said := _said_of(stage, config, approach):
+            is_left_out = (stage is Stage.TLS and not protocol.is_tls) or (
+                stage is Stage.LOGIN and not protocol.is_sasl
+            )
+            if not is_left_out:
+                yield Check(stage.value, str(server), True, said)
+
+
+def _said_of(stage: Stage, config: ConsumerConfig, approach: Approach) -> str:
+    match stage:
+        case Stage.DNS:
+            return f"the name stands for {', '.join(approach.addresses)}"
+        case Stage.TCP:
+            return "the port takes connections"
+        case Stage.TLS:
+            shown = "" if approach.certificate is None else f", certificate {describe(approach.certificate)}"
+            return f"{approach.tls_version or 'encrypted'}{shown}"
+        case Stage.VERSIONS:
+            return ""
+        case Stage.LOGIN:
+            return f"logged in by {config.sasl_mechanism.value}{_who(config)}"
+
+
+def _who(config: ConsumerConfig) -> str:
+    name = login_of(config).username if config.security_protocol.is_sasl else ""
+    return f" as {name}" if name else ""
+
+
+def _check_versions(server: Endpoint, versions: BrokerVersions) -> Check:
+    for request in NEEDED:
+        try:
+            versions.pick(request)
+        except UnsupportedVersionError as error:
+            said = f"{server} is too old, or no broker for clients: {error}"
+            return failed(Stage.VERSIONS.value, str(server), Cause(said, "kwire reads from Kafka 2.1 and newer"))
+    is_new = ConsumerGroupHeartbeatRequest.api_key in versions.offered
+    groups = "classic and consumer (KIP-848)" if is_new else "classic"
+    fetch = versions.offered[FetchRequest.api_key]
+    said = f"speaks Kafka's protocol: Fetch in versions {fetch}, group protocols: {groups}"
+    return Check(Stage.VERSIONS.value, str(server), True, said)
+
+
+def check_brokers(client: BrokerClient, server: Endpoint, metadata: MetadataResponse) -> Iterator[Check]:
+    """Whether each broker is reached where it says that it is."""
+    for broker in metadata.brokers:
+        told = Endpoint(broker.host, broker.port)
+        subject = f"{told} (id {broker.node_id})"
+        approach = Approach()
+        try:
+            client.reach(told, approach)
+        except KafkaError as error:
+            found = cause_of(approach.stage, error, told, Probes(client, told))
+            said = (
+                f"{server} answers, but says that broker {broker.node_id} is found at {told}, where it is not: "
+                f"{found.said}"
+            )
+            yield failed("broker", subject, Cause(said, _advice_for_listener(told, found)))
+        else:
+            yield Check("broker", subject, True, "is reached where it says that it is")
+
+
+def _advice_for_listener(told: Endpoint, found: Cause) -> str:
+    if found.is_about_address:
+        return (
+            "set the broker's advertised.listeners to an address that this machine reaches (in Docker: a listener for "
+            f"the host of its own), or make {told.host} lead there"
+        )
+    return found.advice

@@ -1,0 +1,99 @@
+"""The command `kwire doctor`: its options, and how the checks are printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kwire.cli.exits import FAILED, clean_exits
+from kwire.cli.options import AsJson, ConfigFile, Properties, Servers, Verbose, flag, settings_of
+from kwire.cli.output import Output
+
+if TYPE_CHECKING:
+    from kwire.cli.doctor.checks import Check
+    from kwire.config import ConsumerConfig
+
+Topics = Annotated[list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Look at it; repeated.")]
+Group = Annotated[str | None, typer.Option("--group", "-g", metavar="GROUP", help="Look at this group.")]
+Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long each step may take.")]
+
+
+def examine_connection(
+    topics: Topics = None,
+    group: Group = None,
+    bootstrap: Servers = None,
+    properties: Properties = None,
+    config: ConfigFile = None,
+    timeout_s: Timeout = 5.0,
+    as_json: AsJson = False,
+    _verbose: Verbose = 0,
+) -> None:
+    """Say what keeps a client from reading: DNS, TCP, TLS, versions, login, brokers, topics, group, permissions.
+
+    Takes the settings that `kwire consume` takes. Nothing is changed: no topic is created, no group is joined. Exit
+    codes: 0 all is well, 1 something is wrong, 2 a setting cannot be.
+    """
+    with clean_exits():
+        from kwire.config import ConsumerConfig
+
+        given = flag("--group", "group_id", group)
+        checked = ConsumerConfig.of(settings_of(bootstrap, properties, config, {}, given))
+        output = Output.standard()
+        found: list[Check] = []
+        for check in examine(checked, topics or (), timeout_s):
+            found.append(check)
+            if not as_json:
+                output.write("".join(f"{line}\n" for line in shown(check)).encode())
+        if as_json:
+            output.write(f"{json.dumps([asdict(check) for check in found], indent=2, ensure_ascii=False)}\n".encode())
+        if not all(check.ok for check in found):
+            raise typer.Exit(FAILED)
+
+
+def examine(config: ConsumerConfig, topics: Sequence[str], timeout_s: float) -> Iterator[Check]:
+    """All checks, up to those that what is wrong makes impossible."""
+    from kwire.cli.doctor.causes import no_answer
+    from kwire.cli.doctor.checks import check_brokers, check_servers, failed
+    from kwire.cli.doctor.probes import Probes
+    from kwire.cli.doctor.subjects import check_group, check_topic
+    from kwire.config import Endpoint
+    from kwire.errors import KafkaError
+    from kwire.network.broker_client import BrokerClient
+    from kwire.network.broker_dialogue import Approach
+    from kwire.protocol.messages.metadata import MetadataRequest
+
+    with BrokerClient(config, timeout_s) as client:
+        usable = []
+        for server in config.bootstrap_servers:
+            checks = list(check_servers(client, [server]))
+            yield from checks
+            usable += [server] if all(check.ok for check in checks) else []
+        if not usable:
+            return
+        server = usable[0]
+        client.reach(server, Approach())
+        try:
+            metadata = client.ask(MetadataRequest(topics=[]), server)
+        except KafkaError as error:
+            yield failed("metadata", str(server), no_answer(error, server, Probes(client, server)))
+            return
+        brokers = list(check_brokers(client, server, metadata))
+        yield from brokers
+        if not all(check.ok for check in brokers):
+            return
+        endpoints = {broker.node_id: Endpoint(broker.host, broker.port) for broker in metadata.brokers}
+        for topic in topics:
+            yield from check_topic(client, topic, endpoints)
+        if config.group_id is not None:
+            yield from check_group(client, config.group_id)
+
+
+def shown(check: Check) -> Iterator[str]:
+    """As lines for people."""
+    yield f"{'ok' if check.ok else 'FAILED':7} {check.name:9} {check.subject}: {check.said}"
+    if check.advice:
+        yield f"{'':17} what to do: {check.advice}"

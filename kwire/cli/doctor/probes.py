@@ -1,0 +1,50 @@
+"""Looks that tell causes apart: what a port speaks, whatever the client's settings say that it should."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kwire.config import Endpoint, SecurityProtocol
+from kwire.errors import KafkaError
+from kwire.network.broker_client import BrokerClient
+from kwire.network.broker_dialogue import Approach
+from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
+
+LOOK_TIMEOUT_S = 3.0
+
+
+class Probes:
+    """Looks at one port. Each look is a connection of its own, and changes nothing."""
+
+    def __init__(self, client: BrokerClient, endpoint: Endpoint) -> None:
+        self.config = client.config
+        self._client = client
+        self._endpoint = endpoint
+
+    def shows_certificate(self) -> bool:
+        """Whether there is TLS."""
+        try:
+            return self._client.certificate(self._endpoint) is not None
+        except KafkaError:
+            return False
+
+    def speaks_plain_kafka(self) -> bool:
+        """Whether a broker answers there without TLS."""
+        config = replace(self.config, security_protocol=SecurityProtocol.PLAINTEXT)
+        try:
+            with BrokerClient(config, LOOK_TIMEOUT_S) as client:
+                client.reach(self._endpoint, Approach())
+        except KafkaError:
+            return False
+        return True
+
+    def mechanisms(self) -> list[str]:
+        """By which mechanisms the listener has clients log in; none if it wants no login, or does not say."""
+        is_tls = self.config.security_protocol.is_tls
+        protocol = SecurityProtocol.SSL if is_tls else SecurityProtocol.PLAINTEXT
+        try:
+            with BrokerClient(replace(self.config, security_protocol=protocol), LOOK_TIMEOUT_S) as client:
+                answer = client.ask(SaslHandshakeRequest(mechanism="?"), self._endpoint, min_version=1)
+        except KafkaError:
+            return []
+        return list(answer.mechanisms)

@@ -1,0 +1,106 @@
+"""Topics and the group of a consumer: whether they are there, and whether this client may use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+
+from kwire.cli.doctor.causes import Cause
+from kwire.cli.doctor.checks import Check, failed
+from kwire.config import Endpoint, login_of
+from kwire.network.broker_client import BrokerClient
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.heartbeat import HeartbeatRequest
+from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+
+LATEST = -1
+NAMES_UP_TO = 12
+"""The last version of Fetch that names topics, not their ids."""
+ONE_KEY_UP_TO = 3
+"""The last version of FindCoordinator that asks for one group."""
+
+
+def check_topic(client: BrokerClient, name: str, brokers: Mapping[int, Endpoint]) -> Iterator[Check]:
+    """Whether it exists, has leaders and may be read."""
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+    topic = client.ask(wanted).topics[0]
+    code = ErrorCode.of(topic.error_code)
+    if code is ErrorCode.NONE:
+        yield _check_leaders(client, name, topic, brokers)
+    elif code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        yield failed("topic", name, _not_permitted(client, "topic", name))
+    elif code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        yield failed("topic", name, _unknown_topic(client, name))
+    else:
+        said = f"topic {name} cannot be used: {code.name}: {code.meaning}"
+        yield failed("topic", name, Cause(said, "look at the topic at the brokers: kafka-topics --describe"))
+
+
+def _check_leaders(
+    client: BrokerClient, name: str, topic: MetadataResponseTopic, brokers: Mapping[int, Endpoint]
+) -> Check:
+    leaderless = sorted(each.partition_index for each in topic.partitions if each.leader_id not in brokers)
+    if leaderless:
+        said = f"topic {name} has partitions without a leader: {', '.join(map(str, leaderless))}"
+        return failed("topic", name, Cause(said, "start the brokers that hold them (kwire topics describe names them)"))
+    first = topic.partitions[0]
+    code = _try_to_read(client, brokers[first.leader_id], name, first.partition_index)
+    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return failed("topic", name, _not_permitted(client, "topic", name))
+    if code is not ErrorCode.NONE:
+        return failed("topic", name, Cause(f"topic {name} cannot be read: {code.name}: {code.meaning}", "try again"))
+    return Check("topic", name, True, f"exists with {len(topic.partitions)} partition(s), all led, and may be read")
+
+
+def _try_to_read(client: BrokerClient, leader: Endpoint, name: str, partition: int) -> ErrorCode:
+    """A fetch at the end of the log, which brings nothing."""
+    where = ListOffsetsPartition(partition_index=partition, timestamp=LATEST)
+    ends = client.ask(
+        ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=[where])]), leader
+    )
+    end = ends.topics[0].partitions[0]
+    if end.error_code:
+        return ErrorCode.of(end.error_code)
+    wanted = FetchPartition(partition=partition, fetch_offset=end.offset, partition_max_bytes=1)
+    request = FetchRequest(max_bytes=1, topics=[FetchTopic(topic=name, partitions=[wanted])])
+    answer = client.ask(request, leader, max_version=NAMES_UP_TO)
+    return ErrorCode.of(answer.error_code or answer.responses[0].partitions[0].error_code)
+
+
+def _unknown_topic(client: BrokerClient, name: str) -> Cause:
+    visible = [topic.name for topic in client.ask(MetadataRequest(topics=None)).topics if topic.name]
+    near = get_close_matches(name, visible, n=1)
+    advice = "create it, or correct the name; 'kwire topics list' shows those that this client may see"
+    return Cause(f"there is no topic {name}", f"did you mean {near[0]}? Else {advice}" if near else advice)
+
+
+def check_group(client: BrokerClient, group: str) -> Iterator[Check]:
+    """Whether it has a coordinator, and this client may be a member."""
+    answer = client.ask(FindCoordinatorRequest(key=group), max_version=ONE_KEY_UP_TO)
+    code = ErrorCode.of(answer.error_code)
+    if code is ErrorCode.NONE:
+        coordinator = Endpoint(answer.host, answer.port)
+        # A heartbeat of nobody: who may not read in the group is told so, anybody else that there is no such member.
+        code = ErrorCode.of(client.ask(HeartbeatRequest(group_id=group, generation_id=-1), coordinator).error_code)
+        if code is not ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            yield Check("group", group, True, f"is coordinated by {coordinator}, and this client may be a member")
+            return
+    if code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
+        yield failed("group", group, _not_permitted(client, "group", group))
+        return
+    said = f"group {group} has no coordinator: {code.name}: {code.meaning}"
+    yield failed("group", group, Cause(said, "wait for the brokers to start; __consumer_offsets has to have leaders"))
+
+
+def _not_permitted(client: BrokerClient, kind: str, name: str) -> Cause:
+    config = client.config
+    user = login_of(config).username if config.security_protocol.is_sasl else ""
+    principal = f"User:{user}" if user else "User:ANONYMOUS" if not config.security_protocol.is_tls else "User:CN=..."
+    return Cause(
+        f"{user or 'this client'} is not permitted to read {kind} {name}",
+        f"have it permitted: kafka-acls --bootstrap-server ... --add --allow-principal {principal} --operation Read "
+        f"--{kind} {name}",
+    )

@@ -1,0 +1,45 @@
+"""What it means that a connection broke: the words of the operating system, trio or the framing in kwire's, with the
+broker named. Used wherever a connection is made."""
+
+from __future__ import annotations
+
+import trio
+
+from kwire.errors import DisconnectError, KafkaError, RebootstrapRequiredError
+from kwire.model import Node
+from kwire.network.security import Security
+
+NO_ANSWER_HINT = "it answered no request: does it expect a login (security_protocol SASL_PLAINTEXT or SASL_SSL)?"
+"""What to look at when a broker says what it speaks, and then hangs up over the first request."""
+
+
+def connection_failure(error: Exception, node: Node, security: Security, *, waits_for: str, hint: str) -> KafkaError:
+    """Why there is no connection any more.
+
+    Args:
+        waits_for: What has not come, if it was time that ended the connection.
+        hint: What to look at, where nothing but the end of the connection is known; may be empty.
+    """
+    if isinstance(error, KafkaError) and not isinstance(error, DisconnectError):
+        return error if str(node) in str(error) else _named(error, node)
+    if isinstance(error, RebootstrapRequiredError):
+        return error
+    if security.tls is not None and (failure := security.tls_failure(error, node)) is not None:
+        return failure
+    reason = str(error) or type(error).__name__
+    if isinstance(error, trio.TooSlowError):
+        reason = f"no {waits_for} in time"
+    kafka_error = DisconnectError("; ".join(filter(None, (f"broker {node}: {reason}", hint))))
+    kafka_error.__cause__ = error
+    return kafka_error
+
+
+def took_too_long(error: KafkaError) -> bool:
+    """Whether nothing else is known than that something has not come in time."""
+    return isinstance(error.__cause__, trio.TooSlowError)
+
+
+def _named(error: KafkaError, node: Node) -> KafkaError:
+    named = type(error)(f"broker {node}: {error}")
+    named.__cause__ = error
+    return named

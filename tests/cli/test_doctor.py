@@ -1,0 +1,310 @@
+"""`kwire doctor` names the cause of each broken set-up in a sentence, and says what to do."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kwire.testing import Cluster
+from kwire.testing.certificates import CertificateAuthority
+
+if TYPE_CHECKING:
+    from tests.cli.fake_consumer import Command, Outcome
+
+USERS = {"alice": "alice-secret"}
+
+Doctor = Callable[..., "Outcome"]
+
+
+@pytest.fixture
+def doctor(command: Command, tmp_path: Path) -> Doctor:
+    """Runs `kwire doctor` with settings under Kafka's names."""
+
+    def run(settings: dict[str, str], *arguments: str) -> Outcome:
+        path = tmp_path / "client.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        return command("doctor", "--config", path, "--timeout", "3", *arguments)
+
+    return run
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        return port
+
+
+def plain_cluster(**arguments: object) -> Cluster:
+    return Cluster(topics={"orders": 2}, **arguments)  # type: ignore[arg-type]
+
+
+def tls_cluster(**arguments: object) -> Cluster:
+    return plain_cluster(security_protocol="SSL", tls=True, **arguments)
+
+
+def sasl_cluster(**arguments: object) -> Cluster:
+    return plain_cluster(security_protocol="SASL_PLAINTEXT", users=USERS, **arguments)
+
+
+@contextmanager
+def listener(answer: Callable[[socket.socket], None]) -> Iterator[int]:
+    """Something that listens; each connection is handed to `answer`, on a thread of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    taken, _ = server.accept()
+                except OSError:
+                    return
+                with taken:
+                    answer(taken)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def failure(outcome: Outcome) -> tuple[str, str]:
+    """What is wrong, and what to do: of the one check that failed."""
+    assert outcome.code == 1, outcome
+    assert outcome.err == ""
+    (at,) = [number for number, line in enumerate(outcome.lines) if line.startswith("FAILED")]
+    return outcome.lines[at].removeprefix("FAILED").strip(), outcome.lines[at + 1].strip()
+
+
+# --- all is well -------------------------------------------------------------------------------------------------
+
+
+def test_where_all_is_well_it_says_so_step_by_step(doctor: Doctor) -> None:
+    with plain_cluster(security_protocol="SASL_SSL", tls=True, users=USERS) as cluster:
+        outcome = doctor(cluster.client_config(), "--topic", "orders", "--group", "billing")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert [line.split()[:2] for line in outcome.lines] == [
+        ["ok", name] for name in ("DNS", "TCP", "TLS", "login", "versions", "broker", "topic", "group")
+    ]
+    assert "logged in by PLAIN as alice" in outcome.out
+    assert "TLSv1.3, certificate O=kwire" in outcome.out
+    assert "alice-secret" not in outcome.out
+
+
+def test_for_programs_it_is_json(doctor: Doctor, closed_port: int) -> None:
+    outcome = doctor({"bootstrap.servers": f"127.0.0.1:{closed_port}"}, "--json")
+    assert outcome.code == 1
+    checks = json.loads(outcome.out)
+    assert [(check["name"], check["ok"]) for check in checks] == [("DNS", True), ("TCP", False)]
+    assert checks[1]["advice"].startswith("start the broker, or correct the port")
+
+
+def test_nothing_is_changed(doctor: Doctor) -> None:
+    with plain_cluster() as cluster:
+        doctor(cluster.client_config(), "--topic", "no-such", "--group", "billing")
+        assert doctor(cluster.client_config(), "--topic", "no-such").code == 1
+        assert cluster.committed("billing") == {}
+
+
+# --- the way to the broker ---------------------------------------------------------------------------------------
+
+
+def test_1_a_name_that_nobody_knows(doctor: Doctor) -> None:
+    said, advice = failure(doctor({"bootstrap.servers": "no-such-host.invalid:9092"}))
+    assert said.startswith(
+        "DNS       no-such-host.invalid:9092: the name no-such-host.invalid cannot be resolved on this machine: "
+    )
+    assert advice.startswith("what to do: correct the name in bootstrap_servers, or have DNS or /etc/hosts know it")
+
+
+def test_2_a_port_where_nobody_listens(doctor: Doctor, closed_port: int) -> None:
+    said, advice = failure(doctor({"bootstrap.servers": f"127.0.0.1:{closed_port}"}))
+    assert said.endswith(f"nothing listens at 127.0.0.1:{closed_port}: the connection is refused")
+    assert advice.endswith("Kafka's usual port is 9092")
+
+
+def test_3_plain_text_to_a_port_with_tls(doctor: Doctor) -> None:
+    with tls_cluster() as cluster:
+        said, advice = failure(doctor({"bootstrap.servers": cluster.bootstrap_servers}))
+        assert said.endswith(
+            f"{cluster.bootstrap_servers} is a listener with TLS, and security_protocol=PLAINTEXT is without"
+        )
+    assert advice.startswith("what to do: set security_protocol=SSL (or SASL_SSL, if it wants a login)")
+
+
+def test_4_tls_to_a_port_without(doctor: Doctor) -> None:
+    with plain_cluster() as cluster:
+        said, advice = failure(doctor({"bootstrap.servers": cluster.bootstrap_servers, "security.protocol": "SSL"}))
+        assert said.endswith("is a listener without TLS, and security_protocol=SSL begins with TLS")
+    assert advice.startswith("what to do: set security_protocol=PLAINTEXT")
+
+
+def test_5_a_certificate_of_another_authority(doctor: Doctor) -> None:
+    with tls_cluster() as cluster, CertificateAuthority() as other:
+        settings = cluster.client_config() | {"ssl.truststore.location": str(other.path)}
+        said, advice = failure(doctor(settings))
+    assert "TLS" in said
+    assert "not trusted: self-signed certificate in certificate chain; its certificate: O=kwire" in said
+    assert advice.startswith("what to do: give the authority that issued it by ssl_truststore_location")
+
+
+def test_6_a_certificate_for_another_name(doctor: Doctor) -> None:
+    with CertificateAuthority() as authority:
+        context = authority.server_context("broker.example.net")
+        with plain_cluster(tls=context) as cluster:
+            said, advice = failure(
+                doctor(
+                    {
+                        "bootstrap.servers": cluster.bootstrap_servers,
+                        "security.protocol": "SSL",
+                        "ssl.truststore.location": str(authority.path),
+                        "ssl.truststore.type": "PEM",
+                    }
+                )
+            )
+    assert "IP address mismatch, certificate is not valid for '127.0.0.1'" in said
+    assert "broker.example.net" in said
+    assert advice.startswith("what to do: reach the broker by a name that its certificate has")
+
+
+def test_7_a_wrong_password(doctor: Doctor) -> None:
+    with sasl_cluster() as cluster:
+        said, advice = failure(doctor(cluster.client_config() | {"sasl.password": "wrong-one"}))
+    assert "refuses the login of alice by PLAIN" in said
+    assert "wrong-one" not in said
+    assert advice.startswith("what to do: correct user name and password")
+
+
+def test_8_a_mechanism_that_is_not_offered(doctor: Doctor) -> None:
+    with sasl_cluster(sasl_mechanisms=["PLAIN"]) as cluster:
+        said, advice = failure(doctor(cluster.client_config() | {"sasl.mechanism": "SCRAM-SHA-256"}))
+    assert said.endswith("does not offer sasl_mechanism=SCRAM-SHA-256; it offers PLAIN")
+    assert advice.startswith("what to do: set sasl_mechanism to one of these")
+
+
+def test_9_no_login_where_one_is_wanted(doctor: Doctor) -> None:
+    with sasl_cluster() as cluster:
+        said, advice = failure(doctor({"bootstrap.servers": cluster.bootstrap_servers}))
+    assert said.endswith("wants a login, and security_protocol=PLAINTEXT has none")
+    assert "set security_protocol=SASL_PLAINTEXT, sasl_mechanism to one that it offers (PLAIN, SCRAM" in advice
+
+
+def test_10_a_login_where_none_is_wanted(doctor: Doctor) -> None:
+    with plain_cluster() as cluster:
+        settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "alice", "sasl.password": "secret"}
+        said, advice = failure(
+            doctor(settings | {"sasl.mechanism": "PLAIN", "bootstrap.servers": cluster.bootstrap_servers})
+        )
+    assert said.endswith("is a listener without logins, and security_protocol=SASL_PLAINTEXT begins with one")
+    assert advice.startswith("what to do: set security_protocol=PLAINTEXT")
+
+
+# --- what answers there ------------------------------------------------------------------------------------------
+
+
+def test_11_something_that_is_no_kafka(doctor: Doctor) -> None:
+    def answer(taken: socket.socket) -> None:
+        taken.recv(4096)
+        taken.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with listener(answer) as port:
+        said, advice = failure(doctor({"bootstrap.servers": f"127.0.0.1:{port}"}))
+    assert f"what listens at 127.0.0.1:{port} is not Kafka" in said
+    assert "it answered 'HTTP'" in said
+    assert advice.startswith("what to do: correct host and port in bootstrap_servers")
+
+
+def test_12_something_that_says_nothing(doctor: Doctor) -> None:
+    def wait_for_the_end(taken: socket.socket) -> None:
+        while taken.recv(4096):
+            pass
+
+    with listener(wait_for_the_end) as port:
+        said, _advice = failure(doctor({"bootstrap.servers": f"127.0.0.1:{port}"}, "--timeout", "0.1"))
+    assert said.endswith(
+        f"127.0.0.1:{port} takes the connection and says nothing: it is no broker, or one that hangs, or a proxy whose "
+        "broker is gone"
+    )
+
+
+def test_13_something_that_hangs_up(doctor: Doctor) -> None:
+    with listener(lambda taken: None) as port:
+        said, advice = failure(doctor({"bootstrap.servers": f"127.0.0.1:{port}"}))
+    assert "hangs up when it is asked what it speaks" in said
+    assert advice.endswith("kwire reads from Kafka 2.1 and newer")
+
+
+def test_14_a_broker_that_is_too_old(doctor: Doctor) -> None:
+    old = ApiVersionsResponse(
+        api_keys=[ApiVersion(api_key=key, min_version=0, max_version=3) for key in (0, 1, 2, 3, 18)]
+    )
+    with plain_cluster() as cluster:
+        cluster.control.on(ApiVersionsRequest).answer(old)
+        said, _advice = failure(doctor(cluster.client_config()))
+    assert "is too old, or no broker for clients: the broker offers Fetch (API key 1) in versions 0 to 3, but" in said
+
+
+def test_15_a_listener_that_is_advertised_wrong(doctor: Doctor, closed_port: int) -> None:
+    with plain_cluster(advertised=[("127.0.0.1", closed_port)]) as cluster:
+        (address,) = cluster.client_addresses
+        said, advice = failure(doctor({"bootstrap.servers": f"{address[0]}:{address[1]}"}))
+    assert said.endswith(
+        f"127.0.0.1:{address[1]} answers, but says that broker 0 is found at 127.0.0.1:{closed_port}, where it is not: "
+        f"nothing listens at 127.0.0.1:{closed_port}: the connection is refused"
+    )
+    assert advice.startswith(
+        "what to do: set the broker's advertised.listeners to an address that this machine reaches"
+    )
+
+
+def test_16_a_listener_that_is_advertised_under_a_name_of_docker(doctor: Doctor) -> None:
+    with plain_cluster(advertised=[("kafka.invalid", 9092)]) as cluster:
+        (address,) = cluster.client_addresses
+        said, advice = failure(doctor({"bootstrap.servers": f"{address[0]}:{address[1]}"}))
+    assert "says that broker 0 is found at kafka.invalid:9092, where it is not: the name kafka.invalid cannot" in said
+    assert advice.endswith("or make kafka.invalid lead there")
+
+
+# --- topics, groups, permissions ---------------------------------------------------------------------------------
+
+
+def test_17_a_topic_that_there_is_not(doctor: Doctor) -> None:
+    with plain_cluster() as cluster:
+        said, advice = failure(doctor(cluster.client_config(), "--topic", "order"))
+    assert said == "topic     order: there is no topic order"
+    assert advice.startswith("what to do: did you mean orders?")
+
+
+@pytest.mark.parametrize("operation", ["ALL", "READ"])
+def test_18_a_topic_that_may_not_be_read(doctor: Doctor, operation: str) -> None:
+    with sasl_cluster() as cluster:
+        cluster.deny(topic="orders", operation=operation)
+        said, advice = failure(doctor(cluster.client_config(), "--topic", "orders"))
+    assert said == "topic     orders: alice is not permitted to read topic orders"
+    assert "--allow-principal User:alice --operation Read --topic orders" in advice
+
+
+@pytest.mark.parametrize("operation", ["ALL", "READ"])
+def test_19_a_group_that_one_may_not_be_a_member_of(doctor: Doctor, operation: str) -> None:
+    with sasl_cluster() as cluster:
+        cluster.deny(group="billing", operation=operation)
+        said, advice = failure(doctor(cluster.client_config(), "--group", "billing"))
+    assert said == "group     billing: alice is not permitted to read group billing"
+    assert "--allow-principal User:alice --operation Read --group billing" in advice
+
+
+def test_20_one_of_two_servers_that_is_gone(doctor: Doctor, closed_port: int) -> None:
+    with plain_cluster() as cluster:
+        settings = {"bootstrap.servers": f"127.0.0.1:{closed_port},{cluster.bootstrap_servers}"}
+        said, _advice = failure(outcome := doctor(settings, "--topic", "orders"))
+    assert "the connection is refused" in said
+    assert outcome.lines[-1].startswith("ok      topic     orders: exists with 2 partition(s)")
