@@ -9,6 +9,9 @@ from typing import Annotated
 
 import typer
 
+from kwire.cli.admin.groups_command import groups_commands
+from kwire.cli.admin.produce_command import produce_records
+from kwire.cli.admin.topics_command import topics_commands
 from kwire.cli.audit import audit_history
 from kwire.cli.conformance import judge_broker
 from kwire.cli.consume import consume_topics
@@ -28,6 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 app.command("consume")(consume_topics)
+app.command("produce")(produce_records)
 app.command("describe")(describe_process)
 app.command("doctor")(examine_connection)
 app.command("config")(print_settings)
@@ -35,6 +39,8 @@ app.command("conformance")(judge_broker)
 app.command("fake")(run_fake_cluster)
 app.command("audit")(audit_history)
 app.command("pipeline")(run_pipeline)
+app.add_typer(topics_commands, name="topics")
+app.add_typer(groups_commands, name="groups")
 app.add_typer(faults_commands, name="faults")
 app.add_typer(wire_commands, name="wire")
 

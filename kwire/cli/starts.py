@@ -49,7 +49,7 @@ class StartingConsumer(Protocol):
     ) -> Mapping[TopicPartition, OffsetAndTimestamp | None]: ...
 
 
-def parse_start(text: str) -> Start:
+def parse_start(text: str, option: str = "--from") -> Start:
     """Raises: ConfigError, when it is none of those in `HELP`."""
     word = text.strip().lower()
     if word in ("earliest", "beginning"):
@@ -60,7 +60,7 @@ def parse_start(text: str) -> Start:
         return Start(StartKind.OFFSET, int(word))
     if word.isascii() and word[:1] == "-" and word[1:].isdecimal():
         return Start(StartKind.LAST_RECORDS, int(word[1:]))
-    return Start(StartKind.TIMESTAMP_MS, times.parse_time_ms("--from", text, HELP))
+    return Start(StartKind.TIMESTAMP_MS, times.parse_time_ms(option, text, HELP))
 
 
 def seek_to_start(consumer: StartingConsumer, start: Start, partitions: Collection[TopicPartition]) -> None:

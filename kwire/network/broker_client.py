@@ -91,6 +91,10 @@ class BrokerClient:
 
         return self._do(reach)
 
+    def first_reachable(self) -> Endpoint:
+        """The first bootstrap server that can be used. Raises: KafkaError."""
+        return self._do(self._dialogue.first_reachable)
+
     def certificate(self, endpoint: Endpoint) -> bytes | None:
         """What is shown at this port (DER), trusted or not; None if nobody speaks TLS there."""
 

@@ -1,0 +1,177 @@
+"""Brokers, topics and offsets, as the cluster tells them now."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kwire.clock import Deadline
+from kwire.config import Endpoint
+from kwire.errors import InvalidArgumentError
+from kwire.model import TopicPartition
+from kwire.network.broker_client import BrokerClient
+from kwire.protocol.error_codes import ErrorCode, error_for
+from kwire.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kwire.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+
+T = TypeVar("T")
+
+EARLIEST, LATEST = -2, -1
+"""Times that ListOffsets knows."""
+CONSUMER = -1
+"""The replica id of who is none."""
+
+RETRY_PAUSE_S = 0.1
+RETRY_TIMEOUT_S = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """A partition as metadata describes it."""
+
+    number: int
+    leader: int | None
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """A topic as metadata describes it."""
+
+    name: str
+    id: str
+    is_internal: bool
+    partitions: tuple[PartitionState, ...]
+
+    @property
+    def replication_factor(self) -> int:
+        return max((len(partition.replicas) for partition in self.partitions), default=0)
+
+
+class ClusterView:
+    """Asks about a cluster. Raises `KafkaError` for what cannot be told."""
+
+    def __init__(self, client: BrokerClient) -> None:
+        self.client = client
+
+    def brokers(self) -> dict[int, Endpoint]:
+        """All brokers, by id."""
+        return _endpoints(self.client.ask(MetadataRequest(topics=[])))
+
+    def topics(self) -> list[TopicState]:
+        """All topics that this client may see."""
+        answer = self.client.ask(MetadataRequest(topics=None))
+        return sorted((_topic(topic) for topic in answer.topics if not topic.error_code), key=lambda topic: topic.name)
+
+    def topics_named(self, names: Collection[str]) -> list[TopicState]:
+        """These topics, in this order. Raises: InvalidArgumentError, over one that does not exist."""
+        found = self._metadata(names)
+        for topic in found.topics:
+            if ErrorCode.of(topic.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise InvalidArgumentError(f"there is no topic {topic.name!r}, or this client may not see it")
+            if topic.error_code:
+                raise error_for(topic.error_code, f"topic {topic.name}", topics=[topic.name or ""])
+        states = {topic.name: _topic(topic) for topic in found.topics}
+        return [states[name] for name in names]
+
+    def _metadata(self, names: Collection[str]) -> MetadataResponse:
+        wanted = [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+
+        def codes(answer: MetadataResponse) -> Iterable[int]:
+            own = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+            return (topic.error_code for topic in answer.topics if ErrorCode.of(topic.error_code) not in own)
+
+        return ask_until_final(lambda: self.client.ask(request), codes)
+
+    def offsets(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
+        """The first offset at this time or later, or at one of the special times; None where there is none, and for
+        partitions without a leader."""
+        found: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
+        metadata = self._metadata({partition.topic for partition in partitions})
+        leaders, brokers = _leaders(metadata.topics), _endpoints(metadata)
+        asked: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+        for partition in partitions:
+            if leaders.get(partition, -1) in brokers:
+                asked[leaders[partition]].append(partition)
+        for leader, wanted in asked.items():
+            found |= self._offsets_at(brokers[leader], wanted, timestamp_ms)
+        return found
+
+    def _offsets_at(
+        self, leader: Endpoint, partitions: Sequence[TopicPartition], timestamp_ms: int
+    ) -> dict[TopicPartition, int | None]:
+        by_topic: defaultdict[str, list[ListOffsetsPartition]] = defaultdict(list)
+        for topic, number in partitions:
+            by_topic[topic].append(ListOffsetsPartition(partition_index=number, timestamp=timestamp_ms))
+        topics = [ListOffsetsTopic(name=name, partitions=wanted) for name, wanted in by_topic.items()]
+        request = ListOffsetsRequest(replica_id=CONSUMER, topics=topics)
+
+        def answers() -> list[tuple[str, ListOffsetsPartitionResponse]]:
+            answer = self.client.ask(request, leader)
+            return [(topic.name, partition) for topic in answer.topics for partition in topic.partitions]
+
+        found = ask_until_final(answers, lambda answers: (each.error_code for _, each in answers))
+        for name, each in found:
+            if each.error_code:
+                raise error_for(each.error_code, f"the offsets of {name}-{each.partition_index}", topics=[name])
+        return {
+            TopicPartition(name, each.partition_index): None if each.offset < 0 else each.offset for name, each in found
+        }
+
+
+def ask_until_final(ask: Callable[[], T], codes: Callable[[T], Iterable[int]]) -> T:
+    """The answer, once none of its error codes says that it helps to ask again; after a while as it is."""
+    deadline = Deadline.after(RETRY_TIMEOUT_S * 1000)
+    while True:
+        answer = ask()
+        if deadline.expired or not any(ErrorCode.of(code).retriable for code in codes(answer)):
+            return answer
+        time.sleep(RETRY_PAUSE_S)
+
+
+def _endpoints(metadata: MetadataResponse) -> dict[int, Endpoint]:
+    return {broker.node_id: Endpoint(broker.host, broker.port) for broker in metadata.brokers}
+
+
+def _leaders(topics: Iterable[MetadataResponseTopic]) -> Mapping[TopicPartition, int]:
+    return {
+        TopicPartition(topic.name or "", partition.partition_index): partition.leader_id
+        for topic in topics
+        for partition in topic.partitions
+    }
+
+
+def _topic(topic: MetadataResponseTopic) -> TopicState:
+    return TopicState(
+        name=topic.name or "",
+        id=str(topic.topic_id),
+        is_internal=topic.is_internal,
+        partitions=tuple(
+            PartitionState(
+                number=each.partition_index,
+                leader=each.leader_id if each.leader_id >= 0 else None,
+                leader_epoch=each.leader_epoch,
+                replicas=tuple(each.replica_nodes),
+                in_sync=tuple(each.isr_nodes),
+                offline=tuple(each.offline_replicas),
+            )
+            for each in sorted(topic.partitions, key=lambda each: each.partition_index)
+        ),
+    )

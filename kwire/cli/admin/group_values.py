@@ -1,0 +1,50 @@
+"""What the cluster tells about groups, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kwire.config import Endpoint
+from kwire.model import TopicPartition
+
+EMPTY, DEAD = "Empty", "Dead"
+"""States of groups without members, and of those that there are not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupListing:
+    """A group, as short as it gets."""
+
+    group: str
+    state: str
+    type: str
+    protocol_type: str
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member, and what it has."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupState:
+    """A group and its members.
+
+    Attributes:
+        type: classic or consumer (KIP-848).
+        assignor: Who shares out the partitions, if the coordinator says so.
+    """
+
+    group: str
+    state: str
+    type: str
+    assignor: str
+    coordinator: Endpoint
+    members: tuple[Member, ...]

@@ -1,0 +1,118 @@
+r"""`kwire produce`: write records by hand, for a quick test. Programs write with a producer.
+
+echo 'an order' | kwire produce orders -b localhost:9092
+kwire produce orders --key 7 --value '{"item": 1}' --header trace=1 --partition 0
+kwire produce orders -K : < keys-and-values.txt
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kwire.cli.escapes import unescape
+from kwire.cli.exits import FAILED
+from kwire.cli.options import ConfigFile, Properties, Servers, Verbose
+from kwire.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kwire.conformance.batches import RecordToWrite
+    from kwire.model import Header
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to write to.", show_default=False)]
+Key = Annotated[str | None, typer.Option("--key", "-k", metavar="TEXT", help="The key of all records.")]
+Value = Annotated[
+    list[str] | None,
+    typer.Option("--value", metavar="TEXT", help="A value; may be repeated. Default: each line of standard input."),
+]
+Headers = Annotated[
+    list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header; may be repeated.")
+]
+Partition = Annotated[
+    int | None,
+    typer.Option("--partition", "-p", metavar="N", min=0, help="Default: by the key as Java does, or in turn."),
+]
+KeySeparator = Annotated[
+    str | None, typer.Option("--key-separator", "-K", metavar="TEXT", help="Lines hold a key, this, and a value.")
+]
+Null = Annotated[
+    str | None, typer.Option("--null", metavar="TEXT", help="A key or value that reads so is a null (a tombstone).")
+]
+
+
+def produce_records(
+    topic: Topic,
+    bootstrap: Servers = None,
+    key: Key = None,
+    values: Value = None,
+    headers: Headers = None,
+    partition: Partition = None,
+    key_separator: KeySeparator = None,
+    null: Null = None,
+    properties: Properties = None,
+    config: ConfigFile = None,
+    _verbose: Verbose = 0,
+) -> None:
+    """Write records to a topic, one for each line of standard input.
+
+    For a quick test: records go out a thousand at a time, nothing is compressed, and a batch that fails is not tried
+    again. Says on stderr where they are.
+    """
+    from kwire.cli.admin.producing import Producing
+    from kwire.cli.admin.session import cluster_view
+
+    with cluster_view(bootstrap, properties, config) as view:
+        if key is not None and key_separator is not None:
+            raise ConfigError("--key is the key of all records, --key-separator finds one in each; give one of them")
+        maker = RecordMaker(key, headers or (), key_separator, null)
+        lines: Iterator[bytes] | list[bytes] = (
+            (line.removesuffix(b"\n") for line in sys.stdin.buffer)
+            if values is None
+            else [value.encode("utf-8", "surrogateescape") for value in values]
+        )
+        producing = Producing(view, topic, partition)
+        for line in lines:
+            producing.add(maker.record(line))
+        producing.flush()
+        print(f"kwire: {producing.summary()}", file=sys.stderr)
+        if not producing.count:
+            raise typer.Exit(FAILED)
+
+
+class RecordMaker:
+    """Makes records of lines, as the options say. Raises: ConfigError, over options that cannot be."""
+
+    def __init__(self, key: str | None, headers: Sequence[str], key_separator: str | None, null: str | None) -> None:
+        self._null = None if null is None else unescape("--null", null)
+        self._key = None if key is None else self._or_null(key.encode("utf-8", "surrogateescape"))
+        self._separator = None if key_separator is None else unescape("--key-separator", key_separator)
+        self._headers = tuple(map(_header, headers))
+        if self._separator == b"":
+            raise ConfigError("--key-separator: it is empty")
+
+    def record(self, line: bytes) -> RecordToWrite:
+        """Raises: ConfigError, over a line without a key where there should be one."""
+        from kwire.conformance.batches import RecordToWrite
+
+        key, value = self._key, line
+        if self._separator is not None:
+            found, separator, value = line.partition(self._separator)
+            if not separator:
+                raise ConfigError(f"there is no {self._separator!r} in the line {line[:60]!r}, so it has no key")
+            key = self._or_null(found)
+        return RecordToWrite(value=self._or_null(value), key=key, headers=self._headers)
+
+    def _or_null(self, data: bytes) -> bytes | None:
+        return None if data == self._null else data
+
+
+def _header(text: str) -> Header:
+    from kwire.model import Header
+
+    name, equals, value = text.partition("=")
+    if not name:
+        raise ConfigError(f"--header {text}: write NAME=VALUE, or NAME alone for a null")
+    return Header(name, value.encode("utf-8", "surrogateescape") if equals else None)

@@ -1,0 +1,25 @@
+"""Tables for people: columns as wide as their cells, numbers to the right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+GAP = "  "
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """Lines of a table. None is a dash; columns with numbers alone stand to the right."""
+    cells = [[_text(cell) for cell in row] for row in rows]
+    widths = [max(len(text) for text in column) for column in zip(headings, *cells, strict=True)]
+    is_number = [all(cell is None or isinstance(cell, int) for cell in column) for column in zip(*rows, strict=True)]
+    is_number = is_number or [False] * len(headings)
+    for line in (headings, *cells):
+        parts = [
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, is_number, strict=True)
+        ]
+        yield GAP.join(parts).rstrip()
+
+
+def _text(cell: object) -> str:
+    return "-" if cell is None else str(cell)
