@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import subprocess
 import sys
 
 import pytest
 
 import kwire.cli
-from kwire.cli.show_config import table
+from kwire.cli.show_config import layout, table
 from kwire.config import SETTINGS, SettingDoc, docs
 from kwire.version import __version__
 
@@ -71,3 +73,80 @@ def test_the_module_runs_and_a_reader_may_leave() -> None:
         process.stdin.close()
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+def test_config_can_be_asked_about_a_word(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "config", "SCRAM") == 0
+    listed = [line.split()[0] for line in capfd.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert listed[0] == "setting"
+    assert "sasl_mechanism" in listed
+    assert len(listed) < 10
+
+
+def test_a_word_that_no_setting_has_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "config", "qwertz") == 2
+    assert capfd.readouterr().err == (
+        "kwire: no setting has 'qwertz' in its name or meaning; 'kwire config' lists all\n"
+    )
+
+
+def test_config_is_json_for_programs(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "config", "--json") == 0
+    listed = json.loads(capfd.readouterr().out)
+    assert [row["name"] for row in listed] == list(SETTINGS)
+    assert {row["name"] for row in listed if row["is_secret"]} >= {"sasl_password"}
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_a_narrow_terminal_gets_paragraphs_that_fit(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setattr("kwire.cli.terminal.is_terminal", lambda: True)
+    lines = list(layout(docs(), columns))
+    assert [line for line in lines if len(line) > columns and line.startswith(" ")] == []
+    assert lines[0] == "bootstrap_servers  (default: required)"
+
+
+def test_brackets_in_help_are_not_taken_for_styles(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`kwire audit --help` said to install kwire."""
+    assert run(monkeypatch, "audit", "--help") == 0
+    assert "kwire[spark]" in " ".join(capfd.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("kwire gro", ["groups"]),
+        ("kwire groups re", ["reset"]),
+        ("kwire consume --from", ["--from", "--from-beginning"]),
+        ("kwire consume --on-data-loss ", ["stop", "skip"]),
+    ],
+)
+def test_the_shell_completes_what_is_typed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], typed: str, offered: list[str]
+) -> None:
+    monkeypatch.setenv("_KWIRE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split(" ")) - 1))
+    assert run(monkeypatch) == 0
+    assert capfd.readouterr().out.split() == offered
+
+
+@pytest.mark.parametrize(("flags", "level"), [([], logging.NOTSET), (["-v"], logging.INFO), (["-vv"], logging.DEBUG)])
+def test_v_logs_more(monkeypatch: pytest.MonkeyPatch, flags: list[str], level: int) -> None:
+    library = logging.getLogger("kwire")
+    before = library.level
+    try:
+        run(monkeypatch, "topics", "describe", "x", "-b", "no-port", *flags)
+        assert library.level == (level or before)
+    finally:
+        library.setLevel(before)
+
+
+@pytest.mark.slow
+def test_help_loads_neither_the_network_nor_numpy() -> None:
+    script = "import kwire.cli.commands, sys; print(*{'trio', 'numpy', 'construct', 'rich'} & sys.modules.keys())"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert loaded.stdout == "\n"

@@ -21,7 +21,7 @@ groups_commands = typer.Typer(
 )
 
 Pattern = Annotated[
-    str | None, typer.Argument(metavar="[REGEX]", help="Only groups that it finds something in.", show_default=False)
+    str | None, typer.Argument(metavar="REGEX", help="Only groups that it finds something in.", show_default=False)
 ]
 Names = Annotated[list[str], typer.Argument(metavar="GROUP...", help="The groups.", show_default=False)]
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group.", show_default=False)]

@@ -20,7 +20,7 @@ topics_commands = typer.Typer(no_args_is_help=True, help="List and describe topi
 
 Pattern = Annotated[
     str | None,
-    typer.Argument(metavar="[REGEX]", help="Only topics that it finds something in.", show_default=False),
+    typer.Argument(metavar="REGEX", help="Only topics that it finds something in.", show_default=False),
 ]
 Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics.", show_default=False)]
 Internal = Annotated[bool, typer.Option("--internal", help="Kafka's own topics, too.")]

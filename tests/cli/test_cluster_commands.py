@@ -1,0 +1,381 @@
+"""`kwire topics`, `groups` and `produce` with Kafka in this process."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import confluent_kafka
+import pytest
+
+from kwire import Consumer, OffsetAndMetadata, TopicPartition
+from kwire.cli.admin.murmur2 import murmur2
+from kwire.errors import KafkaError
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kwire.protocol.messages.offset_commit import OffsetCommitRequest
+from kwire.testing import Cluster
+
+if TYPE_CHECKING:
+    from tests.cli.fake_consumer import Command, Outcome
+
+PROTOCOLS = ["classic", "consumer"]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(2, topics={"orders": 3, "bills": 1}) as cluster:
+        for number in range(10):
+            cluster.produce("orders", b"%d" % number, partition=number % 3)
+        yield cluster
+
+
+def commit_and_leave(cluster: Cluster, group: str, offset: int = 2, protocol: str = "classic") -> None:
+    """A group without members that has committed this offset of each partition of orders."""
+    with member(cluster, group, protocol) as consumer:
+        commit(consumer, *((f"orders-{number}", offset) for number in range(3)))
+
+
+def commit(consumer: Consumer[bytes, bytes], *offsets: tuple[str, int]) -> None:
+    """Offsets of partitions that are named as in orders-0."""
+    parted = [(name.rpartition("-"), offset) for name, offset in offsets]
+    consumer.commit_sync(
+        {TopicPartition(topic, int(number)): OffsetAndMetadata(offset) for (topic, _, number), offset in parted}
+    )
+
+
+def member(cluster: Cluster, group: str, protocol: str = "classic") -> Consumer[bytes, bytes]:
+    """A member that has all partitions of orders."""
+    consumer: Consumer[bytes, bytes] = Consumer(
+        "orders",
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id=group,
+        group_protocol=protocol,
+        client_id="reader",
+        enable_auto_commit=False,
+    )
+    try:
+        while len(consumer.assignment()) < 3:
+            consumer.poll(0.1)
+    except KafkaError:
+        consumer.close()
+        raise
+    return consumer
+
+
+def words(outcome: Outcome) -> list[list[str]]:
+    assert (outcome.code, outcome.err) == (0, ""), outcome
+    return [line.split() for line in outcome.lines]
+
+
+# --- topics ------------------------------------------------------------------------------------------------------
+
+
+def test_topics_are_listed(command: Command, cluster: Cluster) -> None:
+    assert words(command("topics", "list", "-b", cluster.bootstrap_servers)) == [
+        ["topic", "partitions", "replicas"],
+        ["bills", "1", "1"],
+        ["orders", "3", "1"],
+    ]
+    assert words(command("topics", "list", "^ord", "-b", cluster.bootstrap_servers))[1:] == [["orders", "3", "1"]]
+
+
+def test_topics_are_described(command: Command, cluster: Cluster) -> None:
+    headline, head, *rows = words(command("topics", "describe", "orders", "-b", cluster.bootstrap_servers))
+    assert headline[:4] == ["orders:", "3", "partitions,", "1"]
+    assert head == ["partition", "leader", "replicas", "in", "sync", "behind"]
+    assert [row[0] for row in rows] == ["0", "1", "2"]
+    assert rows[0][1] == str(cluster.leader("orders", 0))
+
+
+def test_offsets_are_told_also_at_a_time(command: Command, cluster: Cluster) -> None:
+    outcome = command("topics", "offsets", "orders", "bills", "--at", "-1h", "-b", cluster.bootstrap_servers)
+    assert words(outcome) == [
+        ["topic", "partition", "begin", "end", "offsets", "at"],
+        ["orders", "0", "0", "4", "4", "0"],
+        ["orders", "1", "0", "3", "3", "0"],
+        ["orders", "2", "0", "3", "3", "0"],
+        ["bills", "0", "0", "0", "0", "0"],
+    ]
+
+
+def test_for_programs_topics_are_json(command: Command, cluster: Cluster) -> None:
+    listed = json.loads(command("topics", "list", "--json", "-b", cluster.bootstrap_servers).out)
+    assert [(topic["name"], len(topic["partitions"])) for topic in listed] == [("bills", 1), ("orders", 3)]
+    offsets = json.loads(command("topics", "offsets", "orders", "--json", "-b", cluster.bootstrap_servers).out)
+    assert offsets[0] == {"topic": "orders", "partition": 0, "begin": 0, "end": 4, "offsets": 4}
+
+
+def test_a_topic_that_there_is_not_is_an_error_and_is_not_created(command: Command, cluster: Cluster) -> None:
+    for verb in ("describe", "offsets"):
+        outcome = command("topics", verb, "order", "-b", cluster.bootstrap_servers)
+        assert (outcome.code, outcome.err) == (1, "kwire: there is no topic 'order', or this client may not see it\n")
+    assert "order\n" not in command("topics", "list", "-b", cluster.bootstrap_servers).out
+
+
+# --- groups ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_group_is_described_with_its_lag(command: Command, cluster: Cluster, protocol: str) -> None:
+    with member(cluster, "billing", protocol) as consumer:
+        commit(consumer, ("orders-0", 1), ("orders-1", 3))
+        outcome = command("groups", "describe", "billing", "-b", cluster.bootstrap_servers)
+    headline, *rows = words(outcome)
+    assert " ".join(headline).startswith(f"billing: Stable, {protocol} protocol, assignor ")
+    assert "1 member, lag 3, coordinator 127.0.0.1:" in " ".join(headline)
+    assert rows == [
+        ["topic", "partition", "committed", "end", "lag", "client", "host"],
+        ["orders", "0", "1", "4", "3", "reader", "127.0.0.1"],
+        ["orders", "1", "3", "3", "0", "reader", "127.0.0.1"],
+        ["orders", "2", "-", "3", "-", "reader", "127.0.0.1"],
+    ]
+
+
+@pytest.mark.slow
+def test_groups_of_all_coordinators_are_listed(command: Command, cluster: Cluster) -> None:
+    for number in range(4):
+        commit_and_leave(cluster, f"group-{number}")
+    head, *rows = words(command("groups", "list", "-b", cluster.bootstrap_servers))
+    assert head == ["group", "state", "protocol", "kind", "coordinator"]
+    assert [row[:4] for row in rows] == [[f"group-{number}", "Empty", "classic", "consumer"] for number in range(4)]
+    assert {int(row[4]) for row in rows} == {cluster.coordinator(f"group-{number}") for number in range(4)}
+    assert len(words(command("groups", "list", "group-[12]$", "-b", cluster.bootstrap_servers))) == 3
+
+
+def test_for_programs_groups_are_json(command: Command, cluster: Cluster) -> None:
+    commit_and_leave(cluster, "billing")
+    (found,) = json.loads(command("groups", "describe", "billing", "--json", "-b", cluster.bootstrap_servers).out)
+    assert (found["state"], found["lag"], found["members"]) == ("Empty", 4, [])
+    assert found["partitions"][0] == {
+        "topic": "orders",
+        "partition": 0,
+        "committed": 2,
+        "end": 4,
+        "lag": 2,
+        "member_id": None,
+    }
+
+
+def test_a_group_that_there_is_not_is_exit_code_1(command: Command, cluster: Cluster) -> None:
+    outcome = command("groups", "describe", "billing", "-b", cluster.bootstrap_servers)
+    assert outcome.code == 1
+    assert outcome.out == "billing: there is no such group, or it has neither members nor commits\n"
+
+
+def test_a_topic_that_was_deleted_leaves_the_rest_of_the_lag(command: Command, cluster: Cluster) -> None:
+    cluster.create_topic("gone", partitions=1)
+    with member(cluster, "billing") as consumer:
+        commit(consumer, ("gone-0", 5), ("orders-0", 1))
+    cluster.delete_topic("gone")
+    rows = words(command("groups", "describe", "billing", "-b", cluster.bootstrap_servers))[2:]
+    assert ["orders", "0", "1", "4", "3", "-", "-"] in rows
+    assert all(row[3:5] == ["-", "-"] for row in rows if row[0] == "gone")
+
+
+@pytest.mark.slow
+def test_a_group_is_watched_until_told_to_stop(command: Command, cluster: Cluster) -> None:
+    commit_and_leave(cluster, "billing")
+    outcome = command("groups", "watch", "billing", "--every", "0.1", "-n", "2", "-b", cluster.bootstrap_servers)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.count("billing: Empty") == 2
+    rates = [line.split()[5] for line in outcome.lines if line.startswith("orders")]
+    assert rates == ["-"] * 3 + ["0"] * 3
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_watching(command: Command, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: signal.raise_signal(signal.SIGINT))
+    outcome = command("groups", "watch", "billing", "-b", cluster.bootstrap_servers)
+    assert (outcome.code, outcome.err) == (130, "")
+
+
+# --- groups reset ------------------------------------------------------------------------------------------------
+
+
+def commits(cluster: Cluster, group: str = "billing") -> list[int]:
+    found = cluster.committed(group)
+    return [found[partition].offset for partition in sorted(found)]
+
+
+def test_a_reset_is_shown_and_not_carried_out(command: Command, cluster: Cluster) -> None:
+    commit_and_leave(cluster, "billing")
+    outcome = command("groups", "reset", "billing", "--all-topics", "--to-earliest", "-b", cluster.bootstrap_servers)
+    assert words(outcome) == [
+        ["topic", "partition", "before", "after"],
+        *(["orders", str(number), "2", "0"] for number in range(3)),
+        ["nothing", "is", "committed", "yet:", "add", "--execute", "to", "commit", "this", "for", "group", "billing"],
+    ]
+    assert commits(cluster) == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "after"),
+    [
+        (["--to", "earliest"], [0, 0, 0]),
+        (["--to-latest"], [4, 3, 3]),
+        (["--to-offset", "1"], [1, 1, 1]),
+        (["--to", "99"], [4, 3, 3]),
+        (["--to", "-1"], [3, 2, 2]),
+        (["--to-datetime", "-1h"], [0, 0, 0]),
+        (["--to", "now"], [4, 3, 3]),
+        (["--shift-by", "-1"], [1, 1, 1]),
+        (["--shift-by", "2"], [4, 3, 3]),
+    ],
+)
+def test_with_execute_it_is_committed(
+    command: Command, cluster: Cluster, arguments: list[str], after: list[int]
+) -> None:
+    commit_and_leave(cluster, "billing")
+    options = ["--all-topics", "--execute", *arguments]
+    outcome = command("groups", "reset", "billing", *options, "-b", cluster.bootstrap_servers)
+    assert [row[4] for row in words(outcome)[1:]] == ["committed"] * 3
+    assert commits(cluster) == after
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_partitions_of_a_topic_can_be_chosen(command: Command, cluster: Cluster, protocol: str) -> None:
+    commit_and_leave(cluster, "billing", protocol=protocol)
+    options = ["--topic", "orders:0,2", "--to", "1", "--execute"]
+    assert len(words(command("groups", "reset", "billing", *options, "-b", cluster.bootstrap_servers))) == 3
+    assert commits(cluster) == [1, 2, 1]
+
+
+def test_a_group_that_never_was_can_be_given_commits(command: Command, cluster: Cluster) -> None:
+    options = ["--topic", "orders", "--to", "latest", "--execute"]
+    assert command("groups", "reset", "new-one", *options, "-b", cluster.bootstrap_servers).code == 0
+    assert commits(cluster, "new-one") == [4, 3, 3]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_group_with_members_is_left_alone(command: Command, cluster: Cluster, protocol: str) -> None:
+    with member(cluster, "billing", protocol):
+        options = ["--topic", "orders", "--to", "earliest", "--execute"]
+        outcome = command("groups", "reset", "billing", *options, "-b", cluster.bootstrap_servers)
+    assert outcome.code == 1
+    assert outcome.err == (
+        "kwire: group billing is Stable, with 1 member(s) (reader at 127.0.0.1): stop them first, for they would go on "
+        "where they are and commit over it\n"
+    )
+    assert cluster.committed("billing") == {}
+
+
+def test_a_commit_that_is_refused_is_told_partition_by_partition(command: Command, cluster: Cluster) -> None:
+    commit_and_leave(cluster, "billing")
+    cluster.deny(topic="orders", operation="READ")
+    options = ["--all-topics", "--to", "earliest", "--execute"]
+    outcome = command("groups", "reset", "billing", *options, "-b", cluster.bootstrap_servers)
+    assert outcome.code == 1
+    assert outcome.out.count("TOPIC_AUTHORIZATION_FAILED: ") == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--all-topics"], "say where to, once: --to START"),
+        (["--all-topics", "--to", "1", "--to-latest"], "say where to, once: --to START"),
+        (["--to", "1"], "say which topics, once: --topic NAME, or --all-topics"),
+        (["--all-topics", "--topic", "a", "--to", "1"], "say which topics, once"),
+        (["--all-topics", "--to", "soon"], "--to soon: not understood. Where to begin"),
+        (["--topic", "orders:x", "--to", "1"], "--topic orders:x: write NAME, or NAME:0,2"),
+        (["--all-topics", "--to", "1", "--execute", "--dry-run"], "--execute commits, --dry-run does not"),
+    ],
+)
+def test_what_cannot_be_meant_is_exit_code_2(command: Command, cluster: Cluster, options: list[str], said: str) -> None:
+    outcome = command("groups", "reset", "billing", *options, "-b", cluster.bootstrap_servers)
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"kwire: {said}")
+
+
+def test_a_coordinator_that_loads_is_asked_again(command: Command, cluster: Cluster) -> None:
+    commit_and_leave(cluster, "billing")
+    code = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    cluster.control.on(FindCoordinatorRequest, times=2).answer(FindCoordinatorResponse(error_code=code))
+    assert command("groups", "describe", "billing", "-b", cluster.bootstrap_servers).code == 0
+
+
+def test_a_lost_connection_is_one_line_and_exit_code_1(command: Command, cluster: Cluster) -> None:
+    commit_and_leave(cluster, "billing")
+    cluster.control.on(OffsetCommitRequest).cut()
+    options = ["--all-topics", "--to", "earliest", "--execute"]
+    outcome = command("groups", "reset", "billing", *options, "-b", cluster.bootstrap_servers)
+    assert outcome.code == 1
+    assert "it hung up instead of answering OffsetCommit" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+# --- produce -----------------------------------------------------------------------------------------------------
+
+
+def type_in(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+
+def test_values_with_a_key_headers_and_a_partition(command: Command, cluster: Cluster) -> None:
+    options = ["--value", "one", "--value", "two", "-k", "7", "-H", "trace=1", "-H", "gone", "-p", "0"]
+    outcome = command("produce", "bills", *options, "-b", cluster.bootstrap_servers)
+    assert (outcome.code, outcome.err) == (0, "kwire: 2 records written: bills-0 at offset 0 to 1\n")
+    read = command("consume", "bills", "-e", "-f", r"%k=%s %h\n", "-b", cluster.bootstrap_servers)
+    assert read.out == "7=one trace=1,gone=null\n7=two trace=1,gone=null\n"
+
+
+def test_each_line_of_standard_input_is_a_record(
+    command: Command, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    type_in(monkeypatch, b"a:1\nb:\nc:NULL\n\xff:\xfe:x")
+    outcome = command("produce", "bills", "-K", ":", "--null", "NULL", "-b", cluster.bootstrap_servers)
+    assert outcome.err == "kwire: 4 records written: bills-0 at offset 0 to 3\n"
+    read = command("consume", "bills", "-e", "-f", r"%k %S\n", "--key-format", "hex", "-b", cluster.bootstrap_servers)
+    assert read.lines == ["61 1", "62 0", "63 -1", "ff 3"]
+
+
+def test_a_line_without_a_key_is_refused(command: Command, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    type_in(monkeypatch, b"no key\n")
+    outcome = command("produce", "bills", "-K", ":", "-b", cluster.bootstrap_servers)
+    assert (outcome.code, outcome.err) == (2, "kwire: there is no b':' in the line b'no key', so it has no key\n")
+
+
+@pytest.mark.slow
+def test_many_records_go_out_in_batches(command: Command, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    type_in(monkeypatch, b"x" * 400_000 + b"\n" + b"y" * 400_000 + b"\n" + b"z\n" * 2_500)
+    assert command("produce", "bills", "-b", cluster.bootstrap_servers).code == 0
+    assert cluster.end_offset("bills") == 2_502
+
+
+def test_keys_go_where_other_clients_put_them(command: Command, cluster: Cluster) -> None:
+    keys = [b"key-%d" % number for number in range(20)]
+    placed: dict[bytes, int] = {}
+
+    def note(error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
+        assert error is None
+        placed[message.key() or b""] = message.partition() or 0
+
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "partitioner": "murmur2_random"}
+    )
+    for key in keys:
+        producer.produce("orders", b"v", key, on_delivery=note)
+    producer.flush()
+    assert placed == {key: (murmur2(key) & 0x7FFFFFFF) % 3 for key in keys}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["order", "--value", "x"], 1, "there is no topic 'order'"),
+        (["bills", "--value", "x", "-p", "3"], 1, "topic 'bills' has no partition 3; it has 1"),
+        (["bills", "--value", "x", "-k", "1", "-K", ":"], 2, "--key is the key of all records"),
+        (["bills", "--value", "x", "-H", "=1"], 2, "--header =1: write NAME=VALUE"),
+    ],
+)
+def test_what_cannot_be_written_is_one_line(
+    command: Command, cluster: Cluster, arguments: list[str], code: int, said: str
+) -> None:
+    outcome = command("produce", *arguments, "-b", cluster.bootstrap_servers)
+    assert outcome.code == code
+    assert outcome.err.startswith(f"kwire: {said}")
+    assert outcome.err.count("\n") == 1
