@@ -84,6 +84,7 @@ class Agent:
 
     async def _make(self, call: Call) -> None:
         await self.calls.make(call)
+        call.function = None  # the thread goes on before this frame ends, and may count on nobody holding its consumer
         self.answers.put(call)
 
     def do(self, function: Callable[[], object]) -> object:
