@@ -6,6 +6,7 @@
     scripts/simulate --processor --seeds 1-200
     scripts/simulate --user-faults --seeds 1-200 [--processor]
     scripts/simulate --secured --seeds 1-200 [--processor] [--user-faults]
+    scripts/simulate --async-consumer --seeds 1-200 [--user-faults] [--secured]
     scripts/simulate --parallel-rebalance --seeds 1-5000
 
 Each seed is a world: a cluster in memory, members of a group that run kwire's own code, a producer, and some faults.
@@ -54,12 +55,15 @@ def report(
     processing: bool = False,
     user_faults: bool = False,
     secured: bool = False,
+    async_consumer: bool = False,
     tell: bool,
     digest: bool,
 ) -> Report:
     """Run one seed."""
     try:
-        outcome = simulate(seed, only, processing=processing, user_faults=user_faults, secured=secured)
+        outcome = simulate(
+            seed, only, processing=processing, user_faults=user_faults, secured=secured, async_consumer=async_consumer
+        )
     except Exception as error:  # noqa: BLE001  a world that breaks is a finding too, and its seed has to be told
         return broken(seed, f"the world broke: {error!r}", "".join(traceback.format_exception(error)))
     is_told = tell or bool(outcome.violations)
@@ -119,6 +123,7 @@ def shortened(outcome: WorldOutcome) -> WorldOutcome:
             processing=outcome.scenario.handling is not None,
             user_faults=outcome.scenario.user_faults is not None,
             secured=outcome.scenario.logins is not None,
+            async_consumer=outcome.scenario.async_habits is not None,
         )
         if rules & {violation.rule for violation in tried.violations}:
             outcome, kinds = tried, list(fewer)
@@ -130,6 +135,7 @@ def reports(arguments: argparse.Namespace) -> Iterator[Report]:
     is_repeated = arguments.repeat > 1
     told = {"tell": arguments.story, "digest": arguments.hash or is_repeated}
     kind = {"processing": arguments.processor, "user_faults": arguments.user_faults, "secured": arguments.secured}
+    kind["async_consumer"] = arguments.async_consumer
     work = partial(report, only=arguments.only, **kind, **told)
     if arguments.parallel_rebalance:
         work = partial(crash_report, **told)
@@ -185,6 +191,7 @@ def tell(each: Report, arguments: argparse.Namespace) -> None:
         only = f" --only {','.join(arguments.only)}" if arguments.only else ""
         kind = " --processor" if arguments.processor else " --parallel-rebalance" * arguments.parallel_rebalance
         kind += " --user-faults" * arguments.user_faults + " --secured" * arguments.secured
+        kind += " --async-consumer" * arguments.async_consumer
         replay = f"scripts/simulate{kind} --seeds {each.seed}{only} --story"
         print(f"seed {each.seed}: {len(each.violations)} violations; replay: {replay}")
         sys.stdout.flush()
@@ -198,6 +205,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--processes", type=at_least_one, default=os.cpu_count() or 1, help="one for each core")
     parser.add_argument("--only", type=lambda text: tuple(text.split(",")), help="the faults that may strike; all")
     parser.add_argument("--processor", action="store_true", help="worlds whose members run a Processor")
+    parser.add_argument("--async-consumer", action="store_true", help="worlds whose members use an AsyncConsumer")
     parser.add_argument("--user-faults", action="store_true", help="deserializers, handlers, listeners raise as well")
     parser.add_argument(
         "--secured", action="store_true", help="clients log in by SCRAM, in half of the worlds over TLS"
@@ -207,10 +215,13 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--story", action="store_true", help="tell each run from beginning to end")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the totals there")
     arguments = parser.parse_args(argv)
-    others = (arguments.processor, arguments.only, arguments.user_faults, arguments.secured)
+    if arguments.processor and arguments.async_consumer:
+        parser.error("a Processor takes a Consumer: either --processor or --async-consumer")
+    others = (arguments.processor, arguments.only, arguments.user_faults, arguments.secured, arguments.async_consumer)
     if arguments.parallel_rebalance and any(others):
         parser.error(
-            "--parallel-rebalance has crashes of its own: neither --processor, --only, --user-faults nor --secured"
+            "--parallel-rebalance has crashes of its own: neither --processor, --only, --user-faults, "
+            "--secured nor --async-consumer"
         )
     return arguments
 

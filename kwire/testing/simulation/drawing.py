@@ -8,7 +8,13 @@ from dataclasses import replace
 
 from kwire.testing.cluster.releases import LATEST, RELEASES
 from kwire.testing.simulation.faults import FAULTS
-from kwire.testing.simulation.habits import CUTS_LOGS, HIDDEN_BY_METADATA, NEEDS_METADATA, draw_habits
+from kwire.testing.simulation.habits import (
+    CUTS_LOGS,
+    HIDDEN_BY_METADATA,
+    NEEDS_METADATA,
+    draw_async_habits,
+    draw_habits,
+)
 from kwire.testing.simulation.handling import draw_handling
 from kwire.testing.simulation.login_faults import LOGIN_FAULTS
 from kwire.testing.simulation.logins import draw_logins
@@ -68,6 +74,11 @@ def with_handling(scenario: Scenario) -> Scenario:
     handling = draw_handling(scenario.seed)
     rate = min(scenario.records_per_second, 2.0 * handling.most_records)
     return replace(scenario, handling=handling, habits=habits, committing="async", records_per_second=rate)
+
+
+def with_async_consumers(scenario: Scenario) -> Scenario:
+    """The same, with members that use an `AsyncConsumer`."""
+    return replace(scenario, async_habits=draw_async_habits(scenario.seed))
 
 
 def with_user_faults(scenario: Scenario) -> Scenario:

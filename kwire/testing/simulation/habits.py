@@ -51,6 +51,25 @@ class Habits:
         return "read_committed" if self.read_committed else "read_uncommitted"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsyncHabits:
+    """What members do that use an `AsyncConsumer`.
+
+    Args:
+        cancels: the share of polls that are cancelled, if they do not end before.
+        besides: how many tasks commit and look things up beside the one that polls.
+    """
+
+    cancels: float
+    besides: int
+
+
+def draw_async_habits(seed: int) -> AsyncHabits:
+    """Those of a seed."""
+    rng = random.Random(f"async habits {seed}")
+    return AsyncHabits(cancels=rng.choice((0.05, 0.3, 0.6)), besides=rng.choice((0, 1, 3)))
+
+
 def draw_habits(seed: int, faults: Collection[str]) -> Habits:
     """Those of a seed.
 

@@ -21,7 +21,7 @@ from kwire.mailbox import Mailbox
 from kwire.network.loop import NetworkLoop, Waker
 from kwire.network.run import make_loop
 from kwire.network.transport import Transport
-from kwire.testing.simulation.blocking import GreenletWaiter, run_blocking, wait_for
+from kwire.testing.simulation.blocking import GreenletWaiter, in_application, run_blocking, wait_for
 from kwire.testing.simulation.threads import GreenletQueue, GreenletThread
 
 
@@ -43,6 +43,7 @@ class Process:
         self.has_ended = False
         self._tasks: set[trio.lowlevel.Task] = set()
         self._scope = trio.CancelScope()
+        self._uncancelled: set[trio.CancelScope] = set()
         self._thawed: trio.Event | None = None
         self.settings: Mapping[str, object] = {}
         """What its consumers need beside addresses to be let in by the brokers."""
@@ -91,6 +92,23 @@ class Process:
         while self._thawed is not None:
             await self._thawed.wait()
 
+    async def until_thawed(self) -> None:
+        """As `while_frozen`, of a task that others of its process may cancel: they are frozen, too."""
+        if self._thawed is not None:
+            with self.uncancelled():
+                await self.while_frozen()
+
+    @contextmanager
+    def uncancelled(self) -> Iterator[None]:
+        """What is awaited in it is cancelled by nobody of this process, only by its end."""
+        scope = trio.CancelScope(shield=not self.is_killed)
+        self._uncancelled.add(scope)
+        try:
+            with scope:
+                yield
+        finally:
+            self._uncancelled.remove(scope)
+
     async def _before_main_goes_on(self) -> None:
         await self.while_frozen()
         self.on_waited()
@@ -103,6 +121,8 @@ class Process:
         """What SIGKILL does. Its connections are closed by the network, which knows them."""
         self.is_killed = True
         self._scope.cancel()
+        for scope in self._uncancelled:
+            scope.shield = False
 
 
 def _nothing() -> None:
@@ -144,7 +164,8 @@ class TaskSide:
         self._process.nursery.start_soon(self._main)
 
     def join(self, deadline: Deadline) -> bool:
-        wait_for(lambda: self._wait_for_end(deadline.remaining_ms() / 1000.0))
+        if in_application():  # tasks have nobody to hold up, and have waited before
+            wait_for(lambda: self._wait_for_end(deadline.remaining_ms() / 1000.0))
         return self._ended.is_set()
 
     async def _wait_for_end(self, seconds: float) -> None:

@@ -66,6 +66,7 @@ class SimulatedMember(RebalanceListener):
         rng: random.Random,
     ) -> None:
         self.name = process.name
+        self.seed = scenario.seed
         self.process = process
         self.is_leaving = False
         self.is_hurried = False
@@ -76,6 +77,7 @@ class SimulatedMember(RebalanceListener):
         self._now_ms = now_ms
         self._rng = rng
         self._delivered: dict[TopicPartition, int] = {}
+        self._through: dict[TopicPartition, int] = {}
         self._random_actions = RandomActions(
             self.name, scenario.habits, self._write, now_ms, self._raised, self._forget, rng
         )
@@ -190,6 +192,7 @@ class SimulatedMember(RebalanceListener):
             most_ms = len(records) * HURRIED_MS if self.is_hurried else self._scenario.processing_ms
             sleep(self._rng.uniform(0.0, most_ms) / 1000.0)
             self._write(Processed(at_ms=self._now_ms(), member=self.name))
+            self._through |= self._delivered
         if self._scenario.committing != "auto" and self._rng.random() < 0.3:
             self._commit(consumer)
         if self.is_hurried:
@@ -296,6 +299,7 @@ class SimulatedMember(RebalanceListener):
     def _forget(self, partition: TopicPartition) -> None:
         """What it has been handed is not what is committed next."""
         self._delivered.pop(partition, None)
+        self._through.pop(partition, None)
 
     # --- the end --------------------------------------------------------------------------------------------
 

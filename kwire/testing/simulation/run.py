@@ -10,7 +10,7 @@ from hashlib import sha256
 from kwire.testing.invariants.check import check
 from kwire.testing.invariants.ledger import FaultBegan, Ledger
 from kwire.testing.invariants.violation import Violation
-from kwire.testing.simulation.drawing import draw, with_handling, with_logins, with_user_faults
+from kwire.testing.simulation.drawing import draw, with_async_consumers, with_handling, with_logins, with_user_faults
 from kwire.testing.simulation.processing_world import ProcessingWorld
 from kwire.testing.simulation.scenario import Scenario
 from kwire.testing.simulation.scheduler import VirtualTime, run_deterministically
@@ -55,6 +55,7 @@ def simulate(
     processing: bool = False,
     user_faults: bool = False,
     secured: bool = False,
+    async_consumer: bool = False,
 ) -> WorldOutcome:
     """Run the world of a seed.
 
@@ -63,10 +64,12 @@ def simulate(
         processing: Whether its members run a `Processor`.
         user_faults: Whether the users' own code fails, too.
         secured: Whether clients have to log in, in half of the worlds over TLS.
+        async_consumer: Whether members use an `AsyncConsumer`; those with a `Processor` cannot.
     """
     scenario = with_handling(draw(seed, only)) if processing else draw(seed, only)
     scenario = with_user_faults(scenario) if user_faults else scenario
     scenario = with_logins(scenario, only) if secured else scenario
+    scenario = with_async_consumers(scenario) if async_consumer else scenario
     began = time.perf_counter()
     world: list[World] = []
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from kwire.testing.cluster.releases import LATEST
-from kwire.testing.simulation.habits import Habits
+from kwire.testing.simulation.habits import AsyncHabits, Habits
 from kwire.testing.simulation.handling import Handling
 from kwire.testing.simulation.logins import Logins
 from kwire.testing.simulation.user_faults import UserFaults
@@ -42,6 +42,7 @@ class Scenario:
         handling: how members work with a `Processor`; None for members that poll and process by themselves.
         user_faults: how the users' own code fails; None: it does not.
         logins: how connections are secured; None: they are not.
+        async_habits: how members use an `AsyncConsumer`; None for members with a `Consumer`.
     """
 
     seed: int
@@ -63,6 +64,7 @@ class Scenario:
     handling: Handling | None = None
     user_faults: UserFaults | None = None
     logins: Logins | None = None
+    async_habits: AsyncHabits | None = None
 
     @property
     def topic_names(self) -> tuple[str, ...]:

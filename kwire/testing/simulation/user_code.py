@@ -100,7 +100,7 @@ class UserCode:
 
     def _unreadable(self, place: str, error: Exception, data: bytes) -> Exception:
         value = text_of(data)
-        self._note(place, error, value)
+        self.tell(place, error, value)
         self._on_unreadable(value)
         return error
 
@@ -119,13 +119,13 @@ class UserCode:
             error = self._rng.choice(
                 (UserError("a listener"), KafkaTimeoutError("a listener's"), KafkaError("its own"))
             )
-            self._note(place, error)
+            self.tell(place, error)
             raise error
 
     def end_commit_callback(self) -> None:
         if self._is_due(self._faults.commit_callback):
             error = UserError("a commit callback")
-            self._note("commit callback", error)
+            self.tell("commit callback", error)
             raise error
 
     # --- signal handlers ------------------------------------------------------------------------------------
@@ -146,13 +146,14 @@ class UserCode:
     def _interrupt(self, place: str, share: float) -> None:
         if self._may_interrupt and self._is_due(share):
             error = Interrupt(f"in the {place}")
-            self._note(place, error)
+            self.tell(place, error)
             raise error
 
     def _is_due(self, share: float) -> bool:
         return share > 0.0 and not self._is_calm() and self._rng.random() < share
 
-    def _note(self, place: str, error: BaseException, value: str = "") -> None:
+    def tell(self, place: str, error: BaseException, value: str = "") -> None:
+        """Write down that user code has raised this."""
         name = type(error).__name__
         self._write(UserCodeRaised(at_ms=self._now_ms(), member=self._member, place=place, error=name, value=value))
 

@@ -42,6 +42,8 @@ class VirtualClock(trio.abc.Clock):
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
         """Asked when no task can run, with trio's next deadline: it is time to jump, and never to sleep."""
+        if _is_somebody_about_to_be_woken():
+            return 0.0
         calls = self._calls
         while calls and not calls[0][2].sleeps(calls[0][3]):
             heapq.heappop(calls)
@@ -69,6 +71,12 @@ class VirtualClock(trio.abc.Clock):
         heapq.heappush(self._calls, (at, self._count, sleeper, number))
 
 
+def _is_somebody_about_to_be_woken() -> bool:
+    """By `run_sync_soon`, which goes by way of a socket."""
+    runner = getattr(trio._core._run.GLOBAL_RUN_CONTEXT, "runner", None)
+    return runner is not None and bool(runner.entry_queue.size())
+
+
 class Sleeper:
     """Where one task sleeps until it is woken, or until a moment. A world's tasks only: it needs a `VirtualClock`."""
 
@@ -86,6 +94,9 @@ class Sleeper:
             assert isinstance(clock, VirtualClock), "only a world has sleepers"
             self._clock = clock
         assert self._task is None, "somebody sleeps here"
+        if until <= self._clock.now:
+            await trio.lowlevel.checkpoint()  # who is woken before it sleeps would look, to trio, as if it slept on
+            return
         self._number += 1
         self._task = trio.lowlevel.current_task()
         self.call_at(until)

@@ -44,6 +44,7 @@ from kwire.testing.invariants.ledger import (
 )
 from kwire.testing.invariants.recovery import RECOVERY_MS
 from kwire.testing.invariants.violation import Violation
+from kwire.testing.simulation.async_member import AsyncMember
 from kwire.testing.simulation.backlog import Backlog
 from kwire.testing.simulation.faults import FAULTS
 from kwire.testing.simulation.host import Process, Processes
@@ -405,7 +406,8 @@ class World:
         return {**settings, "ssl_context": client_context(self._hosts(), tell)}
 
     def _new_member(self, process: Process, rng: random.Random) -> SimulatedMember:
-        return SimulatedMember(self.scenario, process, self.write, self.bootstrap(), self.now_ms, rng)
+        member_class = SimulatedMember if self.scenario.async_habits is None else AsyncMember
+        return member_class(self.scenario, process, self.write, self.bootstrap(), self.now_ms, rng)
 
     def kill_member(self, member: SimulatedMember) -> None:
         self.write(Killed(at_ms=self.now_ms(), member=member.name))

@@ -102,6 +102,20 @@ def test_a_cancelled_sleep_is_over_and_the_place_is_free() -> None:
     assert run_deterministically(1, main) == 8.0
 
 
+def test_a_sleep_that_is_over_at_once_leaves_nothing_for_a_cancellation_to_end() -> None:
+    """Once trio thought that the task slept on, and woke it as a scope was entered: a second time, which it refuses."""
+
+    async def main(_time: VirtualTime) -> float:
+        async with trio.open_nursery() as nursery:
+            await Sleeper().sleep(BOOTED_SECONDS_AGO)
+            nursery.cancel_scope.cancel()
+            with trio.CancelScope():
+                await trio.sleep(1.0)
+        return now()
+
+    assert run_deterministically(1, main) == 0.0
+
+
 def test_all_sleepers_of_a_moment_wake_at_it() -> None:
     async def main(_time: VirtualTime) -> list[float]:
         woken: list[float] = []
