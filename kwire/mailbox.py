@@ -14,6 +14,7 @@ from threading import TIMEOUT_MAX, Lock, RLock
 from typing import Protocol
 
 from kwire.clock import Deadline, monotonic_ms
+from kwire.consumer_events import EventSink
 from kwire.errors import KafkaError
 from kwire.events import ApplicationEvent, AssignmentView, BackgroundEvent, ErrorRaised
 from kwire.metrics import ConsumerMetrics
@@ -60,6 +61,7 @@ class Mailbox:
         self.bootstrap_error: KafkaError | None = None
         self.troubles = ""
         self.awaits_poll = True
+        self.operator: EventSink | None = None
 
     # --- application thread ---------------------------------------------------------------------------------
 
@@ -156,6 +158,8 @@ class Mailbox:
         self._wake_network = wake_network
         if wake_network is None:
             self.polls_in_a_row.end()
+            if self.operator is not None:
+                self.operator.end()
 
     @property
     def is_attached(self) -> bool:

@@ -16,6 +16,7 @@ from typing import Unpack, cast
 from kwire.config.choices import ClientDnsLookup, GroupProtocol, IsolationLevel, MetadataRecoveryStrategy
 from kwire.config.deserializers import AnyDeserializer, deserializer
 from kwire.config.endpoints import Endpoint, endpoints, listeners
+from kwire.config.event_listener import event_listener
 from kwire.config.names import kwires_own, snake_case_names
 from kwire.config.offset_reset import OffsetReset, ResetKind, offset_reset
 from kwire.config.parsers import (
@@ -40,6 +41,7 @@ from kwire.config.security_config import SecurityConfig
 from kwire.config.setting import setting, settings_of
 from kwire.config.settings import AllSettings
 from kwire.config.strategy import NamedAssignor, strategies
+from kwire.consumer_events import OnEvent
 from kwire.errors import ConfigError, InvalidGroupIdError
 
 log = logging.getLogger("kwire.config")
@@ -220,6 +222,18 @@ class ConsumerConfig(SecurityConfig):
 
     enable_metrics_push: bool = setting(
         True, "Push metrics to brokers that want them (KIP-714); those that do not are not asked.", boolean()
+    )
+
+    # --- events -------------------------------------------------------------------------------------------------
+    on_event: OnEvent | None = setting(
+        None,
+        "A function that is told what operators want to know at once; called in a thread of its own. kwire's own.",
+        event_listener(),
+    )
+    event_lag_records: int | None = setting(
+        None,
+        "on_event is told of a partition that is further behind the end of its log; kwire's own.",
+        optional_integer(0, MAX_LONG),
     )
 
     # --- connections --------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from kwire.config.offset_reset import OffsetReset
 from kwire.config.secret import Secret
 from kwire.config.strategy import Strategy
 from kwire.config.token_provider import TokenProvider
+from kwire.consumer_events import OnEvent
 
 if TYPE_CHECKING:
     import ssl
@@ -139,6 +140,9 @@ class Settings(SecuritySettings, total=False):
     metrics_num_samples: int
     metrics_sample_window_ms: int
     enable_metrics_push: bool
+
+    on_event: OnEvent | None
+    event_lag_records: int | None
 
     socket_connection_setup_timeout_ms: int
     socket_connection_setup_timeout_max_ms: int

@@ -47,12 +47,17 @@ class NetworkLink:
         is_classic = config.group_protocol is GroupProtocol.CLASSIC
         self.metrics = ConsumerMetrics(windows, started_ms=wall_clock_ms(), is_classic=is_classic)
         self.mailbox = Mailbox(host.new_waiter, self.metrics)
+        self._host = host
         self.buffer = FetchBuffer(children)
         self.thread = host.new_network_side(config, assignors, self.mailbox, self.buffer, client_id=client_id)
         self._is_close_posted = False
 
     def start(self) -> None:
         """Start the network thread. Returns when it takes events."""
+        if self.config.on_event is not None:
+            from kwire.consumer.event_dispatch import EventDispatcher
+
+            self.mailbox.operator = EventDispatcher(self.config.on_event, self.config, self.client_id, self._host)
         try:
             self.thread.start()
         except BaseException:

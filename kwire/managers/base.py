@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
 from kwire.clock import NEVER_MS, Backoff
+from kwire.consumer_events import ConsumerEvent
 from kwire.errors import KafkaError
 from kwire.events import BackgroundEvent
 from kwire.managers.unsent import PollResult
@@ -13,6 +14,13 @@ from kwire.model import TopicPartition
 
 Deliver: TypeAlias = Callable[[BackgroundEvent], None]
 """Takes an event for the application thread."""
+
+Tell: TypeAlias = Callable[[ConsumerEvent], None]
+"""Takes an event for operators."""
+
+
+def tell_nobody(_event: ConsumerEvent) -> None:
+    """There are no operators."""
 
 
 class AnsweredPartition(Protocol):

@@ -87,6 +87,7 @@ class ClassicGroupManager:
             owes_callback=facts.calls_back,
             is_joining=self.state in _JOINING,
             awaits_poll=self._subscription.is_group and not member.flags.polled,
+            reason=member.reason or "it joins the group",
         )
 
     @property

@@ -134,6 +134,7 @@ class ConsumerGroupManager:
             owes_callback=self._reconciler.owes_callback,
             is_joining=self.state in (MemberState.JOINING, MemberState.RECONCILING),
             awaits_poll=self._subscription.is_group and not self._polled,
+            reason="the group assigns it other partitions",
         )
 
     @property

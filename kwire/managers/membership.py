@@ -62,6 +62,7 @@ class MemberStanding(NamedTuple):
         owes_callback: Whether the application has to run a callback first.
         is_joining: Whether it is on its way to an assignment, and others may have to do their part.
         awaits_poll: Whether it joins only when the application polls.
+        reason: Why it rebalances, or did so last.
     """
 
     state: str
@@ -71,6 +72,7 @@ class MemberStanding(NamedTuple):
     owes_callback: bool = False
     is_joining: bool = False
     awaits_poll: bool = False
+    reason: str = ""
 
 
 class Committer(Protocol):

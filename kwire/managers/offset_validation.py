@@ -19,12 +19,13 @@ from typing import NamedTuple
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig, ResetKind
+from kwire.consumer_events import DataLost
 from kwire.epochs import AssignmentEpoch
 from kwire.errors import KafkaError, LogTruncationError, TopicAuthorizationError, UnsupportedVersionError
 from kwire.events import ErrorRaised
 from kwire.holds import Hold
 from kwire.logs import part_logger
-from kwire.managers.base import Deliver, RequestState
+from kwire.managers.base import Deliver, RequestState, Tell, tell_nobody
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
 from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition, leader_epoch_or_none
@@ -83,7 +84,9 @@ class OffsetValidationManager:
         metadata: MetadataManager,
         deliver: Deliver,
         backoff: Backoff,
+        tell: Tell = tell_nobody,
     ) -> None:
+        self._tell = tell
         self._reset = config.auto_offset_reset
         self._subscription = subscription
         self._metadata = metadata
@@ -175,7 +178,7 @@ class OffsetValidationManager:
         partition.high_watermark = partition.last_stable_offset = UNKNOWN_OFFSET
         self._questions.pop(tp, None)
         self._subscription.fire(tp, PartitionEvent.VALIDATION_WANTED)
-        self._part(partition, None)
+        self._part(partition, None, "the topic was deleted and made anew")
 
     # --- the loop -------------------------------------------------------------------------------------------
 
@@ -298,8 +301,12 @@ class OffsetValidationManager:
             log.warning("%s was truncated: read up to %d, differs from %d", tp, partition.fetch_offset, end.end_offset)
             self._part(partition, divergent)
 
-    def _part(self, partition: AssignedPartition, divergent: OffsetAndMetadata | None) -> None:
+    def _part(
+        self, partition: AssignedPartition, divergent: OffsetAndMetadata | None, why: str = "the log was truncated"
+    ) -> None:
         tp = partition.topic_partition
+        first = None if divergent is None else divergent.offset
+        self._tell(DataLost(partition=tp, from_offset=first, to_offset=partition.fetch_offset, reason=why))
         self._parted[tp] = _Parting(partition.epoch, partition.leader, divergent)
         self._subscription.hold((tp,), Hold.LOG_TRUNCATED)
         resets = divergent is None and self._reset.kind is not ResetKind.NONE

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from kwire.clock import NEVER_MS
 from kwire.config import ConsumerConfig, OffsetReset, ResetKind
+from kwire.consumer_events import DataLost, PositionReset
 from kwire.epochs import AssignmentEpoch
 from kwire.errors import IllegalStateError, KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from kwire.events import (
@@ -25,7 +26,7 @@ from kwire.events import (
 )
 from kwire.holds import Hold
 from kwire.logs import part_logger
-from kwire.managers.base import Deliver
+from kwire.managers.base import Deliver, Tell, tell_nobody
 from kwire.managers.list_offsets import Found, ListOffsetsManager
 from kwire.managers.offset_fetch import Committed
 from kwire.managers.offset_validation import OffsetValidationManager
@@ -36,6 +37,9 @@ from kwire.subscription.partition import AssignedPartition
 from kwire.subscription.subscription import Subscription
 
 log = part_logger("offsets")
+
+OUT_OF_RANGE = "its offset is out of range"
+ASKED_FOR = "the application asked for it"
 
 _RESETS = {
     ResetTo.EARLIEST: OffsetReset(ResetKind.EARLIEST),
@@ -73,6 +77,7 @@ class PositionsManager:
         validation: OffsetValidationManager,
         deliver: Deliver,
         wall_clock_ms: Callable[[], int],
+        tell: Tell = tell_nobody,
     ) -> None:
         self._config = config
         self._subscription = subscription
@@ -81,10 +86,13 @@ class PositionsManager:
         self._validation = validation
         self._deliver = deliver
         self._wall_clock_ms = wall_clock_ms
+        self._tell = tell
         self._asked: dict[TopicPartition, _PositionQuestion] = {}
         self._loads: list[tuple[dict[TopicPartition, AssignmentEpoch], Reply[Committed]]] = []
         self._resets: dict[TopicPartition, tuple[_PositionQuestion, Reply[Found]]] = {}
         self._waiters: list[GetPosition] = []
+        # Where partitions were that the policy resets, and why it has to.
+        self._reset_from: dict[TopicPartition, tuple[int | None, str]] = {}
         # Partitions that auto_offset_reset="none" leaves without a position, with the offset that was out of range.
         self._stranded: dict[TopicPartition, int | None] = {}
         # Partitions that are out of range ahead of what the application was given, with their assignment epoch.
@@ -123,6 +131,7 @@ class PositionsManager:
             return
         for tp in partitions:
             self._stranded.pop(tp, None)
+            self._reset_from[tp] = None, ASKED_FOR
             self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=_RESETS[event.to])
         self._subscription.publish()
         event.reply.succeed(None)
@@ -165,6 +174,7 @@ class PositionsManager:
     def _reset(self, partition: AssignedPartition) -> None:
         tp, offset, reset = partition.topic_partition, partition.fetch_offset, self._config.auto_offset_reset
         log.warning("offset %d of %s is out of range; auto_offset_reset is %s", offset, tp, reset, extra=tp._asdict())
+        self._reset_from[tp] = offset, OUT_OF_RANGE
         if reset.kind is ResetKind.NONE:
             self._stranded[tp] = offset
         self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=reset)
@@ -203,6 +213,8 @@ class PositionsManager:
             del self._stranded[tp]
         for tp in self._refused.keys() - waiting:
             del self._refused[tp]
+        for tp in self._reset_from.keys() - waiting:
+            del self._reset_from[tp]
         self._give_up_questions()
 
     def _give_up_questions(self) -> None:
@@ -263,6 +275,10 @@ class PositionsManager:
                 self._subscription.fire(tp, PartitionEvent.COMMITTED_OFFSET_FOUND, position=position)
                 continue
             reset = self._config.auto_offset_reset
+            if self._config.group_id is not None:
+                self._reset_from[tp] = None, "nothing is committed"
+            else:
+                self._reset_from[tp] = None, ASKED_FOR
             if reset.kind is ResetKind.NONE:
                 self._stranded[tp] = None
             self._subscription.fire(tp, PartitionEvent.NO_COMMITTED_OFFSET, reset=reset)
@@ -301,9 +317,20 @@ class PositionsManager:
             self._ask(tp, LATEST_TIMESTAMP)  # every record is older than that: go to the end
         elif found is not None:
             log.info("%s begins at offset %d", tp, found.offset, extra=tp._asdict())
+            self._tell_of_reset(tp, found.offset)
             position = OffsetAndMetadata(found.offset, leader_epoch=found.leader_epoch)
             self._subscription.fire(tp, PartitionEvent.RESET_DONE, position=position)
             self._subscription.partitions[tp].fetch_epoch = None  # as Java: not to be validated, it is the leader's
+
+    def _tell_of_reset(self, tp: TopicPartition, offset: int) -> None:
+        """Nobody is told of what the application has asked for."""
+        before, reason = self._reset_from.pop(tp, (None, "its log was truncated"))
+        if reason == ASKED_FOR:
+            return
+        self._tell(PositionReset(partition=tp, from_offset=before, to_offset=offset, reason=reason))
+        if before is not None and before < offset and reason == OUT_OF_RANGE:
+            deleted = "they were deleted before they were read"
+            self._tell(DataLost(partition=tp, from_offset=before, to_offset=offset, reason=deleted))
 
     def _timestamp(self, reset: OffsetReset) -> int:
         match reset.kind:

@@ -11,7 +11,7 @@ from kwire.assignors.base import Assignor
 from kwire.clock import NEVER_MS, Backoff, chance, new_uuid
 from kwire.config import ConsumerConfig, GroupProtocol, MetadataRecoveryStrategy
 from kwire.fetching.buffer import FetchBuffer
-from kwire.managers.base import Deliver, RequestManager
+from kwire.managers.base import Deliver, RequestManager, Tell, tell_nobody
 from kwire.managers.classic_group import ClassicGroupManager
 from kwire.managers.consumer_group import ConsumerGroupManager
 from kwire.managers.consumer_heartbeat import new_member_id
@@ -24,6 +24,7 @@ from kwire.managers.membership import Membership, PollTimer
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_fetch import OffsetFetchManager
 from kwire.managers.offset_look_ups import OffsetLookUps
+from kwire.managers.operator_watch import OperatorWatch
 from kwire.managers.positions import PositionsManager
 from kwire.managers.telemetry import TelemetryManager, TelemetrySource
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
@@ -47,6 +48,8 @@ class Environment(NamedTuple):
     metrics: ConsumerMetrics | None = None
     telemetry: TelemetrySource | None = None
     """What brokers are told of the metrics, if they want any."""
+    tell: Tell | None = None
+    """Takes what operators are told, if there are any."""
 
 
 class RequestManagers:
@@ -81,7 +84,9 @@ class RequestManagers:
         self.membership, keeping_membership = self._membership(assignors, environment, backoff)
         self.offset_fetch = OffsetFetchManager(config.group_id, self.coordinator, self.membership, backoff)
         self.list_offsets = ListOffsetsManager(config, self.metadata, backoff)
-        cursors = CursorSetting(config, self.metadata, deliver, environment.on_data, backoff, self._metrics.consumed)
+        tell = environment.tell or tell_nobody
+        parts = self.metadata, deliver, environment.on_data, backoff, self._metrics.consumed, tell
+        cursors = CursorSetting(config, *parts)
         self.lags = lag_policy(self._lag_setting(cursors, buffer, environment))
         self.offset_commit = self.lags.commits
         self.offset_look_ups = OffsetLookUps(self.list_offsets, self.lags)
@@ -98,6 +103,7 @@ class RequestManagers:
             self.coordinator,
             self.metadata,
             *self._telemetry,
+            *self._watch(environment),
         )
 
     def _membership(
@@ -146,6 +152,7 @@ class RequestManagers:
                 main.validation,
                 self._deliver,
                 environment.wall_clock_ms,
+                setting.tell,
             )
 
         return CursorManagers(Cursor.MAIN, setting, self.subscription, buffer, positions_of)
@@ -154,6 +161,12 @@ class RequestManagers:
         if not self._config.enable_metrics_push or environment.telemetry is None:
             return ()
         return (TelemetryManager(environment.telemetry, lambda: bool(self.metadata.cluster.nodes), environment.chance),)
+
+    def _watch(self, environment: Environment) -> Sequence[OperatorWatch]:
+        if environment.tell is None:
+            return ()
+        group = self.membership, self.subscription, self._metrics.coordinator
+        return (OperatorWatch(self._config, *group, environment.polled_at_ms, environment.tell),)
 
     # --- the loop -------------------------------------------------------------------------------------------
 

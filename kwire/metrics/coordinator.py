@@ -34,6 +34,7 @@ class Rebalances:
         self._failed = Window(setting)
         self._started_ms = math.nan
         self._ended_ms = math.nan
+        self._count = 0
 
     def started(self, now_ms: float) -> None:
         """One begins, unless it is the next attempt of one that has begun."""
@@ -46,6 +47,7 @@ class Rebalances:
             self._latency.record(now_ms - self._started_ms, now_ms)
             self._started_ms = math.nan
         self._ended_ms = now_ms
+        self._count += 1
 
     def failed(self, now_ms: float) -> None:
         """An attempt has failed; the next one is of the same rebalance."""
@@ -55,6 +57,11 @@ class Rebalances:
     def since_ms(self) -> float | None:
         """When the one began that is under way."""
         return None if math.isnan(self._started_ms) else self._started_ms
+
+    @property
+    def count(self) -> int:
+        """How many have ended with an assignment."""
+        return self._count
 
     def given_up(self) -> None:
         """The application does not want it any more."""

@@ -15,6 +15,7 @@ import trio
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig, MetadataRecoveryStrategy
+from kwire.consumer_events import EventSink
 from kwire.errors import (
     AuthenticationError,
     BootstrapError,
@@ -89,6 +90,7 @@ class NetworkClient:
         nodes: the brokers that metadata knows now.
         cluster_id: the id of the cluster, once metadata says it.
         wake: makes the loop take another turn.
+        operator: told of outages.
 
     Attributes:
         on_answers: told by connections that have read answers, see there; set before the first one is dialled.
@@ -110,6 +112,7 @@ class NetworkClient:
         reconnect_backoff: Backoff,
         setup_backoff: Backoff,
         login_backoff: Backoff,
+        operator: EventSink | None = None,
     ) -> None:
         self._config = config
         self._transport = transport
@@ -121,7 +124,7 @@ class NetworkClient:
         self.on_rebootstrap_required: Callable[[float], None] = lambda now_ms: None
         self._cluster_id = cluster_id
         self._ladder = VersionLadder()
-        self._outages = OutageLog()
+        self._outages = OutageLog(operator)
         self._client_id = client_id
         self._metrics = metrics
         self._reconnect_backoff = reconnect_backoff

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple, Protocol
 
+from kwire.consumer_events import BrokerReachable, BrokerUnreachable, EventSink
 from kwire.errors import AuthenticationError, KafkaError
 from kwire.logs import part_logger
 from kwire.model import Node
@@ -35,9 +36,14 @@ class _Outage(NamedTuple):
 
 
 class OutageLog:
-    """The outages under way, by address."""
+    """The outages under way, by address.
 
-    def __init__(self) -> None:
+    Args:
+        operator: Told of their begin and end, beside the log.
+    """
+
+    def __init__(self, operator: EventSink | None = None) -> None:
+        self._operator = operator
         self._outages: dict[tuple[str, int], _Outage] = {}
         self._told_ms: dict[tuple[str, int], float] = {}
 
@@ -56,6 +62,8 @@ class OutageLog:
             log.log(logging.ERROR if is_refused else logging.WARNING, "%s", error, extra=fields)
             since_ms = now_ms if known is None else known.since_ms
             self._outages[address] = _Outage(since_ms, type(error), 1 if known is None else known.attempts + 1)
+            if known is None and self._operator is not None:
+                self._operator.tell(BrokerUnreachable(broker=fields["broker"], error=str(error)))
         else:
             log.debug("%s", error, extra=fields)
             self._outages[address] = known._replace(attempts=known.attempts + 1)
@@ -68,6 +76,10 @@ class OutageLog:
         if outage is None or connection.dialled_at_ms < outage.since_ms:
             return
         del self._outages[node.host, node.port]
+        if self._operator is not None:
+            outage_ms = now_ms - outage.since_ms
+            broker = f"{node.host}:{node.port}"
+            self._operator.tell(BrokerReachable(broker=broker, outage_ms=outage_ms, attempts=outage.attempts))
         log.info(
             "broker %s is of use again, after %.1f s and %d failed attempts",
             node,

@@ -25,7 +25,7 @@ from kwire.errors import KafkaError
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.testing.simulation.blocking import run_blocking, wait_for
 from kwire.testing.simulation.member import COMMIT_TIMEOUT_SECONDS, SimulatedMember
-from kwire.testing.simulation.user_code import Interrupt
+from kwire.testing.simulation.user_code import Interrupt, UserError
 
 if TYPE_CHECKING:
     from kwire.consumer.arguments import Timeout
@@ -196,7 +196,7 @@ class _Beside:
             call = self._rng.choice((self._commit, self._look_up, self._hold_back))
             try:
                 await self._maybe_cancelled(call)
-            except (KafkaError, ValueError) as error:
+            except (KafkaError, UserError) as error:
                 self._member.tell(f"{call.__name__.strip('_')} beside", error)
 
     async def _maybe_cancelled(self, call: Callable[[], Awaitable[object]]) -> None:

@@ -1,0 +1,33 @@
+"""`on_event`: the function that is told what operators want to know."""
+
+from __future__ import annotations
+
+from kwire.config.parsers import BadValueError, Parser
+from kwire.consumer_events import OnEvent
+
+VALID = "a function that takes an event, or None"
+
+
+def event_listener() -> Parser[OnEvent | None]:
+    return Parser(_read, VALID)
+
+
+def _read(value: object) -> OnEvent | None:
+    if value is None:
+        return None
+    if not callable(value):
+        raise BadValueError("cannot be called")
+    import inspect  # takes time to load, which others do without
+
+    if inspect.iscoroutinefunction(value):
+        raise BadValueError(
+            "a coroutine function, which nobody would await: it is called in a thread; have it call "
+            "loop.call_soon_threadsafe, or trio.from_thread.run_sync"
+        )
+    try:
+        inspect.signature(value).bind(None)
+    except TypeError as error:
+        raise BadValueError(f"called with one event, and cannot be: {error}") from None
+    except ValueError:
+        return value  # written in C: there is nothing to look at
+    return value

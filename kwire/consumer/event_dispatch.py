@@ -1,0 +1,55 @@
+"""`EventDispatcher`: calls the user's `on_event` in a thread of its own, so that a slow one holds up nobody."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from kwire.clock import wall_clock_ms
+from kwire.config import ConsumerConfig
+from kwire.consumer.host import Host, Queue
+from kwire.consumer_events import ConsumerEvent, OnEvent
+from kwire.logs import part_logger
+
+log = part_logger("events")
+
+# Somebody who is so far behind wants to know what is, and not what was.
+MOST_WAITING: Final = 1_000
+
+
+class EventDispatcher:
+    """A `consumer_events.EventSink` with a thread behind it, which ends with the network thread.
+
+    Args:
+        on_event: The user's. What it raises is logged, and the next event is told all the same.
+    """
+
+    def __init__(self, on_event: OnEvent, config: ConsumerConfig, client_id: str, host: Host) -> None:
+        self._on_event = on_event
+        self._client_id = client_id
+        self._group_id = config.group_id
+        self._queue: Queue[ConsumerEvent | None] = host.new_queue()
+        self._put = self._taken = self._dropped = 0  # each written by one thread
+        host.start_thread(self._run, f"kwire-events {client_id}")
+
+    def tell(self, event: ConsumerEvent) -> None:
+        """On the network thread."""
+        if self._put - self._taken >= MOST_WAITING:
+            self._dropped += 1
+            return
+        self._put += 1
+        stamped = replace(event, at_ms=wall_clock_ms(), client_id=self._client_id, group_id=self._group_id)
+        self._queue.put(stamped)
+
+    def end(self) -> None:
+        self._queue.put(None)
+
+    def _run(self) -> None:
+        while (event := self._queue.get()) is not None:
+            try:
+                self._on_event(event)
+            except Exception:
+                log.exception("on_event raised over %r", event)
+            self._taken += 1
+        if self._dropped:
+            log.warning("on_event was too slow: %d events were not told", self._dropped)

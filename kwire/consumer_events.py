@@ -1,0 +1,186 @@
+"""What an operator wants to be told at once, as values: what `on_event=` is called with.
+
+Texts are for people. Programs look at the class, and at the other fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from kwire.model import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerEvent:
+    """The base class of all events.
+
+    Attributes:
+        at_ms: When it was noticed, in ms since 1970.
+        client_id: Which consumer it is about.
+        group_id: Its group, if it has one.
+    """
+
+    at_ms: int = 0
+    client_id: str = ""
+    group_id: str | None = None
+
+
+OnEvent: TypeAlias = Callable[[ConsumerEvent], object]
+
+
+class EventSink(Protocol):
+    """Where events go to. Called by the network thread, which it never keeps waiting."""
+
+    def tell(self, event: ConsumerEvent) -> None:
+        """Have somebody told, soon."""
+        ...
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        ...
+
+
+# --- the group ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatsUnanswered(ConsumerEvent):
+    """No heartbeat was answered for half of the session, and once more when the session may be over.
+
+    Attributes:
+        unanswered_ms: Since the last one that was.
+        session_timeout_ms: After so long the group goes on without this member.
+        may_be_over: Whether it may have done so: others may be reading the same partitions, and commits will fail.
+    """
+
+    unanswered_ms: float
+    session_timeout_ms: float
+    may_be_over: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatsAnswered(ConsumerEvent):
+    """They are answered again, or the group has said that it has gone on without this member."""
+
+    unanswered_ms: float
+    is_member: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceBegan(ConsumerEvent):
+    """This member is on its way to a new assignment."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceEnded(ConsumerEvent):
+    """It has one, or has given up.
+
+    Attributes:
+        reason: As it began.
+        duration_ms: What `rebalance-latency-*` of the metrics counts.
+        succeeded: False if the membership, or the wish for one, ended first.
+        generation: Or the member epoch; None: no member.
+    """
+
+    reason: str
+    duration_ms: float
+    succeeded: bool
+    generation: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollOverdueSoon(ConsumerEvent):
+    """The application has not polled for four fifths of `max_poll_interval_ms`, and is still a member."""
+
+    since_poll_ms: float
+    max_poll_interval_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollOverdue(ConsumerEvent):
+    """It has not polled for all of it: the member leaves, and its partitions go to others."""
+
+    since_poll_ms: float
+    max_poll_interval_ms: float
+
+
+# --- partitions -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionReset(ConsumerEvent):
+    """A partition goes on elsewhere, because `auto_offset_reset` says so.
+
+    Attributes:
+        from_offset: Where it was; None if the group had committed nothing.
+        to_offset: The first offset that is read.
+        reason: Why it had to be reset.
+    """
+
+    partition: TopicPartition
+    from_offset: int | None
+    to_offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataLost(ConsumerEvent):
+    """Records are gone, or others stand in their place.
+
+    Attributes:
+        from_offset: The first of them; None if that cannot be told.
+        to_offset: The offset behind the last.
+        reason: What became of them: the log was truncated, or they were deleted before they were read.
+    """
+
+    partition: TopicPartition
+    from_offset: int | None
+    to_offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagExceeded(ConsumerEvent):
+    """A partition is further behind the end of its log than `event_lag_records`."""
+
+    partition: TopicPartition
+    lag: int
+    bound: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagRecovered(ConsumerEvent):
+    """It is at most half as far behind."""
+
+    partition: TopicPartition
+    lag: int
+    bound: int
+
+
+# --- brokers --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerUnreachable(ConsumerEvent):
+    """An attempt to connect to a broker has failed, the first in a row.
+
+    Attributes:
+        broker: `host:port`.
+        error: Why.
+    """
+
+    broker: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerReachable(ConsumerEvent):
+    """It is of use again."""
+
+    broker: str
+    outage_ms: float
+    attempts: int

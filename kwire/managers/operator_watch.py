@@ -1,0 +1,194 @@
+"""Looks at what the other managers know, and tells operators of what has begun or ended.
+
+It asks for nothing and changes nothing. What happens between two looks, such as an offset that is reset, is told of
+where it happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from kwire.clock import NEVER_MS
+from kwire.consumer_events import (
+    ConsumerEvent,
+    HeartbeatsAnswered,
+    HeartbeatsUnanswered,
+    LagExceeded,
+    LagRecovered,
+    PollOverdue,
+    PollOverdueSoon,
+    RebalanceBegan,
+    RebalanceEnded,
+)
+from kwire.managers.unsent import PollResult
+
+if TYPE_CHECKING:
+    from kwire.config import ConsumerConfig
+    from kwire.managers.membership import Membership
+    from kwire.metrics.coordinator import CoordinatorMetrics
+    from kwire.model import TopicPartition
+    from kwire.subscription.partition import AssignedPartition
+    from kwire.subscription.subscription import Subscription
+
+UNANSWERED_SHARE = 0.5
+OVERDUE_SHARE = 0.8
+LAG_EACH_MS = 1_000.0
+RECOVERED_SHARE = 0.5
+
+
+class OperatorWatch:
+    """Polled behind all other managers.
+
+    Args:
+        metrics: Has the times of heartbeats and rebalances.
+        polled_at_ms: When the application polled last.
+        tell: Takes events.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        membership: Membership,
+        subscription: Subscription,
+        metrics: CoordinatorMetrics,
+        polled_at_ms: Callable[[], float],
+        tell: Callable[[ConsumerEvent], None],
+    ) -> None:
+        self._tell = tell
+        self._heartbeats = _Heartbeats(config.session_timeout_ms, membership, metrics)
+        self._polls = _Polls(config.max_poll_interval_ms, membership, polled_at_ms)
+        self._rebalances = _Rebalances(membership, metrics)
+        self._lags = _Lags(config, subscription)
+
+    def poll(self, now_ms: float) -> PollResult:
+        wake_at_ms = NEVER_MS
+        for part in (self._rebalances, self._heartbeats, self._polls, self._lags):
+            for event in part.look(now_ms):
+                self._tell(event)
+            wake_at_ms = min(wake_at_ms, part.due_ms)
+        return PollResult([], wake_at_ms)
+
+
+class _Heartbeats:
+    """Whether the group still hears of this member."""
+
+    def __init__(self, session_timeout_ms: float, membership: Membership, metrics: CoordinatorMetrics) -> None:
+        self._session_ms = session_timeout_ms
+        self._membership = membership
+        self._metrics = metrics
+        self._told = 0
+        """How many of the two moments have been told of."""
+        self._last_answer_ms = 0.0
+        self.due_ms = NEVER_MS
+
+    def look(self, now_ms: float) -> Iterator[ConsumerEvent]:
+        answered_ms = self._metrics.heartbeat_answered_ms
+        is_member = self._membership.standing().generation is not None
+        self.due_ms = NEVER_MS
+        if self._told and (not is_member or answered_ms != self._last_answer_ms):
+            self._told = 0
+            yield HeartbeatsAnswered(unanswered_ms=now_ms - self._last_answer_ms, is_member=is_member)
+        if not is_member or answered_ms is None or self._membership.blocks_coordinator:
+            return
+        self._last_answer_ms = answered_ms
+        moments = (answered_ms + self._session_ms * UNANSWERED_SHARE, answered_ms + self._session_ms)
+        passed = sum(now_ms >= moment for moment in moments)
+        if passed > self._told:
+            self._told = passed
+            yield HeartbeatsUnanswered(
+                unanswered_ms=now_ms - answered_ms,
+                session_timeout_ms=self._session_ms,
+                may_be_over=passed == len(moments),
+            )
+        if passed < len(moments):
+            self.due_ms = moments[passed]
+
+
+class _Polls:
+    """Whether the application still polls often enough to stay a member."""
+
+    def __init__(self, max_poll_interval_ms: float, membership: Membership, polled_at_ms: Callable[[], float]) -> None:
+        self._interval_ms = max_poll_interval_ms
+        self._membership = membership
+        self._polled_at_ms = polled_at_ms
+        self._seen_ms = -1.0
+        self._told = 0
+        self.due_ms = NEVER_MS
+
+    def look(self, now_ms: float) -> Iterator[ConsumerEvent]:
+        polled_ms = self._polled_at_ms()
+        if polled_ms != self._seen_ms:
+            self._seen_ms, self._told = polled_ms, 0
+        self.due_ms = NEVER_MS
+        is_member = self._membership.standing().generation is not None
+        if not is_member and not self._told:
+            return
+        kinds = (PollOverdueSoon, PollOverdue)
+        moments = (polled_ms + self._interval_ms * OVERDUE_SHARE, polled_ms + self._interval_ms)
+        passed = sum(now_ms >= moment for moment in moments)
+        if passed > self._told:
+            self._told = passed
+            yield kinds[passed - 1](since_poll_ms=now_ms - polled_ms, max_poll_interval_ms=self._interval_ms)
+        if passed < len(moments):
+            self.due_ms = moments[passed]
+
+
+class _Rebalances:
+    """One that begins, and one that ends, as the metrics count them."""
+
+    due_ms = NEVER_MS
+
+    def __init__(self, membership: Membership, metrics: CoordinatorMetrics) -> None:
+        self._membership = membership
+        self._rebalances = metrics.rebalances
+        self._since_ms: float | None = None
+        self._reason = ""
+        self._ended = 0
+
+    def look(self, now_ms: float) -> Iterator[ConsumerEvent]:
+        since_ms, ended = self._rebalances.since_ms, self._rebalances.count
+        if self._since_ms is not None and since_ms != self._since_ms:
+            yield RebalanceEnded(
+                reason=self._reason,
+                duration_ms=now_ms - self._since_ms,
+                succeeded=ended > self._ended,
+                generation=self._membership.standing().generation,
+            )
+        if since_ms is not None and since_ms != self._since_ms:
+            self._reason = self._membership.standing().reason
+            yield RebalanceBegan(reason=self._reason)
+        self._since_ms, self._ended = since_ms, ended
+
+
+class _Lags:
+    """How far each partition is behind, looked at once a second."""
+
+    def __init__(self, config: ConsumerConfig, subscription: Subscription) -> None:
+        self._bound = config.event_lag_records
+        self._read_committed = bool(config.isolation_level.value)
+        self._subscription = subscription
+        self._behind: set[TopicPartition] = set()
+        self.due_ms = NEVER_MS if self._bound is None else -NEVER_MS
+
+    def look(self, now_ms: float) -> Iterator[ConsumerEvent]:
+        if self._bound is None or now_ms < self.due_ms:
+            return
+        self.due_ms = now_ms + LAG_EACH_MS
+        self._behind &= self._subscription.partitions.keys()
+        for tp, partition in self._subscription.partitions.items():
+            lag = self._lag(partition)
+            if lag is None:
+                continue
+            if lag > self._bound and tp not in self._behind:
+                self._behind.add(tp)
+                yield LagExceeded(partition=tp, lag=lag, bound=self._bound)
+            elif lag <= self._bound * RECOVERED_SHARE and tp in self._behind:
+                self._behind.remove(tp)
+                yield LagRecovered(partition=tp, lag=lag, bound=self._bound)
+
+    def _lag(self, partition: AssignedPartition) -> int | None:
+        if partition.consumed is None or not partition.has_position:
+            return None
+        end = partition.end_offset(read_committed=self._read_committed)
+        return max(0, end - partition.consumed.offset) if end >= 0 else None

@@ -1,0 +1,232 @@
+"""What operators are told of a group, of polls and of lags, and when: in virtual time, from what the managers know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from kwire.clock import NEVER_MS
+from kwire.config import ConsumerConfig
+from kwire.consumer_events import (
+    ConsumerEvent,
+    HeartbeatsAnswered,
+    HeartbeatsUnanswered,
+    LagExceeded,
+    LagRecovered,
+    PollOverdue,
+    PollOverdueSoon,
+    RebalanceBegan,
+    RebalanceEnded,
+)
+from kwire.managers.membership import MemberStanding
+from kwire.managers.operator_watch import OperatorWatch
+from kwire.metrics.coordinator import CoordinatorMetrics
+from kwire.metrics.window import WindowSetting
+from kwire.model import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kwire.managers.membership import Membership
+    from kwire.subscription.subscription import Subscription
+
+O0 = TopicPartition("orders", 0)
+SESSION_MS = 10_000.0
+POLLS_MS = 60_000.0
+
+
+@dataclass
+class Member:
+    """As much of a membership as is looked at."""
+
+    generation: int | None = 1
+    reason: str = "it joins the group"
+    blocks_coordinator: bool = False
+
+    def standing(self) -> MemberStanding:
+        return MemberStanding("STABLE", "", "me", self.generation, reason=self.reason)
+
+
+@dataclass
+class Partition:
+    end: int
+    consumed: OffsetAndMetadata = field(default_factory=lambda: OffsetAndMetadata(0))
+    has_position: bool = True
+
+    def end_offset(self, *, read_committed: bool) -> int:
+        return self.end
+
+
+@dataclass
+class Watched:
+    """A watch, and what it has told."""
+
+    member: Member = field(default_factory=Member)
+    metrics: CoordinatorMetrics = field(
+        default_factory=lambda: CoordinatorMetrics(WindowSetting(2, 30_000), is_classic=True)
+    )
+    partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
+    told: list[ConsumerEvent] = field(default_factory=list)
+    polled_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        config = ConsumerConfig.of(
+            bootstrap_servers="localhost:9092",
+            group_id="billing",
+            session_timeout_ms=int(SESSION_MS),
+            max_poll_interval_ms=int(POLLS_MS),
+            event_lag_records=100,
+        )
+        self.watch = OperatorWatch(
+            config,
+            cast("Membership", self.member),
+            cast("Subscription", SimpleNamespace(partitions=self.partitions)),
+            self.metrics,
+            lambda: self.polled_ms,
+            self.told.append,
+        )
+
+    def look(self, now_ms: float) -> float:
+        """When it wants to look again."""
+        result = self.watch.poll(now_ms)
+        assert not result.requests
+        assert result.wake_at_ms > now_ms, "the wait rule"
+        return result.wake_at_ms
+
+    def take(self) -> list[ConsumerEvent]:
+        told = list(self.told)
+        self.told.clear()
+        return told
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_heartbeats_that_are_not_answered_are_told_of_twice_and_their_return_once(watched: Watched) -> None:
+    """The second time the session may be over: the member may be a zombie, and not know it."""
+    watched.metrics.heartbeat_answered_ms = 1_000.0
+    watched.look(5_999.0)
+    assert watched.take() == []
+    watched.look(6_000.0)
+    watched.look(7_000.0)
+    assert watched.take() == [
+        HeartbeatsUnanswered(unanswered_ms=5_000.0, session_timeout_ms=SESSION_MS, may_be_over=False)
+    ]
+    watched.look(11_500.0)
+    watched.look(20_000.0)
+    assert watched.take() == [
+        HeartbeatsUnanswered(unanswered_ms=10_500.0, session_timeout_ms=SESSION_MS, may_be_over=True)
+    ]
+    watched.metrics.heartbeat_answered_ms = 21_000.0
+    watched.look(21_000.0)
+    assert watched.take() == [HeartbeatsAnswered(unanswered_ms=20_000.0, is_member=True)]
+
+
+def test_a_process_that_was_stopped_for_longer_than_a_session_is_told_at_once(watched: Watched) -> None:
+    watched.metrics.heartbeat_answered_ms = 1_000.0
+    watched.look(1_000.0)
+    watched.look(61_000.0)
+    event = watched.take()[0]
+    assert isinstance(event, HeartbeatsUnanswered)
+    assert event.may_be_over
+
+
+def test_a_group_that_has_gone_on_ends_it_too(watched: Watched) -> None:
+    watched.metrics.heartbeat_answered_ms = 1_000.0
+    watched.look(11_000.0)
+    watched.take()
+    watched.member.generation = None
+    watched.look(12_000.0)
+    assert watched.take() == [HeartbeatsAnswered(unanswered_ms=11_000.0, is_member=False)]
+
+
+def test_an_open_join_is_a_sign_of_life(watched: Watched) -> None:
+    watched.metrics.heartbeat_answered_ms = 1_000.0
+    watched.member.blocks_coordinator = True
+    watched.look(30_000.0)
+    assert watched.take() == []
+
+
+def test_the_watch_wakes_for_each_moment(watched: Watched) -> None:
+    watched = Watched(partitions={})
+    watched.metrics.heartbeat_answered_ms = 1_000.0
+    assert watched.look(5_500.0) == 6_000.0
+    assert watched.look(10_500.0) == 11_000.0
+
+
+def test_a_poll_that_is_due_is_told_before_it_is_overdue(watched: Watched) -> None:
+    watched.look(47_999.0)
+    assert watched.take() == []
+    watched.look(48_000.0)
+    watched.look(59_000.0)
+    assert watched.take() == [PollOverdueSoon(since_poll_ms=48_000.0, max_poll_interval_ms=POLLS_MS)]
+    watched.member.generation = None  # the timer has made it leave, in the same turn
+    watched.look(60_000.0)
+    assert watched.take() == [PollOverdue(since_poll_ms=60_000.0, max_poll_interval_ms=POLLS_MS)]
+    watched.polled_ms = 70_000.0
+    watched.look(70_000.0)
+    assert watched.take() == []
+
+
+def test_who_is_no_member_need_not_poll(watched: Watched) -> None:
+    watched.member.generation = None
+    watched.look(90_000.0)
+    assert watched.take() == []
+
+
+def test_a_rebalance_has_a_reason_a_duration_and_an_end(watched: Watched) -> None:
+    watched.member.reason = "the subscription changed"
+    watched.metrics.rebalances.started(1_000.0)
+    watched.look(1_000.0)
+    watched.look(1_500.0)
+    watched.metrics.rebalances.ended(3_000.0)
+    watched.member.generation = 2
+    watched.look(3_000.0)
+    watched.look(4_000.0)
+    assert watched.take() == [
+        RebalanceBegan(reason="the subscription changed"),
+        RebalanceEnded(reason="the subscription changed", duration_ms=2_000.0, succeeded=True, generation=2),
+    ]
+
+
+def test_one_that_is_broken_off_and_followed_by_another_ends_first(watched: Watched) -> None:
+    watched.metrics.rebalances.started(1_000.0)
+    watched.look(1_000.0)
+    watched.take()
+    watched.metrics.rebalances.broken_off(2_000.0)
+    watched.metrics.rebalances.started(2_000.0)
+    watched.look(2_000.0)
+    ended, began = watched.take()
+    assert isinstance(ended, RebalanceEnded)
+    assert not ended.succeeded
+    assert isinstance(began, RebalanceBegan)
+
+
+def test_a_lag_is_told_of_when_it_begins_and_when_it_is_half_as_long(watched: Watched) -> None:
+    """And not each time it crosses the bound."""
+    watched.partitions[O0] = Partition(end=100)
+    watched.look(0.0)
+    assert watched.take() == []
+    for now_ms, end in ((1_000.0, 101), (2_000.0, 90), (3_000.0, 150), (4_000.0, 51)):
+        watched.partitions[O0].end = end
+        watched.look(now_ms)
+    assert watched.take() == [LagExceeded(partition=O0, lag=101, bound=100)]
+    watched.partitions[O0].end = 50
+    watched.look(4_500.0)
+    assert watched.take() == []  # looked at once a second
+    watched.look(5_000.0)
+    assert watched.take() == [LagRecovered(partition=O0, lag=50, bound=100)]
+
+
+def test_without_a_bound_nobody_looks_at_lags() -> None:
+    config = ConsumerConfig.of(bootstrap_servers="localhost:9092")
+    member = Member(generation=None)
+    metrics = CoordinatorMetrics(WindowSetting(2, 30_000), is_classic=True)
+    nothing = cast("Subscription", SimpleNamespace(partitions={O0: Partition(end=9_999)}))
+    told: list[ConsumerEvent] = []
+    watch = OperatorWatch(config, cast("Membership", member), nothing, metrics, lambda: 0.0, told.append)
+    assert watch.poll(0.0).wake_at_ms == NEVER_MS
+    assert told == []
