@@ -13,6 +13,7 @@ from typing import TypeVar
 from kwire.assignors import resolve
 from kwire.clock import NEVER_MS
 from kwire.config import ConsumerConfig
+from kwire.consumer_events import ConsumerEvent
 from kwire.errors import DisconnectError, KafkaError
 from kwire.events import (
     ApplicationEvent,
@@ -106,6 +107,8 @@ class Scenario:
         self.wall_clock_ms = 1_700_000_000_000
         self.topics: dict[str, tuple[int, ...]] = {"orders": (1, 2)}
         self.events: list[BackgroundEvent] = []
+        self.told: list[ConsumerEvent] = []
+        """What operators are told."""
         self.views: list[AssignmentView] = []
         self.unanswered: list[AnyUnsentRequest] = []
         self.data_notices = 0
@@ -119,6 +122,7 @@ class Scenario:
             polled_at_ms=lambda: self.polled_at_ms,
             wall_clock_ms=lambda: self.wall_clock_ms,
             chance=lambda: 0.5,  # no jitter: delays are what they are called
+            tell=self.told.append,
         )
         self.assignors = resolve(self.config.partition_assignment_strategy)
         self.managers = RequestManagers(

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+from kwire.consumer_events import DataLost
 from kwire.errors import (
     KafkaError,
     LogTruncationError,
@@ -369,6 +370,13 @@ def test_a_truncated_log_is_read_on_from_where_it_differs(scenario: Scenario) ->
     assert position(scenario).result() == 12
     assert not scenario.pending(OffsetForLeaderEpochRequest)  # the leader itself has just said so
     assert not scenario.errors
+
+
+def test_operators_are_told_which_offsets_of_a_truncated_log_are_lost(scenario: Scenario) -> None:
+    read_to_twenty(scenario)
+    end(scenario, 12, 4)
+    lost = [event for event in scenario.told if isinstance(event, DataLost)]
+    assert lost == [DataLost(partition=O0, from_offset=12, to_offset=20, reason="the log was truncated")]
 
 
 @pytest.fixture
