@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from re import Pattern
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
+from uuid import UUID
 
 from kwire.epochs import NOT_SUBSCRIBED, AssignmentEpoch, Attempt, SubscriptionEpoch
 from kwire.errors import KafkaError
@@ -317,6 +318,13 @@ class GetCatchUp:
     reply: Reply[dict[TopicPartition, CatchUpProgress]]
 
 
+@dataclass(frozen=True, slots=True)
+class GetClientInstanceId:
+    """By which id brokers know this client's metrics (KIP-714)."""
+
+    reply: Reply[UUID]
+
+
 # What ListOffsets takes for a time, beside times.
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
@@ -402,6 +410,7 @@ ApplicationEvent: TypeAlias = (
     | CommitAsync
     | GetCommitted
     | GetCatchUp
+    | GetClientInstanceId
     | LookUpOffsets
     | LookUpTopics
     | CallbackCompleted

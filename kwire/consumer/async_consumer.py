@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
+from uuid import UUID
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.config import ConsumerConfig
@@ -390,6 +391,10 @@ class AsyncConsumer(Facade[K, V]):
     async def catch_up_progress(self) -> dict[TopicPartition, CatchUpProgress]:
         """As `Consumer.catch_up_progress`."""
         return await self._run(self._session.catch_up_progress)
+
+    async def client_instance_id(self, *, timeout: Timeout | None = None) -> UUID:
+        """As `Consumer.client_instance_id`."""
+        return await self._run(lambda: self._session.client_instance_id(timeout))
 
     async def describe(self) -> ConsumerDescription:
         """As `Consumer.describe`."""

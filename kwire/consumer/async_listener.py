@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime
 from typing import Protocol, TypeAlias
+from uuid import UUID
 
 from kwire.consumer.arguments import Timeout
 from kwire.consumer.listener import CallsAtOnce, Partitions
@@ -42,6 +43,7 @@ class AsyncRebalanceConsumer(CallsAtOnce, Protocol):
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, int]: ...
     async def current_lag(self, partition: TopicPartition) -> int | None: ...
+    async def client_instance_id(self, *, timeout: Timeout | None = None) -> UUID: ...
 
 
 AsyncOnPartitions: TypeAlias = Callable[[AsyncRebalanceConsumer, Partitions], Awaitable[None] | None]

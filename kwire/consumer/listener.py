@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Protocol, TypeAlias, cast
+from uuid import UUID
 
 from kwire.consumer.access import ThreadAccessKey
 from kwire.consumer.arguments import Timeout
@@ -69,6 +70,7 @@ class RebalanceConsumer(CallsAtOnce, Protocol):
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, int]: ...
     def current_lag(self, partition: TopicPartition) -> int | None: ...
+    def client_instance_id(self, *, timeout: Timeout | None = None) -> UUID: ...
 
 
 _ALLOWED = frozenset(

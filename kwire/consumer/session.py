@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple
+from uuid import UUID
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.config import ConsumerConfig
@@ -36,7 +37,7 @@ from kwire.consumer.steps import Steps
 from kwire.consumer.unclosed import Unclosed
 from kwire.consumer.whole_topics import WholeTopics
 from kwire.errors import IllegalStateError, KafkaError, KafkaTimeoutError
-from kwire.events import Assign, EnforceRebalance, GetCatchUp, Subscribe, Unsubscribe
+from kwire.events import Assign, EnforceRebalance, GetCatchUp, GetClientInstanceId, Subscribe, Unsubscribe
 from kwire.fetching.columns import Records
 from kwire.model import CatchUpProgress, ConsumerGroupMetadata, K, SubscriptionPattern, TopicPartition, V
 
@@ -245,6 +246,12 @@ class ConsumerSession(Generic[K, V]):
         """See `Consumer.catch_up_progress`."""
         self.state.note_delivered()
         return (yield from self.link.command("catch_up_progress", GetCatchUp))
+
+    def client_instance_id(self, timeout: Timeout | None) -> Steps[UUID]:
+        """See `Consumer.client_instance_id`."""
+        if not self.state.config.enable_metrics_push:
+            raise IllegalStateError("brokers give no client instance id with enable_metrics_push=False")
+        return (yield from self.link.ask("client_instance_id", GetClientInstanceId, timeout))
 
     def describe(self) -> Steps[ConsumerDescription]:
         """See `Consumer.describe`. Any thread may drive these steps, whatever the others do."""

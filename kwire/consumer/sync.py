@@ -11,6 +11,7 @@ from datetime import datetime
 from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
+from uuid import UUID
 
 from kwire.clock import Deadline
 from kwire.config import ConsumerConfig
@@ -241,6 +242,20 @@ class Consumer(Facade[K, V]):
     def catch_up_progress(self) -> dict[TopicPartition, CatchUpProgress]:
         """How far the catching up is of each partition that has a lag to be caught up with."""
         return self._run(self._session.catch_up_progress())
+
+    @admitted
+    def client_instance_id(self, *, timeout: Timeout | None = None) -> UUID:
+        """By which id brokers know the metrics of this consumer (KIP-714), for whoever looks them up there.
+
+        Args:
+            timeout: In seconds. Only the first call may wait, for a broker to give the id; one that takes no metrics
+                gives none.
+
+        Raises:
+            IllegalStateError: Metrics are not pushed: `enable_metrics_push=False`.
+            KafkaTimeoutError: No broker has given an id; it says why.
+        """
+        return self._run(self._session.client_instance_id(timeout))
 
     def describe(self) -> ConsumerDescription:
         """How this consumer stands, and why no records come, if none do: `print(consumer.describe())`.

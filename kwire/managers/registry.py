@@ -10,6 +10,7 @@ from uuid import UUID
 from kwire.assignors.base import Assignor
 from kwire.clock import NEVER_MS, Backoff, chance, new_uuid
 from kwire.config import ConsumerConfig, GroupProtocol, MetadataRecoveryStrategy
+from kwire.events import GetClientInstanceId
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.base import Deliver, RequestManager, Tell, tell_nobody
 from kwire.managers.classic_group import ClassicGroupManager
@@ -187,6 +188,11 @@ class RequestManagers:
             self.catch_up_progress()
             self._catch_up_due_ms = now_ms + CATCH_UP_TOLD_EVERY_MS
         return self._catch_up_due_ms if self._metrics.catch_up else NEVER_MS
+
+    def ask_client_instance_id(self, event: GetClientInstanceId) -> None:
+        """Answered when a broker has given one."""
+        for telemetry in self._telemetry:
+            telemetry.ask_client_instance_id(event.reply)
 
     def poll_on_close(self, now_ms: float) -> list[AnyUnsentRequest]:
         """Requests that end the fetch sessions of all cursors, and the last metrics."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, assert_never
+from uuid import UUID
 
 from kwire.clock import NEVER_MS
 from kwire.errors import KafkaError
+from kwire.events import Reply
 from kwire.logs import part_logger
 from kwire.managers.telemetry_points import PushedTotals
 from kwire.managers.unsent import ANY_NODE, NOTHING_TO_SEND, AnyUnsentRequest, PollResult, UnsentRequest
@@ -78,6 +80,8 @@ class TelemetryManager:
         self._attempt = 0
         self._due_ms = 0.0
         self._was_at_once = False
+        self._waiters: list[Reply[UUID]] = []
+        self._waits_for = "the first answer of a broker about the metrics that it wants"
 
     @property
     def state(self) -> TelemetryState:
@@ -111,6 +115,22 @@ class TelemetryManager:
             case _:
                 assert_never(effect)
 
+    # --- by which id brokers know this client ---------------------------------------------------------------
+
+    def ask_client_instance_id(self, reply: Reply[UUID]) -> None:
+        """The reply gets it once a broker has given it. Where none takes metrics, that is never."""
+        self._waiters.append(reply)
+        self._answer_waiters()
+
+    def _answer_waiters(self, waits_for: str | None = None) -> None:
+        self._waits_for = waits_for or self._waits_for
+        known = self._subscription.client_instance_id
+        for waiter in self._waiters:
+            waiter.waiting_for = self._waits_for
+            if known != ZERO_UUID:
+                waiter.succeed(known)
+        self._waiters = [each for each in self._waiters if not (each.done or each.abandoned)]
+
     # --- what is wanted -------------------------------------------------------------------------------------
 
     def _question(self) -> UnsentRequest[GetTelemetrySubscriptionsResponse]:
@@ -133,6 +153,7 @@ class TelemetryManager:
         if answer.delta_temporality != self._subscription.delta_temporality:
             self._totals = PushedTotals(self._source.started_ms)
         self._subscription = answer
+        self._answer_waiters()
         is_wanted = bool(answer.requested_metrics)
         self._due_ms = now_ms + self._interval_ms * (0.5 + self._chance() if is_wanted else 1.0)
         self._machine.fire(E.SUBSCRIBED if is_wanted else E.NOTHING_WANTED)
@@ -204,6 +225,7 @@ class TelemetryManager:
 
     def _on_error(self, code: ErrorCode, now_ms: float) -> None:
         log.info("the broker does not take metrics: %s", code.meaning)
+        self._answer_waiters(f"a broker that takes metrics (this one: {code.meaning})")
         if code not in _AT_ONCE and code not in _AFTER_THE_INTERVAL:
             self._machine.fire(E.REFUSED)
             return
@@ -217,5 +239,6 @@ class TelemetryManager:
         if attempt != self._attempt:
             return
         log.debug("metrics cannot be pushed: %s", error)
+        self._answer_waiters(f"a broker that takes metrics ({error})")
         self._due_ms = now_ms + self._interval_ms
         self._machine.fire(E.ASK_AGAIN)

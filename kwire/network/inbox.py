@@ -18,6 +18,7 @@ from kwire.events import (
     EndOfTurn,
     EnforceRebalance,
     GetCatchUp,
+    GetClientInstanceId,
     GetCommitted,
     GetLag,
     GetLeaders,
@@ -79,6 +80,7 @@ class Inbox:
         on(GetLag, lambda event: event.reply.succeed(self._lag(event)))
         on(GetLeaders, lambda event: event.reply.succeed(self._leaders(event)))
         on(GetCatchUp, lambda event: event.reply.succeed(managers.catch_up_progress()))
+        on(GetClientInstanceId, managers.ask_client_instance_id)
         on(GetCommitted, managers.offset_fetch.committed)
         on(LookUpOffsets, managers.offset_look_ups.look_up)
         on(LookUpTopics, managers.metadata.look_up)

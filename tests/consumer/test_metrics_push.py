@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from uuid import UUID
 
 import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
-from kwire import Consumer
+from kwire import AsyncConsumer, Consumer
+from kwire.errors import IllegalStateError, InvalidArgumentError, KafkaTimeoutError
 from kwire.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kwire.protocol.messages.push_telemetry import PushTelemetryRequest
 from kwire.testing import Cluster
@@ -117,3 +120,48 @@ def test_a_last_push_without_an_answer_does_not_keep_close_for_long(
     closing.start()
     closing.join(5.0)
     assert not closing.is_alive()
+
+
+# --- the id they are known under (KIP-714) ---------------------------------------------------------------------
+
+
+def test_the_client_instance_id_is_the_one_that_pushes_carry(
+    orders: Cluster, opened: Callable[..., Consumer[bytes, bytes]]
+) -> None:
+    pushed = orders.want_metrics("*", interval_ms=20)
+    with opened() as consumer:
+        known = consumer.client_instance_id(timeout=10.0)
+        assert consumer.client_instance_id(timeout=0) == known
+    assert {push.client_instance_id for push in pushed} == {known}
+
+
+def test_a_broker_that_wants_no_metrics_gives_an_id_all_the_same(
+    orders: Cluster, opened: Callable[..., Consumer[bytes, bytes]]
+) -> None:
+    orders.want_metrics()
+    with opened() as consumer:
+        assert consumer.client_instance_id(timeout=10.0).version == 4
+
+
+def test_without_a_broker_that_takes_metrics_there_is_no_id(opened: Callable[..., Consumer[bytes, bytes]]) -> None:
+    with opened() as consumer, pytest.raises(KafkaTimeoutError, match="a broker that takes metrics") as caught:
+        consumer.client_instance_id(timeout=0.2)
+    assert "client_instance_id took too long" in str(caught.value)
+
+
+def test_who_pushes_no_metrics_has_no_id(opened: Callable[..., Consumer[bytes, bytes]]) -> None:
+    with opened(enable_metrics_push=False) as consumer, pytest.raises(IllegalStateError, match="enable_metrics_push"):
+        consumer.client_instance_id()
+    with opened() as consumer, pytest.raises(InvalidArgumentError):
+        consumer.client_instance_id(timeout=-1)
+
+
+def test_an_async_consumer_awaits_its_id(orders: Cluster) -> None:
+    async def main() -> UUID:
+        settings = {"bootstrap.servers": orders.bootstrap_servers}
+        consumer: AsyncConsumer[bytes, bytes] = AsyncConsumer(settings, "orders", group_id="billing")
+        async with consumer:
+            return await consumer.client_instance_id(timeout=10.0)
+
+    orders.want_metrics("*")
+    assert asyncio.run(main()).version == 4
