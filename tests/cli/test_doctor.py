@@ -81,8 +81,8 @@ def failure(outcome: Outcome) -> tuple[str, str]:
     """What is wrong, and what to do: of the one check that failed."""
     assert outcome.code == 1, outcome
     assert outcome.err == ""
-    (at,) = [number for number, line in enumerate(outcome.lines) if line.startswith("FAILED")]
-    return outcome.lines[at].removeprefix("FAILED").strip(), outcome.lines[at + 1].strip()
+    (at,) = [number for number, line in enumerate(outcome.lines) if line.startswith("  FAILED")]
+    return outcome.lines[at].removeprefix("  FAILED").strip(), outcome.lines[at + 1].strip()
 
 
 # --- all is well -------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def test_where_all_is_well_it_says_so_step_by_step(doctor: Doctor) -> None:
     with plain_cluster(security_protocol="SASL_SSL", tls=True, users=USERS) as cluster:
         outcome = doctor(cluster.client_config(), "--topic", "orders", "--group", "billing")
     assert (outcome.code, outcome.err) == (0, "")
-    assert [line.split()[:2] for line in outcome.lines] == [
+    assert [line.split()[:2] for line in outcome.lines if line.startswith(" ")] == [
         ["ok", name] for name in ("DNS", "TCP", "TLS", "login", "versions", "broker", "topic", "group")
     ]
     assert "logged in by PLAIN as alice" in outcome.out
@@ -120,9 +120,7 @@ def test_nothing_is_changed(doctor: Doctor) -> None:
 
 def test_1_a_name_that_nobody_knows(doctor: Doctor) -> None:
     said, advice = failure(doctor({"bootstrap.servers": "no-such-host.invalid:9092"}))
-    assert said.startswith(
-        "DNS       no-such-host.invalid:9092: the name no-such-host.invalid cannot be resolved on this machine: "
-    )
+    assert said.startswith("DNS       the name no-such-host.invalid cannot be resolved on this machine: ")
     assert advice.startswith("what to do: correct the name in bootstrap_servers, or have DNS or /etc/hosts know it")
 
 
@@ -280,7 +278,7 @@ def test_16_a_listener_that_is_advertised_under_a_name_of_docker(doctor: Doctor)
 def test_17_a_topic_that_there_is_not(doctor: Doctor) -> None:
     with plain_cluster() as cluster:
         said, advice = failure(doctor(cluster.client_config(), "--topic", "order"))
-    assert said == "topic     order: there is no topic order"
+    assert said == "topic     there is no topic order"
     assert advice.startswith("what to do: did you mean orders?")
 
 
@@ -289,7 +287,7 @@ def test_18_a_topic_that_may_not_be_read(doctor: Doctor, operation: str) -> None
     with sasl_cluster() as cluster:
         cluster.deny(topic="orders", operation=operation)
         said, advice = failure(doctor(cluster.client_config(), "--topic", "orders"))
-    assert said == "topic     orders: alice is not permitted to read topic orders"
+    assert said == "topic     alice is not permitted to read topic orders"
     assert "--allow-principal User:alice --operation Read --topic orders" in advice
 
 
@@ -298,7 +296,7 @@ def test_19_a_group_that_one_may_not_be_a_member_of(doctor: Doctor, operation: s
     with sasl_cluster() as cluster:
         cluster.deny(group="billing", operation=operation)
         said, advice = failure(doctor(cluster.client_config(), "--group", "billing"))
-    assert said == "group     billing: alice is not permitted to read group billing"
+    assert said == "group     alice is not permitted to read group billing"
     assert "--allow-principal User:alice --operation Read --group billing" in advice
 
 
@@ -307,4 +305,7 @@ def test_20_one_of_two_servers_that_is_gone(doctor: Doctor, closed_port: int) ->
         settings = {"bootstrap.servers": f"127.0.0.1:{closed_port},{cluster.bootstrap_servers}"}
         said, _advice = failure(outcome := doctor(settings, "--topic", "orders"))
     assert "the connection is refused" in said
-    assert outcome.lines[-1].startswith("ok      topic     orders: exists with 2 partition(s)")
+    assert outcome.lines[-2:] == [
+        "orders",
+        "  ok      topic     exists with 2 partition(s), all led, and this client may read them",
+    ]

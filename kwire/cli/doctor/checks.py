@@ -91,7 +91,7 @@ def _passed(config: ConsumerConfig, server: Endpoint, approach: Approach, until:
 def _said_of(stage: Stage, config: ConsumerConfig, approach: Approach) -> str:
     match stage:
         case Stage.DNS:
-            return f"the name stands for {', '.join(approach.addresses)}"
+            return f"stands for {', '.join(approach.addresses)}"
         case Stage.TCP:
             return "the port takes connections"
         case Stage.TLS:
@@ -138,7 +138,7 @@ def check_brokers(client: BrokerClient, server: Endpoint, metadata: MetadataResp
             )
             yield failed("broker", subject, Cause(said, _advice_for_listener(told, found)))
         else:
-            yield Check("broker", subject, True, "is reached where it says that it is")
+            yield Check("broker", subject, True, "reached where it says that it is")
 
 
 def _advice_for_listener(told: Endpoint, found: Cause) -> str:

@@ -47,7 +47,8 @@ def examine_connection(
         for check in examine(checked, topics or (), timeout_s):
             found.append(check)
             if not as_json:
-                output.write("".join(f"{line}\n" for line in shown(check)).encode())
+                heads = "" if found[:-1] and found[-2].subject == check.subject else check.subject
+                output.write("".join(f"{line}\n" for line in shown(check, heads)).encode())
         if as_json:
             output.write(f"{json.dumps([asdict(check) for check in found], indent=2, ensure_ascii=False)}\n".encode())
         if not all(check.ok for check in found):
@@ -92,8 +93,10 @@ def examine(config: ConsumerConfig, topics: Sequence[str], timeout_s: float) -> 
             yield from check_group(client, config.group_id)
 
 
-def shown(check: Check) -> Iterator[str]:
-    """As lines for people."""
-    yield f"{'ok' if check.ok else 'FAILED':7} {check.name:9} {check.subject}: {check.said}"
+def shown(check: Check, head: str) -> Iterator[str]:
+    """As lines for people, below what they are about if that is another thing than before."""
+    if head:
+        yield head
+    yield f"  {'ok' if check.ok else 'FAILED':7} {check.name:9} {check.said}"
     if check.advice:
-        yield f"{'':17} what to do: {check.advice}"
+        yield f"{'':20}what to do: {check.advice}"

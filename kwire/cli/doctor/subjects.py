@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
+from kwire.cli.admin.cluster import ask_until_final
 from kwire.cli.doctor.causes import Cause
 from kwire.cli.doctor.checks import Check, failed
 from kwire.config import Endpoint, login_of
@@ -52,7 +53,9 @@ def _check_leaders(
         return failed("topic", name, _not_permitted(client, "topic", name))
     if code is not ErrorCode.NONE:
         return failed("topic", name, Cause(f"topic {name} cannot be read: {code.name}: {code.meaning}", "try again"))
-    return Check("topic", name, True, f"exists with {len(topic.partitions)} partition(s), all led, and may be read")
+    return Check(
+        "topic", name, True, f"exists with {len(topic.partitions)} partition(s), all led, and this client may read them"
+    )
 
 
 def _try_to_read(client: BrokerClient, leader: Endpoint, name: str, partition: int) -> ErrorCode:
@@ -79,14 +82,20 @@ def _unknown_topic(client: BrokerClient, name: str) -> Cause:
 
 def check_group(client: BrokerClient, group: str) -> Iterator[Check]:
     """Whether it has a coordinator, and this client may be a member."""
-    answer = client.ask(FindCoordinatorRequest(key=group), max_version=ONE_KEY_UP_TO)
+    # A cluster that has had no group yet makes the topic for their commits first.
+    answer = ask_until_final(
+        lambda: client.ask(FindCoordinatorRequest(key=group), max_version=ONE_KEY_UP_TO),
+        lambda answer: [answer.error_code],
+    )
     code = ErrorCode.of(answer.error_code)
     if code is ErrorCode.NONE:
         coordinator = Endpoint(answer.host, answer.port)
         # A heartbeat of nobody: who may not read in the group is told so, anybody else that there is no such member.
-        code = ErrorCode.of(client.ask(HeartbeatRequest(group_id=group, generation_id=-1), coordinator).error_code)
+        nobody = HeartbeatRequest(group_id=group, generation_id=-1)
+        beat = ask_until_final(lambda: client.ask(nobody, coordinator), lambda answer: [answer.error_code])
+        code = ErrorCode.of(beat.error_code)
         if code is not ErrorCode.GROUP_AUTHORIZATION_FAILED:
-            yield Check("group", group, True, f"is coordinated by {coordinator}, and this client may be a member")
+            yield Check("group", group, True, f"coordinated by {coordinator}, and this client may be a member")
             return
     if code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
         yield failed("group", group, _not_permitted(client, "group", group))
