@@ -30,6 +30,7 @@ from kwire.network.handshake import Greeting, Handshake
 from kwire.network.security import Security
 from kwire.network.tcp import TcpTransport
 from kwire.network.tls import TlsStream
+from kwire.network.transport import ByteStream
 from kwire.network.version_ladder import VERSIONS
 from kwire.protocol.framing import Framing
 from kwire.protocol.schema import Message, Request
@@ -71,6 +72,11 @@ class Approach:
     addresses: Sequence[str] = ()
     tls_version: str | None = None
     certificate: bytes | None = None
+
+    def note_tls(self, stream: ByteStream) -> None:
+        """What TLS has come to, if there is any."""
+        if isinstance(stream, TlsStream):
+            self.tls_version, self.certificate = stream.tls_version, stream.peer_certificate
 
 
 class BrokerDialogue:
@@ -158,13 +164,12 @@ class BrokerDialogue:
             with trio.fail_after(self._timeout_s):
                 await handshake.run()
             approach.stage = Stage.LOGIN
-            if isinstance(handshake.stream, TlsStream):
-                approach.tls_version = handshake.stream.tls_version
-                approach.certificate = handshake.stream.peer_certificate
+            approach.note_tls(handshake.stream)
         except _BREAKS as error:
             waits_for, hint = "connection", ""
             if handshake is not None:
                 approach.stage = _STAGES[handshake.step]
+                approach.note_tls(handshake.stream)
                 waits_for, hint = f"answer to {handshake.asked}", self.security.hint
                 await handshake.stream.aclose()
             failure = connection_failure(error, node, self.security, waits_for=waits_for, hint=hint)

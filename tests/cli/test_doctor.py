@@ -93,10 +93,10 @@ def test_where_all_is_well_it_says_so_step_by_step(doctor: Doctor) -> None:
         outcome = doctor(cluster.client_config(), "--topic", "orders", "--group", "billing")
     assert (outcome.code, outcome.err) == (0, "")
     assert [line.split()[:2] for line in outcome.lines if line.startswith(" ")] == [
-        ["ok", name] for name in ("DNS", "TCP", "TLS", "login", "versions", "broker", "topic", "group")
+        ["ok", name] for name in ("DNS", "TCP", "TLS", "versions", "login", "broker", "topic", "group")
     ]
     assert "logged in by PLAIN as alice" in outcome.out
-    assert "TLSv1.3, certificate O=kwire" in outcome.out
+    assert "TLSv1.3, certificate: O=kwire" in outcome.out
     assert "alice-secret" not in outcome.out
 
 

@@ -59,52 +59,47 @@ def failed(name: str, subject: str, cause: Cause) -> Check:
     return Check(name, subject, False, cause.said, cause.advice)
 
 
-def check_servers(client: BrokerClient, servers: Sequence[Endpoint]) -> Iterator[Check]:
-    """The way to each server, step by step up to the one that fails."""
-    for server in servers:
-        approach = Approach()
-        try:
-            versions = client.reach(server, approach)
-        except KafkaError as error:
-            yield from _passed(client.config, server, approach, until=approach.stage)
-            cause = cause_of(approach.stage, error, server, Probes(client, server))
-            yield failed(approach.stage.value, str(server), cause)
-        else:
-            yield from _passed(client.config, server, approach, until=None)
-            yield _check_versions(server, versions)
+def check_server(client: BrokerClient, server: Endpoint) -> Iterator[Check]:
+    """The way to a server, step by step up to the one that fails."""
+    approach = Approach()
+    try:
+        versions = client.reach(server, approach)
+    except KafkaError as error:
+        passed = list(Stage)[: list(Stage).index(approach.stage)]
+        yield from _passed(passed, client.config, server, approach)
+        cause = cause_of(approach.stage, error, server, Probes(client, server))
+        yield failed(approach.stage.value, str(server), cause)
+    else:
+        yield from _passed((Stage.DNS, Stage.TCP, Stage.TLS), client.config, server, approach)
+        yield _check_versions(server, versions)
+        yield from _passed((Stage.LOGIN,), client.config, server, approach)
 
 
-def _passed(config: ConsumerConfig, server: Endpoint, approach: Approach, until: Stage | None) -> Iterator[Check]:
-    """The steps in front of the one that failed. What the broker speaks is told by `_check_versions`."""
-    protocol = config.security_protocol
-    for stage in Stage:
-        if stage is until:
-            return
+def _passed(stages: Sequence[Stage], config: ConsumerConfig, server: Endpoint, approach: Approach) -> Iterator[Check]:
+    """What was found on these steps; nothing of those that the settings leave out."""
+    for stage in stages:
         if said := _said_of(stage, config, approach):
-            is_left_out = (stage is Stage.TLS and not protocol.is_tls) or (
-                stage is Stage.LOGIN and not protocol.is_sasl
-            )
-            if not is_left_out:
-                yield Check(stage.value, str(server), True, said)
+            yield Check(stage.value, str(server), True, said)
 
 
 def _said_of(stage: Stage, config: ConsumerConfig, approach: Approach) -> str:
+    protocol = config.security_protocol
     match stage:
         case Stage.DNS:
             return f"stands for {', '.join(approach.addresses)}"
         case Stage.TCP:
             return "the port takes connections"
-        case Stage.TLS:
-            shown = "" if approach.certificate is None else f", certificate {describe(approach.certificate)}"
-            return f"{approach.tls_version or 'encrypted'}{shown}"
-        case Stage.VERSIONS:
-            return ""
-        case Stage.LOGIN:
+        case Stage.TLS if approach.tls_version is not None:
+            shown = "" if approach.certificate is None else f", certificate: {describe(approach.certificate)}"
+            return f"{approach.tls_version}{shown}"
+        case Stage.LOGIN if protocol.is_sasl:
             return f"logged in by {config.sasl_mechanism.value}{_who(config)}"
+        case _:
+            return ""
 
 
 def _who(config: ConsumerConfig) -> str:
-    name = login_of(config).username if config.security_protocol.is_sasl else ""
+    name = login_of(config).username
     return f" as {name}" if name else ""
 
 

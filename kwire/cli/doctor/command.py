@@ -58,7 +58,7 @@ def examine_connection(
 def examine(config: ConsumerConfig, topics: Sequence[str], timeout_s: float) -> Iterator[Check]:
     """All checks, up to those that what is wrong makes impossible."""
     from kwire.cli.doctor.causes import no_answer
-    from kwire.cli.doctor.checks import check_brokers, check_servers, failed
+    from kwire.cli.doctor.checks import check_brokers, check_server, failed
     from kwire.cli.doctor.probes import Probes
     from kwire.cli.doctor.subjects import check_group, check_topic
     from kwire.config import Endpoint
@@ -70,7 +70,7 @@ def examine(config: ConsumerConfig, topics: Sequence[str], timeout_s: float) -> 
     with BrokerClient(config, timeout_s) as client:
         usable = []
         for server in config.bootstrap_servers:
-            checks = list(check_servers(client, [server]))
+            checks = list(check_server(client, server))
             yield from checks
             usable += [server] if all(check.ok for check in checks) else []
         if not usable:
