@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from unittest import mock
@@ -52,11 +52,8 @@ class Desk:
             )
             while len(self._consumer.assignment()) < 2:
                 self._consumer.poll(0.05)
-            offsets = {
-                TopicPartition("orders", 0): OffsetAndMetadata(1),
-                TopicPartition("orders", 1): OffsetAndMetadata(1),
-            }
-            self._consumer.commit_sync(offsets)
+            partitions = [TopicPartition("orders", number) for number in (0, 1)]
+            self._consumer.commit_sync(dict.fromkeys(partitions, OffsetAndMetadata(1)))
         if comment == "<!-- billing stops -->":
             self.close()
 
@@ -82,11 +79,15 @@ def page() -> str:
                 if found[2]:
                     desk.beside(found[2])
                     return found[0]
-                return "".join(_with_output(found[0])).replace(cluster.bootstrap_servers, SERVER)
+                return _same_everywhere("".join(_with_output(found[0])), cluster.bootstrap_servers)
 
             return _BLOCK.sub(rewritten, text)
     finally:
         install(before)
+
+
+def _same_everywhere(text: str, servers: str) -> str:
+    return re.sub(r"stands for .*", "stands for 127.0.0.1:9092", text.replace(servers, SERVER))
 
 
 def _with_output(block: str) -> Iterator[str]:
@@ -102,11 +103,8 @@ def _printed(line: str) -> str:
     words = shlex.split(command.removeprefix("kwire "))
     typed = subprocess.run(shlex.split(before), capture_output=True, check=True).stdout if before else b""
     with TemporaryFile("w+", buffering=1, encoding="utf-8") as output:
-        with redirect_stdout(output), redirect_stderr(output), _standard_input(typed):
-            try:
-                app(words, prog_name="kwire")
-            except SystemExit:
-                pass
+        with redirect_stdout(output), redirect_stderr(output), _standard_input(typed), suppress(SystemExit):
+            app(words, prog_name="kwire")
         output.seek(0)
         return output.read()
 

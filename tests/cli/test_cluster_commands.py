@@ -86,7 +86,7 @@ def test_topics_are_listed(command: Command, cluster: Cluster) -> None:
 
 def test_topics_are_described(command: Command, cluster: Cluster) -> None:
     headline, head, *rows = words(command("topics", "describe", "orders", "-b", cluster.bootstrap_servers))
-    assert headline[:4] == ["orders:", "3", "partitions,", "1"]
+    assert headline[:6] == ["orders:", "3", "partitions,", "replication", "factor", "1,"]
     assert head == ["partition", "leader", "replicas", "in", "sync", "behind"]
     assert [row[0] for row in rows] == ["0", "1", "2"]
     assert rows[0][1] == str(cluster.leader("orders", 0))

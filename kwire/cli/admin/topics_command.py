@@ -109,7 +109,7 @@ def print_offsets(
 def _described(topics: Sequence[TopicState]) -> Iterator[str]:
     for topic in topics:
         yield (
-            f"{topic.name}: {len(topic.partitions)} partitions, {topic.replication_factor} replicas, id {topic.id}"
+            f"{topic.name}: {len(topic.partitions)} partitions, replication factor {topic.replication_factor}, id {topic.id}"
             f"{', internal' if topic.is_internal else ''}"
         )
         rows = [
