@@ -108,10 +108,8 @@ def print_offsets(
 
 def _described(topics: Sequence[TopicState]) -> Iterator[str]:
     for topic in topics:
-        yield (
-            f"{topic.name}: {len(topic.partitions)} partitions, replication factor {topic.replication_factor}, id {topic.id}"
-            f"{', internal' if topic.is_internal else ''}"
-        )
+        shape = f"{len(topic.partitions)} partitions, replication factor {topic.replication_factor}"
+        yield f"{topic.name}: {shape}, id {topic.id}{', internal' if topic.is_internal else ''}"
         rows = [
             (
                 each.number,
