@@ -66,7 +66,7 @@ def test_a_failure_comes_with_its_story_and_how_to_see_it_again(
 
 
 def test_a_world_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    def simulate(_seed: int, _only: object, *, processing: bool, user_faults: bool, secured: bool) -> None:
+    def simulate(_seed: int, _only: object, **_kinds: bool) -> None:
         raise ValueError("as it should")
 
     monkeypatch.setattr(simulate_cli, "simulate", simulate)
