@@ -390,3 +390,8 @@ class RecordDeserializationError(KafkaError):
             f"cannot deserialize the {origin} of {partition} at offset {offset}: {reason}; "
             + (f"to step over it: seek({partition!r}, {offset + 1})" if advice is None else advice)
         )
+
+
+class SchemaRegistryUnavailableError(RecordDeserializationError, RetriableError):
+    """A schema registry did not answer, so nobody knows what these bytes mean. The record may be good: poll again. A
+    `Processor` does so by itself, and does not step over it."""

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from kwire.cli.config_files import SettingLine, read_config_file
 from kwire.config import SETTINGS, parse_setting
-from kwire.config.deserializers import decode_text
 from kwire.config.names import foreign, is_left_out
+from kwire.deserializers import StringDeserializer
 from kwire.errors import ConfigError, InvalidGroupIdError
 
 PREFIX = "KWIRE_"
@@ -131,6 +131,6 @@ def _check(layer: Iterable[SettingLine]) -> dict[str, object]:
 
 def _as_bytes(decode: object) -> Callable[[bytes], bytes] | None:
     """A deserializer that makes the bytes to be printed; None if those of the log will do."""
-    if decode is None or decode is decode_text or not callable(decode):
+    if decode is None or isinstance(decode, StringDeserializer) or not callable(decode):
         return None
     return lambda data: str(decode(data)).encode()

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
-from uuid import UUID
 
 from kwire.config.parsers import BadValueError, Parser
+from kwire.deserializers.context import SerializationContext, is_coroutine
+from kwire.deserializers.java_values import (
+    BooleanDeserializer,
+    DoubleDeserializer,
+    FloatDeserializer,
+    IntegerDeserializer,
+    LongDeserializer,
+    ShortDeserializer,
+    StringDeserializer,
+    UUIDDeserializer,
+)
 from kwire.model import Header
 
-VALID = "a callable that takes bytes, an object with deserialize(topic, headers, data), or None for bytes"
+VALID = (
+    "a callable that takes bytes, or bytes and ctx, such as those of kwire.deserializers; an object with "
+    "deserialize(topic, headers, data); None for bytes"
+)
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -24,57 +36,35 @@ class Deserializer(Protocol[T_co]):
         """The key or value for `data`, which is None for a null."""
 
 
-# A plain callable gets bytes only: a null stays None and it is not called.
-Deserialize: TypeAlias = Callable[[bytes], T] | Deserializer[T]
+# A callable gets no nulls: a null stays None. One whose second parameter is called `ctx` gets a context as well.
+Deserialize: TypeAlias = Callable[[bytes], T] | Callable[[bytes, SerializationContext], T] | Deserializer[T]
 AnyDeserializer: TypeAlias = Deserialize[object]
-
-
-def decode_text(data: bytes) -> str:
-    """UTF-8, as Java's StringDeserializer."""
-    return data.decode()
-
-
-def _number(form: str) -> Callable[[bytes], int | float]:
-    """Big-endian and of exactly this length, as Java's deserializers have it."""
-    layout = struct.Struct(form)
-
-    def decode_number(data: bytes) -> int | float:
-        number: int | float = layout.unpack(data)[0]
-        return number
-
-    return decode_number
-
-
-def decode_boolean(data: bytes) -> bool:
-    """One byte, 0 or 1, as Java's BooleanDeserializer."""
-    if data not in (b"\0", b"\1"):
-        raise ValueError(f"a boolean is one byte, 0 or 1, not {data!r}")
-    return data == b"\1"
-
-
-def decode_uuid(data: bytes) -> UUID:
-    """As text, as Java's UUIDDeserializer."""
-    return UUID(data.decode())
-
 
 _JAVA_PACKAGE = "org.apache.kafka.common.serialization."
 # By the name that a properties file of the Java client gives. None leaves bytes.
 _JAVA_CLASSES: dict[str, AnyDeserializer | None] = {
-    f"{_JAVA_PACKAGE}{name}Deserializer": decode
-    for name, decode in {
-        "String": decode_text,
+    f"{_JAVA_PACKAGE}{name}Deserializer": deserialize
+    for name, deserialize in {
+        "String": StringDeserializer(),
         "ByteArray": None,
         "ByteBuffer": None,
         "Bytes": None,
-        "Boolean": decode_boolean,
-        "Double": _number(">d"),
-        "Float": _number(">f"),
-        "Integer": _number(">i"),
-        "Long": _number(">q"),
-        "Short": _number(">h"),
-        "UUID": decode_uuid,
+        "Boolean": BooleanDeserializer(),
+        "Double": DoubleDeserializer(),
+        "Float": FloatDeserializer(),
+        "Integer": IntegerDeserializer(),
+        "Long": LongDeserializer(),
+        "Short": ShortDeserializer(),
+        "UUID": UUIDDeserializer(),
         "Void": None,
     }.items()
+}
+# Those of Java's clients of a schema registry have settings of their own.
+_OF_A_REGISTRY = {
+    "io.confluent.kafka.serializers.KafkaAvroDeserializer": "AvroDeserializer(url)",
+    "io.confluent.kafka.serializers.protobuf.KafkaProtobufDeserializer": "ProtobufDeserializer(message_type, url)",
+    "io.confluent.kafka.serializers.json.KafkaJsonSchemaDeserializer": "JsonSchemaDeserializer(url)",
+    "io.confluent.kafka.serializers.KafkaJsonDeserializer": "JsonDeserializer()",
 }
 
 
@@ -86,14 +76,22 @@ def _read(value: object) -> AnyDeserializer | None:
     if value is None:
         return None
     if isinstance(value, str):
-        if value.strip() not in _JAVA_CLASSES:
-            raise BadValueError(
-                "a class of Java's that kwire does not have; give a Python function that takes bytes, or one of "
-                + ", ".join(name.removeprefix(_JAVA_PACKAGE) for name in _JAVA_CLASSES)
-            )
-        return _JAVA_CLASSES[value.strip()]
+        return _by_name(value.strip())
     if isinstance(value, type) and hasattr(value, "deserialize"):
         raise BadValueError("a class; give an object of it")
+    if is_coroutine(value):
+        raise BadValueError("its answer has to be awaited, and a poll decodes at once; give one that answers")
     if isinstance(value, Deserializer) or callable(value):
         return value
     raise BadValueError("cannot deserialize")
+
+
+def _by_name(name: str) -> AnyDeserializer | None:
+    if name in _JAVA_CLASSES:
+        return _JAVA_CLASSES[name]
+    if name in _OF_A_REGISTRY:
+        raise BadValueError(f"a class of Java's; give kwire.deserializers.{_OF_A_REGISTRY[name]} in its place")
+    raise BadValueError(
+        "a class of Java's that kwire does not have; give a Python function that takes bytes, or one of "
+        + ", ".join(each.removeprefix(_JAVA_PACKAGE) for each in _JAVA_CLASSES)
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kwire.errors import CorruptRecordError
+from kwire.fetching.arrow_deserializing import deserialized_column
 from kwire.protocol.record_columns import windows_of
 from kwire.protocol.text import text_of
 from kwire.switch_interval import ShortSwitchInterval
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from kwire.config import AnyDeserializer
+    from kwire.deserializers.context import Field
     from kwire.fetching.partition_records import PartitionRecords
     from kwire.model import K, V
     from kwire.protocol.record_batch import Buffer
@@ -57,29 +60,44 @@ _US_PER_MS = 1000
 _MAX_TIMESTAMP_MS = (2**63 - 1) // _US_PER_MS
 
 
-def to_table(chunks: Sequence[PartitionRecords[K, V]]) -> pa.Table:
-    """All chunks as one table, a record batch for each (more for one of over 2 GiB)."""
+def to_table(
+    chunks: Sequence[PartitionRecords[K, V]],
+    key: AnyDeserializer | None = None,
+    value: AnyDeserializer | None = None,
+) -> pa.Table:
+    """All chunks as one table, a record batch for each (more for one of over 2 GiB); with `key` and `value` in place of
+    the bytes what those make."""
     with ShortSwitchInterval():
         batches = [batch for chunk in chunks for batch in to_batches(chunk)]
-    return pa.Table.from_batches(batches, schema=SCHEMA)
+    table = pa.Table.from_batches(batches, schema=SCHEMA)
+    wanted: tuple[tuple[Field, AnyDeserializer | None], ...] = (("key", key), ("value", value))
+    for place, (field, deserialize) in enumerate(wanted):
+        if deserialize is not None:
+            column = deserialized_column(chunks, table.column(place), field, deserialize)
+            table = table.set_column(place, pa.field(field, column.type), column)
+    return table
 
 
-def to_pandas(chunks: Sequence[PartitionRecords[K, V]]) -> pd.DataFrame:
+def to_pandas(
+    chunks: Sequence[PartitionRecords[K, V]], key: AnyDeserializer | None, value: AnyDeserializer | None
+) -> pd.DataFrame:
     """`to_table` for pandas."""
     try:
         import pandas as pd  # noqa: F401  pyarrow needs it; asking first gives the clear error
     except ImportError as error:
         raise ImportError("to_pandas() needs pandas; install it with: pip install 'kwire[pandas]'") from error
-    return to_table(chunks).to_pandas()
+    return to_table(chunks, key, value).to_pandas()
 
 
-def to_polars(chunks: Sequence[PartitionRecords[K, V]]) -> pl.DataFrame:
+def to_polars(
+    chunks: Sequence[PartitionRecords[K, V]], key: AnyDeserializer | None, value: AnyDeserializer | None
+) -> pl.DataFrame:
     """`to_table` for polars."""
     try:
         import polars as pl
     except ImportError as error:
         raise ImportError("to_polars() needs polars; install it with: pip install 'kwire[polars]'") from error
-    return pl.DataFrame(to_table(chunks))
+    return pl.DataFrame(to_table(chunks, key, value))
 
 
 def to_batches(chunk: PartitionRecords[K, V], *, max_span_bytes: int = _MAX_SPAN_BYTES) -> Iterator[pa.RecordBatch]:

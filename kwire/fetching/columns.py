@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from kwire.config import AnyDeserializer
     from kwire.fetching.partition_records import PartitionRecords
 
 
@@ -129,48 +130,55 @@ class Records(Generic[K, V]):
         """The timestamps, as `offsets()` has the offsets: milliseconds since the epoch, -1 where there is none."""
         return _joined([chunk.columns.timestamps for chunk in self._chunks_of(partition)])
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self, *, key: AnyDeserializer | None = None, value: AnyDeserializer | None = None) -> pa.Table:
         """A table of all records in iteration order, with the schema of Spark's Kafka source, headers included.
 
-        Keys and values are the bytes of the log, also when there are deserializers; they are copied once, offsets not
-        at all. Timestamps are microseconds, in UTC. A record without headers has null there. Each chunk (see `chunks`)
-        becomes a record batch; more if it spans over 2 GiB.
+        Keys and values are the bytes of the log, also when the consumer has deserializers; they are copied once,
+        offsets not at all. Timestamps are microseconds, in UTC. A record without headers has null there. Each chunk
+        (see `chunks`) becomes a record batch; more if it spans over 2 GiB.
+
+        Args:
+            key: Makes a column of the keys; those of `kwire.deserializers` make all of it in one go.
+            value: The same for the values.
 
         Raises:
             ImportError: pyarrow is missing; it comes with `kwire[arrow]`.
             CorruptRecordError: A timestamp that does not fit.
+            RecordDeserializationError: The first key or value that `key` or `value` fails over.
+            InvalidArgumentError: Keys or values have no type in common.
         """
         from kwire.fetching.arrow import to_table
 
-        return to_table(self._chunks)
+        return to_table(self._chunks, key, value)
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self, *, key: AnyDeserializer | None = None, value: AnyDeserializer | None = None) -> pd.DataFrame:
         """`to_arrow()` as a pandas DataFrame, one row for each record, with a fresh index from 0.
 
-        Keys and values are objects (bytes or None), topics strings, partition and timestampType int32, offsets int64,
-        timestamps datetime64[us, UTC], headers objects (None, or an array of dicts).
+        Keys and values are objects (bytes or None) unless `key` or `value` makes others, topics strings, partition and
+        timestampType int32, offsets int64, timestamps datetime64[us, UTC], headers objects (None, or an array of
+        dicts).
 
         Raises:
             ImportError: pyarrow or pandas is missing; both come with `kwire[pandas]`.
-            CorruptRecordError: As in `to_arrow`.
+            CorruptRecordError, RecordDeserializationError, InvalidArgumentError: As in `to_arrow`.
         """
         from kwire.fetching.arrow import to_pandas
 
-        return to_pandas(self._chunks)
+        return to_pandas(self._chunks, key, value)
 
-    def to_polars(self) -> pl.DataFrame:
+    def to_polars(self, *, key: AnyDeserializer | None = None, value: AnyDeserializer | None = None) -> pl.DataFrame:
         """`to_arrow()` as a polars DataFrame.
 
-        Keys and values are Binary, topics String, partition and timestampType Int32, offsets Int64, timestamps
-        Datetime("us", "UTC"), headers List(Struct(key: String, value: Binary)).
+        Keys and values are Binary unless `key` or `value` makes others, topics String, partition and timestampType
+        Int32, offsets Int64, timestamps Datetime("us", "UTC"), headers List(Struct(key: String, value: Binary)).
 
         Raises:
             ImportError: pyarrow or polars is missing; both come with `kwire[polars]`.
-            CorruptRecordError: As in `to_arrow`.
+            CorruptRecordError, RecordDeserializationError, InvalidArgumentError: As in `to_arrow`.
         """
         from kwire.fetching.arrow import to_polars
 
-        return to_polars(self._chunks)
+        return to_polars(self._chunks, key, value)
 
     def _chunks_of(self, partition_or_topic: TopicPartition | str | None) -> Sequence[PartitionRecords[K, V]]:
         if partition_or_topic is None:

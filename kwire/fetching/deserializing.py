@@ -2,24 +2,27 @@
 
 Contract: a failing deserializer costs no record. The rows in front of the failing one come back deserialized, and with
 them the error that names the failing one; the collector delivers the rows first and raises the error after. For a
-`Processor` all rows come back, each failing one with its raw bytes and its error. Runs on the application thread.
-Called by the fetch collector.
+`Processor` all rows come back, each failing one with its raw bytes and its error, up to one that is not to blame for
+its failure: a schema registry did not answer. Runs on the application thread. Called by the fetch collector.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from functools import cached_property, partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
 
 from kwire.config import Deserialize, Deserializer
-from kwire.errors import RecordDeserializationError
+from kwire.deserializers.context import Field, SerializationContext, takes_context
+from kwire.deserializers.failures import Failure, failure_of
+from kwire.errors import RecordDeserializationError, SchemaRegistryUnavailableError
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.interrupts import is_no_fault_of_a_record
 from kwire.model import K, OffsetAndMetadata, V, leader_epoch_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kwire.model import Header
 
@@ -39,6 +42,20 @@ class Deserializers(Generic[K, V]):
     def __bool__(self) -> bool:
         return self.key is not None or self.value is not None
 
+    @cached_property
+    def in_context(self) -> frozenset[Field]:
+        """Which of the two are functions that take a context."""
+        named: tuple[tuple[Field, object], ...] = (("key", self.key), ("value", self.value))
+        return frozenset(name for name, each in named if not isinstance(each, Deserializer) and takes_context(each))
+
+
+class _Failed(NamedTuple):
+    """A key or value that could not be deserialized."""
+
+    origin: Field
+    cause: Exception
+    why: Failure
+
 
 def deserialize_chunk(
     chunk: PartitionRecords[bytes, bytes], deserializers: Deserializers[K, V], *, keep_failures: bool = False
@@ -54,8 +71,8 @@ def deserialize_chunk(
     """
     if not deserializers:
         return cast("PartitionRecords[K, V]", chunk), None  # K and V are bytes
-    keys, bad_keys = _deserialize(chunk, chunk.columns.keys, deserializers.key, keep_failures=keep_failures)
-    values, bad_values = _deserialize(chunk, chunk.columns.values, deserializers.value, keep_failures=keep_failures)
+    keys, bad_keys = _deserialize(chunk, deserializers, "key", deserializers.key, keep_failures=keep_failures)
+    values, bad_values = _deserialize(chunk, deserializers, "value", deserializers.value, keep_failures=keep_failures)
     whole: PartitionRecords[K, V] = PartitionRecords(
         topic_partition=chunk.topic_partition,
         columns=chunk.columns,
@@ -68,46 +85,49 @@ def deserialize_chunk(
     if not (bad_keys or bad_values):
         return whole, None
     # In one row the key comes first, as in Java.
-    failed = {row: ("value", reason) for row, reason in bad_values.items()}
-    failed |= {row: ("key", reason) for row, reason in bad_keys.items()}
-    if keep_failures:
-        errors = {row: _error(chunk, origin, row, reason, IN_PROCESSOR) for row, (origin, reason) in failed.items()}
+    failed = bad_values | bad_keys
+    ends = [row for row, each in failed.items() if not (keep_failures and each.why.blames_record)]
+    row = min(ends, default=len(chunk))
+    errors = {at: _error(chunk, at, each, IN_PROCESSOR) for at, each in failed.items() if at < row}
+    if not ends:
         return replace(whole, failures=errors), None
-    row = min(failed)
     front = replace(
         whole,
         columns=chunk.columns.slice(0, row),
         next=_position_of(chunk, row),
         deserialized_keys=None if keys is None else keys[:row],
         deserialized_values=None if values is None else values[:row],
+        failures=errors or None,
     )
-    return front, _error(chunk, failed[row][0], row, failed[row][1])
+    return front, _error(chunk, row, failed[row])
 
 
 def _deserialize(
     chunk: PartitionRecords[bytes, bytes],
-    read: Callable[[], list[bytes | None]],
+    deserializers: Deserializers[K, V],
+    origin: Field,
     deserialize: Deserialize[T] | None,
     *,
     keep_failures: bool,
-) -> tuple[list[T | None] | None, dict[int, Exception]]:
+) -> tuple[list[T | None] | None, dict[int, _Failed]]:
     """The column up to the first failure, or all of it with raw bytes where it failed; None in place of a column that
     stays bytes. And the failures by row."""
     if deserialize is None:
         return None, {}
-    raw = read()
+    raw = chunk.columns.keys() if origin == "key" else chunk.columns.values()
     column: list[T | None] = []
-    failures: dict[int, Exception] = {}
-    values = _values(chunk, raw, deserialize, column)
+    failures: dict[int, _Failed] = {}
+    takes = origin if origin in deserializers.in_context else None
+    values = _values(chunk, raw, deserialize, column, takes)
     while True:
         try:
             values()
-        except Exception as reason:
-            if is_no_fault_of_a_record(reason):
+        except Exception as cause:
+            if is_no_fault_of_a_record(cause):
                 raise
             row = len(column)
-            failures[row] = reason
-            if not keep_failures:
+            failures[row] = _Failed(origin, cause, failure_of(cause, chunk.topic_partition.topic))
+            if not (keep_failures and failures[row].why.blames_record):
                 break
             column.append(cast("T | None", raw[row]))
         else:
@@ -120,17 +140,39 @@ def _values(
     raw: Sequence[bytes | None],
     deserialize: Deserialize[T],
     column: list[T | None],
+    takes_context_of: Field | None,
 ) -> Callable[[], None]:
     """What appends to the column until a row fails, and goes on behind that when it is called again."""
+    if takes_context_of is not None:
+        contexts = _contexts(chunk, takes_context_of)
+        with_context = cast("Callable[[bytes, SerializationContext], T]", deserialize)
+        return partial(_append_with_context, zip(raw, contexts, strict=False), column.append, with_context)
     if isinstance(deserialize, Deserializer):
         with_headers = zip(chunk.columns.headers(), raw, strict=True)
         return partial(_append_in_context, with_headers, column.append, deserialize, chunk.topic_partition.topic)
-    return partial(_append, iter(raw), column.append, deserialize)
+    return partial(_append, iter(raw), column.append, cast("Callable[[bytes], T]", deserialize))
 
 
 def _append(rows: Iterator[bytes | None], add: Callable[[T | None], None], deserialize: Callable[[bytes], T]) -> None:
     for data in rows:
         add(None if data is None else deserialize(data))
+
+
+def _append_with_context(
+    rows: Iterator[tuple[bytes | None, SerializationContext]],
+    add: Callable[[T | None], None],
+    deserialize: Callable[[bytes, SerializationContext], T],
+) -> None:
+    for data, context in rows:
+        add(None if data is None else deserialize(data, context))
+
+
+def _contexts(chunk: PartitionRecords[bytes, bytes], field: Field) -> Iterable[SerializationContext]:
+    """One for all where there are no headers, which is the rule."""
+    topic = chunk.topic_partition.topic
+    if chunk.columns.headers_at is None:
+        return repeat(SerializationContext(topic, field))
+    return (SerializationContext(topic, field, list(headers)) for headers in chunk.columns.headers())
 
 
 def _append_in_context(
@@ -150,21 +192,22 @@ def _position_of(chunk: PartitionRecords[bytes, bytes], row: int) -> OffsetAndMe
 
 
 def _error(
-    chunk: PartitionRecords[bytes, bytes], origin: str, row: int, reason: Exception, advice: str | None = None
+    chunk: PartitionRecords[bytes, bytes], row: int, failed: _Failed, advice: str | None = None
 ) -> RecordDeserializationError:
     (record,) = PartitionRecords[bytes, bytes](
         topic_partition=chunk.topic_partition, columns=chunk.columns.slice(row, row + 1), next=chunk.next
     )
-    error = RecordDeserializationError(
+    kind = SchemaRegistryUnavailableError if failed.why.is_outage else RecordDeserializationError
+    error = kind(
         chunk.topic_partition,
         record.offset,
-        origin=origin,
+        origin=failed.origin,
         key_data=record.key,
         value_data=record.value,
         headers=record.headers,
         timestamp=record.timestamp,
-        reason=f"{type(reason).__name__}: {reason}",
-        advice=advice,
+        reason=failed.why.reason,
+        advice=failed.why.advice or advice,
     )
-    error.__cause__ = reason
+    error.__cause__ = failed.cause
     return error

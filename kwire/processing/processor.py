@@ -23,7 +23,14 @@ from kwire.consumer.host import Joinable, current_host
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.steps import Steps, Wait
 from kwire.consumer.sync import Consumer
-from kwire.errors import BootstrapError, CorruptRecordError, IllegalStateError, KafkaError, OffsetOutOfRangeError
+from kwire.errors import (
+    BootstrapError,
+    CorruptRecordError,
+    IllegalStateError,
+    KafkaError,
+    OffsetOutOfRangeError,
+    SchemaRegistryUnavailableError,
+)
 from kwire.fetching.columns import Records
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.logs import client_fields, logged_as, part_logger
@@ -50,7 +57,9 @@ LONGEST_POLL_S = 1.0
 SERVING_MS = 5.0
 # How long a drain waits between polls that raise.
 AFTER_ERROR_S = 0.1
-
+# How long the workers are served alone after a schema registry has not answered; then a poll asks it again.
+AFTER_OUTAGE_S = 1.0
+BETWEEN_WARNINGS_MS = 30_000.0
 
 if TYPE_CHECKING:
     from kwire.description.health import Health
@@ -165,6 +174,7 @@ class Processor(Generic[K, V]):
         self._have_it_look = _nobody_looks
         self._reached_by_ms = NEVER_MS
         self._poll_error: KafkaError | None = None
+        self._warn_of_outage_ms = 0.0
         self._undelivered: Records[K, V] = Records()
         """What a poll has returned and nobody has in hand: an exception of a signal handler came first."""
         self._progress_ms = monotonic_ms()
@@ -402,12 +412,21 @@ class Processor(Generic[K, V]):
         except (CorruptRecordError, OffsetOutOfRangeError) as error:
             if self._options.on_data_loss is OnDataLoss.STOP or not self._skipper.skip(error):
                 self._end_with(error)
+        except SchemaRegistryUnavailableError as error:
+            self._wait_for_registry(error, monotonic_ms())
         except KafkaError as error:
             self._end_with(error)
         except BaseException:  # a Ctrl-C, when it was about to return records
             self._completion.lose_track()
             raise
         return Records()
+
+    def _wait_for_registry(self, error: SchemaRegistryUnavailableError, now_ms: float) -> None:
+        """Records are not at fault, so none is stepped over; what has been deserialized is in work meanwhile."""
+        if now_ms >= self._warn_of_outage_ms:
+            log.warning("waiting for the schema registry: %s", error)
+            self._warn_of_outage_ms = now_ms + BETWEEN_WARNINGS_MS
+        self._dispatcher.take_back(AFTER_OUTAGE_S)
 
     def _end_with(self, error: KafkaError) -> None:
         """What was delivered is finished and committed first; meanwhile a poll may raise the same again and again."""

@@ -1,0 +1,85 @@
+"""Avro, by schemas of a registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar, overload
+
+from kwire.deserializers.context import SerializationContext
+from kwire.deserializers.registry import Registry, RegistryDeserializer, client_of, raise_missing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kwire.deserializers.avro_columns import AvroColumns
+
+T = TypeVar("T")
+
+
+class AvroDeserializer(RegistryDeserializer[T]):
+    """Avro, as Confluent's serializers write it: a frame with the number of the schema, which the registry has.
+
+    Args:
+        registry: The registry's address, a dictionary of settings as confluent-kafka has them, or its client.
+        reader_schema: The schema that records are read as (Avro's schema resolution). Without it, the one each was
+            written with.
+        from_dict: Makes an object of a record's dictionary, and a `SerializationContext`.
+        config: More settings of confluent-kafka's deserializer, such as `use.latest.version`.
+
+    Raises:
+        ImportError: confluent-kafka or fastavro is missing; both come with `kwire[avro]`.
+    """
+
+    @overload
+    def __init__(
+        self: AvroDeserializer[dict[str, object]],
+        registry: Registry,
+        *,
+        reader_schema: str | None = None,
+        config: Mapping[str, object] | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        reader_schema: str | None = None,
+        from_dict: Callable[[dict[str, object], SerializationContext], T],
+        config: Mapping[str, object] | None = None,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        reader_schema: str | None = None,
+        from_dict: Callable[[dict[str, object], SerializationContext], T] | None = None,
+        config: Mapping[str, object] | None = None,
+    ) -> None:
+        try:
+            from confluent_kafka.schema_registry import avro
+        except ImportError as error:
+            raise_missing("avro", error)
+        client = client_of(registry, self)
+        self._source = (client, reader_schema)
+        self._columns: AvroColumns | None = None
+        super().__init__(
+            avro.AvroDeserializer(
+                client,
+                reader_schema,
+                from_dict,
+                conf=dict(config or {}),
+            )
+        )
+
+    def to_arrow(self, column: pa.BinaryArray, ctx: SerializationContext) -> pa.Array:
+        """A column of structs. Records of several schemas are read as the newest of them, or as `reader_schema`.
+
+        `from_dict` and `config` are not asked; schemas that are named in a header cannot be used here.
+        """
+        if self._columns is None:
+            from kwire.deserializers.avro_columns import AvroColumns
+
+            self._columns = AvroColumns(*self._source)
+        return self._columns.column_of(column, ctx)

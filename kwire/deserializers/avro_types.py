@@ -1,0 +1,88 @@
+"""Avro schemas as Arrow types, in the mapping of Spark's `from_avro` where Arrow has the type. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from kwire.root_errors import InvalidArgumentError
+
+_PRIMITIVES: Mapping[str, pa.DataType] = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+    "enum": pa.string(),
+}
+_LOGICAL: Mapping[str, pa.DataType] = {
+    "date": pa.date32(),
+    "time-millis": pa.time32("ms"),
+    "time-micros": pa.time64("us"),
+    "timestamp-millis": pa.timestamp("ms", tz="UTC"),
+    "timestamp-micros": pa.timestamp("us", tz="UTC"),
+    "local-timestamp-millis": pa.timestamp("ms"),
+    "local-timestamp-micros": pa.timestamp("us"),
+}
+
+
+def arrow_type(schema: object, path: str = "the record") -> pa.DataType:
+    """The type of a column of this schema, in which names are replaced by what they name.
+
+    Raises:
+        InvalidArgumentError: It has something that a column cannot have; the message names the field.
+    """
+    if isinstance(schema, list):
+        return _union(schema, path)
+    if isinstance(schema, str):
+        if schema in _PRIMITIVES:
+            return _PRIMITIVES[schema]
+        raise InvalidArgumentError(f"{path} is a {schema!r} in itself, which no column can be; read it by iteration")
+    assert isinstance(schema, Mapping)
+    logical = schema.get("logicalType")
+    if logical == "decimal":
+        return pa.decimal128(int(schema["precision"]), int(schema.get("scale", 0)))
+    if isinstance(logical, str) and logical in _LOGICAL:
+        return _LOGICAL[logical]
+    return _complex(schema, path)
+
+
+def _complex(schema: Mapping[str, object], path: str) -> pa.DataType:
+    match schema["type"]:
+        case "record" | "error":
+            fields = schema["fields"]
+            assert isinstance(fields, list)
+            return pa.struct([(each["name"], arrow_type(each["type"], f"{path}.{each['name']}")) for each in fields])
+        case "array":
+            return pa.list_(arrow_type(schema["items"], f"{path}[]"))
+        case "map":
+            return pa.map_(pa.string(), arrow_type(schema["values"], f"{path}{{}}"))
+        case "fixed":
+            return pa.binary(int(str(schema["size"])))
+        case kind:
+            return arrow_type(kind, path)
+
+
+def _union(branches: list[object], path: str) -> pa.DataType:
+    others = [each for each in branches if each not in ("null", {"type": "null"})]
+    if len(others) > 1:
+        raise InvalidArgumentError(f"{path} is one of several types, and a column has one; read it by iteration")
+    return arrow_type(others[0], path) if others else pa.null()
+
+
+def without_uuids(schema: object) -> object:
+    """The schema with UUIDs as the text that they are written as, which is what a column of them is."""
+    if isinstance(schema, list):
+        return [without_uuids(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    is_uuid = schema.get("logicalType") == "uuid"
+    return {
+        name: without_uuids(part) if name in ("type", "items", "values", "fields") else part
+        for name, part in schema.items()
+        if not (is_uuid and name == "logicalType")
+    }

@@ -1,0 +1,92 @@
+"""What the deserializers of a schema registry share: confluent-kafka's client and deserializer, plugged in.
+
+Contract: schemas are asked for on the thread that deserializes, the application's, and once each: confluent-kafka's
+client keeps them. The frame is looked at first, so that bytes without one are never blamed on the registry.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeAlias, TypeVar, cast
+
+from kwire.root_errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    from kwire.deserializers.context import SerializationContext
+
+T = TypeVar("T")
+
+Registry: TypeAlias = "str | Mapping[str, object] | SchemaRegistryClient"
+"""An address, a dictionary of confluent-kafka's settings (`url`, `basic.auth.user.info`, ...), or its client."""
+
+FRAME_BYTES = 5
+MAGIC = 0
+# Schemas by a UUID in place of a number: of sixteen bytes behind a one, or in a header.
+MAGIC_OF_UUID = 1
+UUID_FRAME_BYTES = 17
+_ID_HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
+
+
+class FrameError(ValueError):
+    """Bytes that no serializer of a schema registry has written."""
+
+
+class RegistryDeserializer(Generic[T]):
+    """The base class: looks at the frame, then calls confluent-kafka's deserializer."""
+
+    def __init__(self, deserialize: Callable[[bytes, object], object]) -> None:
+        self._deserialize = deserialize
+
+    def __call__(self, data: bytes, ctx: SerializationContext) -> T:
+        check_frame(data, ctx)
+        return cast("T", self._deserialize(data, ctx))
+
+
+def check_frame(data: bytes, ctx: SerializationContext) -> None:
+    """Raises: FrameError, if there is none in front, nor in a header."""
+    if any(name == _ID_HEADERS[ctx.field] for name, _ in ctx.headers):
+        return
+    least = {MAGIC: FRAME_BYTES, MAGIC_OF_UUID: UUID_FRAME_BYTES}.get(data[0] if data else -1)
+    if least is not None and len(data) >= least:
+        return
+    if least is not None:
+        raise FrameError(f"{len(data)} bytes are too few for the frame of a schema registry, which has {least}")
+    begins = f"begins with 0x{data[0]:02x}" if data else "is empty"
+    raise FrameError(
+        f"it has no frame of a schema registry, a zero and four bytes with the schema's number: it {begins}"
+        f"{_guess(data)}"
+    )
+
+
+def _guess(data: bytes) -> str:
+    if data[:1] in (b"{", b"["):
+        return " (plain JSON, which JsonDeserializer reads?)"
+    if data and all(32 <= byte < 127 for byte in data[:64]):
+        return " (plain text, which StringDeserializer reads?)"
+    return " (encrypted, or of another serializer?)"
+
+
+def client_of(registry: Registry, owner: object) -> SchemaRegistryClient:
+    """confluent-kafka's client of a registry. One that is made here is closed when its owner is gone."""
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    if isinstance(registry, str):
+        registry = {"url": registry}
+    if isinstance(registry, Mapping):
+        try:
+            client = SchemaRegistryClient(dict(registry))
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"the settings of the schema registry: {error}") from error
+        weakref.finalize(owner, client.close)
+        return client
+    return registry
+
+
+def raise_missing(extra: str, error: ImportError) -> NoReturn:
+    """Which extra brings what could not be imported."""
+    raise ImportError(
+        f"values of a schema registry need {error.name}; install it with: pip install 'kwire[{extra}]'"
+    ) from error

@@ -1,0 +1,36 @@
+"""The registry that serializers and deserializers of the tests share, and records by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+
+from kwire.testing import Cluster
+
+if TYPE_CHECKING:
+    from tests.schema_registry import SchemaRegistry, running_registry
+else:
+    from schema_registry import running_registry
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    with running_registry() as found:
+        yield found
+
+
+@pytest.fixture
+def client(registry: SchemaRegistry) -> Iterator[SchemaRegistryClient]:
+    """Asks once: a registry that is down is to be told at once."""
+    with SchemaRegistryClient({"url": registry.url, "max.retries": 0}) as found:
+        yield found
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as found:
+        found.create_topic("orders", partitions=2)
+        yield found

@@ -1,0 +1,128 @@
+"""A registry that does not answer blames no record: polls raise until it does, a Processor waits, and skips nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField
+from confluent_kafka.serialization import SerializationContext as ConfluentContext
+
+from kwire import Consumer, Record, RecordDeserializationError, SchemaRegistryUnavailableError
+from kwire.deserializers import AvroDeserializer
+from kwire.processing import Processor, processor
+from kwire.testing import Cluster
+
+if TYPE_CHECKING:
+    from tests.schema_registry import SchemaRegistry
+
+pytestmark = pytest.mark.slow
+
+ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+
+
+def write(client: SchemaRegistryClient, cluster: Cluster, *numbers: int) -> None:
+    serialize = AvroSerializer(client, json.dumps(ORDER))
+    for number in numbers:
+        data = serialize({"id": number}, ConfluentContext("orders", MessageField.VALUE, []))
+        cluster.produce("orders", data or b"")
+
+
+def consumer_of(cluster: Cluster, registry: str, **settings: object) -> Consumer[bytes, dict[str, object]]:
+    deserialize = AvroDeserializer({"url": registry, "max.retries": 0, "timeout": 5})
+    given = {"bootstrap.servers": cluster.bootstrap_servers, "auto.offset.reset": "earliest", **settings}
+    return Consumer(given, "orders", value_deserializer=deserialize)
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_registry_that_fails_is_told_and_the_record_comes_when_it_answers(
+    registry: SchemaRegistry, client: SchemaRegistryClient, cluster: Cluster, status: int
+) -> None:
+    write(client, cluster, 1)
+    with consumer_of(cluster, registry.url) as consumer:
+        registry.status = status
+        for _ in range(2):
+            with pytest.raises(SchemaRegistryUnavailableError, match="offset 0: the schema registry failed"):
+                consumer.poll(10)
+        registry.status = 200
+        assert consumer.poll(10).values() == [{"id": 1}]
+
+
+def test_a_registry_that_is_not_there_is_told(client: SchemaRegistryClient, cluster: Cluster) -> None:
+    write(client, cluster, 1)
+    with (
+        consumer_of(cluster, "http://127.0.0.1:1") as consumer,
+        pytest.raises(SchemaRegistryUnavailableError, match=r"cannot be reached: .*; poll again when it answers"),
+    ):
+        consumer.poll(10)
+
+
+def test_a_refusal_is_told_with_where_to_look(
+    registry: SchemaRegistry, client: SchemaRegistryClient, cluster: Cluster
+) -> None:
+    write(client, cluster, 1)
+    registry.status = 401
+    with (
+        consumer_of(cluster, registry.url) as consumer,
+        pytest.raises(
+            RecordDeserializationError, match=r"refuses this client: .*; look at its user, password"
+        ) as caught,
+    ):
+        consumer.poll(10)
+    assert not caught.value.retriable
+
+
+def test_bytes_without_a_frame_are_not_blamed_on_a_registry_that_is_down(
+    registry: SchemaRegistry, cluster: Cluster
+) -> None:
+    cluster.produce("orders", b"{}")
+    registry.status = 500
+    with (
+        consumer_of(cluster, registry.url) as consumer,
+        pytest.raises(RecordDeserializationError, match="no frame") as caught,
+    ):
+        consumer.poll(10)
+    assert not caught.value.retriable
+
+
+def test_a_processor_waits_for_the_registry_and_skips_only_what_is_bad(
+    registry: SchemaRegistry,
+    client: SchemaRegistryClient,
+    cluster: Cluster,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processor, "AFTER_OUTAGE_S", 0.01)
+    cluster.produce("orders", b"bad")
+    write(client, cluster, 1, 2)
+    handled: list[object] = []
+
+    def handle(record: Record[bytes, dict[str, object]]) -> None:
+        handled.append(record.value)
+        if len(handled) == 2:
+            work.stop()
+
+    consumer = consumer_of(cluster, registry.url, **{"group.id": "billing", "enable.auto.commit": False})
+    registry.status, registry.fails = 503, 3
+    with consumer, caplog.at_level(logging.WARNING, "kwire"):
+        work = Processor(consumer, handle, on_failure="skip")
+        work.run()
+    assert handled == [{"id": 1}, {"id": 2}]
+    (line,) = [line for line in caplog.messages if "waiting for the schema registry" in line]
+    assert "orders-0 at offset 1" in line
+    assert {tp.partition: at.offset for tp, at in cluster.committed("billing").items()} == {0: 3}
+
+
+def test_a_processor_stops_at_a_refusal(
+    registry: SchemaRegistry, client: SchemaRegistryClient, cluster: Cluster
+) -> None:
+    write(client, cluster, 1)
+    registry.status = 403
+    consumer = consumer_of(cluster, registry.url, **{"group.id": "billing", "enable.auto.commit": False})
+    with consumer, pytest.raises(RecordDeserializationError, match="refuses this client"):
+        Processor(consumer, print, on_failure="skip").run()
+    assert not cluster.committed("billing")

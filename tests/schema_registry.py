@@ -1,0 +1,96 @@
+"""A schema registry for tests: the part of Confluent's REST interface that serializers and deserializers use."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+Answer = tuple[int, dict[str, object]]
+
+
+class SchemaRegistry:
+    """Schemas by number and by subject. `status` in place of 200 makes it fail, `fails` how often, if not for ever."""
+
+    def __init__(self) -> None:
+        self.schemas: list[dict[str, object]] = []
+        self.subjects: dict[str, list[int]] = {}
+        self.status = 200
+        self.fails: float = float("inf")
+        self.asked: list[str] = []
+        self.url = ""
+
+    def answer(self, method: str, path: str, body: dict[str, object]) -> Answer:
+        self.asked.append(f"{method} {path.partition('?')[0]}")
+        if self.status != 200 and self.fails > 0:
+            self.fails -= 1
+            return self.status, {"error_code": self.status, "message": "as the test wants it"}
+        if found := re.match(r"/schemas/ids/(\d+)", path):
+            return self._by_number(int(found[1]))
+        if found := re.match(r"/subjects/([^/?]+)/versions/(\w+)", path):
+            return self._by_version(found[1], found[2])
+        if found := re.match(r"/subjects/([^/?]+)", path):
+            return self._registered(found[1], body)
+        return 404, {"error_code": 404, "message": "no such resource"}
+
+    def _by_number(self, number: int) -> Answer:
+        if 1 <= number <= len(self.schemas):
+            return 200, self.schemas[number - 1]
+        return 404, {"error_code": 40403, "message": f"Schema {number} not found"}
+
+    def _by_version(self, subject: str, version: str) -> Answer:
+        numbers = self.subjects.get(subject, [])
+        at = len(numbers) if version in ("latest", "-1") else int(version)
+        if not 1 <= at <= len(numbers):
+            return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}
+        return 200, {"subject": subject, "version": at, "id": numbers[at - 1], **self.schemas[numbers[at - 1] - 1]}
+
+    def _registered(self, subject: str, body: dict[str, object]) -> Answer:
+        if body not in self.schemas:
+            self.schemas.append(body)
+        number = self.schemas.index(body) + 1
+        versions = self.subjects.setdefault(subject, [])
+        if number not in versions:
+            versions.append(number)
+        return 200, {"subject": subject, "version": versions.index(number) + 1, "id": number, **body}
+
+
+@contextmanager
+def running_registry() -> Iterator[SchemaRegistry]:
+    registry = SchemaRegistry()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._answer({})
+
+        def do_POST(self) -> None:
+            self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+        def _answer(self, body: dict[str, object]) -> None:
+            status, answer = registry.answer(self.command, self.path, body)
+            data = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Tests want no lines."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    registry.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield registry
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
