@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import threading
@@ -21,6 +22,7 @@ class SchemaRegistry:
         self.status = 200
         self.fails: float = float("inf")
         self.asked: list[str] = []
+        self.users: set[str] = set()
         self.url = ""
 
     def answer(self, method: str, path: str, body: dict[str, object]) -> Answer:
@@ -72,6 +74,8 @@ def running_registry() -> Iterator[SchemaRegistry]:
             self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
         def _answer(self, body: dict[str, object]) -> None:
+            if (login := self.headers.get("Authorization", "")).startswith("Basic "):
+                registry.users.add(base64.b64decode(login.removeprefix("Basic ")).decode().partition(":")[0])
             status, answer = registry.answer(self.command, self.path, body)
             data = json.dumps(answer).encode()
             self.send_response(status)

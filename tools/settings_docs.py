@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kwire.config.java_names import JAVA, JAVA_PRODUCER
 from kwire.config.librdkafka_names import LIBRDKAFKA
 from kwire.config.python_names import PYTHON_CLIENTS
+from kwire.config.registry_classes import REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "migration.md"
 MARK = "<!-- written by python -m tools.settings_docs, do not edit -->\n"
 FAMILIES = (
     ("Java", JAVA),
+    ("Java's deserializers of a schema registry", REGISTRY),
     ("librdkafka and confluent-kafka", LIBRDKAFKA),
     ("kafka-python and aiokafka", PYTHON_CLIENTS),
     ("Java's producer", JAVA_PRODUCER),

@@ -30,6 +30,7 @@ from kwire.config.parsers import (
     share,
     text,
 )
+from kwire.config.registry_classes import with_registry_classes
 from kwire.config.security_checks import (
     check_listeners,
     check_security,
@@ -277,7 +278,7 @@ class ConsumerConfig(SecurityConfig):
             raise ConfigError(f"config is a mapping of names to values, not {type(config).__name__}")
         keywords = cast("dict[str, object]", settings)
         hide_secrets(SETTINGS, keywords)
-        given = snake_case_names(SETTINGS, config or {}, keywords)
+        given = snake_case_names(SETTINGS, with_registry_classes(config or {}), keywords)
         hide_secrets(SETTINGS, given)
         values = {name: SETTINGS[name].parse(value) for name, value in given.items()}
         _check_protocol(values)

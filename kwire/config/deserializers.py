@@ -59,13 +59,6 @@ _JAVA_CLASSES: dict[str, AnyDeserializer | None] = {
         "Void": None,
     }.items()
 }
-# Those of Java's clients of a schema registry have settings of their own.
-_OF_A_REGISTRY = {
-    "io.confluent.kafka.serializers.KafkaAvroDeserializer": "AvroDeserializer(url)",
-    "io.confluent.kafka.serializers.protobuf.KafkaProtobufDeserializer": "ProtobufDeserializer(message_type, url)",
-    "io.confluent.kafka.serializers.json.KafkaJsonSchemaDeserializer": "JsonSchemaDeserializer(url)",
-    "io.confluent.kafka.serializers.KafkaJsonDeserializer": "JsonDeserializer()",
-}
 
 
 def deserializer() -> Parser[AnyDeserializer | None]:
@@ -89,8 +82,6 @@ def _read(value: object) -> AnyDeserializer | None:
 def _by_name(name: str) -> AnyDeserializer | None:
     if name in _JAVA_CLASSES:
         return _JAVA_CLASSES[name]
-    if name in _OF_A_REGISTRY:
-        raise BadValueError(f"a class of Java's; give kwire.deserializers.{_OF_A_REGISTRY[name]} in its place")
     raise BadValueError(
         "a class of Java's that kwire does not have; give a Python function that takes bytes, or one of "
         + ", ".join(each.removeprefix(_JAVA_PACKAGE) for each in _JAVA_CLASSES)

@@ -11,11 +11,12 @@ from kwire.config.java_names import JAVA, JAVA_PRODUCER
 from kwire.config.librdkafka_names import LIBRDKAFKA
 from kwire.config.parsers import BadValueError
 from kwire.config.python_names import PYTHON_CLIENTS
+from kwire.config.registry_classes import REGISTRY
 from kwire.errors import ConfigError
 
 log = logging.getLogger("kwire.config")
 
-FOREIGN = by_snake_name(JAVA, LIBRDKAFKA, PYTHON_CLIENTS, JAVA_PRODUCER)
+FOREIGN = by_snake_name(JAVA, REGISTRY, LIBRDKAFKA, PYTHON_CLIENTS, JAVA_PRODUCER)
 
 
 def snake_case_names(

@@ -95,12 +95,6 @@ def test_what_has_another_form_is_refused(deserialize: Deserializes, data: bytes
         deserialize.to_arrow(pa.array([None, data], pa.binary()))
 
 
-def test_a_registrys_class_of_javas_names_what_to_give_instead() -> None:
-    name = "io.confluent.kafka.serializers.KafkaAvroDeserializer"
-    with pytest.raises(ConfigError, match=r"give kwire\.deserializers\.AvroDeserializer\(url\) in its place"):
-        ConsumerConfig.of({"bootstrap.servers": "b:1", "value.deserializer": name})
-
-
 def test_a_deserializer_that_has_to_be_awaited_is_refused() -> None:
     async def decode(data: bytes) -> str:
         return data.decode()
