@@ -1,0 +1,499 @@
+"""`AIOKafkaConsumer`, over kwire's `AsyncConsumer`. Long, because every call a user has is in it.
+
+Some calls answer at once there and wait here: subscribe, unsubscribe, assign, seek. They are noted, answered for, and
+done by the next call that is awaited, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from kwire.compat.aiokafka import errors
+from kwire.compat.aiokafka.abc import ConsumerRebalanceListener
+from kwire.compat.aiokafka.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError, raised_as_theirs
+from kwire.compat.aiokafka.settings import settings_of
+from kwire.compat.aiokafka.structs import (
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+    record_of,
+)
+from kwire.consumer.async_consumer import AsyncConsumer
+from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
+from kwire.consumer.listener import Partitions
+from kwire.model import Cursor, Record
+from kwire.model import OffsetAndMetadata as KwireOffset
+
+__all__ = ["AIOKafkaConsumer"]
+
+Offsets: TypeAlias = Mapping[TopicPartition, "int | tuple[int, str] | OffsetAndMetadata"]
+
+# A poll waits this long at a time: then tasks that wait for other partitions have their turn.
+SLICE_S = 0.1
+
+
+class AIOKafkaConsumer:
+    """A consumer of keywords. See aiokafka.AIOKafkaConsumer."""
+
+    def __init__(self, *topics: str, **configs: object) -> None:
+        self._consumer: AsyncConsumer[Any, Any] = AsyncConsumer(settings_of(configs))
+        self._group_id = self._consumer.config.group_id
+        self._later: list[Callable[[], Awaitable[None]]] = []
+        self._topics: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None
+        self._by_hand: frozenset[TopicPartition] | None = None
+        self._paused: set[TopicPartition] = set()
+        self._partitions: dict[str, set[int]] = {}
+        self._records: Iterator[Record[Any, Any]] = iter(())
+        self._polls = asyncio.Lock()
+        self._has_assignment = asyncio.Event()
+        self._polled_at_ms: int | None = None
+        self._is_started = self._is_stopped = False
+        if topics:
+            self.subscribe(topics)
+
+    async def start(self) -> None:
+        """Until a broker answers, and in a group until there is an assignment."""
+        assert not self._is_started, "Did you call `start` twice?"
+        self._is_started = True
+        with raised_as_theirs():
+            try:
+                await self._look_up()
+                await self._settle()
+                while not self._is_assigned():
+                    await self._poll(SLICE_S)
+            except BaseException:
+                self._is_stopped = True
+                await self._consumer.close()
+                raise
+
+    def _is_assigned(self) -> bool:
+        if self._by_hand is not None or not (self._topics or self._pattern):
+            return True
+        return self._has_assignment.is_set() if self._group_id else bool(self._consumer.assignment())
+
+    async def _look_up(self) -> None:
+        """Ask a broker for the topics, which shows that there is one."""
+        mailbox = self._consumer._session.link.mailbox
+        timeout_s = self._consumer.config.request_timeout_ms / 1000.0
+        topics = self._topics if self._topics else {tp.topic for tp in self._by_hand or ()}
+        asking = asyncio.ensure_future(self._learn(topics, timeout_s))
+        try:
+            while not (await asyncio.wait([asking], timeout=SLICE_S))[0]:
+                if mailbox.bootstrap_error is not None:
+                    raise mailbox.bootstrap_error
+            asking.result()
+        finally:
+            asking.cancel()
+
+    async def _learn(self, topics: Collection[str], timeout_s: float | None = None) -> None:
+        for topic in topics:
+            infos = await self._consumer.partitions_for(topic, timeout=timeout_s)
+            self._partitions[topic] = {info.partition for info in infos}
+        missing = sorted(topic for topic in self._topics if not self._partitions[topic])
+        if missing and self._group_id is None:
+            raise errors.UnknownTopicOrPartitionError(f"there is no topic {', '.join(missing)}")
+        if not topics:
+            found = await self._consumer.list_topics(timeout=timeout_s)
+            self._partitions = {topic: {info.partition for info in infos} for topic, infos in found.items()}
+
+    async def stop(self) -> None:
+        if not self._is_stopped:
+            self._is_stopped = True
+            with raised_as_theirs():
+                await self._consumer.close()
+
+    # --- what to consume ------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: Collection[str] = (),
+        pattern: str | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Topics, or a regular expression. Without a group all partitions are read."""
+        if bool(topics) == bool(pattern):
+            raise TypeError("give either topics or a pattern")
+        if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
+            raise TypeError("listener should be an instance of ConsumerRebalanceListener")
+        if not isinstance(topics, tuple | set | list | frozenset):
+            raise TypeError("Topics should be list of strings")
+        if self._by_hand is not None:
+            raise IllegalStateError("partitions are assigned by hand")
+        self._pattern = _compiled(pattern) if pattern else None
+        self._topics = frozenset(topics)
+        self._has_assignment.clear()
+        if self._group_id is not None:
+            self._later.append(partial(self._subscribe, self._pattern or list(topics), listener))
+        elif pattern or listener is not None:
+            raise IllegalStateError("a pattern and a listener need a group_id")
+        else:
+            self._consumer._session.whole_topics.read(self._topics)
+
+    async def _subscribe(
+        self, topics: Sequence[str] | re.Pattern[str], listener: ConsumerRebalanceListener | None
+    ) -> None:
+        await self._consumer.subscribe(topics, listener=_Listener(self, listener))
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        if self._topics or self._pattern:
+            raise IllegalStateError("topics are subscribed")
+        self._by_hand = frozenset(TopicPartition(*tp) for tp in partitions)
+        self._later.append(partial(self._consumer.assign, self._by_hand))
+
+    def unsubscribe(self) -> None:
+        self._topics, self._pattern, self._by_hand = frozenset(), None, None
+        self._partitions.clear()
+        self._later = [self._consumer.unsubscribe]
+
+    def subscription(self) -> frozenset[str]:
+        """The topics; for a pattern, those that it matches."""
+        return self._topics if self._topics else self._consumer.subscription()
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions this consumer has."""
+        if self._by_hand is not None:
+            return self._by_hand
+        return self._consumer.assignment() if self._topics or self._pattern else frozenset()
+
+    async def _settle(self) -> None:
+        """Do what was put off. What is cancelled in the middle is done again by the next call."""
+        while self._later:
+            first = self._later[0]
+            try:
+                await first()
+            except asyncio.CancelledError:
+                raise
+            except BaseException:
+                self._drop(first)
+                raise
+            self._drop(first)
+
+    def _drop(self, done: Callable[[], Awaitable[None]]) -> None:
+        self._later = [each for each in self._later if each is not done]
+
+    # --- records --------------------------------------------------------------------------------------------
+
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
+        """The next record, of these partitions if some are named. Waits for it as long as it takes."""
+        _check_partitions(partitions)
+        while True:
+            if found := await self._next(partitions, SLICE_S, 1):
+                return record_of(found[0])
+
+    async def getmany(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
+        """Records by partition, none when `timeout_ms` are over."""
+        _check_partitions(partitions)
+        if max_records is not None and max_records < 1:
+            raise ValueError("`max_records` must be a positive Integer")
+        most = max_records or self._consumer.config.max_poll_records
+        until_s = time.monotonic() + timeout_ms / 1000.0
+        while True:
+            left_s = max(0.0, until_s - time.monotonic())
+            found = await self._next(partitions, min(SLICE_S, left_s), most)
+            if found or left_s == 0.0:
+                break
+        by_partition: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = {}
+        for record in found:
+            by_partition.setdefault(record.topic_partition, []).append(record_of(record))
+        return by_partition
+
+    async def _next(self, partitions: Collection[TopicPartition], wait_s: float, most: int) -> list[Record[Any, Any]]:
+        """Up to so many records, waiting for the first of them. One task at a time."""
+        self._check_running()
+        with raised_as_theirs():
+            try:
+                async with self._polls:
+                    await self._settle()
+                    if partitions:
+                        return await self._next_of(partitions, wait_s, most)
+                    found = self._at_hand(most)
+                    if not found:
+                        await self._poll(wait_s)
+                        found = self._at_hand(most)
+                    return found
+            except Exception:
+                if self._is_stopped:  # by another task
+                    raise ConsumerStoppedError from None
+                raise
+
+    async def _next_of(
+        self, partitions: Collection[TopicPartition], wait_s: float, most: int
+    ) -> list[Record[Any, Any]]:
+        """Those of some partitions; the others are held back meanwhile, and what is at hand of them is kept."""
+        session = self._consumer._session
+        others = self._consumer.assignment() - {TopicPartition(*tp) for tp in partitions}
+        session.state.interrupt_loop()
+        session.positions.set_backpressure(others, Cursor.MAIN, is_on=True)
+        try:
+            await self._poll(wait_s)
+            found = self._at_hand(most)
+        finally:
+            session.state.interrupt_loop()
+            session.positions.set_backpressure(others & self._consumer.assignment(), Cursor.MAIN, is_on=False)
+        return found
+
+    async def _poll(self, wait_s: float) -> None:
+        await self._consumer._poll(wait_s, to_loop=True)
+        self._polled_at_ms = int(time.time() * 1000)
+        self._records = self._consumer._session.state.delivery.iterate()
+
+    def _at_hand(self, most: int) -> list[Record[Any, Any]]:
+        found: list[Record[Any, Any]] = []
+        while len(found) < most and (record := next(self._records, None)) is not None:
+            found.append(record)
+        return found
+
+    def _check_running(self) -> None:
+        if self._is_stopped:
+            raise ConsumerStoppedError
+        assert self._is_started, "call start() first"
+
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord[Any, Any]]:
+        if self._is_stopped:
+            raise ConsumerStoppedError
+        return self
+
+    async def __anext__(self) -> ConsumerRecord[Any, Any]:
+        try:
+            return await self.getone()
+        except ConsumerStoppedError:
+            raise StopAsyncIteration from None
+
+    # --- offsets --------------------------------------------------------------------------------------------
+
+    async def commit(self, offsets: Offsets | None = None) -> None:
+        """What has been returned, or these offsets."""
+        self._check_group()
+        if not self.assignment():
+            raise IllegalStateError("no partitions are assigned")
+        chosen = None if offsets is None else _offsets(offsets)
+        if unknown := (chosen or {}).keys() - self.assignment():
+            raise IllegalStateError(f"not assigned: {', '.join(map(str, sorted(unknown)))}")
+        with raised_as_theirs():
+            await self._settle()
+            await self._consumer.commit_sync(chosen)
+
+    async def committed(self, partition: TopicPartition) -> int | None:
+        """The offset; None without a commit."""
+        self._check_group()
+        tp = TopicPartition(*partition)
+        with raised_as_theirs():
+            found = (await self._consumer.committed([tp]))[tp]
+        return None if found is None else found.offset
+
+    async def position(self, partition: TopicPartition) -> int:
+        """Behind the last record that was returned."""
+        self._check_assigned([partition])
+        with raised_as_theirs():
+            await self._settle()
+            return await self._consumer.position(TopicPartition(*partition))
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """The end, as far as fetches have told; with `isolation_level="read_committed"` the last stable offset."""
+        assert partition in self.assignment(), "Partition is not assigned"
+        if TopicPartition(*partition) not in self._consumer.assignment():
+            return None
+        session, tp = self._consumer._session, TopicPartition(*partition)
+        lag = session.link.run(session.positions.current_lag(tp))  # waits for one turn of the network thread
+        return None if lag is None else lag + session.link.run(session.positions.position(tp, 1.0))
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """As `highwater`: with `isolation_level="read_committed"` that is the last stable offset."""
+        return self.highwater(partition)
+
+    def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
+        """When records were asked for last, in ms since 1970; not the partition's own time."""
+        assert partition in self.assignment(), "Partition is not assigned"
+        return self._polled_at_ms
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        if offset < 0:
+            raise ValueError("Offset must be a positive integer")
+        self._check_assigned([partition])
+        self._consumer._session.state.interrupt_loop()  # what is at hand waits for the seek
+        self._later.append(partial(self._seek, TopicPartition(*partition), offset))
+
+    async def _seek(self, tp: TopicPartition, offset: int) -> None:
+        if tp in self._consumer.assignment():  # else it was given back meanwhile
+            await self._consumer.seek(tp, offset)
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
+        return await self._seek_to(self._consumer.seek_to_beginning, partitions)
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> bool:
+        return await self._seek_to(self._consumer.seek_to_end, partitions)
+
+    async def _seek_to(
+        self, seek: Callable[[Collection[TopicPartition]], Awaitable[None]], partitions: Sequence[TopicPartition]
+    ) -> bool:
+        chosen = self._chosen(partitions)
+        with raised_as_theirs():
+            await self._settle()
+            await seek(chosen)
+            for tp in chosen:
+                await self._consumer.position(tp)
+        return True
+
+    async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
+        """Answers the offsets; a partition without one stays where it is."""
+        self._check_group()
+        found = {tp: await self.committed(tp) for tp in self._chosen(partitions)}
+        with raised_as_theirs():
+            await self._settle()
+            for tp, offset in found.items():
+                if offset is not None:
+                    await self._consumer.seek(tp, offset)
+        return found
+
+    async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        with raised_as_theirs():
+            return await self._consumer.beginning_offsets([TopicPartition(*tp) for tp in partitions])
+
+    async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        with raised_as_theirs():
+            return await self._consumer.end_offsets([TopicPartition(*tp) for tp in partitions])
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        if negative := [tp for tp, moment in timestamps.items() if moment < 0]:
+            raise ValueError(f"the target time of {negative[0]} is negative")
+        wanted = {TopicPartition(*tp): int(moment) for tp, moment in timestamps.items()}
+        with raised_as_theirs():
+            found = await self._consumer.offsets_for_times(wanted)
+        return {tp: None if at is None else OffsetAndTimestamp(at.offset, at.timestamp) for tp, at in found.items()}
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        _check_partitions(partitions)
+        self._check_assigned(partitions)
+        self._paused |= {TopicPartition(*tp) for tp in partitions}
+        self._hold()
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        _check_partitions(partitions)
+        self._check_assigned(partitions)
+        self._paused -= {TopicPartition(*tp) for tp in partitions}
+        self._hold()
+
+    def _hold(self) -> None:
+        """What is assigned by hand, and not yet to the consumer, is paused when it is."""
+        with raised_as_theirs():
+            owned = self._consumer.assignment()
+            self._consumer.pause(self._paused & owned)
+            self._consumer.resume(owned - self._paused)
+        if self._paused - owned:
+            self._later.append(self._hold_later)
+
+    async def _hold_later(self) -> None:
+        self._paused &= self._consumer.assignment()
+        self._hold()
+
+    def paused(self) -> set[TopicPartition]:
+        return self._paused & self.assignment()
+
+    # --- the cluster ----------------------------------------------------------------------------------------
+
+    async def topics(self) -> set[str]:
+        with raised_as_theirs():
+            return set(await self._consumer.list_topics())
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Their numbers, as `start()` has learned them; None of a topic that was not asked for."""
+        return self._partitions.get(topic) or None
+
+    # --- checks ---------------------------------------------------------------------------------------------
+
+    def _chosen(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        _check_partitions(partitions)
+        if not partitions:
+            assert self.assignment(), "No partitions are currently assigned"
+            return sorted(self.assignment())
+        self._check_assigned(partitions)
+        return [TopicPartition(*tp) for tp in partitions]
+
+    def _check_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        if missing := {TopicPartition(*tp) for tp in partitions} - self.assignment():
+            raise IllegalStateError(f"not assigned: {', '.join(map(str, sorted(missing)))}")
+
+    def _check_group(self) -> None:
+        if self._group_id is None:
+            raise IllegalOperation("Requires group_id")
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+class _Listener(AsyncRebalanceListener):
+    """Calls a listener of aiokafka's, which is not given the consumer and hears nothing of `stop()`."""
+
+    def __init__(self, owner: AIOKafkaConsumer, listener: ConsumerRebalanceListener | None) -> None:
+        self._owner = owner
+        self._listener = listener
+
+    async def on_partitions_assigned(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
+        owner = self._owner
+        infos = {tp.topic for tp in partitions} - owner._partitions.keys()
+        for topic in infos:
+            owner._partitions[topic] = {info.partition for info in await consumer.partitions_for(topic)}
+        if self._listener is not None:
+            await _awaited(self._listener.on_partitions_assigned(set(consumer.assignment())))
+            await owner._settle()  # it may have called seek()
+        owner._has_assignment.set()
+
+    async def on_partitions_revoked(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:  # noqa: ARG002
+        self._owner._paused -= partitions
+        if self._listener is not None and not self._owner._is_stopped:
+            await _awaited(self._listener.on_partitions_revoked(set(partitions)))
+
+    async def on_partitions_lost(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
+        await self.on_partitions_revoked(consumer, partitions)
+
+
+async def _awaited(answer: Awaitable[None] | None) -> None:
+    if inspect.isawaitable(answer):
+        await answer
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a valid pattern: {error}") from error
+
+
+def _check_partitions(partitions: Collection[object]) -> None:
+    if not all(isinstance(tp, tuple) and len(tp) == 2 for tp in partitions):
+        raise TypeError("partitions must be TopicPartition instances")
+
+
+def _offsets(offsets: Offsets) -> dict[TopicPartition, KwireOffset]:
+    if not offsets:
+        raise ValueError(offsets)
+    _check_partitions(offsets)
+    found: dict[TopicPartition, KwireOffset] = {}
+    for tp, at in offsets.items():
+        try:
+            offset, metadata = (at, "") if isinstance(at, int) else at
+        except (TypeError, ValueError):
+            raise ValueError(offsets) from None
+        if not isinstance(metadata, str):
+            raise TypeError("Metadata should be a string")
+        found[TopicPartition(*tp)] = KwireOffset(offset, metadata)
+    return found

@@ -1,0 +1,304 @@
+"""The exceptions of aiokafka, under its names, and kwire's as these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kwire import errors
+
+__all__ = ["BrokerResponseError", "ConsumerStoppedError", "IllegalOperation", "KafkaError", "raised_as_theirs"]
+
+
+class KafkaError(RuntimeError):
+    """The root of nearly all."""
+
+    retriable = False
+    invalid_metadata = False
+
+
+class ConsumerStoppedError(Exception):
+    """`stop()` was called."""
+
+
+class IllegalOperation(Exception):  # noqa: N818  aiokafka's name
+    """The call needs a group."""
+
+
+class IllegalStateError(KafkaError):
+    """The call does not fit what the consumer is doing."""
+
+
+class IllegalArgumentError(KafkaError):
+    """An argument that no broker would accept."""
+
+
+class KafkaConnectionError(KafkaError):
+    """No broker can be reached."""
+
+    retriable = True
+    invalid_metadata = True
+
+
+class KafkaTimeoutError(KafkaError):
+    """The time is over."""
+
+
+class CommitFailedError(KafkaError):
+    """The partitions may belong to another member."""
+
+
+class NoOffsetForPartitionError(KafkaError):
+    """Nothing is committed, and `auto_offset_reset` is "none"."""
+
+
+class AuthenticationFailedError(KafkaError):
+    """A broker does not let this client in."""
+
+
+class UnsupportedCodecError(KafkaError):
+    """Records are compressed in a way that cannot be read."""
+
+
+class RecordTooLargeError(KafkaError):
+    """aiokafka's, for records that do not fit a fetch; kwire reads those."""
+
+
+class RecordDeserializationError(KafkaError):
+    """kwire's: aiokafka raises what the deserializer did. `__cause__` is kwire's error, whose `__cause__` that is."""
+
+
+class BrokerResponseError(KafkaError):
+    """A code that a broker has answered."""
+
+    errno = -1
+    message = "UNKNOWN"
+
+    def __str__(self) -> str:
+        return f"[Error {self.errno}] {super().__str__()}"
+
+
+class UnknownError(BrokerResponseError):
+    """A code without a class here."""
+
+
+class OffsetOutOfRangeError(BrokerResponseError):
+    errno = 1
+    message = "OFFSET_OUT_OF_RANGE"
+
+
+class CorruptRecordException(BrokerResponseError):  # noqa: N818  aiokafka's name
+    errno = 2
+    message = "CORRUPT_MESSAGE"
+
+
+class UnknownTopicOrPartitionError(BrokerResponseError):
+    errno = 3
+    message = "UNKNOWN_TOPIC_OR_PARTITION"
+    retriable = True
+    invalid_metadata = True
+
+
+class InvalidFetchRequestError(BrokerResponseError):
+    errno = 4
+    message = "INVALID_FETCH_SIZE"
+
+
+class LeaderNotAvailableError(BrokerResponseError):
+    errno = 5
+    message = "LEADER_NOT_AVAILABLE"
+    retriable = True
+    invalid_metadata = True
+
+
+class NotLeaderForPartitionError(BrokerResponseError):
+    errno = 6
+    message = "NOT_LEADER_FOR_PARTITION"
+    retriable = True
+    invalid_metadata = True
+
+
+class RequestTimedOutError(BrokerResponseError):
+    errno = 7
+    message = "REQUEST_TIMED_OUT"
+    retriable = True
+
+
+class BrokerNotAvailableError(BrokerResponseError):
+    errno = 8
+    message = "BROKER_NOT_AVAILABLE"
+
+
+class ReplicaNotAvailableError(BrokerResponseError):
+    errno = 9
+    message = "REPLICA_NOT_AVAILABLE"
+
+
+class OffsetMetadataTooLargeError(BrokerResponseError):
+    errno = 12
+    message = "OFFSET_METADATA_TOO_LARGE"
+
+
+class GroupLoadInProgressError(BrokerResponseError):
+    errno = 14
+    message = "COORDINATOR_LOAD_IN_PROGRESS"
+    retriable = True
+
+
+class GroupCoordinatorNotAvailableError(BrokerResponseError):
+    errno = 15
+    message = "COORDINATOR_NOT_AVAILABLE"
+    retriable = True
+
+
+class NotCoordinatorForGroupError(BrokerResponseError):
+    errno = 16
+    message = "NOT_COORDINATOR"
+    retriable = True
+
+
+class InvalidTopicError(BrokerResponseError):
+    errno = 17
+    message = "INVALID_TOPIC"
+
+
+class IllegalGenerationError(BrokerResponseError):
+    errno = 22
+    message = "ILLEGAL_GENERATION"
+
+
+class InconsistentGroupProtocolError(BrokerResponseError):
+    errno = 23
+    message = "INCONSISTENT_GROUP_PROTOCOL"
+
+
+class InvalidGroupIdError(BrokerResponseError):
+    errno = 24
+    message = "INVALID_GROUP_ID"
+
+
+class UnknownMemberIdError(BrokerResponseError):
+    errno = 25
+    message = "UNKNOWN_MEMBER_ID"
+
+
+class InvalidSessionTimeoutError(BrokerResponseError):
+    errno = 26
+    message = "INVALID_SESSION_TIMEOUT"
+
+
+class RebalanceInProgressError(BrokerResponseError):
+    errno = 27
+    message = "REBALANCE_IN_PROGRESS"
+
+
+class InvalidCommitOffsetSizeError(BrokerResponseError):
+    errno = 28
+    message = "INVALID_COMMIT_OFFSET_SIZE"
+
+
+class TopicAuthorizationFailedError(BrokerResponseError):
+    errno = 29
+    message = "TOPIC_AUTHORIZATION_FAILED"
+
+
+class GroupAuthorizationFailedError(BrokerResponseError):
+    errno = 30
+    message = "GROUP_AUTHORIZATION_FAILED"
+
+
+class ClusterAuthorizationFailedError(BrokerResponseError):
+    errno = 31
+    message = "CLUSTER_AUTHORIZATION_FAILED"
+
+
+class InvalidTimestampError(BrokerResponseError):
+    errno = 32
+    message = "INVALID_TIMESTAMP"
+
+
+class UnsupportedSaslMechanismError(BrokerResponseError):
+    errno = 33
+    message = "UNSUPPORTED_SASL_MECHANISM"
+
+
+class IllegalSaslStateError(BrokerResponseError):
+    errno = 34
+    message = "ILLEGAL_SASL_STATE"
+
+
+class UnsupportedVersionError(BrokerResponseError):
+    errno = 35
+    message = "UNSUPPORTED_VERSION"
+
+
+class InvalidRequestError(BrokerResponseError):
+    errno = 42
+    message = "INVALID_REQUEST"
+
+
+class UnsupportedForMessageFormatError(BrokerResponseError):
+    errno = 43
+    message = "UNSUPPORTED_FOR_MESSAGE_FORMAT"
+
+
+class PolicyViolationError(BrokerResponseError):
+    errno = 44
+    message = "POLICY_VIOLATION"
+
+
+class TransactionalIdAuthorizationFailed(BrokerResponseError):  # noqa: N818  aiokafka's name
+    errno = 53
+    message = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+
+
+class KafkaStorageError(BrokerResponseError):
+    errno = 56
+    message = "KAFKA_STORAGE_ERROR"
+    retriable = True
+    invalid_metadata = True
+
+
+_BY_CODE = {kind.errno: kind for kind in BrokerResponseError.__subclasses__()}
+# In this order: the first that fits.
+_BY_KIND: tuple[tuple[type[errors.KafkaError], type[KafkaError]], ...] = (
+    (errors.KafkaTimeoutError, KafkaTimeoutError),
+    (errors.BootstrapError, KafkaConnectionError),
+    (errors.DisconnectError, KafkaConnectionError),
+    (errors.AuthenticationError, AuthenticationFailedError),
+    (errors.NoOffsetForPartitionError, NoOffsetForPartitionError),
+    (errors.OffsetOutOfRangeError, OffsetOutOfRangeError),
+    (errors.CorruptRecordError, CorruptRecordException),
+    (errors.RecordDeserializationError, RecordDeserializationError),
+    (errors.RebalanceInProgressError, CommitFailedError),
+    (errors.CommitFailedError, CommitFailedError),
+    (errors.InvalidGroupIdError, InvalidGroupIdError),
+    (errors.InvalidTopicError, InvalidTopicError),
+    (errors.UnsupportedVersionError, UnsupportedVersionError),
+    (errors.InvalidArgumentError, IllegalArgumentError),
+    (errors.IllegalStateError, IllegalStateError),
+)
+
+
+def error_of(error: errors.KafkaError) -> KafkaError:
+    """kwire's error as aiokafka's."""
+    kind = next((theirs for ours, theirs in _BY_KIND if isinstance(error, ours)), None)
+    if kind is None and isinstance(error, errors.BrokerError):
+        kind = _BY_CODE.get(error.code, UnknownError)
+    # aiokafka has these as values.
+    if isinstance(error, errors.OffsetOutOfRangeError):
+        return OffsetOutOfRangeError(error.offsets)
+    if isinstance(error, errors.TopicAuthorizationError):
+        return TopicAuthorizationFailedError(error.topics)
+    return (kind or KafkaError)(str(error))
+
+
+@contextmanager
+def raised_as_theirs() -> Iterator[None]:
+    """kwire's exceptions become aiokafka's; those of the settings are ValueErrors already."""
+    try:
+        yield
+    except errors.ConfigError:
+        raise
+    except errors.KafkaError as error:
+        raise error_of(error) from error

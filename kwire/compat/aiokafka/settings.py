@@ -1,0 +1,53 @@
+"""Settings as aiokafka's consumer takes them, with its defaults where kwire has others."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from kwire.model import Header
+
+log = logging.getLogger("kwire.compat")
+
+# Members that still run aiokafka offer this one alone.
+_DEFAULTS: Mapping[str, object] = {
+    "partition_assignment_strategy": ("roundrobin",),
+    "session_timeout_ms": 10_000,
+    "request_timeout_ms": 40_000,
+    "max_poll_records": 10_000,
+}
+# aiokafka's way of working, which kwire has no counterpart for.
+_WITHOUT_EFFECT = ("loop", "api_version", "consumer_timeout_ms")
+_WARNED_OF = ("rebalance_timeout_ms", "sasl_kerberos_domain_name")
+_PORT = 9092
+
+
+def settings_of(configs: Mapping[str, object]) -> dict[str, object]:
+    """What an `AsyncConsumer` is made with."""
+    given = {name: value for name, value in configs.items() if value is not None and name not in _WITHOUT_EFFECT}
+    if unused := [name for name in _WARNED_OF if given.pop(name, None) is not None]:
+        log.warning("without effect in kwire (see docs/migration.md): %s", ", ".join(unused))
+    if "group_id" not in given:
+        given.pop("enable_auto_commit", None)  # on by default there, and without effect
+    if given.get("security_protocol", "PLAINTEXT") in ("PLAINTEXT", "SSL"):
+        given.pop("sasl_mechanism", None)
+    given["bootstrap_servers"] = _with_ports(given.get("bootstrap_servers", "localhost"))
+    for name in ("key_deserializer", "value_deserializer"):
+        if callable(function := given.get(name)):
+            given[name] = _Deserializer(function)
+    return {**_DEFAULTS, **given}
+
+
+def _with_ports(servers: object) -> object:
+    items: Sequence[object] = servers.split(",") if isinstance(servers, str) else list(servers)  # type: ignore[call-overload]  # or it raises
+    return [each if not isinstance(each, str) or ":" in each else f"{each.strip()}:{_PORT}" for each in items]
+
+
+class _Deserializer:
+    """A function of aiokafka's users: it is called for nulls as well."""
+
+    def __init__(self, function: Callable[[bytes | None], object]) -> None:
+        self._function = function
+
+    def deserialize(self, topic: str, headers: tuple[Header, ...], data: bytes | None) -> object:  # noqa: ARG002
+        return self._function(data)

@@ -1,0 +1,464 @@
+"""The same small programs with aiokafka and with kwire's adapter: what comes is the same."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kwire import ConsumerConfig
+from kwire.compat.aiokafka.settings import settings_of
+from kwire.testing import Cluster
+
+# Its own code warns of what Python has deprecated.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+BOTH = pytest.mark.parametrize("name", ["aiokafka", "kwire.compat.aiokafka"], ids=["aiokafka", "kwire"])
+
+
+class Library:
+    """One of the two: its package, and what programs import of its modules."""
+
+    def __init__(self, name: str, cluster: Cluster) -> None:
+        with warnings.catch_warnings(action="ignore"):
+            self.package: Any = import_module(name)
+            self.errors: Any = import_module(f"{name}.errors")
+            self.abc: Any = import_module(f"{name}.abc")
+        self._servers = cluster.bootstrap_servers
+
+    def consumer(self, *topics: str, **more: object) -> Any:  # noqa: ANN401
+        settings: dict[str, object] = {"auto_offset_reset": "earliest", "bootstrap_servers": self._servers, **more}
+        return self.package.AIOKafkaConsumer(*topics, **settings)
+
+    def tp(self, partition: int) -> Any:  # noqa: ANN401
+        return self.package.TopicPartition("orders", partition)
+
+
+@pytest.fixture
+def library(name: str, cluster: Cluster) -> Library:
+    return Library(name, cluster)
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(60):
+            await main()
+
+    asyncio.run(bounded())
+
+
+async def read(consumer: Any, count: int) -> list[Any]:  # noqa: ANN401
+    return [await consumer.getone() for _ in range(count)]
+
+
+@BOTH
+def test_a_loop_over_records(library: Library) -> None:
+    async def main() -> None:
+        found = []
+        async with library.consumer("orders", value_deserializer=int) as consumer:
+            async for record in consumer:
+                found.append(record)
+                if len(found) == 6:
+                    break
+        found.sort(key=lambda record: record.value)
+        assert [(r.topic, r.partition, r.offset, r.key, r.value) for r in found] == [
+            ("orders", number % 2, number // 2, None, number) for number in range(6)
+        ]
+        assert {(r.timestamp_type, tuple(r.headers), r.checksum) for r in found} == {(0, (), None)}
+        assert {(r.serialized_key_size, r.serialized_value_size) for r in found} == {(-1, 1)}
+        assert {type(r).__name__ for r in found} == {"ConsumerRecord"}
+
+    run(main)
+
+
+@BOTH
+def test_many_at_once_by_partition(library: Library) -> None:
+    async def main() -> None:
+        async with library.consumer("orders", group_id="billing", enable_auto_commit=False) as consumer:
+            found: dict[Any, list[bytes]] = {}
+            while sum(map(len, found.values())) < 6:
+                for tp, records in (await consumer.getmany(timeout_ms=1000, max_records=2)).items():
+                    assert len(records) <= 2
+                    found.setdefault(tp, []).extend(record.value for record in records)
+            assert found == {library.tp(0): [b"0", b"2", b"4"], library.tp(1): [b"1", b"3", b"5"]}
+            assert await consumer.getmany(timeout_ms=50) == {}
+            assert await consumer.getmany() == {}
+            assert consumer.assignment() == {library.tp(0), library.tp(1)}
+            assert consumer.subscription() == {"orders"}
+            with pytest.raises(ValueError, match="max_records"):
+                await consumer.getmany(max_records=0)
+
+    run(main)
+
+
+@BOTH
+def test_some_partitions_alone(library: Library) -> None:
+    async def main() -> None:
+        async with library.consumer("orders") as consumer:
+            assert (await consumer.getone(library.tp(1))).value == b"1"
+            ours = await consumer.getmany(library.tp(0), timeout_ms=5000)
+            assert [record.value for record in ours[library.tp(0)]] == [b"0", b"2", b"4"]
+            assert {(await consumer.getone()).value for _ in range(2)} == {b"3", b"5"}
+
+    run(main)
+
+
+@BOTH
+def test_commits_cover_what_was_returned(library: Library) -> None:
+    async def main() -> None:
+        tp, other = library.tp(0), library.tp(1)
+        consumer = library.consumer(group_id="billing", enable_auto_commit=False)
+        consumer.assign([tp])
+        assert consumer.assignment() == {tp}
+        await consumer.start()
+        await read(consumer, 2)
+        await consumer.commit()
+        assert (await consumer.committed(tp), await consumer.position(tp)) == (2, 2)
+        await consumer.commit({tp: 1})
+        assert await consumer.committed(tp) == 1
+        await consumer.commit({tp: (3, "a note")})
+        assert await consumer.committed(tp) == 3
+        await consumer.commit({tp: library.package.OffsetAndMetadata(2, "")})
+        assert await consumer.committed(tp) == 2
+        assert await consumer.committed(other) is None
+        with pytest.raises(library.errors.IllegalStateError):
+            await consumer.commit({other: 1})
+        with pytest.raises(ValueError, match=r"."):
+            await consumer.commit({tp: (1, 2, 3)})
+        with pytest.raises(TypeError):
+            await consumer.commit({tp: (1, b"")})
+        await consumer.stop()
+
+    run(main)
+
+
+@BOTH
+def test_what_was_returned_is_committed_in_the_end(library: Library, cluster: Cluster) -> None:
+    async def main() -> None:
+        async with library.consumer("orders", group_id="billing") as consumer:
+            await read(consumer, 6)
+
+    run(main)
+    assert {tp.partition: at.offset for tp, at in cluster.committed("billing").items()} == {0: 3, 1: 3}
+
+
+@BOTH
+def test_seeking(library: Library) -> None:
+    async def main() -> None:
+        tp = library.tp(1)
+        consumer = library.consumer(group_id="billing", enable_auto_commit=False)
+        consumer.assign([tp])
+        await consumer.start()
+        await read(consumer, 1)
+        consumer.seek(tp, 2)
+        assert await consumer.position(tp) == 2
+        assert (await consumer.getone()).value == b"5"
+        assert consumer.highwater(tp) == 3
+        assert consumer.last_stable_offset(tp) == 3
+        await consumer.seek_to_beginning(tp)
+        assert await consumer.position(tp) == 0
+        assert [record.value for record in await read(consumer, 3)] == [b"1", b"3", b"5"]
+        await consumer.seek_to_beginning()
+        await consumer.seek_to_end()
+        assert await consumer.position(tp) == 3
+        await consumer.commit({tp: 1})
+        assert await consumer.seek_to_committed() == {tp: 1}
+        assert (await consumer.getone()).value == b"3"
+        with pytest.raises(ValueError, match="Offset must be"):
+            consumer.seek(tp, -1)
+        with pytest.raises(library.errors.IllegalStateError):
+            consumer.seek(library.tp(0), 1)
+        with pytest.raises(library.errors.IllegalStateError):
+            await consumer.seek_to_end(library.tp(0))
+        await consumer.stop()
+
+    run(main)
+
+
+@BOTH
+def test_looking_up(library: Library) -> None:
+    async def main() -> None:
+        tp = library.tp(1)
+        async with library.consumer("orders") as consumer:
+            assert consumer.partitions_for_topic("orders") == {0, 1}
+            assert consumer.partitions_for_topic("nothing") is None
+            assert "orders" in await consumer.topics()
+            assert await consumer.beginning_offsets([tp]) == {tp: 0}
+            assert await consumer.end_offsets([tp]) == {tp: 3}
+            assert await consumer.offsets_for_times({tp: 4_000_000_000_000}) == {tp: None}
+            assert (await consumer.offsets_for_times({tp: 0}))[tp].offset == 0
+            with pytest.raises(ValueError, match="negative"):
+                await consumer.offsets_for_times({tp: -1})
+
+    run(main)
+
+
+@BOTH
+def test_pausing(library: Library, cluster: Cluster) -> None:
+    async def main() -> None:
+        tp = library.tp(0)
+        async with library.consumer("orders") as consumer:
+            await read(consumer, 6)
+            consumer.pause(tp)
+            assert consumer.paused() == {tp}
+            cluster.produce("orders", b"held", partition=0)
+            cluster.produce("orders", b"free", partition=1)
+            assert (await consumer.getone()).value == b"free"
+            assert await consumer.getmany(timeout_ms=200) == {}
+            consumer.resume(tp)
+            assert consumer.paused() == set()
+            assert (await consumer.getone()).value == b"held"
+
+    run(main)
+
+
+@BOTH
+@pytest.mark.parametrize("is_async", [True, False])
+def test_listeners_of_a_group(library: Library, cluster: Cluster, is_async: bool) -> None:
+    told: list[object] = []
+    consumer: Any = None
+
+    class Listener(library.abc.ConsumerRebalanceListener):  # type: ignore[misc, name-defined]  # of either module
+        def on_partitions_revoked(self, revoked: set[object]) -> None:
+            told.append(("revoked", len(revoked)))
+
+        def on_partitions_assigned(self, assigned: set[object]) -> None:
+            told.append(("assigned", len(assigned)))
+            for tp in assigned:
+                consumer.seek(tp, 2)
+
+    class AsyncListener(Listener):
+        async def on_partitions_revoked(self, revoked: set[object]) -> None:  # type: ignore[override]
+            super().on_partitions_revoked(revoked)
+
+        async def on_partitions_assigned(self, assigned: set[object]) -> None:  # type: ignore[override]
+            told.append(sorted([await consumer.committed(tp) for tp in assigned], key=str))
+            super().on_partitions_assigned(assigned)
+
+    async def main() -> None:
+        nonlocal consumer
+        consumer = library.consumer(group_id="billing")
+        consumer.subscribe(pattern="^ord.*", listener=AsyncListener() if is_async else Listener())
+        await consumer.start()
+        assert sorted([record.value for record in await read(consumer, 2)]) == [b"4", b"5"]
+        assert consumer.subscription() == {"orders"}
+        await consumer.stop()
+
+    run(main)
+    told = [what for what in told if what != ("revoked", 0)]
+    assert told == ([[None, None]] if is_async else []) + [("assigned", 2)]
+    assert {tp.partition: at.offset for tp, at in cluster.committed("billing").items()} == {0: 3, 1: 3}
+
+
+@BOTH
+def test_a_second_member_takes_its_share(library: Library) -> None:
+    async def main() -> None:
+        first = library.consumer("orders", group_id="billing", heartbeat_interval_ms=200)
+        await first.start()
+        second = library.consumer("orders", group_id="billing", heartbeat_interval_ms=200)
+        # kwire's rebalances take part in polls.
+        polling = asyncio.create_task(read(first, 100))
+        await second.start()
+        while not len(first.assignment()) == len(second.assignment()) == 1:
+            await asyncio.sleep(0.01)
+        assert first.assignment() | second.assignment() == {library.tp(0), library.tp(1)}
+        polling.cancel()
+        await asyncio.gather(polling, return_exceptions=True)
+        await second.stop()
+        await first.stop()
+
+    run(main)
+
+
+@BOTH
+def test_a_task_that_waits_ends_with_the_consumer(library: Library) -> None:
+    async def main() -> None:
+        consumer = library.consumer("orders")
+        await consumer.start()
+        await read(consumer, 6)
+        waiting = asyncio.create_task(consumer.getone())
+        looping = asyncio.create_task(_loop(consumer))
+        await asyncio.sleep(0.05)
+        await consumer.stop()
+        with pytest.raises(library.errors.ConsumerStoppedError):
+            await waiting
+        await looping
+        with pytest.raises(library.errors.ConsumerStoppedError):
+            await consumer.getmany()
+        await consumer.stop()
+
+    run(main)
+
+
+async def _loop(consumer: Any) -> None:  # noqa: ANN401
+    async for _ in consumer:
+        pass
+
+
+@BOTH
+def test_a_wait_that_is_cancelled_loses_no_record(library: Library, cluster: Cluster) -> None:
+    async def main() -> None:
+        async with library.consumer("orders") as consumer:
+            await read(consumer, 6)
+            for _ in range(3):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(consumer.getone(), 0.05)
+            cluster.produce("orders", b"late", partition=0)
+            assert (await consumer.getone()).value == b"late"
+
+    run(main)
+
+
+@BOTH
+def test_tasks_read_side_by_side(library: Library, cluster: Cluster) -> None:
+    async def main() -> None:
+        async with library.consumer("orders") as consumer:
+            both = await asyncio.gather(
+                *(asyncio.create_task(_values(consumer, library.tp(partition))) for partition in (1, 0))
+            )
+            assert both == [[b"1", b"3", b"5"], [b"0", b"2", b"4"]]
+            waiting = asyncio.create_task(consumer.getone(library.tp(0)))
+            cluster.produce("orders", b"other", partition=1)
+            assert (await consumer.getone(library.tp(1))).value == b"other"
+            cluster.produce("orders", b"mine", partition=0)
+            assert (await waiting).value == b"mine"
+
+    run(main)
+
+
+async def _values(consumer: Any, tp: object) -> list[bytes]:  # noqa: ANN401
+    return [(await consumer.getone(tp)).value for _ in range(3)]
+
+
+@BOTH
+def test_errors_have_their_names(library: Library, cluster: Cluster) -> None:
+    async def main() -> None:
+        consumer = library.consumer("orders")
+        await consumer.start()
+        with pytest.raises(library.package.IllegalOperation):
+            await consumer.commit()
+        with pytest.raises(library.package.IllegalOperation):
+            await consumer.committed(library.tp(0))
+        with pytest.raises(library.errors.IllegalStateError):
+            await consumer.position(library.package.TopicPartition("others", 0))
+        with pytest.raises(library.errors.IllegalStateError):
+            consumer.assign([library.tp(0)])
+        with pytest.raises(TypeError):
+            consumer.subscribe(["orders"], pattern="orders")
+        with pytest.raises(TypeError):
+            consumer.subscribe(["orders"], listener=object())
+        await consumer.stop()
+
+        strict = library.consumer(group_id="strict", auto_offset_reset="none")
+        strict.assign([library.tp(0)])
+        await strict.start()
+        with pytest.raises(library.errors.NoOffsetForPartitionError):
+            await strict.getone()
+        strict.seek(library.tp(0), 99)
+        with pytest.raises(library.errors.OffsetOutOfRangeError) as caught:
+            await strict.getone()
+        assert caught.value.args == ({library.tp(0): 99},)
+        assert caught.value.errno == 1
+        await strict.stop()
+
+        cluster.deny(topic="orders")
+        denied = library.consumer(group_id="denied")
+        denied.assign([library.tp(0)])
+        with pytest.raises(library.errors.TopicAuthorizationFailedError):
+            await denied.start()
+        await denied.stop()
+
+    run(main)
+
+
+@BOTH
+def test_no_broker(library: Library) -> None:
+    async def main() -> None:
+        consumer = library.consumer("orders", bootstrap_servers="127.0.0.1:1")
+        with pytest.raises(library.errors.KafkaConnectionError):
+            await consumer.start()
+        await consumer.stop()
+
+    run(main)
+
+
+@BOTH
+def test_deserializers_see_nulls(library: Library, cluster: Cluster) -> None:
+    async def main() -> None:
+        async with library.consumer("orders", key_deserializer=lambda data: [data]) as consumer:
+            assert (await consumer.getone()).key == [None]
+
+    run(main)
+
+
+@BOTH
+def test_going_on_to_other_topics(library: Library, cluster: Cluster) -> None:
+    cluster.create_topic("others")
+    cluster.produce("others", b"x")
+
+    async def main() -> None:
+        async with library.consumer("orders", group_id="billing") as consumer:
+            await read(consumer, 6)
+            consumer.unsubscribe()
+            assert consumer.assignment() == set()
+            consumer.subscribe(["others"])
+            assert consumer.subscription() == {"others"}
+            assert (await consumer.getone()).value == b"x"
+
+    run(main)
+
+
+def test_a_subscription_that_is_cancelled_in_the_middle_is_made_by_the_next_call(cluster: Cluster) -> None:
+    async def main() -> None:
+        async with Library("kwire.compat.aiokafka", cluster).consumer(group_id="billing") as consumer:
+            consumer.subscribe(["orders"])
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(consumer.getone(), 0)
+            assert len(await read(consumer, 6)) == 6
+
+    run(main)
+
+
+def test_settings_of_aiokafka_are_understood(caplog: pytest.LogCaptureFixture) -> None:
+    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+    given: dict[str, object] = {
+        "loop": None,
+        "api_version": "auto",
+        "bootstrap_servers": "b1,b2:9093",
+        "consumer_timeout_ms": 200,
+        "enable_auto_commit": True,
+        "rebalance_timeout_ms": 5_000,
+        "sasl_mechanism": "PLAIN",
+        "partition_assignment_strategy": (RoundRobinPartitionAssignor,),
+    }
+    config = ConsumerConfig.of(settings_of(given))
+    assert list(map(str, config.bootstrap_servers)) == ["b1:9092", "b2:9093"]
+    assert config.partition_assignment_strategy == ("roundrobin",)
+    assert config.session_timeout_ms == 10_000
+    assert ["rebalance_timeout_ms" in line for line in caplog.messages] == [True]
+
+
+def test_modules_and_names_are_those_of_aiokafka() -> None:
+    assert callable(import_module("aiokafka.helpers").create_ssl_context)
+    for module in ("", ".abc", ".errors", ".structs", ".helpers"):
+        theirs = _public(import_module(f"aiokafka{module}"))
+        ours = import_module(f"kwire.compat.aiokafka{module}")
+        assert not {name for name in _public(ours) if name not in theirs} - OURS, module
+    for name, theirs_member in vars(import_module("aiokafka").AIOKafkaConsumer).items():
+        if not name.startswith("_") and callable(theirs_member):
+            assert hasattr(import_module("kwire.compat.aiokafka").AIOKafkaConsumer, name), name
+
+
+# Errors that aiokafka has no name for, and what makes its values of kwire's.
+OURS = frozenset({"create_ssl_context", "RecordDeserializationError", "raised_as_theirs", "record_of", "error_of"})
+
+
+def _public(module: ModuleType) -> frozenset[str]:
+    return frozenset(getattr(module, "__all__", ())) | {
+        name for name, value in vars(module).items() if isinstance(value, type) and value.__module__ == module.__name__
+    }
