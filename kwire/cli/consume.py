@@ -19,7 +19,8 @@ from kwire.cli.formats import Encode, FormatOptions, encoder
 from kwire.cli.options import ConfigFile, Properties, Servers, Verbose, flag, settings_of
 from kwire.cli.output import Output
 from kwire.cli.patience import said_when_slow
-from kwire.cli.reading import Reader, ReadingConsumer
+from kwire.cli.reading import Reader
+from kwire.cli.reading_consumer import ReadingConsumer
 from kwire.cli.starts import Start, StartKind
 from kwire.cli.times import Times
 from kwire.cli.topic_choice import TopicChoice
@@ -50,6 +51,7 @@ class ReadingPlan:
     end: End | None = None
     count: int | None = None
     exit_at_end: bool = False
+    timeout_ms: int | None = None
     skips_losses: bool = False
     shows_metrics: bool = False
 
@@ -66,6 +68,7 @@ def consume_topics(
     until: options.Until = None,
     count: options.Count = None,
     exit_at_end: options.ExitAtEnd = False,
+    timeout_ms: options.TimeoutMs = None,
     isolation_level: options.Isolation = None,
     on_data_loss: options.DataLoss = OnDataLoss.STOP,
     format_name: options.FormatName = "text",
@@ -118,6 +121,7 @@ def consume_topics(
             end=None if until is None else parse_end(until),
             count=count,
             exit_at_end=exit_at_end,
+            timeout_ms=timeout_ms,
             skips_losses=on_data_loss is OnDataLoss.SKIP,
             shows_metrics=metrics,
         )
@@ -170,6 +174,7 @@ def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> No
             encode,
             output,
             count=plan.count,
+            timeout_ms=plan.timeout_ms,
             find_ends=ends.find,
             catching_up=catching_up,
             skips_losses=plan.skips_losses,

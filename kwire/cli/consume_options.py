@@ -24,7 +24,9 @@ MoreTopics = Annotated[
 ]
 Include = Annotated[
     list[str] | None,
-    typer.Option("--include", metavar="REGEX", help="Read topics whose whole name it matches; may be repeated."),
+    typer.Option(
+        "--include", "--whitelist", metavar="REGEX", help="Topics whose whole name it matches; may be repeated."
+    ),
 ]
 Group = Annotated[
     str | None,
@@ -45,6 +47,9 @@ Count = Annotated[
 ]
 ExitAtEnd = Annotated[
     bool, typer.Option("--exit-at-end", "-e", help="Stop at what is the end of each partition right now.")
+]
+TimeoutMs = Annotated[
+    int | None, typer.Option("--timeout-ms", metavar="MS", min=1, help="Stop when nothing has come for so long.")
 ]
 Isolation = Annotated[
     str | None,

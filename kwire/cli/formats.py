@@ -115,10 +115,18 @@ def text(fields: RecordText, columns: Sequence[str], separator: bytes, end: byte
     def encode_bare_values(records: Sequence[BytesRecord]) -> bytes:
         return b"".join([(fields.null if record.value is None else record.value) + end for record in records])
 
+    def encode_bare_keys_and_values(records: Sequence[BytesRecord]) -> bytes:
+        found: list[bytes] = []
+        for record in records:
+            key, value = record.key, record.value
+            found += (fields.null if key is None else key, separator, fields.null if value is None else value, end)
+        return b"".join(found)
+
     def encode(records: Sequence[BytesRecord]) -> bytes:
         return b"".join([separator.join([part(record) for part in parts]) + end for record in records])
 
-    return encode_bare_values if tuple(columns) == ("value",) and fields.is_bare else encode
+    quick = {("value",): encode_bare_values, ("key", "value"): encode_bare_keys_and_values}
+    return quick.get(tuple(columns), encode) if fields.is_bare else encode
 
 
 def raw(fields: RecordText, delimiter: bytes) -> Encode:

@@ -8,60 +8,24 @@ between and on close, never cover it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
-from re import Pattern
-from typing import Protocol, cast
+from typing import cast
 
-from kwire.cli.catching_up import CatchingUp, ConsumerWithProgress
+from kwire.cli.catching_up import CatchingUp
 from kwire.cli.formats import Encode
 from kwire.cli.output import Output
+from kwire.cli.reading_consumer import PolledRecords, ReadingConsumer
 from kwire.cli.record_text import BytesRecord, UnreadableRecordError
-from kwire.cli.starts import StartingConsumer
-from kwire.cli.topic_choice import ListingConsumer
+from kwire.clock import NEVER_MS, monotonic_ms
 from kwire.errors import CorruptRecordError, IllegalStateError, KafkaTimeoutError, OffsetOutOfRangeError
 from kwire.fetching.columns import Records
-from kwire.metrics import MetricName
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.processing.data_loss import LossSkipper, SeekingConsumer
 
 # How soon a signal, or a reader that left, is noticed when nothing arrives.
 POLL_SECONDS = 0.2
-
-
-class PolledRecords(Protocol):
-    """The part of `kwire.Records` that is needed here."""
-
-    def __bool__(self) -> bool: ...
-
-    def partitions(self) -> Collection[TopicPartition]: ...
-
-    def __getitem__(self, partition: TopicPartition, /) -> Sequence[BytesRecord]: ...
-
-    def of(self, cursor: Cursor, /) -> PolledRecords: ...
-
-    def next_offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]: ...
-
-
-class ReadingConsumer(StartingConsumer, ConsumerWithProgress, ListingConsumer, Protocol):
-    """The part of `kwire.Consumer` that reading a topic needs."""
-
-    def assign(self, partitions: Collection[TopicPartition], /) -> None: ...
-
-    def subscribe(self, topics: Collection[str] | Pattern[str], /) -> None: ...
-
-    def assignment(self) -> Collection[TopicPartition]: ...
-
-    def poll(self, timeout: float, /) -> PolledRecords: ...
-
-    def position(self, partition: TopicPartition, /, *, timeout: float) -> int: ...
-
-    def pause(self, partitions: Collection[TopicPartition], /) -> None: ...
-
-    def metrics(self) -> Mapping[MetricName, float]: ...
-
-    def close(self) -> None: ...
 
 
 class Reader:
@@ -72,6 +36,7 @@ class Reader:
         encode: makes bytes of records.
         output: takes the bytes.
         count: how many records to read, None for no limit.
+        timeout_ms: how long to wait for the next record, None for ever.
         find_ends: answers where to stop in each partition, None while there is no end.
         skips_losses: go on behind damaged batches, and behind positions that the log has lost.
         catching_up: watches the lags of a consumer with `enable_parallel_rebalance`.
@@ -84,6 +49,7 @@ class Reader:
         output: Output,
         *,
         count: int | None = None,
+        timeout_ms: int | None = None,
         find_ends: Callable[[], Mapping[TopicPartition, int] | None] = lambda: None,
         catching_up: CatchingUp | None = None,
         skips_losses: bool = False,
@@ -94,6 +60,8 @@ class Reader:
         self._encode = encode
         self._output = output
         self._count = count
+        self._timeout_ms = NEVER_MS if timeout_ms is None else timeout_ms
+        self._waited_since_ms = monotonic_ms()
         self._find_ends = find_ends
         self._ends: Mapping[TopicPartition, int] | None = None
         self._at_end: set[TopicPartition] = set()
@@ -112,6 +80,7 @@ class Reader:
                 records = self._poll()
                 if records:
                     self._write_each(records)
+                    self._waited_since_ms = monotonic_ms()
                 else:
                     self._output.check_reader()
                     self._look_at_positions()
@@ -130,7 +99,7 @@ class Reader:
             return Records()
 
     def _has_enough(self) -> bool:
-        if self._count == 0:
+        if self._count == 0 or monotonic_ms() - self._waited_since_ms >= self._timeout_ms:
             return True
         if self._ends is None:
             return False

@@ -56,7 +56,7 @@ class RecordText:
         self.null = null
         self.escapes = escapes
         self._header_separator = header_separator
-        self.is_bare = value_format is TEXT and not escapes
+        self.is_bare = key_format is TEXT and value_format is TEXT and not escapes
         self._times = times
         self._write_time = time_writer(times)
         self.columns: dict[str, Part] = {

@@ -7,6 +7,7 @@ but an older version of the greeting, where a broker hangs up on a newer one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -76,7 +77,9 @@ class Approach:
     def note_tls(self, stream: ByteStream) -> None:
         """What TLS has come to, if there is any."""
         if isinstance(stream, TlsStream):
-            self.tls_version, self.certificate = stream.tls_version, stream.peer_certificate
+            self.tls_version = stream.tls_version
+            with suppress(ValueError):  # ended by an alert: then the certificate is not to be had any more
+                self.certificate = stream.peer_certificate
 
 
 class BrokerDialogue:

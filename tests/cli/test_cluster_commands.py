@@ -194,6 +194,19 @@ def test_ctrl_c_ends_watching(command: Command, cluster: Cluster, monkeypatch: p
     assert (outcome.code, outcome.err) == (130, "")
 
 
+def test_names_may_come_by_options_as_of_kafkas_tools(command: Command, cluster: Cluster) -> None:
+    commit_and_leave(cluster, "billing")
+    servers = ["--bootstrap-server", cluster.bootstrap_servers]
+    assert command("groups", "describe", "--group", "billing", *servers).code == 0
+    assert command("topics", "describe", "--topic", "orders", *servers).code == 0
+    reset = command("groups", "reset", "--group", "billing", "--topic", "orders", "--to-latest", "--dry-run", *servers)
+    assert reset.code == 0
+    outcome = command("groups", "describe", *servers)
+    assert (outcome.code, outcome.err) == (2, "kwire: which group? Name one, or several\n")
+    outcome = command("groups", "reset", "a", "--group", "b", "--all-topics", "--to", "1", *servers)
+    assert (outcome.code, outcome.err) == (2, "kwire: this is about one group at a time, not about a, b\n")
+
+
 # --- groups reset ------------------------------------------------------------------------------------------------
 
 

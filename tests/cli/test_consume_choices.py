@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -107,6 +108,16 @@ def test_an_end_that_is_not_understood_is_refused(consume: CommandLine, until: s
     outcome = consume("--until", until)
     assert outcome.code == 2
     assert outcome.err.startswith(f"kwire: --until {until}: not understood. Stop in front of this offset")
+
+
+def test_with_a_timeout_it_stops_when_nothing_has_come_for_so_long(consume: CommandLine, kafka: FakeConsumer) -> None:
+    seconds = itertools.count()
+    before = install(TimeSource(monotonic_seconds=lambda: float(next(seconds))))
+    try:
+        outcome = consume("-p0", "--timeout-ms", "5000")
+    finally:
+        install(before)
+    assert (outcome.code, outcome.lines, outcome.err) == (0, names("a", *range(6)), "")
 
 
 # --- names that people type --------------------------------------------------------------------------------------

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +56,21 @@ def tls_cluster(**arguments: object) -> Cluster:
 
 def sasl_cluster(**arguments: object) -> Cluster:
     return plain_cluster(security_protocol="SASL_PLAINTEXT", users=USERS, **arguments)
+
+
+def years(year: int) -> datetime:
+    """When a year begins."""
+    return datetime(year, 1, 1, tzinfo=UTC)
+
+
+def trusting(cluster: Cluster, authority: CertificateAuthority) -> dict[str, str]:
+    """What a client sets that trusts this authority."""
+    return {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "security.protocol": "SSL",
+        "ssl.truststore.location": str(authority.path),
+        "ssl.truststore.type": "PEM",
+    }
 
 
 @contextmanager
@@ -159,16 +176,7 @@ def test_6_a_certificate_for_another_name(doctor: Doctor) -> None:
     with CertificateAuthority() as authority:
         context = authority.server_context("broker.example.net")
         with plain_cluster(tls=context) as cluster:
-            said, advice = failure(
-                doctor(
-                    {
-                        "bootstrap.servers": cluster.bootstrap_servers,
-                        "security.protocol": "SSL",
-                        "ssl.truststore.location": str(authority.path),
-                        "ssl.truststore.type": "PEM",
-                    }
-                )
-            )
+            said, advice = failure(doctor(trusting(cluster, authority)))
     assert "IP address mismatch, certificate is not valid for '127.0.0.1'" in said
     assert "broker.example.net" in said
     assert advice.startswith("what to do: reach the broker by a name that its certificate has")
@@ -270,6 +278,27 @@ def test_16_a_listener_that_is_advertised_under_a_name_of_docker(doctor: Doctor)
         said, advice = failure(doctor({"bootstrap.servers": f"{address[0]}:{address[1]}"}))
     assert "says that broker 0 is found at kafka.invalid:9092, where it is not: the name kafka.invalid cannot" in said
     assert advice.endswith("or make kafka.invalid lead there")
+
+
+def test_21_a_listener_that_wants_a_certificate_of_the_client(doctor: Doctor) -> None:
+    with plain_cluster(security_protocol="SSL", tls=True, tls_client_auth="required") as cluster:
+        settings = cluster.client_config()
+        kept = {name: value for name, value in settings.items() if "keystore" not in name}
+        said, advice = failure(doctor(kept))
+    assert "does not accept this client: the broker wants a certificate of this client: give ssl_keystore" in said
+    assert "a listener with ssl.client.auth=required wants ssl_keystore_location" in advice
+
+
+def test_22_a_certificate_that_has_expired(doctor: Doctor) -> None:
+    with CertificateAuthority() as authority:
+        issued = authority.issue("127.0.0.1", not_before=years(2020), not_after=years(2021))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(issued.path)
+        with plain_cluster(tls=context) as cluster:
+            said, advice = failure(doctor(trusting(cluster, authority)))
+    assert "is not trusted: certificate has expired; its certificate: O=kwire" in said
+    assert "valid from 2020-01-01 to 2021-01-01" in said
+    assert advice == "what to do: the broker needs a new one; look at this machine's clock as well"
 
 
 # --- topics, groups, permissions ---------------------------------------------------------------------------------

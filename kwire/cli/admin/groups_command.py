@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kwire.cli import starts
-from kwire.cli.admin.printing import compiled, json_lines, print_lines
+from kwire.cli.admin.printing import compiled, json_lines, named, print_lines, the_one
 from kwire.cli.exits import FAILED, StopSignals
 from kwire.cli.options import AsJson, ConfigFile, Properties, Servers, Verbose
 from kwire.cli.tables import table
@@ -23,8 +23,11 @@ groups_commands = typer.Typer(
 Pattern = Annotated[
     str | None, typer.Argument(metavar="REGEX", help="Only groups that it finds something in.", show_default=False)
 ]
-Names = Annotated[list[str], typer.Argument(metavar="GROUP...", help="The groups.", show_default=False)]
-Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group.", show_default=False)]
+Names = Annotated[list[str] | None, typer.Argument(metavar="GROUP...", help="The groups.", show_default=False)]
+Name = Annotated[str | None, typer.Argument(metavar="GROUP", help="The group.", show_default=False)]
+MoreNames = Annotated[
+    list[str] | None, typer.Option("--group", "-g", metavar="GROUP", help="A group; may be repeated.")
+]
 Every = Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="How often it is looked at.")]
 Looks = Annotated[
     int | None, typer.Option("--count", "-n", metavar="N", min=1, help="Stop after so many looks. Default: Ctrl-C.")
@@ -72,7 +75,8 @@ def list_groups(
 
 @groups_commands.command("describe")
 def describe_groups(
-    names: Names,
+    names: Names = None,
+    more_names: MoreNames = None,
     bootstrap: Servers = None,
     properties: Properties = None,
     config: ConfigFile = None,
@@ -88,7 +92,7 @@ def describe_groups(
     from kwire.cli.admin.session import cluster_view
 
     with cluster_view(bootstrap, properties, config) as view:
-        reports = [GroupReport.of(view, name) for name in names]
+        reports = [GroupReport.of(view, name) for name in named("group", names, more_names)]
         if as_json:
             print_lines(json_lines([report.to_json() for report in reports]))
         else:
@@ -99,7 +103,8 @@ def describe_groups(
 
 @groups_commands.command("watch")
 def watch_group(
-    name: Name,
+    name: Name = None,
+    more_names: MoreNames = None,
     bootstrap: Servers = None,
     properties: Properties = None,
     config: ConfigFile = None,
@@ -112,14 +117,16 @@ def watch_group(
     from kwire.cli.admin.watching import watch
 
     with cluster_view(bootstrap, properties, config) as view:
+        group = the_one("group", [name] if name else None, more_names)
         with StopSignals() as signals:
-            watch(view, name, every_s=every_s, looks=looks, is_stopped=lambda: signals.received is not None)
+            watch(view, group, every_s=every_s, looks=looks, is_stopped=lambda: signals.received is not None)
         signals.exit_if_received()
 
 
 @groups_commands.command("reset")
 def reset_group(
-    name: Name,
+    name: Name = None,
+    more_names: MoreNames = None,
     topics: Topics = None,
     all_topics: AllTopics = False,
     to: To = None,
@@ -145,7 +152,8 @@ def reset_group(
         if execute and dry_run:
             raise ConfigError("--execute commits, --dry-run does not; give one of them")
         start = chosen_start(to, to_earliest=to_earliest, to_latest=to_latest, shift_by=shift_by)
-        resetting = Resetting(view, name, topics or (), all_topics=all_topics)
+        group = the_one("group", [name] if name else None, more_names)
+        resetting = Resetting(view, group, topics or (), all_topics=all_topics)
         outcome = resetting.run(start, shift_by, execute=execute)
         print_lines(json_lines(outcome.to_json()) if as_json else outcome.lines())
         if outcome.has_failed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from kwire.cli.output import Output
 from kwire.errors import ConfigError
@@ -16,6 +16,22 @@ def compiled(pattern: str | None) -> re.Pattern[str]:
         return re.compile(pattern or "")
     except re.error as error:
         raise ConfigError(f"{pattern!r} is no regular expression: {error}") from None
+
+
+def named(what: str, names: Sequence[str] | None, more: Sequence[str] | None) -> list[str]:
+    """Those given as arguments and by the option. Raises: ConfigError, if there are none."""
+    found = list(dict.fromkeys([*(names or ()), *(more or ())]))
+    if not found:
+        raise ConfigError(f"which {what}? Name one, or several")
+    return found
+
+
+def the_one(what: str, names: Sequence[str] | None, more: Sequence[str] | None) -> str:
+    """The same, of a command that is about one. Raises: ConfigError, unless it is one."""
+    found = named(what, names, more)
+    if len(found) > 1:
+        raise ConfigError(f"this is about one {what} at a time, not about {', '.join(found)}")
+    return found[0]
 
 
 def json_lines(value: object) -> Iterator[str]:

@@ -74,8 +74,11 @@ def produce_records(
             else [value.encode("utf-8", "surrogateescape") for value in values]
         )
         producing = Producing(view, topic, partition)
+        is_typed = values is None and sys.stdin.isatty()
         for line in lines:
             producing.add(maker.record(line))
+            if is_typed:
+                producing.flush()
         producing.flush()
         print(f"kwire: {producing.summary()}", file=sys.stderr)
         if not producing.count:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kwire.cli import times
-from kwire.cli.admin.printing import compiled, json_lines, print_lines
+from kwire.cli.admin.printing import compiled, json_lines, named, print_lines
 from kwire.cli.options import AsJson, ConfigFile, Properties, Servers, Verbose
 from kwire.cli.tables import table
 
@@ -22,7 +22,10 @@ Pattern = Annotated[
     str | None,
     typer.Argument(metavar="REGEX", help="Only topics that it finds something in.", show_default=False),
 ]
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics.", show_default=False)]
+Names = Annotated[list[str] | None, typer.Argument(metavar="TOPIC...", help="The topics.", show_default=False)]
+MoreNames = Annotated[
+    list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="A topic; may be repeated.")
+]
 Internal = Annotated[bool, typer.Option("--internal", help="Kafka's own topics, too.")]
 At = Annotated[
     str | None,
@@ -56,7 +59,8 @@ def list_topics(
 
 @topics_commands.command("describe")
 def describe_topics(
-    names: Names,
+    names: Names = None,
+    more_names: MoreNames = None,
     bootstrap: Servers = None,
     properties: Properties = None,
     config: ConfigFile = None,
@@ -67,13 +71,14 @@ def describe_topics(
     from kwire.cli.admin.session import cluster_view
 
     with cluster_view(bootstrap, properties, config) as view:
-        found = view.topics_named(names)
+        found = view.topics_named(named("topic", names, more_names))
         print_lines(json_lines([asdict(topic) for topic in found]) if as_json else _described(found))
 
 
 @topics_commands.command("offsets")
 def print_offsets(
-    names: Names,
+    names: Names = None,
+    more_names: MoreNames = None,
     bootstrap: Servers = None,
     properties: Properties = None,
     config: ConfigFile = None,
@@ -88,9 +93,8 @@ def print_offsets(
 
     with cluster_view(bootstrap, properties, config) as view:
         at_ms = None if at is None else times.parse_time_ms("--at", at)
-        partitions = [
-            TopicPartition(topic.name, each.number) for topic in view.topics_named(names) for each in topic.partitions
-        ]
+        topics = view.topics_named(named("topic", names, more_names))
+        partitions = [TopicPartition(topic.name, each.number) for topic in topics for each in topic.partitions]
         begins, ends = view.offsets(partitions, EARLIEST), view.offsets(partitions, LATEST)
         at_time = view.offsets(partitions, at_ms) if at_ms is not None else {}
         rows = []

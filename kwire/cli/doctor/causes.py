@@ -16,6 +16,7 @@ from kwire.errors import (
     NoTokenError,
     ProtocolError,
     SaslAuthenticationError,
+    SslAuthenticationError,
     UnsupportedSaslMechanismError,
 )
 from kwire.network.broker_dialogue import Stage
@@ -137,6 +138,8 @@ def _no_greeting(error: KafkaError, server: Endpoint, look: Look) -> Cause:
             f"{server} is a listener with TLS, and security_protocol={protocol.value} is without",
             f"set security_protocol={wanted}, and ssl_truststore_location if the authority is your own",
         )
+    if isinstance(error, SslAuthenticationError):  # with TLS 1.3 a client is refused when it takes itself to be through
+        return Cause(f"{server} does not accept this client: {_reason(error, server)}", _ABOUT_TLS)
     if isinstance(error, ProtocolError):
         return Cause(
             f"what listens at {server} is not Kafka: {_reason(error, server)}",

@@ -127,10 +127,8 @@ def check_brokers(client: BrokerClient, server: Endpoint, metadata: MetadataResp
             client.reach(told, approach)
         except KafkaError as error:
             found = cause_of(approach.stage, error, told, Probes(client, told))
-            said = (
-                f"{server} answers, but says that broker {broker.node_id} is found at {told}, where it is not: "
-                f"{found.said}"
-            )
+            where = "found at {}, where it is not" if found.is_about_address else "at {}, where this goes wrong"
+            said = f"{server} answers, but says that broker {broker.node_id} is {where.format(told)}: {found.said}"
             yield failed("broker", subject, Cause(said, _advice_for_listener(told, found)))
         else:
             yield Check("broker", subject, True, "reached where it says that it is")
