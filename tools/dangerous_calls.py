@@ -53,6 +53,7 @@ ALLOWED: Mapping[Place, tuple[int, str]] = {
     Place("kwire/testing/__init__.py", "importlib.import_module"): (1, "names of a table in the module"),
     Place("kwire/testing/cluster/handlers/__init__.py", "importlib.import_module"): (1, "the modules of that folder"),
     Place("kwire/spark/pipeline/targets.py", "importlib.import_module"): (1, "what the user names by --function"),
+    Place("kwire/cli/registry_formats.py", "importlib.import_module"): (1, "what the user names by --protobuf"),
     Place("pyspark_kwire/server.py", "importlib.import_module"): (1, "names of a table in the module"),
     Place("pyspark_kwire/server.py", "marshal.loads"): (1, "from a process of the same user, which the socket proves"),
     Place("pyspark_kwire/server.py", "runpy.run_module"): (1, "the same: it is a command line, as Spark starts it"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
 import typer
 
@@ -13,7 +13,7 @@ from kwire.cli import consume_options as options
 from kwire.cli import starts
 from kwire.cli.catching_up import CatchingUp
 from kwire.cli.console_properties import split_properties, with_properties
-from kwire.cli.ends import End, Ends, parse_end
+from kwire.cli.ends import Ends, parse_end
 from kwire.cli.exits import StopSignals, clean_exits
 from kwire.cli.formats import Encode, FormatOptions, encoder
 from kwire.cli.options import ConfigFile, Properties, Servers, Verbose, flag, settings_of
@@ -21,12 +21,13 @@ from kwire.cli.output import Output
 from kwire.cli.patience import said_when_slow
 from kwire.cli.reading import Reader
 from kwire.cli.reading_consumer import ReadingConsumer
-from kwire.cli.starts import Start, StartKind
+from kwire.cli.reading_plan import ReadingPlan, chosen_start, group_settings
+from kwire.cli.registry_settings import RegistrySettings
 from kwire.cli.times import Times
 from kwire.cli.topic_choice import TopicChoice
 from kwire.config import ConsumerConfig
 from kwire.consumer.describe_on_signal import describe_on_signal
-from kwire.errors import ConfigError, IllegalStateError
+from kwire.errors import IllegalStateError
 from kwire.metrics.table import format_metrics
 from kwire.processing.policies import OnDataLoss
 
@@ -36,24 +37,6 @@ DEFAULTS: dict[str, object] = {
     "allow_auto_create_topics": False,
     "max_poll_records": 5_000,  # the library's 500 would flush the output ten times as often
 }
-
-RESET_POLICIES = {StartKind.EARLIEST: "earliest", StartKind.LATEST: "latest"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingPlan:
-    """What to read, and how far."""
-
-    topics: TopicChoice
-    partitions: tuple[int, ...] = ()
-    in_group: bool = False
-    start: Start | None = None
-    end: End | None = None
-    count: int | None = None
-    exit_at_end: bool = False
-    timeout_ms: int | None = None
-    skips_losses: bool = False
-    shows_metrics: bool = False
 
 
 def consume_topics(
@@ -73,8 +56,10 @@ def consume_topics(
     on_data_loss: options.DataLoss = OnDataLoss.STOP,
     format_name: options.FormatName = "text",
     fields: options.Print = None,
-    key_format: options.KeyFormat = "text",
-    value_format: options.ValueFormatName = "text",
+    key_format: options.KeyFormat = None,
+    value_format: options.ValueFormatName = None,
+    schema_registry: options.SchemaRegistry = None,
+    protobuf: options.Protobuf = None,
     key_separator: options.KeySeparator = None,
     delimiter: options.Delimiter = None,
     null: options.Null = None,
@@ -93,17 +78,7 @@ def consume_topics(
     """
     with clean_exits():
         formatter, other_properties = split_properties(properties or ())
-        typed = FormatOptions(
-            format=format_name,
-            columns=tuple(name.strip() for name in (fields or "").split(",") if name.strip()),
-            key_separator=key_separator,
-            delimiter=delimiter,
-            null=null,
-            times=times,
-            key_format=key_format,
-            value_format=value_format,
-            escapes=escape,
-        )
+        registry = RegistrySettings()
         settings = settings_of(
             bootstrap,
             other_properties,
@@ -111,13 +86,27 @@ def consume_topics(
             DEFAULTS,
             flag("--group", "group_id", group),
             flag("--isolation-level", "isolation_level", isolation_level),
+            taken=registry.take,
         )
-        encode = encoder(with_properties(typed, formatter), settings)
+        typed = FormatOptions(
+            format=format_name,
+            columns=tuple(name.strip() for name in (fields or "").split(",") if name.strip()),
+            key_separator=key_separator,
+            delimiter=delimiter,
+            null=null,
+            times=times,
+            key_format=key_format or registry.formats.get("key", "text"),
+            value_format=value_format or registry.formats.get("value", "text"),
+            registry=registry.settings(schema_registry, os.environ),
+            protobuf=protobuf,
+            escapes=escape,
+        )
+        encode = encoder(with_properties(typed, formatter))
         plan = ReadingPlan(
             topics=TopicChoice.of([*(topics or ()), *(more_topics or ())], include or ()),
             partitions=tuple(sorted(set(partition or ()))),
             in_group=settings.get("group_id") is not None,
-            start=_start(start, from_beginning=from_beginning),
+            start=chosen_start(start, from_beginning=from_beginning),
             end=None if until is None else parse_end(until),
             count=count,
             exit_at_end=exit_at_end,
@@ -126,31 +115,6 @@ def consume_topics(
             shows_metrics=metrics,
         )
         run(plan, settings | group_settings(plan), encode)
-
-
-def _start(text: str | None, *, from_beginning: bool) -> Start | None:
-    if from_beginning and text is not None:
-        raise ConfigError("--from-beginning and --from say where to begin; give one of them")
-    if from_beginning:
-        return Start(StartKind.EARLIEST)
-    return None if text is None else starts.parse_start(text)
-
-
-def group_settings(plan: ReadingPlan) -> dict[str, object]:
-    """What `--from` means in a group: it goes on from its commits, and begins there only where it has none.
-
-    Raises:
-        ConfigError: the plan is not one for a group.
-    """
-    if not plan.in_group:
-        return {}
-    if plan.partitions:
-        raise ConfigError("a group shares out the partitions itself; leave out either --partition or the group")
-    if plan.start is None:
-        return {}
-    if plan.start.kind not in RESET_POLICIES:
-        raise ConfigError("a group goes on from its commits; --from earliest or latest is for when it has none")
-    return {"auto_offset_reset": RESET_POLICIES[plan.start.kind]}
 
 
 def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> None:

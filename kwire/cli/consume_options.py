@@ -85,17 +85,35 @@ Print = Annotated[
     ),
 ]
 KeyFormat = Annotated[
-    str, typer.Option("--key-format", metavar="FORMAT", help=f"How keys are written: {_FORMATS}. int and float: as "
-                      "Java's serializers write them.")
-]  # fmt: skip
+    str | None,
+    typer.Option(
+        "--key-format",
+        metavar="FORMAT",
+        help=f"How keys are written: {_FORMATS}. int and float: as Java's serializers write them. Default: text.",
+    ),
+]
 ValueFormatName = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--value-format",
         metavar="FORMAT",
         help=f"How values are written: {_FORMATS}. json: within --format json as JSON, not as a string, if they are "
-        "JSON; else on one line.",
+        "JSON; else on one line. Default: text.",
     ),
+]
+SchemaRegistry = Annotated[
+    str | None,
+    typer.Option(
+        "--schema-registry",
+        "-r",
+        metavar="URL",
+        help="The schema registry of avro and json-schema; its user belongs "
+        "into KWIRE_SCHEMA_REGISTRY_USER_INFO (NAME:PASSWORD), or a file.",
+    ),
+]
+Protobuf = Annotated[
+    str | None,
+    typer.Option("--protobuf", metavar="MODULE:CLASS", help="The message of protobuf: a class that protoc has made."),
 ]
 KeySeparator = Annotated[
     str | None,

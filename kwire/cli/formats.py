@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
 from kwire.cli import templates, terminal
 from kwire.cli.escapes import unescape
-from kwire.cli.record_text import NULL, BytesRecord, RecordText, UnreadableRecordError
+from kwire.cli.record_text import NULL, RecordText, UnreadableRecordError
 from kwire.cli.times import Times
-from kwire.cli.value_formats import Settings, ValueFormat, dump_json, format_named, text_json
+from kwire.cli.value_formats import BytesRecord, FormatSetup, ValueFormat, dump_json, format_named, text_json
 from kwire.errors import ConfigError
 from kwire.model import Header
 
@@ -31,6 +31,7 @@ class FormatOptions:
     """What the options of `kwire consume` say about the output; texts are as they were typed, with their escapes.
 
     Attributes:
+        registry, protobuf: As of `FormatSetup`.
         escapes: Whether control characters are escaped; None if a terminal decides.
     """
 
@@ -43,12 +44,14 @@ class FormatOptions:
     times: Times = Times.MS
     key_format: str = "text"
     value_format: str = "text"
+    registry: Mapping[str, object] = field(default_factory=dict)
+    protobuf: str | None = None
     escapes: bool | None = None
 
 
-def encoder(options: FormatOptions, settings: Settings) -> Encode:
+def encoder(options: FormatOptions) -> Encode:
     """The function that does what they say. Raises: ConfigError, for options that contradict each other."""
-    fields = _record_text(options, settings)
+    fields = _record_text(options)
     known = next((each for each in Format if each.value == options.format), None)
     if known is not Format.TEXT:
         _refuse("--key-separator", options.key_separator, options, "text")
@@ -64,11 +67,15 @@ def encoder(options: FormatOptions, settings: Settings) -> Encode:
     return json_lines(fields, escapes=_escapes(options))
 
 
-def _record_text(options: FormatOptions, settings: Settings) -> RecordText:
+def _record_text(options: FormatOptions) -> RecordText:
     is_bare = options.format in (Format.RAW.value, Format.JSON.value)  # JSON is escaped as a whole
     return RecordText(
-        key_format=format_named("--key-format", options.key_format, settings),
-        value_format=format_named("--value-format", options.value_format, settings),
+        key_format=format_named(
+            options.key_format, FormatSetup(field="key", registry=options.registry, protobuf=options.protobuf)
+        ),
+        value_format=format_named(
+            options.value_format, FormatSetup(field="value", registry=options.registry, protobuf=options.protobuf)
+        ),
         null=NULL if options.null is None else unescape("--null", options.null),
         times=options.times,
         header_separator=unescape("headers.separator", options.header_separator),
@@ -161,9 +168,9 @@ def _json_of(record: BytesRecord, what: str, data: bytes | None, form: ValueForm
     if data is None:
         return "null"
     try:
-        return form.to_json(record.topic, data)
+        return form.to_json(record, data)
     except ValueError as error:
-        raise UnreadableRecordError(record, what, str(error)) from error
+        raise UnreadableRecordError(record, what, error) from error
 
 
 def _header_json(header: Header) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -73,6 +73,7 @@ def settings_of(
     config: Path | None,
     defaults: Mapping[str, object],
     *flags: SettingLine | None,
+    taken: Callable[[SettingLine], bool] = lambda _entry: False,
 ) -> dict[str, object]:
     """The settings of a command, from its options, the environment and its file. Raises: ConfigError."""
     given = [flag("--bootstrap", "bootstrap_servers", bootstrap), *flags]
@@ -82,6 +83,7 @@ def settings_of(
         environ=os.environ,
         file=config,
         defaults=defaults,
+        taken=taken,
     )
 
 

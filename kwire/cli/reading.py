@@ -17,7 +17,8 @@ from kwire.cli.catching_up import CatchingUp
 from kwire.cli.formats import Encode
 from kwire.cli.output import Output
 from kwire.cli.reading_consumer import PolledRecords, ReadingConsumer
-from kwire.cli.record_text import BytesRecord, UnreadableRecordError
+from kwire.cli.record_text import UnreadableRecordError
+from kwire.cli.value_formats import BytesRecord
 from kwire.clock import NEVER_MS, monotonic_ms
 from kwire.errors import CorruptRecordError, IllegalStateError, KafkaTimeoutError, OffsetOutOfRangeError
 from kwire.fetching.columns import Records

@@ -7,11 +7,10 @@ from typing import TypeAlias
 
 from kwire.cli.terminal import escape_text
 from kwire.cli.times import Times, time_writer
-from kwire.cli.value_formats import TEXT, ValueFormat
+from kwire.cli.value_formats import TEXT, BytesRecord, ValueFormat
 from kwire.errors import KafkaError
-from kwire.model import NO_TIMESTAMP, Record
+from kwire.model import NO_TIMESTAMP
 
-BytesRecord: TypeAlias = Record[bytes, bytes]
 Part: TypeAlias = Callable[[BytesRecord], bytes]
 """One field of a record."""
 
@@ -22,11 +21,15 @@ NULL = b"null"
 class UnreadableRecordError(KafkaError):
     """A key or value is not of the format that the user said it has."""
 
-    def __init__(self, record: BytesRecord, what: str, reason: str) -> None:
+    def __init__(self, record: BytesRecord, what: str, error: ValueError) -> None:
         self.offset = record.offset
+        place = f"{record.topic_partition} at offset {record.offset}"
+        advice = getattr(error, "advice", None)
         super().__init__(
-            f"{record.topic_partition} at offset {record.offset}: the {what} is not of --{what}-format: {reason}; "
-            f"--{what}-format hex shows its bytes, --from {record.offset + 1} begins behind it"
+            f"{place}: the {what} is not of --{what}-format: {error}; --{what}-format hex shows its bytes, --from "
+            f"{record.offset + 1} begins behind it"
+            if advice is None
+            else f"{place}: the {what} cannot be read: {error}; {advice}"
         )
 
 
@@ -95,7 +98,7 @@ class RecordText:
         if data is None:
             return self.null
         try:
-            text = form.to_text(record.topic, data)
+            text = form.to_text(record, data)
         except ValueError as error:
-            raise UnreadableRecordError(record, what, str(error)) from error
+            raise UnreadableRecordError(record, what, error) from error
         return escape_text(text) if self.escapes else text

@@ -34,6 +34,7 @@ def collect_settings(
     environ: Mapping[str, str],
     file: Path | None,
     defaults: Mapping[str, object],
+    taken: Callable[[SettingLine], bool] = lambda _entry: False,
 ) -> dict[str, object]:
     """The settings of a command, by snake_case name.
 
@@ -43,6 +44,7 @@ def collect_settings(
         environ: where KWIRE_<SETTING> are looked for.
         file: properties or TOML.
         defaults: of the command, where they differ from the library's.
+        taken: whether an entry is for the command itself, and no setting.
 
     Raises:
         ConfigError: a name is unknown, a value is bad, or one place gives a setting twice.
@@ -51,7 +53,7 @@ def collect_settings(
     given = [*flags, *map(from_property, properties)]
     warn_of_visible_secrets(given)
     for layer in (read_config_file(file) if file else [], from_environment(environ), given):
-        settings |= _check(layer)
+        settings |= _check(entry for entry in layer if not taken(entry))
     return settings
 
 

@@ -10,7 +10,8 @@ import struct
 from collections.abc import Callable, Sequence
 
 from kwire.cli.escapes import unescape
-from kwire.cli.record_text import BytesRecord, Part, RecordText
+from kwire.cli.record_text import Part, RecordText
+from kwire.cli.value_formats import BytesRecord
 from kwire.errors import ConfigError
 
 HELP = (

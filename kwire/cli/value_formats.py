@@ -1,59 +1,101 @@
 """The formats of keys and values (`--key-format`, `--value-format`): one table from a name to what makes text of bytes.
 
-A format is added as a row of `FORMATS`. What it needs to be told, such as where a schema registry is, it finds in the
-settings of the command. Used by `formats.py` and `templates.py`.
+A format is added as a row of `FORMATS`. What it needs to be told, such as where a schema registry is, stands in its
+`FormatSetup`. Used by `formats.py` and `templates.py`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import struct
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from datetime import date, time
 from typing import NamedTuple, NoReturn, TypeAlias
 
+from kwire.deserializers.context import Field
 from kwire.errors import ConfigError
+from kwire.model import Record
 
-Settings: TypeAlias = Mapping[str, object]
+BytesRecord: TypeAlias = Record[bytes, bytes]
 _FLOATS = {4: ">f", 8: ">d"}
 _LINE_ENDS = re.compile(r"[\r\n]")
 
+
+def _plain(value: object) -> object:
+    """What JSON has no words for."""
+    match value:
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return {"base64": b64encode(value).decode("ascii")}
+        case date() | time():
+            return value.isoformat()
+        case _:
+            return str(value)
+
+
 # One encoder for all: json.dumps would make a new one each time for anything but its defaults.
 dump_json: Callable[[object], str] = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), check_circular=False
+    ensure_ascii=False, separators=(",", ":"), check_circular=False, default=_plain
 ).encode
 
 
+class ValueFormatError(ValueError):
+    """Bytes are not of a format, or cannot be read now. `advice` says what to do, where it is not another format."""
+
+    def __init__(self, reason: str, advice: str | None = None) -> None:
+        super().__init__(reason)
+        self.advice = advice
+
+
 class ValueFormat(NamedTuple):
-    """How bytes of a topic are shown: as text, and as a JSON value. Both take topic and bytes, and raise ValueError."""
+    """How bytes of a record are shown: as text, and as a JSON value. Both raise ValueError."""
 
-    to_text: Callable[[str, bytes], bytes]
-    to_json: Callable[[str, bytes], str]
-
-
-MakeFormat: TypeAlias = Callable[[Settings], ValueFormat]
+    to_text: Callable[[BytesRecord, bytes], bytes]
+    to_json: Callable[[BytesRecord, bytes], str]
 
 
-def of_values(decode: Callable[[str, bytes], object]) -> ValueFormat:
-    """The format of a function that makes a value of the bytes of a topic; it raises ValueError if they are not one."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FormatSetup:
+    """What a format may need to be told.
 
-    def to_json(topic: str, data: bytes) -> str:
-        return dump_json(decode(topic, data))
+    Attributes:
+        field: Whether it is for keys or for values.
+        registry: Settings of confluent-kafka's client of a schema registry; empty if there is none.
+        protobuf: MODULE:CLASS of messages.
+    """
 
-    def to_text(topic: str, data: bytes) -> bytes:
-        value = decode(topic, data)
+    field: Field
+    registry: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    protobuf: str | None = None
+
+
+MakeFormat: TypeAlias = Callable[[FormatSetup], ValueFormat]
+
+
+def of_values(decode: Callable[[BytesRecord, bytes], object]) -> ValueFormat:
+    """The format of a function that makes a value of bytes of a record; it raises ValueError if they are not one."""
+
+    def to_json(record: BytesRecord, data: bytes) -> str:
+        return dump_json(decode(record, data))
+
+    def to_text(record: BytesRecord, data: bytes) -> bytes:
+        value = decode(record, data)
         return (value if isinstance(value, str) else dump_json(value)).encode()
 
     return ValueFormat(to_text, to_json)
 
 
-def format_named(option: str, name: str, settings: Settings) -> ValueFormat:
-    """Raises: ConfigError, for a name that is not in the table, or settings that the format cannot use."""
+def format_named(name: str, setup: FormatSetup) -> ValueFormat:
+    """Raises: ConfigError, for a name that is not in the table, or a setup that the format cannot use."""
     make = FORMATS.get(name)
     if make is None:
-        raise ConfigError(f"{option} {name}: there is no such format; there are {', '.join(FORMATS)}")
-    return make(settings)
+        raise ConfigError(f"--{setup.field}-format {name}: there is no such format; there are {', '.join(FORMATS)}")
+    return make(setup)
 
 
 def text_json(data: bytes) -> str:
@@ -78,22 +120,22 @@ def _no_json(name: str) -> NoReturn:
     raise ValueError(f"{name} is Python's, not JSON's")
 
 
-def _json_where_it_parses(_topic: str, data: bytes) -> str:
+def _json_where_it_parses(_record: BytesRecord, data: bytes) -> str:
     return parsed_json(data) or text_json(data)
 
 
-def _one_line(_topic: str, data: bytes) -> bytes:
+def _one_line(_record: BytesRecord, data: bytes) -> bytes:
     found = parsed_json(data)
     return data if found is None else found.encode()
 
 
-def _integer(_topic: str, data: bytes) -> int:
+def _integer(_record: BytesRecord, data: bytes) -> int:
     if len(data) not in (1, 2, 4, 8):
         raise ValueError(f"an integer has 1, 2, 4 or 8 bytes, and this has {len(data)}")
     return int.from_bytes(data, "big", signed=True)
 
 
-def _float(_topic: str, data: bytes) -> float:
+def _float(_record: BytesRecord, data: bytes) -> float:
     form = _FLOATS.get(len(data))
     if form is None:
         raise ValueError(f"a floating-point number has 4 or 8 bytes, and this has {len(data)}")
@@ -101,13 +143,27 @@ def _float(_topic: str, data: bytes) -> float:
     return number
 
 
-TEXT = ValueFormat(lambda _topic, data: data, lambda _topic, data: text_json(data))
+def registry_format(name: str) -> MakeFormat:
+    """A format of a schema registry, loaded when it is used: it brings confluent-kafka along."""
+
+    def make(setup: FormatSetup) -> ValueFormat:
+        from kwire.cli.registry_formats import decoder
+
+        return of_values(decoder(name, setup))
+
+    return make
+
+
+TEXT = ValueFormat(lambda _record, data: data, lambda _record, data: text_json(data))
 
 FORMATS: dict[str, MakeFormat] = {
-    "text": lambda _settings: TEXT,
-    "json": lambda _settings: ValueFormat(_one_line, _json_where_it_parses),
-    "hex": lambda _settings: of_values(lambda _topic, data: data.hex()),
-    "base64": lambda _settings: of_values(lambda _topic, data: b64encode(data).decode("ascii")),
-    "int": lambda _settings: of_values(_integer),
-    "float": lambda _settings: of_values(_float),
+    "text": lambda _setup: TEXT,
+    "json": lambda _setup: ValueFormat(_one_line, _json_where_it_parses),
+    "hex": lambda _setup: of_values(lambda _record, data: data.hex()),
+    "base64": lambda _setup: of_values(lambda _record, data: b64encode(data).decode("ascii")),
+    "int": lambda _setup: of_values(_integer),
+    "float": lambda _setup: of_values(_float),
+    "avro": registry_format("avro"),
+    "json-schema": registry_format("json-schema"),
+    "protobuf": registry_format("protobuf"),
 }

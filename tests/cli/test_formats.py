@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kwire.cli.escapes import unescape
 from kwire.cli.formats import Encode, Format, FormatOptions
 from kwire.cli.formats import encoder as encoder_of
-from kwire.cli.record_text import BytesRecord
+from kwire.cli.value_formats import BytesRecord
 from kwire.errors import ConfigError
 from kwire.model import Header, Record, TimestampType
 
@@ -24,7 +24,7 @@ def record(
 
 def encoder(format_name: Format, key_separator: str | None = None, delimiter: str | None = None) -> Encode:
     options = FormatOptions(format=format_name.value, key_separator=key_separator, delimiter=delimiter)
-    return encoder_of(options, {})
+    return encoder_of(options)
 
 
 json_lines = encoder(Format.JSON)

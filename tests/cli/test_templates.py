@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kwire.cli.formats import FormatOptions, encoder
-from kwire.cli.record_text import BytesRecord, UnreadableRecordError
+from kwire.cli.record_text import UnreadableRecordError
 from kwire.cli.times import Times
+from kwire.cli.value_formats import BytesRecord
 from kwire.errors import ConfigError
 from kwire.model import Header, Record, TimestampType
 
@@ -18,7 +19,7 @@ def record(value: bytes | None = b"v", key: bytes | None = b"k", headers: tuple[
 
 
 def printed(template: str, *records: BytesRecord, **options: object) -> bytes:
-    return encoder(FormatOptions(format=template, escapes=False, **options), {})(records)  # type: ignore[arg-type]
+    return encoder(FormatOptions(format=template, escapes=False, **options))(records)  # type: ignore[arg-type]
 
 
 def test_each_sign_is_a_field() -> None:

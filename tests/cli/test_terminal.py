@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.cli.formats import FormatOptions, encoder
-from kwire.cli.record_text import BytesRecord
 from kwire.cli.terminal import escape_json, escape_text
+from kwire.cli.value_formats import BytesRecord
 from kwire.model import Header, Record, TimestampType
 
 HARMLESS = {"\n", "\t"}
@@ -51,13 +51,13 @@ def test_json_that_is_escaped_means_the_same(text: str) -> None:
 
 @pytest.mark.parametrize("form", ["text", "json", "%k %s %h"])
 def test_all_but_raw_is_escaped_where_a_terminal_shows_it(form: str) -> None:
-    shown = encoder(FormatOptions(format=form, escapes=True), {})([record(b"\x1b]0;title\x07")])
+    shown = encoder(FormatOptions(format=form, escapes=True))([record(b"\x1b]0;title\x07")])
     assert b"\x1b" not in shown
     assert b"\x07" not in shown
 
 
 def test_the_standard_output_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kwire.cli.terminal.is_terminal", lambda: True)
-    assert encoder(FormatOptions(), {})([record(b"\x1b")]) == b"\\x1b\n"
-    assert encoder(FormatOptions(escapes=False), {})([record(b"\x1b")]) == b"\x1b\n"
-    assert encoder(FormatOptions(format="raw"), {})([record(b"\x1b")]) == b"\x1b"
+    assert encoder(FormatOptions())([record(b"\x1b")]) == b"\\x1b\n"
+    assert encoder(FormatOptions(escapes=False))([record(b"\x1b")]) == b"\x1b\n"
+    assert encoder(FormatOptions(format="raw"))([record(b"\x1b")]) == b"\x1b"

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.cli.formats import FormatOptions, encoder
-from kwire.cli.record_text import BytesRecord
 from kwire.cli.times import Times
-from kwire.cli.value_formats import FORMATS, format_named, parsed_json
+from kwire.cli.value_formats import FORMATS, BytesRecord, FormatSetup, format_named, parsed_json
 from kwire.model import Header, Record, TimestampType
 
 
@@ -22,7 +21,7 @@ def record(value: bytes | None, key: bytes | None = None, timestamp: int = 5) ->
 
 
 def json_value(name: str, data: bytes) -> object:
-    line = encoder(FormatOptions(format="json", value_format=name), {})([record(data)])
+    line = encoder(FormatOptions(format="json", value_format=name))([record(data)])
     return json.loads(line)["value"]
 
 
@@ -44,14 +43,14 @@ def json_value(name: str, data: bytes) -> object:
     ],
 )
 def test_formats(name: str, data: bytes, text: bytes, in_json: object) -> None:
-    assert format_named("--value-format", name, {}).to_text("t", data) == text
+    assert format_named(name, FormatSetup(field="value")).to_text(record(data), data) == text
     assert json_value(name, data) == in_json
 
 
 def test_numbers_and_doubled_keys_of_json_stay_as_they_were_written() -> None:
     """Parsed and written anew, a price of 1.10 would be 1.1, and a number of 30 digits would be another one."""
     given_text = b'{"price": 1.10, "id": 123456789012345678901234567890, "id": 1e999}'
-    line = encoder(FormatOptions(format="json", value_format="json"), {})([record(given_text)])
+    line = encoder(FormatOptions(format="json", value_format="json"))([record(given_text)])
     assert b'"value":' + given_text + b"," in line
 
 
@@ -69,17 +68,17 @@ def test_json_of_any_depth_ends_no_command(depth: int) -> None:
 
 
 def test_keys_have_a_format_of_their_own() -> None:
-    encode = encoder(FormatOptions(key_separator="=", key_format="int", value_format="hex"), {})
+    encode = encoder(FormatOptions(key_separator="=", key_format="int", value_format="hex"))
     assert encode([record(b"\x01", b"\x00\x02")]) == b"2=01\n"
 
 
 def test_fields_are_printed_in_the_order_of_their_names() -> None:
     columns = ("offset", "timestamp", "headers", "topic", "partition", "value")
-    assert encoder(FormatOptions(columns=columns), {})([record(b"v")]) == b"7\t5\th=1\tt\t1\tv\n"
+    assert encoder(FormatOptions(columns=columns))([record(b"v")]) == b"7\t5\th=1\tt\t1\tv\n"
 
 
 def test_a_date_stands_in_json_as_text() -> None:
-    encode = encoder(FormatOptions(format="json", times=Times.UTC), {})
+    encode = encoder(FormatOptions(format="json", times=Times.UTC))
     assert json.loads(encode([record(b"v")]))["timestamp"] == "1970-01-01T00:00:00.005Z"
     assert json.loads(encode([record(b"v", timestamp=-1)]))["timestamp"] is None
 

@@ -1,0 +1,55 @@
+"""What `kwire consume` is to read, and how far; and what that means in a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kwire.cli import starts
+from kwire.cli.ends import End
+from kwire.cli.starts import Start, StartKind
+from kwire.cli.topic_choice import TopicChoice
+from kwire.errors import ConfigError
+
+RESET_POLICIES = {StartKind.EARLIEST: "earliest", StartKind.LATEST: "latest"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingPlan:
+    """What to read, and how far."""
+
+    topics: TopicChoice
+    partitions: tuple[int, ...] = ()
+    in_group: bool = False
+    start: Start | None = None
+    end: End | None = None
+    count: int | None = None
+    exit_at_end: bool = False
+    timeout_ms: int | None = None
+    skips_losses: bool = False
+    shows_metrics: bool = False
+
+
+def chosen_start(text: str | None, *, from_beginning: bool) -> Start | None:
+    """Where to begin, if anything says so. Raises: ConfigError."""
+    if from_beginning and text is not None:
+        raise ConfigError("--from-beginning and --from say where to begin; give one of them")
+    if from_beginning:
+        return Start(StartKind.EARLIEST)
+    return None if text is None else starts.parse_start(text)
+
+
+def group_settings(plan: ReadingPlan) -> dict[str, object]:
+    """What `--from` means in a group: it goes on from its commits, and begins there only where it has none.
+
+    Raises:
+        ConfigError: the plan is not one for a group.
+    """
+    if not plan.in_group:
+        return {}
+    if plan.partitions:
+        raise ConfigError("a group shares out the partitions itself; leave out either --partition or the group")
+    if plan.start is None:
+        return {}
+    if plan.start.kind not in RESET_POLICIES:
+        raise ConfigError("a group goes on from its commits; --from earliest or latest is for when it has none")
+    return {"auto_offset_reset": RESET_POLICIES[plan.start.kind]}

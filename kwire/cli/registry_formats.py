@@ -1,0 +1,73 @@
+"""Keys and values of a schema registry: Avro, JSON with a schema, Protobuf, by the deserializers of the library.
+
+What fails is told apart as the library does: bytes that are no such value, a registry that does not answer, and one
+that refuses us.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from kwire.cli.value_formats import BytesRecord, FormatSetup, ValueFormatError
+from kwire.deserializers import AvroDeserializer, JsonSchemaDeserializer, ProtobufDeserializer, SerializationContext
+from kwire.deserializers.failures import failure_of
+from kwire.errors import ConfigError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+Decode: TypeAlias = Callable[[bytes, SerializationContext], object]
+
+
+def decoder(name: str, setup: FormatSetup) -> Callable[[BytesRecord, bytes], object]:
+    """What makes a value of bytes.
+
+    Raises:
+        ConfigError: No registry is named where one is needed, a package is missing, or there is no such message.
+    """
+    try:
+        deserialize = _deserializer(name, setup)
+    except (ImportError, InvalidArgumentError) as error:
+        raise ConfigError(f"--{setup.field}-format {name}: {error}") from error
+
+    def decode(record: BytesRecord, data: bytes) -> object:
+        try:
+            return deserialize(data, SerializationContext(record.topic, setup.field, list(record.headers)))
+        except Exception as error:
+            failure = failure_of(error, record.topic)
+            raise ValueFormatError(failure.reason, failure.advice) from error
+
+    return decode
+
+
+def _deserializer(name: str, setup: FormatSetup) -> Decode:
+    if name == "protobuf":
+        return _protobuf(setup)
+    if not setup.registry:
+        raise ConfigError(f"--{setup.field}-format {name}: where is the schema registry? Say --schema-registry URL")
+    made = AvroDeserializer(setup.registry) if name == "avro" else JsonSchemaDeserializer(setup.registry)
+    return cast("Decode", made)
+
+
+def _protobuf(setup: FormatSetup) -> Decode:
+    """Messages as dictionaries, with the names of their fields."""
+    module_name, _, class_name = (setup.protobuf or "").partition(":")
+    if not class_name:
+        raise ConfigError(f"--{setup.field}-format protobuf: which message? Say --protobuf MODULE:CLASS")
+    if str(Path.cwd()) not in sys.path:  # as python -m has it: a command is not where the user's modules are
+        sys.path.insert(0, str(Path.cwd()))
+    message = getattr(importlib.import_module(module_name), class_name, None)
+    if not isinstance(message, type):
+        raise ConfigError(f"--protobuf {setup.protobuf}: there is no class {class_name} in {module_name}")
+    from google.protobuf.json_format import MessageToDict
+
+    parse: Decode = ProtobufDeserializer(message)
+
+    def decode(data: bytes, context: SerializationContext) -> object:
+        return MessageToDict(cast("Message", parse(data, context)), preserving_proto_field_name=True)
+
+    return decode
