@@ -10,8 +10,9 @@ from typing import TypeAlias
 from kwire.cli import templates, terminal
 from kwire.cli.escapes import unescape
 from kwire.cli.record_text import NULL, RecordText, UnreadableRecordError
+from kwire.cli.shown_values import BytesRecord, FormatSetup, ValueFormat, dump_json, text_json
 from kwire.cli.times import Times
-from kwire.cli.value_formats import BytesRecord, FormatSetup, ValueFormat, dump_json, format_named, text_json
+from kwire.cli.value_formats import format_named
 from kwire.errors import ConfigError
 from kwire.model import Header
 

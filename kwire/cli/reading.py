@@ -18,7 +18,7 @@ from kwire.cli.formats import Encode
 from kwire.cli.output import Output
 from kwire.cli.reading_consumer import PolledRecords, ReadingConsumer
 from kwire.cli.record_text import UnreadableRecordError
-from kwire.cli.value_formats import BytesRecord
+from kwire.cli.shown_values import BytesRecord
 from kwire.clock import NEVER_MS, monotonic_ms
 from kwire.errors import CorruptRecordError, IllegalStateError, KafkaTimeoutError, OffsetOutOfRangeError
 from kwire.fetching.columns import Records

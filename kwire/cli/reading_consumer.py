@@ -7,9 +7,9 @@ from re import Pattern
 from typing import Protocol
 
 from kwire.cli.catching_up import ConsumerWithProgress
+from kwire.cli.shown_values import BytesRecord
 from kwire.cli.starts import StartingConsumer
 from kwire.cli.topic_choice import ListingConsumer
-from kwire.cli.value_formats import BytesRecord
 from kwire.metrics import MetricName
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 

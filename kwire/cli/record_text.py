@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from kwire.cli.shown_values import BytesRecord, ValueFormat
 from kwire.cli.terminal import escape_text
 from kwire.cli.times import Times, time_writer
-from kwire.cli.value_formats import TEXT, BytesRecord, ValueFormat
+from kwire.cli.value_formats import TEXT
 from kwire.errors import KafkaError
 from kwire.model import NO_TIMESTAMP
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from kwire.cli.value_formats import BytesRecord, FormatSetup, ValueFormatError
+from kwire.cli.shown_values import BytesRecord, FormatSetup, ValueFormatError
 from kwire.deserializers import AvroDeserializer, JsonSchemaDeserializer, ProtobufDeserializer, SerializationContext
 from kwire.deserializers.failures import failure_of
 from kwire.errors import ConfigError, InvalidArgumentError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from kwire.cli.escapes import unescape
 from kwire.cli.record_text import Part, RecordText
-from kwire.cli.value_formats import BytesRecord
+from kwire.cli.shown_values import BytesRecord
 from kwire.errors import ConfigError
 
 HELP = (

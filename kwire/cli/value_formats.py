@@ -1,4 +1,4 @@
-"""The formats of keys and values (`--key-format`, `--value-format`): one table from a name to what makes text of bytes.
+"""The formats of keys and values, `--key-format` and `--value-format`: one table from names to what makes them.
 
 A format is added as a row of `FORMATS`. What it needs to be told, such as where a schema registry is, stands in its
 `FormatSetup`. Used by `formats.py` and `templates.py`.
@@ -6,88 +6,21 @@ A format is added as a row of `FORMATS`. What it needs to be told, such as where
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import struct
 from base64 import b64encode
-from collections.abc import Callable, Mapping
-from datetime import date, time
-from typing import NamedTuple, NoReturn, TypeAlias
+from collections.abc import Callable
+from typing import NoReturn, TypeAlias
 
-from kwire.deserializers.context import Field
+from kwire.cli.shown_values import BytesRecord, FormatSetup, ValueFormat, of_values, text_json
 from kwire.errors import ConfigError
-from kwire.model import Record
 
-BytesRecord: TypeAlias = Record[bytes, bytes]
 _FLOATS = {4: ">f", 8: ">d"}
 _LINE_ENDS = re.compile(r"[\r\n]")
 
 
-def _plain(value: object) -> object:
-    """What JSON has no words for."""
-    match value:
-        case bytes():
-            try:
-                return value.decode()
-            except UnicodeDecodeError:
-                return {"base64": b64encode(value).decode("ascii")}
-        case date() | time():
-            return value.isoformat()
-        case _:
-            return str(value)
-
-
-# One encoder for all: json.dumps would make a new one each time for anything but its defaults.
-dump_json: Callable[[object], str] = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), check_circular=False, default=_plain
-).encode
-
-
-class ValueFormatError(ValueError):
-    """Bytes are not of a format, or cannot be read now. `advice` says what to do, where it is not another format."""
-
-    def __init__(self, reason: str, advice: str | None = None) -> None:
-        super().__init__(reason)
-        self.advice = advice
-
-
-class ValueFormat(NamedTuple):
-    """How bytes of a record are shown: as text, and as a JSON value. Both raise ValueError."""
-
-    to_text: Callable[[BytesRecord, bytes], bytes]
-    to_json: Callable[[BytesRecord, bytes], str]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FormatSetup:
-    """What a format may need to be told.
-
-    Attributes:
-        field: Whether it is for keys or for values.
-        registry: Settings of confluent-kafka's client of a schema registry; empty if there is none.
-        protobuf: MODULE:CLASS of messages.
-    """
-
-    field: Field
-    registry: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    protobuf: str | None = None
-
-
 MakeFormat: TypeAlias = Callable[[FormatSetup], ValueFormat]
-
-
-def of_values(decode: Callable[[BytesRecord, bytes], object]) -> ValueFormat:
-    """The format of a function that makes a value of bytes of a record; it raises ValueError if they are not one."""
-
-    def to_json(record: BytesRecord, data: bytes) -> str:
-        return dump_json(decode(record, data))
-
-    def to_text(record: BytesRecord, data: bytes) -> bytes:
-        value = decode(record, data)
-        return (value if isinstance(value, str) else dump_json(value)).encode()
-
-    return ValueFormat(to_text, to_json)
 
 
 def format_named(name: str, setup: FormatSetup) -> ValueFormat:
@@ -96,14 +29,6 @@ def format_named(name: str, setup: FormatSetup) -> ValueFormat:
     if make is None:
         raise ConfigError(f"--{setup.field}-format {name}: there is no such format; there are {', '.join(FORMATS)}")
     return make(setup)
-
-
-def text_json(data: bytes) -> str:
-    """UTF-8 as a string of JSON, other bytes as {"base64": "..."}."""
-    try:
-        return dump_json(str(data, "utf-8"))
-    except UnicodeDecodeError:
-        return dump_json({"base64": b64encode(data).decode("ascii")})
 
 
 def parsed_json(data: bytes) -> str | None:

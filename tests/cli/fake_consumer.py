@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 import kwire.cli
-from kwire.cli.value_formats import BytesRecord
+from kwire.cli.shown_values import BytesRecord
 from kwire.errors import IllegalStateError
 from kwire.metrics import MetricName
 from kwire.model import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kwire.cli.escapes import unescape
 from kwire.cli.formats import Encode, Format, FormatOptions
 from kwire.cli.formats import encoder as encoder_of
-from kwire.cli.value_formats import BytesRecord
+from kwire.cli.shown_values import BytesRecord
 from kwire.errors import ConfigError
 from kwire.model import Header, Record, TimestampType
 

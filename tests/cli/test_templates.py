@@ -6,8 +6,8 @@ import pytest
 
 from kwire.cli.formats import FormatOptions, encoder
 from kwire.cli.record_text import UnreadableRecordError
+from kwire.cli.shown_values import BytesRecord
 from kwire.cli.times import Times
-from kwire.cli.value_formats import BytesRecord
 from kwire.errors import ConfigError
 from kwire.model import Header, Record, TimestampType
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.cli.formats import FormatOptions, encoder
+from kwire.cli.shown_values import BytesRecord
 from kwire.cli.terminal import escape_json, escape_text
-from kwire.cli.value_formats import BytesRecord
 from kwire.model import Header, Record, TimestampType
 
 HARMLESS = {"\n", "\t"}

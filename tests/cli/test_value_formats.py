@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.cli.formats import FormatOptions, encoder
+from kwire.cli.shown_values import BytesRecord, FormatSetup
 from kwire.cli.times import Times
-from kwire.cli.value_formats import FORMATS, BytesRecord, FormatSetup, format_named, parsed_json
+from kwire.cli.value_formats import FORMATS, format_named, parsed_json
 from kwire.model import Header, Record, TimestampType
 
 
