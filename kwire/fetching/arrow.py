@@ -12,7 +12,7 @@ import numpy as np
 
 from kwire.errors import CorruptRecordError
 from kwire.fetching.arrow_deserializing import deserialized_column
-from kwire.protocol.record_columns import windows_of
+from kwire.protocol.record_copies import windows_of
 from kwire.protocol.text import text_of
 from kwire.switch_interval import ShortSwitchInterval
 

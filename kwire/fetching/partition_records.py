@@ -24,7 +24,7 @@ from kwire.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -99,58 +99,62 @@ _TIMESTAMP_TYPES = {member.value: member for member in TimestampType}
 
 
 # Rows are made in blocks: what one takes still lies in the processor's cache when it is used, and is free for the next
-# when it is not kept. Measured: rows with headers take a third longer with 4,096 than with 1,024; others the same. Rows
-# of 1,000 bytes take a tenth less by half a MiB at a time than by 2,048. Making a block costs as much as copying out
-# some large values, so it has a few at least.
+# when it is not kept. Measured: rows with headers take a third longer with 4,096 than with 1,024; others the same.
 _BLOCK_ROWS = 2048
-_BLOCK_BYTES = 512 * 1024
-_LEAST_BLOCK_ROWS = 8
 # Comparing takes numpy as long as so many calls.
 _FEW_ROWS = 16
 
 
 def iter_records(chunk: PartitionRecords[K, V]) -> Iterator[Record[K, V]]:
     """The rows as records, made block by block as they are asked for."""
-    rows = _block_rows(chunk)
-    return chain.from_iterable(map(partial(_block, chunk, rows), range(0, len(chunk), rows)))
+    blocks = map(partial(_block, chunk), range(0, len(chunk), _BLOCK_ROWS))
+    rows = chain.from_iterable(chain.from_iterable(blocks))
+    return cast("Iterator[Record[K, V]]", map(tuple.__new__, repeat(Record), rows))
 
 
-def _block_rows(chunk: PartitionRecords[K, V]) -> int:
-    """How many rows make a block."""
-    starts = chunk.columns.value_starts
-    stretch_bytes = int(starts[-1] - starts[0]) if len(starts) else 0
-    rows = len(starts) * _BLOCK_BYTES // max(1, stretch_bytes)
-    return max(_LEAST_BLOCK_ROWS, min(_BLOCK_ROWS, rows))
+def _block(chunk: PartitionRecords[K, V], start: int) -> Iterator[Iterator[tuple[object, ...]]]:
+    """The fields of the records of a block, some hundred at a time.
 
-
-def _block(chunk: PartitionRecords[K, V], rows: int, start: int) -> Iterator[Record[K, V]]:
-    """The records of a block.
-
-    Columns become lists, `zip` makes tuples of them and `tuple.__new__` records of those: no line of Python runs per
-    record. What is the same in all rows, as timestamp type, epoch and the size of null keys are, is not even a list.
+    Columns become lists and `zip` makes tuples of them: no line of Python runs per record. What is the same in all
+    rows, as timestamp type, epoch and the size of null keys are, is not even a list.
     """
-    stop = start + rows
-    columns = chunk.columns.slice(start, stop)
-    keys, values = chunk.deserialized_keys, chunk.deserialized_values
-    fields: tuple[Iterable[object], ...] = (
-        repeat(chunk.topic_partition.topic),
-        repeat(chunk.topic_partition.partition),
-        columns.offsets.tolist(),
-        columns.timestamps.tolist(),
-        _meanings(columns.timestamp_types, _TIMESTAMP_TYPES.__getitem__),
+    columns = chunk.columns.slice(start, start + _BLOCK_ROWS)
+    topic, partition = chunk.topic_partition
+    before = (repeat(partition), *map(iter, (columns.offsets.tolist(), columns.timestamps.tolist())))
+    types = _meanings(columns.timestamp_types, _TIMESTAMP_TYPES.__getitem__)
+    behind = (
+        iter(columns.headers()),
+        _meanings(columns.leader_epochs, leader_epoch_or_none),
+        _numbers(columns.key_lengths),
+        _numbers(columns.value_lengths),
+    )
+    for keys, values in _keys_and_values(chunk, columns, start):
+        # The topic comes as often as there are keys, and is asked for first: at the end of these nothing is taken from
+        # the iterators that go on.
+        yield zip(repeat(topic, len(keys)), *before, types, keys, values, *behind, strict=False)
+
+
+def _keys_and_values(
+    chunk: PartitionRecords[K, V], columns: RecordColumns, start: int
+) -> Iterator[Sequence[Sequence[object]]]:
+    """Keys and values of a block, which has rows, some hundred at a time."""
+    keys, values, stop = chunk.deserialized_keys, chunk.deserialized_values, start + len(columns)
+    if keys is None and values is None:
+        return columns.keys_and_values()
+    whole = (
         columns.keys() if keys is None else keys[start:stop],
         columns.values() if values is None else values[start:stop],
-        columns.headers(),
-        _meanings(columns.leader_epochs, leader_epoch_or_none),
-        _meanings(columns.key_lengths, int),
-        _meanings(columns.value_lengths, int),
     )
-    return cast("Iterator[Record[K, V]]", map(tuple.__new__, repeat(Record), zip(*fields, strict=False)))
+    return iter([whole])
 
 
-def _meanings(
-    numbers: NDArray[np.int8] | NDArray[np.int32] | NDArray[np.int64], meaning: Callable[[int], T]
-) -> Iterable[T]:
+def _meanings(numbers: NDArray[np.int8] | NDArray[np.int32], meaning: Callable[[int], T]) -> Iterator[T]:
     if len(numbers) > _FEW_ROWS and (numbers == numbers[0]).all():
         return repeat(meaning(int(numbers[0])))
     return map(meaning, numbers.tolist())
+
+
+def _numbers(numbers: NDArray[np.int64]) -> Iterator[int]:
+    if len(numbers) > _FEW_ROWS and (numbers == numbers[0]).all():
+        return repeat(int(numbers[0]))
+    return iter(numbers.tolist())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from kwire.model import Header
+from kwire.protocol.record_copies import Fields, copy_in_stretches, copy_spans, same_in_all
 from kwire.protocol.record_headers import HeaderColumns, join_headers, no_headers
 from kwire.protocol.text import text_of
 
@@ -24,17 +25,8 @@ if TYPE_CHECKING:
     from kwire.protocol.record_batch import Buffer
     from kwire.protocol.record_varints import Ints
 
-# Up to this length equal-sized values are copied out by one numpy call, 10 ns each instead of 110 (measured); above
-# it the time goes into copying the bytes, and the intermediate copy no longer pays.
-_BULK_BELOW_BYTES = 4096
-# So much at a time: the intermediate copy shall still lie in the processor's nearest cache when it is copied again.
-_BULK_BYTES = 128 * 1024
-# From this size of a record on, its bytes take longer to copy than a call does.
-_STRETCH_BELOW_BYTES = 1536
 # From so many headers of each record on, numpy's calls for each take longer than what they save.
 _MANY_HEADERS = 16
-# So few are sliced one by one: asking numpy how they lie takes longer than that.
-_FEW_ROWS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,6 +78,12 @@ class RecordColumns:
         """Every value as its own bytes object."""
         return copy_spans(self.buffer, self.value_starts, self.value_lengths)
 
+    def keys_and_values(self) -> Iterator[list[list[bytes | None]]]:
+        """Both, some hundred rows at a time. There must be rows."""
+        keys = Fields(self.buffer, self.key_starts, self.key_lengths)
+        values = Fields(self.buffer, self.value_starts, self.value_lengths)
+        return copy_in_stretches(self.buffer, keys, values)
+
     def header_counts(self) -> Ints:
         """How many headers each record has."""
         if self.headers_at is None:
@@ -113,73 +111,25 @@ class RecordColumns:
     def _headers(self, at: HeaderColumns, start: int, stop: int, step: int = 1) -> Iterable[Header]:
         """Each `step`th header, one after the other."""
         chosen = slice(start, stop, step)
-        names = copy_spans(self.buffer, at.key_starts[chosen], at.key_lengths[chosen])
-        values = copy_spans(self.buffer, at.value_starts[chosen], at.value_lengths[chosen])
-        if _are_same(names) and _are_same(values):
-            return repeat(Header(_text(names[0]), values[0]), len(names))
-        return cast("Iterator[Header]", map(tuple.__new__, repeat(Header), zip(_names(names), values, strict=False)))
+        names = self._header_names(at.key_starts[chosen], at.key_lengths[chosen])
+        starts, lengths = at.value_starts[chosen], at.value_lengths[chosen]
+        if not isinstance(names, list) and same_in_all(self.buffer, starts, lengths):
+            (value,) = copy_spans(self.buffer, starts[:1], lengths[:1])
+            return repeat(Header(next(names), value), len(starts))
+        values = copy_spans(self.buffer, starts, lengths)
+        return cast("Iterator[Header]", map(tuple.__new__, repeat(Header), zip(names, values, strict=False)))
 
-
-def _are_same(raw: list[bytes | None]) -> bool:
-    return raw[0] == raw[-1] and raw.count(raw[0]) == len(raw)
-
-
-def _names(raw: list[bytes | None]) -> Iterable[str]:
-    """Header names as text. A topic has few, and often one."""
-    if _are_same(raw):
-        return repeat(_text(raw[0]))
-    texts = {name: _text(name) for name in set(raw)}
-    return map(texts.__getitem__, raw)
+    def _header_names(self, starts: Ints, lengths: Ints) -> list[str] | repeat[str]:
+        """A topic has few, and often one."""
+        if same_in_all(self.buffer, starts, lengths):
+            return repeat(_text(copy_spans(self.buffer, starts[:1], lengths[:1])[0]))
+        raw = copy_spans(self.buffer, starts, lengths)
+        texts = {name: _text(name) for name in set(raw)}
+        return list(map(texts.__getitem__, raw))
 
 
 def _text(name: bytes | None) -> str:
     return text_of(name or b"")
-
-
-def copy_spans(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None]:
-    """The bytes at each start, or None where the length is negative."""
-    if len(starts) <= _FEW_ROWS:
-        return _copy_each(buffer, starts, lengths)
-    length = int(lengths[0])
-    if (lengths == length).all():
-        if length < 0:
-            return [None] * len(starts)
-        if 0 < length <= _BULK_BELOW_BYTES:
-            return _copy_equal_spans(buffer, starts, length)
-    # Slicing bytes makes bytes; one copy of the whole stretch is cheaper than a bytes() call for each small slice.
-    shift = 0
-    if not isinstance(buffer, bytes):
-        present = lengths >= 0
-        first = int(starts.min(initial=len(buffer), where=present))
-        end = int((starts + lengths).max(initial=0, where=present))
-        if end - first > _STRETCH_BELOW_BYTES * len(starts):
-            return _copy_each(buffer, starts, lengths)
-        shift = first
-        buffer = bytes(buffer[first:end])
-    firsts = (starts - shift).tolist()
-    behind = (starts - shift + lengths).tolist()
-    if lengths.min() >= 0:
-        return [buffer[first:end] for first, end in zip(firsts, behind, strict=True)]
-    return [buffer[first:end] if end >= first else None for first, end in zip(firsts, behind, strict=True)]
-
-
-def _copy_each(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None]:
-    spans = zip(starts.tolist(), lengths.tolist(), strict=True)
-    return [bytes(buffer[start : start + length]) if length >= 0 else None for start, length in spans]
-
-
-def _copy_equal_spans(buffer: Buffer, starts: Ints, length: int) -> list[bytes | None]:
-    windows = windows_of(buffer, length)
-    step = max(1, _BULK_BYTES // length)
-    copies: list[bytes | None] = []
-    for first in range(0, len(starts), step):
-        copies += windows[starts[first : first + step]].tolist()
-    return copies
-
-
-def windows_of(buffer: Buffer, length: int) -> NDArray[np.void]:
-    """An array whose element i is the `length` bytes at i: taking the starts of spans out of it is one copy in C."""
-    return np.ndarray((len(buffer) - length + 1,), dtype=f"V{length}", buffer=buffer, strides=(1,))
 
 
 def join_columns(parts: Sequence[RecordColumns]) -> RecordColumns:
