@@ -7,6 +7,7 @@ is optional (`kwire[arrow]`) and imported here only. Called by `Records` and by 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -57,6 +58,8 @@ SCHEMA = pa.schema(
 # Spark takes binary columns with 32-bit offsets only, so one batch spans at most this much of the buffer.
 _MAX_SPAN_BYTES = 2**31 - 1
 _US_PER_MS = 1000
+# A chunk of this share of its portion, or less, is cut from the batch of the whole.
+_CUT_SHARE = 0.5
 _MAX_TIMESTAMP_MS = (2**63 - 1) // _US_PER_MS
 
 
@@ -106,8 +109,37 @@ def to_batches(chunk: PartitionRecords[K, V], *, max_span_bytes: int = _MAX_SPAN
     Raises:
         CorruptRecordError: A timestamp that Arrow's microseconds cannot hold.
     """
+    cut = _cut_from_portion(chunk, max_span_bytes)
+    if cut is not None:
+        yield cut
+        return
     for columns in portions(chunk.columns, max_span_bytes):
         yield _batch(chunk, columns)
+
+
+# By the columns that were decoded in one go, for as long as something of them is in use.
+_portions: WeakKeyDictionary[RecordColumns, pa.RecordBatch] = WeakKeyDictionary()
+
+
+def _cut_from_portion(chunk: PartitionRecords[K, V], max_span_bytes: int) -> pa.RecordBatch | None:
+    """The chunk cut from the batch of the portion that it was decoded in, which is made once.
+
+    A batch takes some twenty calls of Arrow and numpy, whatever its size. So polls of 500 records would take twice as
+    long as those of 10,000. None: the chunk is most of its portion, or others of that cannot be converted.
+    """
+    columns = chunk.columns
+    if columns.part_of is None or not len(columns):
+        return None
+    whole, row = columns.part_of
+    batch = _portions.get(whole)
+    if batch is None:
+        if len(columns) > len(whole) * _CUT_SHARE or not _fits(whole, max_span_bytes):
+            return None
+        try:
+            batch = _portions[whole] = _batch(chunk, whole)
+        except CorruptRecordError:
+            return None
+    return batch.slice(row, len(columns))
 
 
 def portions(columns: RecordColumns, max_span_bytes: int) -> Iterator[RecordColumns]:
@@ -115,12 +147,16 @@ def portions(columns: RecordColumns, max_span_bytes: int) -> Iterator[RecordColu
     rows = len(columns)
     if not rows:
         return
-    behind_last = int(columns.value_starts[-1]) + max(int(columns.value_lengths[-1]), 0)
-    if rows == 1 or behind_last - int(columns.key_starts[0]) <= max_span_bytes:
+    if rows == 1 or _fits(columns, max_span_bytes):
         yield columns
         return
     yield from portions(columns.slice(0, rows // 2), max_span_bytes)
     yield from portions(columns.slice(rows // 2, rows), max_span_bytes)
+
+
+def _fits(columns: RecordColumns, max_span_bytes: int) -> bool:
+    behind_last = int(columns.value_starts[-1]) + max(int(columns.value_lengths[-1]), 0)
+    return behind_last - int(columns.key_starts[0]) <= max_span_bytes
 
 
 def _batch(chunk: PartitionRecords[K, V], columns: RecordColumns) -> pa.RecordBatch:

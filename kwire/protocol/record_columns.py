@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 _MANY_HEADERS = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class RecordColumns:
     """Records in offset order, as arrays of one length.
 
     `timestamp_types` holds the values of `TimestampType`, `leader_epochs` -1 where there is none; a length of -1 is
-    a null key or value. `headers_at` is None when no record has headers.
+    a null key or value. `headers_at` is None when no record has headers. A slice says what it is `part_of`, and from
+    which row on.
     """
 
     buffer: Buffer
@@ -47,6 +48,7 @@ class RecordColumns:
     value_starts: Ints
     value_lengths: Ints
     headers_at: HeaderColumns | None = None
+    part_of: tuple[RecordColumns, int] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -57,6 +59,7 @@ class RecordColumns:
             return self
         start, stop, _ = slice(start, stop).indices(len(self))
         stop = max(start, stop)
+        whole, row = self.part_of or (self, 0)
         return RecordColumns(
             buffer=self.buffer,
             offsets=self.offsets[start:stop],
@@ -68,6 +71,7 @@ class RecordColumns:
             value_starts=self.value_starts[start:stop],
             value_lengths=self.value_lengths[start:stop],
             headers_at=None if self.headers_at is None else self.headers_at.slice(start, stop),
+            part_of=(whole, row + start),
         )
 
     def keys(self) -> list[bytes | None]:

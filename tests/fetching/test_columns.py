@@ -6,6 +6,7 @@ import json
 import pickle
 import sys
 import tracemalloc
+import weakref
 from dataclasses import replace
 from typing import TypeVar
 
@@ -389,6 +390,45 @@ def test_a_slice_becomes_the_rows_of_the_slice() -> None:
     table = Records([part]).to_arrow()
     table.validate(full=True)
     assert table.to_pylist() == Records([chunk]).to_arrow().to_pylist()[1:]
+
+
+def parts_of(chunk: PartitionRecords[bytes, bytes], size: int) -> list[PartitionRecords[bytes, bytes]]:
+    """What several polls return of it."""
+    return [
+        replace(chunk, columns=chunk.columns.slice(start, start + size)) for start in range(0, len(chunk.columns), size)
+    ]
+
+
+def test_small_polls_share_the_conversion_of_what_was_decoded_together() -> None:
+    rows: list[Row] = [(b"k%d" % number, b"v" * number, (Header("n", b"%d" % number),)) for number in range(40)]
+    chunk = chunk_of(rows)
+    polls = [Records([part]).to_arrow() for part in parts_of(chunk, 8)]
+    for table in polls:
+        table.validate(full=True)
+    assert pa.concat_tables(polls).equals(Records([chunk]).to_arrow())
+    places = {table["value"].chunk(0).buffers()[2].address for table in polls}
+    assert len(places) == 1
+
+
+def test_what_small_polls_share_is_gone_with_the_last_of_them() -> None:
+    chunk = chunk_of([(None, b"value", ()) for _ in range(40)])
+    polls = parts_of(chunk, 10)
+    tables = [Records([part]).to_arrow() for part in polls]
+    shared = weakref.ref(chunk.columns)
+    del chunk
+    assert shared() is not None
+    del polls
+    assert shared() is None
+    assert pa.concat_tables(tables)["value"].to_pylist() == [b"value"] * 40
+
+
+def test_a_timestamp_that_arrow_cannot_hold_fails_only_the_poll_that_has_it() -> None:
+    chunk = chunk_of([(None, b"v%d" % number, ()) for number in range(40)])
+    chunk.columns.timestamps[25] = 2**62
+    first, second, third, *_ = parts_of(chunk, 10)
+    assert Records([first, second]).to_arrow()["value"].to_pylist() == [b"v%d" % number for number in range(20)]
+    with pytest.raises(CorruptRecordError, match="orders-0 at offset 125"):
+        Records([third]).to_arrow()
 
 
 def test_a_slice_without_headers_of_a_chunk_with_some_has_none() -> None:
