@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from kwire.model import Header
-from kwire.protocol.record_copies import Fields, copy_in_stretches, copy_spans, same_in_all
+from kwire.protocol.record_copies import Fields, are_same, copy_in_stretches, copy_spans
 from kwire.protocol.record_headers import HeaderColumns, join_headers, no_headers
 from kwire.protocol.text import text_of
 
@@ -117,7 +117,7 @@ class RecordColumns:
         chosen = slice(start, stop, step)
         names = self._header_names(at.key_starts[chosen], at.key_lengths[chosen])
         starts, lengths = at.value_starts[chosen], at.value_lengths[chosen]
-        if not isinstance(names, list) and same_in_all(self.buffer, starts, lengths):
+        if not isinstance(names, list) and are_same(self.buffer, starts, lengths):
             (value,) = copy_spans(self.buffer, starts[:1], lengths[:1])
             return repeat(Header(next(names), value), len(starts))
         values = copy_spans(self.buffer, starts, lengths)
@@ -125,7 +125,7 @@ class RecordColumns:
 
     def _header_names(self, starts: Ints, lengths: Ints) -> list[str] | repeat[str]:
         """A topic has few, and often one."""
-        if same_in_all(self.buffer, starts, lengths):
+        if are_same(self.buffer, starts, lengths):
             return repeat(_text(copy_spans(self.buffer, starts[:1], lengths[:1])[0]))
         raw = copy_spans(self.buffer, starts, lengths)
         texts = {name: _text(name) for name in set(raw)}

@@ -120,15 +120,20 @@ def copy_in_stretches(buffer: Buffer, *fields: Fields) -> Iterator[list[list[byt
         yield [each.copy(part, stretch) for each in fields]
 
 
-def same_in_all(buffer: Buffer, starts: Ints, lengths: Ints) -> bool:
-    """Whether all these spans hold the same few bytes: header names mostly do, and some values."""
-    length = int(lengths[0])
-    if length > _SAME_BELOW_BYTES or not (lengths == length).all():
-        return False
-    if length <= 0:
+def same_in_all(buffer: Buffer, starts: Ints, length: int) -> bool:
+    """Whether so many bytes are the same at each of these places. There is at least one."""
+    if not length:
         return True
     spans = windows_of(buffer, length)[starts].tobytes()
     return spans == spans[:length] * len(starts)
+
+
+def are_same(buffer: Buffer, starts: Ints, lengths: Ints) -> bool:
+    """Whether all these fields are the same: header names mostly are, and some values. Long ones are not looked at."""
+    length = int(lengths[0])
+    if length > _SAME_BELOW_BYTES or not (lengths == length).all():
+        return False
+    return same_in_all(buffer, starts, max(0, length))
 
 
 def windows_of(buffer: Buffer, length: int) -> NDArray[np.void]:

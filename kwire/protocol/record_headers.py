@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kwire.protocol.record_copies import same_in_all
 from kwire.protocol.record_varints import DamagedRecordError, Ints, Octets, read_varint, read_varints, require
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 # Below this many records a round of numpy calls costs more than looping.
 _LOOP_BELOW_RECORDS = 40
+
+# Headers that are longer are not compared with each other.
+_MOST_ALIKE_BYTES = 1024
 
 MOST_HEADERS = 1_000_000
 """Of one record. As many as Kafka's readers take of any array."""
@@ -83,6 +87,9 @@ def read_headers(buffer: Buffer, data: Octets, at: Ints, ends: Ints) -> HeaderCo
     if not data[at].any():
         require(at + 1 == ends, "bytes remain behind its headers")
         return None
+    alike = _headers_alike(buffer, at, ends)
+    if alike is not None:
+        return alike
     counts, places = read_varints(data, at, ends)
     require(counts >= 0, "a negative number of headers")
     # A header has a key length and a value length, one byte each at least; so the arrays below stay in bounds.
@@ -92,6 +99,54 @@ def read_headers(buffer: Buffer, data: Octets, at: Ints, ends: Ints) -> HeaderCo
     walk = _Walk(buffer, data, ends, first)
     walk.run(places, counts)
     return walk.columns()
+
+
+def _headers_alike(buffer: Buffer, at: Ints, ends: Ints) -> HeaderColumns | None:
+    """The headers of many records that all are built as those of the first one: as many, of the same lengths.
+
+    So it is, as a rule, with what frameworks put there. Then one record is read, and the bytes that say how it is built
+    are compared in all others: two passes, however many headers there are. None: they differ, or are damaged.
+    """
+    start, size = int(at[0]), int(ends[0] - at[0])
+    if len(at) < _LOOP_BELOW_RECORDS or size > _MOST_ALIKE_BYTES or not (ends - at == size).all():
+        return None
+    try:
+        spans = _read_all(buffer, start, start + size)
+    except ValueError:
+        return None
+    place = start
+    for _, _, value_start, value_length in [*spans, (0, 0, start + size, 0)]:
+        # What lies in front of a value, its length last, says how the header is built.
+        if not same_in_all(buffer, at + (place - start), value_start - place):
+            return None
+        place = value_start + max(0, value_length)
+    key_starts, key_lengths, value_starts, value_lengths = np.array(spans, dtype=np.int64).reshape(-1, 4).T
+    shifts = (at - start)[:, np.newaxis]
+    return HeaderColumns(
+        first=np.arange(len(at) + 1) * len(spans),
+        key_starts=(shifts + key_starts).ravel(),
+        key_lengths=np.tile(key_lengths, len(at)),
+        value_starts=(shifts + value_starts).ravel(),
+        value_lengths=np.tile(value_lengths, len(at)),
+    )
+
+
+def _read_all(buffer: Buffer, at: int, end: int) -> list[tuple[int, int, int, int]]:
+    """The spans of one record's headers, which end where it does.
+
+    Raises:
+        ValueError: They do not.
+    """
+    count, at = read_varint(buffer, at, end)
+    if not 0 <= count * 2 <= end - at:
+        raise ValueError("an impossible number of headers")
+    spans: list[tuple[int, int, int, int]] = []
+    for _ in range(count):
+        span, at = _read_header(buffer, at, end)
+        spans.append(span)
+    if at != end:
+        raise ValueError("its headers do not end where it does")
+    return spans
 
 
 class _Walk:

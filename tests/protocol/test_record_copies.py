@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.protocol.record_copies import Fields, copy_in_stretches, copy_spans, same_in_all
+from kwire.protocol.record_copies import Fields, are_same, copy_in_stretches, copy_spans
 
 Field = bytes | None
 
@@ -69,4 +69,4 @@ def test_keys_and_values_are_copied_together(sizes: tuple[int, int], null_every:
     ids=["all", "empty", "null", "other-bytes", "other-length", "empty-and-null", "too-long-to-look"],
 )
 def test_equal_fields_are_seen_without_copies(fields: list[Field], same: bool) -> None:
-    assert same_in_all(*laid_out(fields)) is same
+    assert are_same(*laid_out(fields)) is same
