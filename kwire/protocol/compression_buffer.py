@@ -38,6 +38,7 @@ class InflationBuffer:
             self._memory = _spare.pop()
         except IndexError:
             self._memory = np.empty(0, dtype=np.uint8)
+        self._view = self._memory.data
         self._used_bytes = 0
 
     def __len__(self) -> int:
@@ -48,15 +49,23 @@ class InflationBuffer:
 
         When it raises, nothing is taken.
         """
+        self._used_bytes += inflate(self.room(bound_bytes))
+
+    def room(self, bound_bytes: int) -> memoryview:
+        """So much room behind what is there. It is not taken before `took` is called."""
         self._make_room(bound_bytes)
-        with self._memory.data as whole, whole[self._used_bytes : self._used_bytes + bound_bytes] as room:
-            self._used_bytes += inflate(room)
+        return self._view[self._used_bytes : self._used_bytes + bound_bytes]
+
+    def took(self, size_bytes: int) -> None:
+        """So much has been written into the room that was asked for last."""
+        self._used_bytes += size_bytes
 
     def finish(self) -> Buffer:
         """Everything taken. The buffer is empty then, and its memory free for the next one: at once, if little of it
         was used and a copy could be made of that; else when nobody has what was taken any more."""
         memory, used = self._memory, self._memory[: self._used_bytes]
         self._memory = np.empty(0, dtype=np.uint8)
+        self._view = self._memory.data
         self._used_bytes = 0
         if 2 * len(used) < len(memory):
             taken = used.tobytes()
@@ -73,4 +82,4 @@ class InflationBuffer:
         # Doubling, so that what is copied along stays below what is inflated. Not a bytearray: it would be cleared.
         larger = np.empty(max(needed_bytes, 2 * self._used_bytes), dtype=np.uint8)
         larger[: self._used_bytes] = self._memory[: self._used_bytes]
-        self._memory = larger
+        self._memory, self._view = larger, larger.data

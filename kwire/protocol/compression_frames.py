@@ -17,6 +17,9 @@ from kwire.errors import CorruptRecordError
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_WORD = struct.Struct("<I")
+_LZ4_END_MARK = bytes(4)
+# Behind a header of seven bytes and the block's size.
+_LONE_BLOCK_AT = 11
 _LZ4_UNCOMPRESSED_BIT = 0x80000000
 # The format's block ids 4..7: 64 KiB, 256 KiB, 1 MiB, 4 MiB.
 _LZ4_BLOCK_BYTES = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
@@ -32,6 +35,14 @@ _LZ4_SIMPLE_MASK = 0xFF & ~0x08
 
 Lz4Block: TypeAlias = tuple[int, int, bool]
 """Where a block of a frame starts and ends, and whether it is stored as it is, not compressed."""
+
+
+class LoneLz4Block(NamedTuple):
+    """Where the only block of a frame starts and ends, and the most it inflates to."""
+
+    start: int
+    end: int
+    bound_bytes: int
 
 
 class Lz4Frame(NamedTuple):
@@ -73,6 +84,24 @@ def lz4_frame(data: bytes | memoryview, *, fix_checksum: bool) -> Lz4Frame:
         mended[header.size_bytes - 1] = header.checksum
         frame = bytes(mended)
     return Lz4Frame(frame, bound_bytes, header.block_bytes, blocks if is_simple else None)
+
+
+def lone_lz4_block(data: bytes | memoryview) -> LoneLz4Block | None:
+    """The block of a frame that has only one, compressed, and no checksum: what most producers write of a batch of up
+    to 64 KiB. None: the frame is another one, or damaged; `lz4_frame` says so.
+
+    Of such small batches a third of the time goes into the walk through their frames.
+    """
+    size = len(data)
+    if size < _LONE_BLOCK_AT + 4 or data[4] != _LZ4_SIMPLE:
+        return None
+    header = _lz4_header(bytes(data[: _LONE_BLOCK_AT - 4]))
+    (word,) = _LZ4_WORD.unpack_from(data, _LONE_BLOCK_AT - 4)
+    end = _LONE_BLOCK_AT + word
+    # The end mark is four zeros. A stored block has its highest bit set, and ends far behind all data.
+    if not header.has_its_checksum or end + 4 > size or data[end : end + 4] != _LZ4_END_MARK:
+        return None
+    return LoneLz4Block(_LONE_BLOCK_AT, end, min(header.block_bytes, word * _LZ4_MAX_RATIO + _LZ4_SLACK_BYTES))
 
 
 def _lz4_optional_bytes(flags: int) -> int:

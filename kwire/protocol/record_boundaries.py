@@ -182,7 +182,29 @@ def _check_finished(todo: _OpenBatches) -> None:
 
 
 def _loop(buffer: Buffer, data: Octets, todo: _OpenBatches, bodies: Ints, record_ends: Ints) -> None:
-    """The plain way, batch after batch; only the places are gathered here, the rest is one pass at the end."""
+    """The plain way; only the places are gathered here, the rest is one pass at the end."""
+    found = _found_together(buffer, todo)
+    starts, ends = _found_one_by_one(buffer, todo) if found is None else found
+    rows = np.repeat(todo.row, todo.left) + count_up(todo.left)
+    record_ends[rows] = ends
+    bodies[rows] = read_varints(data, starts, ends)[1]
+
+
+def _found_together(buffer: Buffer, todo: _OpenBatches) -> tuple[Ints, Ints] | None:
+    """Where all records start and end, if the batches lie one behind the other, as inflated ones do: small batches
+    would each have their share of what it takes to begin. None: they do not, or one of them is damaged."""
+    if len(todo.left) == 1 or (todo.place[1:] != todo.end[:-1]).any():
+        return None
+    start, end = int(todo.place[0]), int(todo.end[-1])
+    try:
+        edges = np.array(_scan(memoryview(buffer)[start:end], int(todo.left.sum())), dtype=np.int64) + start
+    except (ValueError, IndexError):
+        return None
+    return None if (edges[np.cumsum(todo.left)] != todo.end).any() else (edges[:-1], edges[1:])
+
+
+def _found_one_by_one(buffer: Buffer, todo: _OpenBatches) -> tuple[Ints, Ints]:
+    """The same, batch after batch."""
     found: list[int] = []
     for index, start, end, left in zip(*(column.tolist() for column in todo[:4]), strict=True):
         try:
@@ -195,9 +217,7 @@ def _loop(buffer: Buffer, data: Octets, todo: _OpenBatches, bodies: Ints, record
     # Each batch has one edge more than records.
     edge = np.arange(len(edges) - len(todo.left)) + np.repeat(np.arange(len(todo.left)), todo.left)
     start_of = np.repeat(todo.place, todo.left)
-    rows = np.repeat(todo.row, todo.left) + count_up(todo.left)
-    record_ends[rows] = edges[edge + 1] + start_of
-    bodies[rows] = read_varints(data, edges[edge] + start_of, record_ends[rows])[1]
+    return edges[edge] + start_of, edges[edge + 1] + start_of
 
 
 # What the first byte of a length says of how far it is to the next record, when it is the only one, when a second one
@@ -213,44 +233,49 @@ def _scan(chunk: memoryview, count: int) -> list[int]:
     found = places.append
     only, first, second = _ONLY, _FIRST, _SECOND
     place = 0
-    try:
-        for _ in repeat(None, count):
-            low = chunk[place]
-            if low < 0x80:
-                place += only[low]  # type: ignore[operator]  # None raises, which is the test that costs nothing
-            else:
-                place += first[low] + second[chunk[place + 1]]  # type: ignore[operator]
+    while len(places) <= count:
+        try:
+            for _ in repeat(None, count + 1 - len(places)):
+                low = chunk[place]
+                if low < 0x80:
+                    place += only[low]  # type: ignore[operator]  # None raises, which is the test that costs nothing
+                else:
+                    place += first[low] + second[chunk[place + 1]]  # type: ignore[operator]
+                found(place)
+        except TypeError:
+            place = _behind_any(chunk, place)
             found(place)
-    except (TypeError, IndexError):
-        return _scan_carefully(chunk, count)
-    return places if place == len(chunk) else _scan_carefully(chunk, count)
+        except IndexError:
+            break
+    return places if place == len(chunk) and len(places) > count else _scan_carefully(chunk, count)
+
+
+def _behind_any(chunk: memoryview, place: int) -> int:
+    """Where a record ends whose length has any form: of 8 KiB or more it takes three bytes.
+
+    Raises:
+        ValueError: It is none that a record can have.
+    """
+    length, body = read_varint(chunk, place, len(chunk))
+    if length < MIN_RECORD_BYTES - 1:
+        raise ValueError(impossible(length, len(chunk) - body))
+    return body + length
 
 
 def _scan_carefully(chunk: memoryview, count: int) -> list[int]:
-    """The same for lengths of any form, with an error that says what is wrong."""
+    """The same, with an error that says what is wrong."""
     places = [0]
-    found = places.append
-    place = 0
     for _ in range(count):
-        length = chunk[place]
-        if length >= 0x80:
-            high = chunk[place + 1]
-            if high < 0x80:
-                length += (high << 7) - 0x80
-                place += 1
-            else:
-                value, behind = read_varint(chunk, place, len(chunk))
-                length = (value << 1) if value >= 0 else 1
-                place = behind - 1
-        if length & 1 or length < 2 * (MIN_RECORD_BYTES - 1):
-            raise ValueError(impossible((length >> 1) ^ -(length & 1), len(chunk) - place - 1))
-        place += 1 + (length >> 1)
-        found(place)
-    if place > len(chunk):
-        length, body = read_varint(chunk, places[-2], len(chunk))
-        raise ValueError(impossible(length, len(chunk) - body))
-    if place != len(chunk):
-        raise ValueError(_surplus(len(chunk) - place))
+        place = places[-1]
+        if place >= len(chunk):
+            raise IndexError(place)
+        behind = _behind_any(chunk, place)
+        if behind > len(chunk):
+            length, body = read_varint(chunk, place, len(chunk))
+            raise ValueError(impossible(length, len(chunk) - body))
+        places.append(behind)
+    if places[-1] != len(chunk):
+        raise ValueError(_surplus(len(chunk) - places[-1]))
     return places
 
 

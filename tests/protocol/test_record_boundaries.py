@@ -131,3 +131,57 @@ def test_a_padded_length_of_too_small_a_record_is_no_way_around_the_check() -> N
     data = b"...." + varint(10) + bytes(10) + varint(5, padding_bytes=1) + bytes(5)
     with pytest.raises(DamagedBatchError, match="a record of 5 bytes where 5 are left"):
         find(data, 2)
+
+
+# --- batches that lie one behind the other, as inflated ones do ----------------------------------------------------
+
+BATCHES = [[70, 9000, 64], [6], [9000, 9000], [100, 101, 102, 103], [8191, 6, 63]]
+
+
+def find_in_batches(payloads: Sequence[bytes], counts: Sequence[int], gap: bytes = b"") -> tuple[list[int], list[int]]:
+    data, starts, ends = bytearray(b"...."), [], []
+    for each in payloads:
+        starts.append(len(data))
+        data += each
+        ends.append(len(data))
+        data += gap
+    whole = bytes(data)
+    places = np.array(starts), np.array(ends), np.array(counts)
+    bodies, record_ends = find_records(whole, np.frombuffer(whole, dtype=np.uint8), *places)
+    return bodies.tolist(), record_ends.tolist()
+
+
+@pytest.mark.parametrize("gap", [b"", b"a header"], ids=["together", "apart"])
+def test_records_of_batches_are_found_whether_they_lie_together_or_apart(gap: bytes) -> None:
+    payloads = [payload(lengths).data[4:] for lengths in BATCHES]
+    bodies: list[int] = []
+    ends: list[int] = []
+    start = 4
+    for each, lengths in zip(payloads, BATCHES, strict=True):
+        of_batch = payload(lengths)
+        bodies += [start - 4 + body for body in of_batch.bodies]
+        ends += [start - 4 + end for end in of_batch.ends]
+        start += len(each) + len(gap)
+    assert find_in_batches(payloads, list(map(len, BATCHES)), gap) == (bodies, ends)
+
+
+@pytest.mark.parametrize("gap", [b"", b"a header"], ids=["together", "apart"])
+@pytest.mark.parametrize("index", [2, 3])
+def test_a_record_that_a_batch_lends_to_the_next_one_is_noticed(index: int, gap: bytes) -> None:
+    """All records are there, and the counts add up: only the edges of the batches are wrong."""
+    counts = [len(lengths) for lengths in BATCHES]
+    counts[index] -= 1
+    counts[index + 1] += 1
+    payloads = [payload(lengths).data[4:] for lengths in BATCHES]
+    with pytest.raises(DamagedBatchError, match="bytes remain behind the last declared record") as raised:
+        find_in_batches(payloads, counts, gap)
+    assert raised.value.index == index
+
+
+@pytest.mark.parametrize("index", range(len(BATCHES)))
+def test_the_batch_that_is_damaged_is_named_among_those_that_lie_together(index: int) -> None:
+    payloads = [payload(lengths).data[4:] for lengths in BATCHES]
+    payloads[index] = varint(30) + payloads[index][1:] if len(BATCHES[index]) > 1 else varint(60) + bytes(7)
+    with pytest.raises(DamagedBatchError) as raised:
+        find_in_batches(payloads, list(map(len, BATCHES)))
+    assert raised.value.index == index
