@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise, repeat
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from kwire.model import Header
-from kwire.protocol.record_copies import Fields, are_same, copy_in_stretches, copy_spans
+from kwire.protocol.record_copies import Fields, are_same, copy_in_stretches, copy_spans, same_number
 from kwire.protocol.record_headers import HeaderColumns, join_headers, no_headers
 from kwire.protocol.text import text_of
 
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
 
 # From so many headers of each record on, numpy's calls for each take longer than what they save.
 _MANY_HEADERS = 16
+
+
+class Constants(NamedTuple):
+    """What is the same in all rows; None where it is not."""
+
+    timestamp_type: int | None
+    leader_epoch: int | None
+    key_length: int | None
+    value_length: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -74,6 +84,22 @@ class RecordColumns:
             part_of=(whole, row + start),
         )
 
+    def constants(self) -> Constants:
+        """What is the same in all rows, or in all of the columns that these are part of. There must be rows.
+
+        Asking numpy costs as much as ten rows do, so it is asked once for all slices.
+        """
+        whole = self if self.part_of is None else self.part_of[0]
+        found = _constants.get(whole)
+        if found is None:
+            found = _constants[whole] = Constants(
+                timestamp_type=same_number(whole.timestamp_types),
+                leader_epoch=same_number(whole.leader_epochs),
+                key_length=same_number(whole.key_lengths),
+                value_length=same_number(whole.value_lengths),
+            )
+        return found
+
     def keys(self) -> list[bytes | None]:
         """Every key as its own bytes object."""
         return copy_spans(self.buffer, self.key_starts, self.key_lengths)
@@ -84,8 +110,9 @@ class RecordColumns:
 
     def keys_and_values(self) -> Iterator[list[list[bytes | None]]]:
         """Both, some hundred rows at a time. There must be rows."""
-        keys = Fields(self.buffer, self.key_starts, self.key_lengths)
-        values = Fields(self.buffer, self.value_starts, self.value_lengths)
+        same = self.constants()
+        keys = Fields(self.buffer, self.key_starts, self.key_lengths, same.key_length)
+        values = Fields(self.buffer, self.value_starts, self.value_lengths, same.value_length)
         return copy_in_stretches(self.buffer, keys, values)
 
     def header_counts(self) -> Ints:
@@ -130,6 +157,10 @@ class RecordColumns:
         raw = copy_spans(self.buffer, starts, lengths)
         texts = {name: _text(name) for name in set(raw)}
         return list(map(texts.__getitem__, raw))
+
+
+# By the columns that slices are part of, for as long as any of those is in use.
+_constants: WeakKeyDictionary[RecordColumns, Constants] = WeakKeyDictionary()
 
 
 def _text(name: bytes | None) -> str:

@@ -60,14 +60,15 @@ class Fields:
         buffer: Where they lie.
         starts: Where each starts.
         lengths: Their lengths; a negative one is null.
+        length: That of all of them; None if they differ.
     """
 
-    def __init__(self, buffer: Buffer, starts: Ints, lengths: Ints) -> None:
+    def __init__(self, buffer: Buffer, starts: Ints, lengths: Ints, length: int | None) -> None:
         self.starts = starts
         self.lengths = lengths
         self._buffer = buffer
-        self._length = length = int(lengths[0])
-        self.are_equal = length <= _GATHER_BELOW_BYTES and bool((lengths == length).all())
+        self._length = _GATHER_BELOW_BYTES + 1 if length is None else length
+        self.are_equal = self._length <= _GATHER_BELOW_BYTES
 
     def copy(self, rows: slice, stretch: _Stretch) -> list[bytes | None]:
         """Those of these rows, which lie in the stretch if they have to be cut from it."""
@@ -96,7 +97,7 @@ def copy_spans(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None
     if len(starts) <= _FEW_ROWS:
         return _Stretch(buffer).cut(starts, lengths)
     copies: list[bytes | None] = []
-    for (each,) in copy_in_stretches(buffer, Fields(buffer, starts, lengths)):
+    for (each,) in copy_in_stretches(buffer, Fields(buffer, starts, lengths, same_number(lengths))):
         copies += each
     return copies
 
@@ -118,6 +119,12 @@ def copy_in_stretches(buffer: Buffer, *fields: Fields) -> Iterator[list[list[byt
             start = int(first.starts[at])
             stretch = _Stretch(bytes(buffer[start : last.end(part.stop - 1)]), start)
         yield [each.copy(part, stretch) for each in fields]
+
+
+def same_number(numbers: NDArray[np.integer]) -> int | None:
+    """The number that all of these are, if they are. There is at least one."""
+    first = numbers[0]
+    return int(first) if (numbers == first).all() else None
 
 
 def same_in_all(buffer: Buffer, starts: Ints, length: int) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.protocol.record_copies import Fields, are_same, copy_in_stretches, copy_spans
+from kwire.protocol.record_copies import Fields, are_same, copy_in_stretches, copy_spans, same_number
 
 Field = bytes | None
 
@@ -48,7 +48,7 @@ def test_keys_and_values_are_copied_together(sizes: tuple[int, int], null_every:
         pairs += [None if is_null else b"k" * (key_bytes + row % 2), b"v" * (value_bytes + row % 3)]
     buffer, starts, lengths = laid_out(pairs)
     view = memoryview(buffer)
-    keys, values = Fields(view, starts[0::2], lengths[0::2]), Fields(view, starts[1::2], lengths[1::2])
+    keys, values = (Fields(view, starts[nth::2], lengths[nth::2], same_number(lengths[nth::2])) for nth in (0, 1))
     copied = list(copy_in_stretches(view, keys, values))
     assert [key for part, _ in copied for key in part] == pairs[0::2]
     assert [value for _, part in copied for value in part] == pairs[1::2]
