@@ -27,11 +27,9 @@ TIMEOUT_S = 120.0
 FIRST_TIMESTAMP_MS = 1_767_225_600_000
 RECORDS_PER_MS = 100
 POLL_EVERY = 1_000
-# A batch of each partition fits into one answer with the rest of the answer's share left for more of them.
 PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
     "acks": 1,
     "linger.ms": 100,
-    "batch.size": 131_072,
     "queue.buffering.max.messages": 500_000,
     "queue.buffering.max.kbytes": 262_144,
 }
@@ -65,6 +63,8 @@ class Case:
     compression: str = "none"
     dressed: bool = False
     """With a key, and one header."""
+    batch_bytes: int = 131_072
+    """How full the producer makes its batches."""
 
     def scaled(self, scale: float) -> int:
         """How many records to write; the same number to each partition."""
@@ -94,6 +94,16 @@ CASES = {
             most_bytes=2_000,
             compression="lz4",
             dressed=True,
+        ),
+        Case(
+            name="small-batches",
+            title="50 to 2,000 B, key, header, lz4 in 16 KiB",  # as Java's producers make them by default
+            records=1_000_000,
+            least_bytes=50,
+            most_bytes=2_000,
+            compression="lz4",
+            dressed=True,
+            batch_bytes=16_384,
         ),
         Case(name="tiny", title="10 B", records=2_000_000, least_bytes=10, most_bytes=10),
         Case(name="huge", title="100 KB", records=10_000, least_bytes=100_000, most_bytes=100_000),
@@ -144,7 +154,12 @@ def write(bootstrap_servers: str, topic: str, case: Case, records: int) -> Conte
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})  # bound, or it is gone before the answer comes
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(TIMEOUT_S)
     producer = Producer(
-        {**PRODUCER_SETTINGS, "bootstrap.servers": bootstrap_servers, "compression.type": case.compression}
+        {
+            **PRODUCER_SETTINGS,
+            "bootstrap.servers": bootstrap_servers,
+            "compression.type": case.compression,
+            "batch.size": case.batch_bytes,
+        }
     )
     size_bytes = 0
     for number, value in enumerate(values(case, records)):
