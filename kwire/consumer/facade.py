@@ -10,7 +10,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
-from typing import Concatenate, Generic, NoReturn, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import Concatenate, Generic, NoReturn, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
 from kwire.consumer.access import AccessGuard, ThreadAccessKey
@@ -61,7 +61,6 @@ class Facade(ABC, Generic[K, V]):
     _guard: AccessGuard
     _session: ConsumerSession[K, V]
 
-    # Two variants, though one would do: of a dictionary given as `**settings` type checkers then make one complaint.
     @overload
     def __init__(
         self,
@@ -83,14 +82,19 @@ class Facade(ABC, Generic[K, V]):
         **settings: Unpack[Settings],
     ) -> None: ...
 
+    # For `Consumer(**settings)` of any dictionary, which alone may, to a type checker, hold a name that nobody writes.
+    # Without this variant pyright has a complaint for each setting.
+    @overload
+    def __init__(self, *topics: str, __unpacked__: object) -> None: ...
+
     def __init__(
         self,
         *topics: str | Mapping[str, object],
         config: Mapping[str, object] | None = None,
-        **settings: Unpack[AllSettings],
+        **settings: object,
     ) -> None:
         names, config = topics_and_config(topics, config)
-        self._begin(ConsumerConfig.of(config, **settings), names)
+        self._begin(ConsumerConfig.of(config, **cast("AllSettings", settings)), names)
 
     @abstractmethod
     def _begin(self, config: ConsumerConfig, topics: tuple[str, ...]) -> None:
