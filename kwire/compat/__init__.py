@@ -2,6 +2,7 @@
 
     from kwire.compat.confluent_kafka import Consumer
     from kwire.compat.kafka_python import KafkaConsumer
+    from kwire.compat.aiokafka import AIOKafkaConsumer
 
 What they leave out is told in docs/migration.md.
 """

@@ -15,12 +15,11 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from kwire import errors
-from kwire.compat.confluent_errors import KafkaError, KafkaException, error_of
-from kwire.compat.confluent_values import (
+from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException, error_of
+from kwire.compat.confluent_kafka.values import (
     OFFSET_BEGINNING,
     OFFSET_END,
     OFFSET_INVALID,
-    OFFSET_STORED,
     ClusterMetadata,
     Message,
     TopicPartition,
@@ -32,8 +31,7 @@ from kwire.consumer.sync import Consumer as KwireConsumer
 from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata
 from kwire.model import TopicPartition as Partition
 
-__all__ = ["OFFSET_BEGINNING", "OFFSET_END", "OFFSET_INVALID", "OFFSET_STORED"]
-__all__ += ["Consumer", "KafkaError", "KafkaException", "Message", "TopicPartition"]
+__all__ = ["Consumer"]
 
 OnPartitions: TypeAlias = "Callable[[Consumer, list[TopicPartition]], object]"
 OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from kwire.compat.confluent_errors import KafkaError
+from kwire.compat.confluent_kafka.kafka_error import KafkaError
 from kwire.model import PartitionInfo, Record, TimestampType
 from kwire.model import TopicPartition as Partition
 
@@ -61,6 +62,9 @@ class Message:
         self._record = record
         self._error = error
         self._place: TopicPartition | None = None
+        self._key: Any = record.key if record else None
+        self._value: Any = record.value if record else None
+        self._headers = [(header.key, header.value) for header in record.headers] if record else []
 
     @classmethod
     def end_of(cls, partition: Partition, offset: int) -> Message:
@@ -70,7 +74,7 @@ class Message:
         return message
 
     def __len__(self) -> int:
-        return len(self.value() or b"")
+        return max(self._record.serialized_value_size, 0) if self._record else 0
 
     def error(self) -> KafkaError | None:
         return self._error
@@ -84,14 +88,26 @@ class Message:
     def offset(self) -> int | None:
         return self._record.offset if self._record else self._place.offset if self._place else None
 
-    def key(self) -> bytes | None:
-        return self._record.key if self._record else None
+    def key(self) -> Any:  # noqa: ANN401  bytes, until somebody sets it
+        return self._key
 
-    def value(self) -> bytes | None:
-        return self._record.value if self._record else None
+    def value(self) -> Any:  # noqa: ANN401
+        return self._value
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return [(header.key, header.value) for header in self._record.headers] or None if self._record else None
+        return self._headers or None
+
+    def set_key(self, key: object) -> None:
+        self._key = key
+
+    def set_value(self, value: object) -> None:
+        self._value = value
+
+    def set_headers(self, headers: list[tuple[str, bytes | None]]) -> None:
+        self._headers = headers
+
+    deserialized_key = key
+    deserialized_value = value
 
     def timestamp(self) -> tuple[int, int]:
         """What the time means, and milliseconds since 1970."""

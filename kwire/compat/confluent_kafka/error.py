@@ -1,0 +1,50 @@
+"""The exceptions of confluent-kafka, as its module of this name has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException
+
+if TYPE_CHECKING:
+    from kwire.compat.confluent_kafka.values import Message
+
+__all__ = ["ConsumeError", "KafkaError", "KafkaException", "KeyDeserializationError", "ValueDeserializationError"]
+
+
+class ConsumeError(KafkaException):
+    """What `DeserializingConsumer` raises. `exception` is the cause, `kafka_message` what has come."""
+
+    def __init__(
+        self, kafka_error: KafkaError, exception: Exception | None = None, kafka_message: Message | None = None
+    ) -> None:
+        super().__init__(kafka_error)
+        self.exception = exception
+        self.kafka_message = kafka_message
+
+    @property
+    def code(self) -> int:
+        return self._error.code()
+
+    @property
+    def name(self) -> str:
+        return self._error.name()
+
+    @property
+    def _error(self) -> KafkaError:
+        error: KafkaError = self.args[0]
+        return error
+
+
+class KeyDeserializationError(ConsumeError):
+    """A key could not be deserialized; its bytes are in `kafka_message`."""
+
+    def __init__(self, exception: Exception | None = None, kafka_message: Message | None = None) -> None:
+        super().__init__(KafkaError(KafkaError._KEY_DESERIALIZATION, str(exception)), exception, kafka_message)
+
+
+class ValueDeserializationError(ConsumeError):
+    """The same, of a value."""
+
+    def __init__(self, exception: Exception | None = None, kafka_message: Message | None = None) -> None:
+        super().__init__(KafkaError(KafkaError._VALUE_DESERIALIZATION, str(exception)), exception, kafka_message)
