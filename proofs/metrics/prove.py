@@ -22,7 +22,7 @@ from kwire.testing.kafka.jars import ensure_kafka, first_error, run
 from proofs.group import TIMEOUT_S, Group, make_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 HERE = Path(__file__).resolve().parent
 PARTITIONS = 3
@@ -87,6 +87,16 @@ LEFT_OUT = {
 }
 
 
+HEAD = """# Metrics beside those of Java's consumer
+
+Written by `scripts/prove metrics --write docs/metrics-beside-java.md`. kwire and Java's consumer, in turn, read the
+same {records:,} records of a real Kafka in a group of their own, commit three times, look up a commit and poll for
+another second. Here are the names that both have, and what they say then; of partitions and topics the first. What is
+marked = counts what was done, or is a place in a log, and has to be equal. Times and rates are of one machine on one
+day, and the requests of the two differ: each fetches in its own way. [metrics.md](metrics.md) says which names kwire
+leaves out."""
+
+
 class Key(NamedTuple):
     """A metric without the client: its group, its tags as text, and its name."""
 
@@ -101,18 +111,23 @@ Metrics = dict[Key, float]
 def metrics(
     records: Annotated[int, typer.Option("--records", min=PARTITIONS, help="How many there are to read.")] = 30_000,
     group: Annotated[Group | None, typer.Option("--group", help="How the group shares; default: two ways.")] = None,
+    write: Annotated[Path | None, typer.Option(help="Write the table, as Markdown, into this file.")] = None,
 ) -> list[str]:
     """What kwire says of itself, beside what Java's consumer says after doing the same."""
     broken: list[str] = []
+    said: dict[Group, tuple[Metrics, Metrics]] = {}
     with KafkaCluster(1) as kafka:
         topic = f"metrics-{uuid4().hex[:8]}"
         fill(kafka.bootstrap_servers, topic, records)
         for way in (Group.RANGE, Group.CONSUMER) if group is None else (group,):
             theirs = read_by_java(kafka.bootstrap_servers, topic, records, way)
             ours = read_by_kwire(kafka.bootstrap_servers, topic, records, way)
+            said[way] = theirs, ours
             print(f"\n{records:,} records, {way.value}\n")
             print("\n".join(table(theirs, ours)))
             broken += [f"{way.value}: {line}" for line in differences(theirs, ours)]
+    if write is not None:
+        write.write_text(page(said, records))
     return broken
 
 
@@ -186,6 +201,27 @@ def table(theirs: Mapping[Key, float], ours: Mapping[Key, float]) -> Iterator[st
             mark = " " if key.name not in EQUAL else "=" if is_equal(key.name, theirs.get(key), ours.get(key)) else "!"
             name = f"{key.group} {key.tags if key.tags != '{}' else ''} {key.name}"
             yield f"{mark} {name:<92} {_shown(theirs.get(key)):>16} {_shown(ours.get(key)):>16}"
+
+
+def page(said: Mapping[Group, tuple[Metrics, Metrics]], records: int) -> str:
+    """Of each way a group shares, what both say: as Markdown. Of several partitions and brokers, the first."""
+    lines = [HEAD.format(records=records)]
+    for way, (theirs, ours) in said.items():
+        lines += ["", f"## Group protocol: {way.value}", "", "| | metric | Java | kwire |", "|---|---|---:|---:|"]
+        lines += [_row(key, theirs[key], ours[key]) for key in _of_the_first(theirs.keys() & ours.keys())]
+    return "\n".join(lines) + "\n"
+
+
+def _of_the_first(keys: Iterable[Key]) -> list[Key]:
+    """Without single brokers, and of partitions the first."""
+    known = [key for key in keys if key.group not in ("consumer-node-metrics", "app-info")]
+    return sorted(key for key in known if "partition=" not in key.tags or "partition=0," in key.tags)
+
+
+def _row(key: Key, theirs: float, ours: float) -> str:
+    mark = "=" if key.name in EQUAL and is_equal(key.name, theirs, ours) else "**!**" if key.name in EQUAL else ""
+    of = f", of a {_words(key.tags).split(',')[0]}" if key.tags != "{}" else ""
+    return f"| {mark} | {key.name} ({key.group.removesuffix('-metrics')}{of}) | {_shown(theirs)} | {_shown(ours)} |"
 
 
 def _shown(value: float | None) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from proofs.metrics.prove import Key, differences, is_equal, table
+from proofs.group import Group
+from proofs.metrics.prove import Key, differences, is_equal, page, table
 
 LAG = Key("consumer-fetch-manager-metrics", "{partition=0, topic=t}", "records-lag")
 LATENCY = Key("consumer-metrics", "{}", "commit-latency-avg")
@@ -38,3 +39,13 @@ def test_the_table_shows_both_and_marks_what_was_judged() -> None:
     assert [line.split()[0] for line in lines] == ["!", "consumer-metrics"]
     assert lines[0].split()[-2:] == ["1,234", "1,235"]
     assert lines[1].split()[-2:] == ["0.500", "-"]
+
+
+def test_the_page_has_what_both_say_and_marks_what_has_to_be_equal() -> None:
+    other = Key("consumer-fetch-manager-metrics", "{partition=1, topic=t}", "records-lag")
+    theirs, ours = {LAG: 0.0, LATENCY: 1.5, other: 3.0, OF_NODE: 1.0}, {LAG: 7.0, LATENCY: 2.5, other: 3.0}
+    lines = page({Group.RANGE: (theirs, ours)}, 10).splitlines()
+    assert lines[-2:] == [
+        "| **!** | records-lag (consumer-fetch-manager, of a partition) | 0 | 7 |",
+        "|  | commit-latency-avg (consumer) | 1.500 | 2.500 |",
+    ]
