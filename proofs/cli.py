@@ -22,6 +22,7 @@ from proofs.event_loops.prove import event_loops
 from proofs.handlers import handlers
 from proofs.losses.prove import losses
 from proofs.metrics.prove import metrics
+from proofs.metrics_cost import metrics_cost
 from proofs.processor.prove import processor
 from proofs.rebalances import rebalances
 from proofs.schedules import mixed_groups, parallel_rebalance, rolling_restart
@@ -44,6 +45,7 @@ PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "brokers": brokers,
     "losses": losses,
     "metrics": metrics,
+    "metrics-cost": metrics_cost,
     "rolling-restart": rolling_restart,
     "mixed-groups": mixed_groups,
     "processor": processor,
