@@ -18,6 +18,7 @@ import typer
 from kwire.testing.kafka import ClusterError
 from proofs.async_revocation.prove import async_revocation
 from proofs.brokers import brokers
+from proofs.dashboard.prove import dashboard
 from proofs.event_loops.prove import event_loops
 from proofs.handlers import handlers
 from proofs.losses.prove import losses
@@ -46,6 +47,7 @@ PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "losses": losses,
     "metrics": metrics,
     "metrics-cost": metrics_cost,
+    "dashboard": dashboard,
     "rolling-restart": rolling_restart,
     "mixed-groups": mixed_groups,
     "processor": processor,

@@ -1,0 +1,1 @@
+"""`scripts/prove dashboard`: the Grafana dashboard's panels over a run with a fault."""
