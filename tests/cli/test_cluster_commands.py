@@ -18,6 +18,7 @@ from kwire.errors import KafkaError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
+from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
 from kwire.testing import Cluster
 
 if TYPE_CHECKING:
@@ -188,12 +189,24 @@ def test_a_group_is_watched_until_told_to_stop(command: Command, cluster: Cluste
 
 
 @pytest.mark.slow
+def test_watching_goes_on_behind_an_outage(command: Command, cluster: Cluster) -> None:
+    commit_and_leave(cluster, "billing")
+    cluster.control.on(OffsetFetchRequest, times=1).cut()
+    outcome = command("groups", "watch", "billing", "--every", "0.1", "-n", "2", "-b", cluster.bootstrap_servers)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "it hung up instead of answering OffsetFetch" in outcome.lines[1]
+    assert outcome.lines[1].endswith("; looking again in 0.1 s")
+    assert outcome.lines[3].startswith("billing: Empty")
+
+
+@pytest.mark.slow
 def test_ctrl_c_ends_watching(command: Command, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: signal.raise_signal(signal.SIGINT))
     outcome = command("groups", "watch", "billing", "-b", cluster.bootstrap_servers)
     assert (outcome.code, outcome.err) == (130, "")
 
 
+@pytest.mark.slow
 def test_names_may_come_by_options_as_of_kafkas_tools(command: Command, cluster: Cluster) -> None:
     commit_and_leave(cluster, "billing")
     servers = ["--bootstrap-server", cluster.bootstrap_servers]
@@ -250,6 +263,7 @@ def test_with_execute_it_is_committed(
     assert commits(cluster) == after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_partitions_of_a_topic_can_be_chosen(command: Command, cluster: Cluster, protocol: str) -> None:
     commit_and_leave(cluster, "billing", protocol=protocol)
@@ -304,6 +318,7 @@ def test_what_cannot_be_meant_is_exit_code_2(command: Command, cluster: Cluster,
     assert outcome.err.startswith(f"kwire: {said}")
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_loads_is_asked_again(command: Command, cluster: Cluster) -> None:
     commit_and_leave(cluster, "billing")
     code = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kwire.cli import terminal
 from kwire.cli.admin.cluster import ClusterView
@@ -13,6 +13,8 @@ from kwire.cli.admin.lag import rates_between
 from kwire.cli.output import Output
 from kwire.cli.times import moment_text
 from kwire.clock import monotonic_ms, wall_clock_ms
+from kwire.errors import RetriableError
+from kwire.model import TopicPartition
 
 FROM_THE_TOP = "\x1b[H\x1b[J"
 """Moves the cursor to the top, and empties the screen below it."""
@@ -20,22 +22,43 @@ TICK_S = 0.1
 
 
 def watch(view: ClusterView, group: str, *, every_s: float, looks: int | None, is_stopped: Callable[[], bool]) -> None:
-    """Until stopped, or for so many looks."""
-    output = Output.standard()
-    before: GroupReport | None = None
-    before_ms = 0.0
+    """Until stopped, or for so many looks. A broker that goes away is told of, and asked again at the next look.
+
+    Raises:
+        KafkaError: What does not go away by itself.
+    """
+    output, watched = Output.standard(), _Watched(view, group)
     for look in itertools.count(1):
-        now, now_ms = GroupReport.of(view, group), monotonic_ms()
-        rates = {} if before is None else rates_between(before.rows, now.rows, (now_ms - before_ms) / 1000)
+        try:
+            lines = list(watched.look())
+        except RetriableError as error:
+            lines = [f"{error}; looking again in {every_s:g} s"]
         top = FROM_THE_TOP if terminal.is_terminal() else ""
-        lines = [moment_text(wall_clock_ms()), *now.lines(rates)]
-        output.write("".join([top, *(f"{line}\n" for line in lines)]).encode())
-        before, before_ms = now, now_ms
+        output.write("".join([top, *(f"{line}\n" for line in (moment_text(wall_clock_ms()), *lines))]).encode())
         if look == looks:
             return
         _sleep(every_s, is_stopped)
         if is_stopped():
             return
+
+
+class _Watched:
+    """A group, and how it stood at the last look."""
+
+    def __init__(self, view: ClusterView, group: str) -> None:
+        self._view = view
+        self._group = group
+        self._before: tuple[GroupReport, float] | None = None
+
+    def look(self) -> Iterator[str]:
+        """How it stands now, and how fast it has been since."""
+        now, now_ms = GroupReport.of(self._view, self._group), monotonic_ms()
+        rates: dict[TopicPartition, float] = {}
+        if self._before is not None:
+            before, before_ms = self._before
+            rates = rates_between(before.rows, now.rows, (now_ms - before_ms) / 1000)
+        self._before = now, now_ms
+        return now.lines(rates)
 
 
 def _sleep(seconds: float, is_stopped: Callable[[], bool]) -> None:
