@@ -16,9 +16,7 @@ from kwire.errors import ConfigError
 if TYPE_CHECKING:
     from kwire.cli.starts import Start
 
-groups_commands = typer.Typer(
-    no_args_is_help=True, help="List, describe, watch and reset consumer groups.", rich_markup_mode=None
-)
+groups_commands = typer.Typer(no_args_is_help=True, help="List, describe, watch and reset consumer groups.")
 
 Pattern = Annotated[
     str | None, typer.Argument(metavar="REGEX", help="Only groups that it finds something in.", show_default=False)

@@ -16,7 +16,7 @@ from kwire.cli.tables import table
 if TYPE_CHECKING:
     from kwire.cli.admin.cluster import TopicState
 
-topics_commands = typer.Typer(no_args_is_help=True, help="List and describe topics.", rich_markup_mode=None)
+topics_commands = typer.Typer(no_args_is_help=True, help="List and describe topics.")
 
 Pattern = Annotated[
     str | None,

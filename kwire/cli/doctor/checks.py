@@ -103,13 +103,16 @@ def _who(config: ConsumerConfig) -> str:
     return f" as {name}" if name else ""
 
 
+_ABOUT_AGE = "take the port of a broker of Kafka 2.1 or newer; that of a controller takes no clients"
+
+
 def _check_versions(server: Endpoint, versions: BrokerVersions) -> Check:
     for request in NEEDED:
         try:
             versions.pick(request)
         except UnsupportedVersionError as error:
             said = f"{server} is too old, or no broker for clients: {error}"
-            return failed(Stage.VERSIONS.value, str(server), Cause(said, "kwire reads from Kafka 2.1 and newer"))
+            return failed(Stage.VERSIONS.value, str(server), Cause(said, _ABOUT_AGE))
     is_new = ConsumerGroupHeartbeatRequest.api_key in versions.offered
     groups = "classic and consumer (KIP-848)" if is_new else "classic"
     fetch = versions.offered[FetchRequest.api_key]
