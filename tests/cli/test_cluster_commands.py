@@ -336,6 +336,22 @@ def test_a_lost_connection_is_one_line_and_exit_code_1(command: Command, cluster
     assert outcome.err.count("\n") == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["2.4", "2.8", "3.9", "4.4"])
+def test_older_brokers_are_asked_in_older_versions(command: Command, release: str) -> None:
+    with Cluster(2, topics={"orders": 3}, release=release) as cluster:
+        servers = ["-b", cluster.bootstrap_servers]
+        assert command("produce", "orders", "--value", "x", "-p", "0", *servers).code == 0
+        commit_and_leave(cluster, "billing", 0)
+        assert words(command("groups", "describe", "billing", *servers))[2] == ["orders", "0", "0", "1", "1", "-", "-"]
+        assert command("groups", "reset", "billing", "--all-topics", "--to-latest", "--execute", *servers).code == 0
+        assert commits(cluster) == [1, 0, 0]
+        assert "billing" in command("groups", "list", *servers).out
+        assert words(command("topics", "offsets", "orders", *servers))[1] == ["orders", "0", "0", "1", "1"]
+        assert command("topics", "describe", "orders", *servers).code == 0
+        assert command("doctor", "--topic", "orders", "--group", "billing", *servers).code == 0
+
+
 # --- produce -----------------------------------------------------------------------------------------------------
 
 
