@@ -301,6 +301,24 @@ def test_22_a_certificate_that_has_expired(doctor: Doctor) -> None:
     assert advice == "what to do: the broker needs a new one; look at this machine's clock as well"
 
 
+@pytest.mark.slow
+def test_23_a_login_server_that_is_not_there(doctor: Doctor, closed_port: int) -> None:
+    with sasl_cluster(sasl_mechanisms=["OAUTHBEARER"]) as cluster:
+        settings = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": f"http://127.0.0.1:{closed_port}/token",
+            "sasl.oauthbearer.client.credentials.client.id": "alice",
+            "sasl.oauthbearer.client.credentials.client.secret": "alice-secret",
+        }
+        said, advice = failure(doctor(settings, "--timeout", "1"))
+    assert said.startswith("login     there is no token to log in with: the login server http://127.0.0.1:")
+    assert said.endswith("cannot be reached: Connection refused")
+    assert "alice-secret" not in said
+    assert advice.startswith("what to do: look at sasl_oauthbearer_token_endpoint_url")
+
+
 # --- topics, groups, permissions ---------------------------------------------------------------------------------
 
 

@@ -158,6 +158,12 @@ def _no_greeting(error: KafkaError, server: Endpoint, look: Look) -> Cause:
     )
 
 
+_ABOUT_TOKENS = (
+    "look at sasl_oauthbearer_token_endpoint_url and the credentials for it, and whether this machine reaches it; see "
+    "docs/security.md"
+)
+
+
 def _no_login(error: KafkaError, server: Endpoint, look: Look) -> Cause:
     reason = _reason(error, server)
     config = look.config
@@ -176,7 +182,7 @@ def _no_login(error: KafkaError, server: Endpoint, look: Look) -> Cause:
                 f"set security_protocol={plain}, or take the port of the listener with SASL",
             )
         case NoTokenError():
-            return Cause(f"there is no token to log in with: {reason}", "see docs/security.md, OAUTHBEARER")
+            return Cause(f"there is no token to log in with: {reason}", _ABOUT_TOKENS)
         case SaslAuthenticationError():
             return Cause(
                 f"{server} {reason}",
