@@ -27,10 +27,14 @@ class EventDispatcher:
     def __init__(self, on_event: OnEvent, config: ConsumerConfig, client_id: str, host: Host) -> None:
         self._on_event = on_event
         self._client_id = client_id
+        self._host = host
         self._group_id = config.group_id
         self._queue: Queue[ConsumerEvent | None] = host.new_queue()
         self._put = self._taken = self._dropped = 0  # each written by one thread
-        host.start_thread(self._run, f"kwire-events {client_id}")
+
+    def start(self) -> None:
+        """Start the thread, which takes what was told before as well."""
+        self._host.start_thread(self._run, f"kwire-events {self._client_id}")
 
     def tell(self, event: ConsumerEvent) -> None:
         """On the network thread."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kwire.clock import Deadline, monotonic_ms, wall_clock_ms
 from kwire.config import ConsumerConfig, GroupProtocol
 from kwire.consumer.arguments import Timeout, milliseconds
-from kwire.consumer.host import current_host
+from kwire.consumer.host import Host, current_host
 from kwire.consumer.steps import Steps, Wait, run_blocking
 from kwire.errors import ForkedConsumerError, KafkaError, KafkaTimeoutError, WakeupError
 from kwire.events import ApplicationEvent, Close, EndOfTurn, Reply
@@ -22,6 +22,7 @@ from kwire.metrics.consumer import Standing
 
 if TYPE_CHECKING:
     from kwire.assignors.base import Assignor
+    from kwire.consumer.event_dispatch import EventDispatcher
 
 T = TypeVar("T")
 
@@ -47,17 +48,15 @@ class NetworkLink:
         is_classic = config.group_protocol is GroupProtocol.CLASSIC
         self.metrics = ConsumerMetrics(windows, started_ms=wall_clock_ms(), is_classic=is_classic)
         self.mailbox = Mailbox(host.new_waiter, self.metrics)
-        self._host = host
         self.buffer = FetchBuffer(children)
+        self._events = self.mailbox.operator = _dispatcher(config, client_id, host)  # looked at by the network side
         self.thread = host.new_network_side(config, assignors, self.mailbox, self.buffer, client_id=client_id)
         self._is_close_posted = False
 
     def start(self) -> None:
         """Start the network thread. Returns when it takes events."""
-        if self.config.on_event is not None:
-            from kwire.consumer.event_dispatch import EventDispatcher
-
-            self.mailbox.operator = EventDispatcher(self.config.on_event, self.config, self.client_id, self._host)
+        if self._events is not None:
+            self._events.start()
         try:
             self.thread.start()
         except BaseException:
@@ -171,3 +170,11 @@ class NetworkLink:
         self._is_close_posted = True
         self.buffer.forget_other_threads()
         self.mailbox.forget_other_threads(error)
+
+
+def _dispatcher(config: ConsumerConfig, client_id: str, host: Host) -> EventDispatcher | None:
+    if config.on_event is None:
+        return None
+    from kwire.consumer.event_dispatch import EventDispatcher  # few have one
+
+    return EventDispatcher(config.on_event, config, client_id, host)
