@@ -93,7 +93,7 @@ class AsyncMember(SimulatedMember):
         if self._scenario.committing == "auto":
             return {}
         has = self.consumer.assignment()
-        return {tp: OffsetAndMetadata(offset) for tp, offset in sorted(through.items()) if tp in has}
+        return {tp: position for tp, position in sorted(through.items()) if tp in has}
 
     async def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit these, and write it down."""

@@ -77,7 +77,7 @@ class SimulatedMember(RebalanceListener):
         self._now_ms = now_ms
         self._rng = rng
         self._delivered: dict[TopicPartition, int] = {}
-        self._through: dict[TopicPartition, int] = {}
+        self._through: dict[TopicPartition, OffsetAndMetadata] = {}
         self._random_actions = RandomActions(
             self.name, scenario.habits, self._write, now_ms, self._raised, self._forget, rng
         )
@@ -192,7 +192,7 @@ class SimulatedMember(RebalanceListener):
             most_ms = len(records) * HURRIED_MS if self.is_hurried else self._scenario.processing_ms
             sleep(self._rng.uniform(0.0, most_ms) / 1000.0)
             self._write(Processed(at_ms=self._now_ms(), member=self.name))
-            self._through |= self._delivered
+            self._through |= records.next_offsets()
         if self._scenario.committing != "auto" and self._rng.random() < 0.3:
             self._commit(consumer)
         if self.is_hurried:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from kwire.consumer.async_consumer import AsyncConsumer
+from kwire.consumer_events import (
+    BrokerReachable,
+    BrokerUnreachable,
+    ConsumerEvent,
+    DataLost,
+    HeartbeatsUnanswered,
+    LagExceeded,
+    RebalanceBegan,
+    RebalanceEnded,
+)
 from kwire.model import TopicPartition
 from kwire.testing.invariants.ledger import CommitArrived, Polled
 from kwire.testing.invariants.user_events import UserCodeRaised
 from kwire.testing.simulation import run
 from kwire.testing.simulation.drawing import draw, with_async_consumers
 from kwire.testing.simulation.habits import AsyncHabits, Habits, draw_async_habits
+from kwire.testing.simulation.member import SimulatedMember
 from kwire.testing.simulation.run import WorldOutcome, simulate
 from kwire.testing.simulation.story import story
 
@@ -71,3 +83,23 @@ def test_a_task_that_finishes_the_records_of_another_one_is_found(monkeypatch: p
     monkeypatch.setattr(AsyncConsumer, "current_lag", come_back_first)
     outcome = outcome_of(AsyncHabits(cancels=0.0, besides=3), monkeypatch, committing="auto", processing_ms=3_000.0)
     assert "commit-unprocessed" in {violation.rule for violation in outcome.violations}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("async_consumer", [False, True], ids=["Consumer", "AsyncConsumer"])
+def test_operators_are_told_of_a_worlds_troubles_and_nobody_minds(
+    async_consumer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members are frozen, logs truncated, brokers killed. Of the async ones the seed once found a lost record: a task
+    had committed an offset without its leader epoch, and the next owner could not see that the log was cut."""
+    told: Counter[type[ConsumerEvent]] = Counter()
+    settings = SimulatedMember._settings
+
+    def with_listener(member: SimulatedMember) -> dict[str, object]:
+        return settings(member) | {"on_event": lambda event: told.update([type(event)]), "event_lag_records": 20}
+
+    monkeypatch.setattr(SimulatedMember, "_settings", with_listener)
+    outcome = simulate(9, async_consumer=async_consumer)
+    assert outcome.violations == ()
+    assert told.keys() >= {RebalanceBegan, RebalanceEnded, HeartbeatsUnanswered, LagExceeded, DataLost}
+    assert told[BrokerUnreachable] >= told[BrokerReachable] > 0
