@@ -274,6 +274,60 @@ def test_a_second_member_takes_its_share(library: Library) -> None:
     run(main)
 
 
+def test_members_of_both_kinds_share_a_group(cluster: Cluster) -> None:
+    """So a group can change over member by member."""
+
+    async def main() -> None:
+        theirs, ours = Library("aiokafka", cluster), Library("kwire.compat.aiokafka", cluster)
+        found: list[bytes] = []
+
+        async def work(library: Library, is_alone: asyncio.Event) -> None:
+            async with library.consumer("orders", group_id="billing", heartbeat_interval_ms=200) as consumer:
+                while not is_alone.is_set():
+                    for records in (await consumer.getmany(timeout_ms=50)).values():
+                        found.extend(record.value for record in records)
+                    shares[library] = set(consumer.assignment())
+
+        shares: dict[Library, set[object]] = {theirs: set(), ours: set()}
+        stop = asyncio.Event()
+        members = [asyncio.create_task(work(library, stop)) for library in shares]
+        while [len(share) for share in shares.values()] != [1, 1] or shares[theirs] == shares[ours]:
+            await asyncio.sleep(0.01)
+        cluster.produce("orders", b"new", partition=0)
+        cluster.produce("orders", b"new", partition=1)
+        while found.count(b"new") < 2:
+            await asyncio.sleep(0.01)
+        stop.set()
+        await asyncio.gather(*members)
+        assert set(found) == {b"0", b"1", b"2", b"3", b"4", b"5", b"new"}
+
+    run(main)
+
+
+@BOTH
+def test_other_tasks_have_their_turn(library: Library, cluster: Cluster) -> None:
+    """Records that are at hand are waited for by nobody; the loop goes on all the same."""
+    cluster.create_topic("many")
+    for _ in range(20):
+        cluster.produce("many", *[b"x"] * 1_000)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        async with library.consumer("many") as consumer:
+            counting = asyncio.create_task(count())
+            await read(consumer, 20_000)
+            counting.cancel()
+
+    run(main)
+    assert turns > 5
+
+
 @BOTH
 def test_a_task_that_waits_ends_with_the_consumer(library: Library) -> None:
     async def main() -> None:

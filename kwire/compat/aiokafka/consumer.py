@@ -15,6 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
+from kwire.clock import monotonic_ms
 from kwire.compat.aiokafka import errors
 from kwire.compat.aiokafka.abc import ConsumerRebalanceListener
 from kwire.compat.aiokafka.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError, raised_as_theirs
@@ -29,6 +30,7 @@ from kwire.compat.aiokafka.structs import (
 from kwire.consumer.async_consumer import AsyncConsumer
 from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
 from kwire.consumer.listener import Partitions
+from kwire.consumer.polling import PORTION_MS
 from kwire.model import Cursor, Record
 from kwire.model import OffsetAndMetadata as KwireOffset
 
@@ -186,8 +188,17 @@ class AIOKafkaConsumer:
         """The next record, of these partitions if some are named. Waits for it as long as it takes."""
         _check_partitions(partitions)
         while True:
+            if not partitions and (record := self._at_once()) is not None:
+                return record_of(record)
             if found := await self._next(partitions, SLICE_S, 1):
                 return record_of(found[0])
+
+    def _at_once(self) -> Record[Any, Any] | None:
+        """A record that is at hand, if nothing is to be done before and it is not the turn of other tasks."""
+        is_due = monotonic_ms() - self._consumer._gave_way_ms > PORTION_MS
+        if is_due or self._later or self._is_stopped or self._polls.locked():
+            return None
+        return next(self._records, None)
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
@@ -214,6 +225,7 @@ class AIOKafkaConsumer:
         with raised_as_theirs():
             try:
                 async with self._polls:
+                    await self._consumer._give_way(self._consumer._tasks.own_loop())
                     await self._settle()
                     if partitions:
                         return await self._next_of(partitions, wait_s, most)

@@ -1,0 +1,123 @@
+"""`Records.to_arrow` with deserializers: no records, nulls alone, several topics, and who is told of what fails."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire import InvalidArgumentError, RecordDeserializationError, Records, TopicPartition
+from kwire.config.deserializers import AnyDeserializer
+from kwire.deserializers import (
+    BooleanDeserializer,
+    IntegerDeserializer,
+    JsonDeserializer,
+    SerializationContext,
+    StringDeserializer,
+)
+from kwire.deserializers.frames import check_frames
+from kwire.deserializers.registry import FrameError, check_frame
+from kwire.fetching.partition_records import PartitionRecords
+
+if TYPE_CHECKING:
+    from tests.fetching.test_columns import chunk_of
+else:
+    from test_columns import chunk_of
+
+ORDERS, CLICKS = TopicPartition("orders", 0), TopicPartition("clicks", 0)
+CTX = SerializationContext("orders", "value")
+
+
+def chunk(tp: TopicPartition, *values: bytes | None) -> PartitionRecords[bytes, bytes]:
+    return chunk_of([(None, value, ()) for value in values], tp)
+
+
+class ByTopic:
+    """Numbers of one topic are text in another."""
+
+    def __call__(self, data: bytes, ctx: SerializationContext) -> object:
+        return int(data) if ctx.topic == "orders" else data.decode()
+
+    def to_arrow(self, column: pa.BinaryArray, ctx: SerializationContext) -> pa.Array:
+        return pa.array([None if data is None else self(data, ctx) for data in column.to_pylist()])
+
+
+ALL: list[AnyDeserializer] = [
+    IntegerDeserializer(),
+    BooleanDeserializer(),
+    StringDeserializer(),
+    JsonDeserializer(),
+    ByTopic(),
+    len,
+]
+
+
+@pytest.mark.parametrize("deserialize", ALL)
+def test_of_no_records_the_column_is_empty(deserialize: AnyDeserializer) -> None:
+    assert Records[bytes, bytes]().to_arrow(key=deserialize, value=deserialize).num_rows == 0
+
+
+@pytest.mark.parametrize("deserialize", ALL)
+def test_nulls_alone_are_nulls(deserialize: AnyDeserializer) -> None:
+    table = Records([chunk(ORDERS, None, None), chunk(ORDERS, None)]).to_arrow(value=deserialize)
+    assert table.column("value").to_pylist() == [None] * 3
+
+
+def test_chunks_are_read_together_and_keep_their_order() -> None:
+    records = Records([chunk(ORDERS, b'{"a": 1}', None), chunk(CLICKS, b'{"b": 2}'), chunk(ORDERS, b'{"a": 3}')])
+    assert records.to_arrow(value=JsonDeserializer()).column("value").to_pylist() == [
+        {"a": 1, "b": None},
+        None,
+        {"a": None, "b": 2},
+        {"a": 3, "b": None},
+    ]
+
+
+def test_topics_with_the_same_type_are_read_each_by_its_own() -> None:
+    records = Records([chunk(ORDERS, b"1"), chunk(ORDERS, b"2", None), chunk(CLICKS, None), chunk(ORDERS, b"3")])
+    assert records.to_arrow(value=ByTopic()).column("value").to_pylist() == [1, 2, None, None, 3]
+
+
+def test_topics_with_different_types_are_no_column() -> None:
+    records = Records([chunk(ORDERS, b"1"), chunk(CLICKS, b"x")])
+    with pytest.raises(InvalidArgumentError, match=r"topics have different types, .*; make a table of each topic's"):
+        records.to_arrow(value=ByTopic())
+
+
+def test_values_of_different_types_are_no_column() -> None:
+    records = Records([chunk(ORDERS, b'{"a": 1}', b'{"a": "x"}')])
+    with pytest.raises(InvalidArgumentError, match=r"the values make no column of one type: .* give JsonDeserializer"):
+        records.to_arrow(value=JsonDeserializer())
+
+
+def test_the_first_that_fails_is_named_with_its_partition() -> None:
+    records = Records([chunk(CLICKS, b"{}"), chunk(ORDERS, b"{}", b"{")])
+    with pytest.raises(RecordDeserializationError, match="value of orders-0 at offset 101") as caught:
+        records.to_arrow(value=JsonDeserializer())
+    assert (caught.value.partition, caught.value.value_data) == (ORDERS, b"{")
+    assert records.to_arrow().num_rows == 3  # nothing is lost
+
+
+@given(st.lists(st.none() | st.binary(max_size=8) | st.binary(max_size=6).map(lambda data: b"\0" + data), max_size=5))
+def test_frames_of_a_column_are_those_of_its_values(values: list[bytes | None]) -> None:
+    column = pa.array(values, pa.binary())
+    complaints = list(filter(None, map(complaint_of, values)))
+    if complaints:
+        with pytest.raises(FrameError, match=re.escape(complaints[0])):
+            check_frames(column, CTX)
+    else:
+        numbers = [-1 if value is None else int.from_bytes(value[1:5], "big") for value in values]
+        assert check_frames(column, CTX).tolist() == numbers
+
+
+def complaint_of(value: bytes | None) -> str | None:
+    try:
+        if value is not None:
+            check_frame(value, CTX)
+    except FrameError as error:
+        return str(error)
+    return None
