@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Unpack, cast
+from typing import Unpack, overload
 
 from kwire.clock import Deadline
 from kwire.config import Deserialize, Settings
@@ -15,11 +15,25 @@ from kwire.model import K, Record, TopicPartition, V
 POLL_SECONDS = 1.0
 
 
+@overload
 def read(
     *topics: str | Mapping[str, object],
     key_deserializer: Deserialize[K] | None = None,
     value_deserializer: Deserialize[V] | None = None,
     **settings: Unpack[Settings],
+) -> Iterator[Record[K, V]]: ...
+
+
+# For `read("orders", **settings)` of any dictionary: see `Facade`.
+@overload
+def read(*topics: str | Mapping[str, object], __unpacked__: object) -> Iterator[Record[bytes, bytes]]: ...
+
+
+def read(
+    *topics: str | Mapping[str, object],
+    key_deserializer: Deserialize[K] | None = None,
+    value_deserializer: Deserialize[V] | None = None,
+    **settings: object,
 ) -> Iterator[Record[K, V]]:
     """All records of topics, from the beginning to where they end when this is called; then it is over.
 
@@ -40,7 +54,7 @@ def read(
     if not names:
         raise InvalidArgumentError("name a topic to read")
     deserializers = {"key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
-    keywords = cast("dict[str, object]", settings) | {name: fn for name, fn in deserializers.items() if fn is not None}
+    keywords = settings | {name: fn for name, fn in deserializers.items() if fn is not None}
     consumer: Consumer[K, V] = Consumer(_from_the_beginning(config or {}, keywords))
     try:
         if consumer.config.group_id is not None:

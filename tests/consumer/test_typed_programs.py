@@ -15,7 +15,7 @@ from mypy import api
 README = Path(__file__).parents[2] / "README.md"
 HEAD = """import json
 from typing import Any, assert_type
-from kwire import AsyncConsumer, Consumer, Record, Records
+from kwire import AsyncConsumer, Consumer, Record, Records, read
 from kwire.config import Settings
 from kwire.deserializers import *  # pyright: ignore[reportWildcardImportFromLibrary]
 
@@ -58,6 +58,8 @@ def work(text: dict[str, str], objects: dict[str, object], anything: dict[str, A
     assert_type(Consumer(**typed, value_deserializer=float), Consumer[bytes, float])
     assert_type(AsyncConsumer("orders", **text), AsyncConsumer[bytes, bytes])
     Consumer("orders", **anything, group_id="billing").poll(1.0)
+    assert_type(list(read("orders", **text)), list[Record[bytes, bytes]])
+    assert_type(list(read("orders", value_deserializer=int, **typed)), list[Record[bytes, int]])
 """,
     "deserializers of kwire": """
 def with_ctx(data: bytes, ctx: SerializationContext) -> tuple[str, bytes]:
