@@ -86,7 +86,7 @@ def copy_tracked(top: Path, target: Path) -> None:
         if name and (top / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(top / name, target / name)
-            (target / name).chmod(0o644)
+            (target / name).chmod(0o755 if os.access(top / name, os.X_OK) else 0o644)
 
 
 def repacked(archive: bytes, epoch_s: int) -> bytes:
@@ -98,7 +98,7 @@ def repacked(archive: bytes, epoch_s: int) -> bytes:
     ):
         for member in sorted(old.getmembers(), key=lambda found: found.name):
             member.mtime, member.uid, member.gid, member.uname, member.gname = epoch_s, 0, 0, "", ""
-            member.mode, member.pax_headers = 0o755 if member.isdir() else 0o644, {}
+            member.mode, member.pax_headers = 0o755 if member.isdir() or member.mode & 0o100 else 0o644, {}
             new.addfile(member, old.extractfile(member) if member.isfile() else None)
     return gzip.compress(packed.getvalue(), mtime=epoch_s)
 

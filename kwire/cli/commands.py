@@ -15,6 +15,7 @@ from kwire.cli.admin.topics_command import topics_commands
 from kwire.cli.audit import audit_history
 from kwire.cli.conformance import judge_broker
 from kwire.cli.consume import consume_topics
+from kwire.cli.demo import run_demo
 from kwire.cli.describe import describe_process
 from kwire.cli.doctor.command import examine_connection
 from kwire.cli.fake import run_fake_cluster
@@ -30,6 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # which would take [spark] for a style, and leave it out
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
+app.command("demo")(run_demo)
 app.command("consume")(consume_topics)
 app.command("produce")(produce_records)
 app.command("describe")(describe_process)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A directory with all that decides what `.venv` holds."""
-    for name in environment.INPUTS:
+    for name in environment.DEV.inputs:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("one")
     return tmp_path
@@ -32,17 +32,17 @@ def finish(clone: Path) -> None:
 def test_nothing_is_run_when_the_stamp_fits(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finish(clone)
     made: list[Path] = []
-    monkeypatch.setattr(environment, "make", made.append)
+    monkeypatch.setattr(environment, "make", lambda top, _wanted: made.append(top))
     environment.prepare(clone)
     assert made == []
 
 
-@pytest.mark.parametrize("changed", environment.INPUTS)
+@pytest.mark.parametrize("changed", environment.DEV.inputs)
 def test_a_changed_input_makes_it_anew(clone: Path, changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     finish(clone)
     (clone / changed).write_text("two")
     made: list[Path] = []
-    monkeypatch.setattr(environment, "make", made.append)
+    monkeypatch.setattr(environment, "make", lambda top, _wanted: made.append(top))
     environment.prepare(clone)
     assert made == [clone]
 
@@ -69,3 +69,20 @@ def test_a_failure_leaves_no_stamp(clone: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(environment.SetupError):
         environment.prepare(clone)
     assert not (clone / ".venv").exists()
+
+
+@pytest.mark.parametrize("wanted", [environment.DEMO, environment.DOCS])
+def test_a_small_one_is_made_from_its_own_file(
+    clone: Path, wanted: environment.Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (clone / wanted.locked).write_text("small")
+    made: list[environment.Environment] = []
+    monkeypatch.setattr(environment, "make", lambda _top, wanted: made.append(wanted))
+    assert environment.prepare(clone, wanted) == clone / wanted.folder / "bin/python"
+    assert made == [wanted]
+
+
+def test_the_demo_runs_in_the_large_one_if_that_is_there(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish(clone)
+    monkeypatch.setattr(environment, "make", lambda _top, _wanted: pytest.fail("there is one"))
+    assert environment.prepare(clone, environment.DEMO) == clone / ".venv/bin/python"

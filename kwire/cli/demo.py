@@ -1,0 +1,76 @@
+"""`kwire demo`: a Kafka in this process, sample records, and a consumer group of one that reads them.
+
+Needs nothing but what pip has installed: it is what somebody tries first.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kwire.cli.exits import FAILED, clean_exits
+
+if TYPE_CHECKING:
+    from kwire.testing import Cluster
+
+TOPIC = "orders"
+PARTITIONS = 3
+CUSTOMERS = ("ada", "grace", "edsger", "barbara")
+PATIENCE_S = 10.0
+
+
+def run_demo(
+    records: Annotated[int, typer.Option("--records", "-n", min=1, max=100_000, help="How many records.")] = 12,
+) -> None:
+    """Start a Kafka in this process, write sample records, and read them in a group.
+
+    Needs no broker and no Java. Nothing is left behind.
+    """
+    with clean_exits():
+        from kwire.testing import Cluster
+
+        with Cluster(topics={TOPIC: PARTITIONS}) as cluster:
+            print(f"A Kafka of one broker runs in this process: {cluster.bootstrap_servers}")
+            write_orders(cluster, records)
+            print(
+                f"{records} records are in the topic {TOPIC!r}, in {PARTITIONS} partitions. The group 'billing' reads:\n"
+            )
+            arrived = read_orders(cluster.bootstrap_servers, records)
+        if arrived < records:
+            print(f"\n{records - arrived} records did not come within {PATIENCE_S:.0f} s.")
+            raise typer.Exit(FAILED)
+        print(f"\nAll {records} are read and committed. The broker is gone.")
+
+
+def write_orders(cluster: Cluster, count: int) -> None:
+    """An order after the other; those of one customer go to one partition."""
+    from kwire.testing import NewRecord
+
+    for number in range(count):
+        customer = number % len(CUSTOMERS)
+        value = f'{{"order": {number}, "cents": {number * 737 % 10_000}}}'
+        record = NewRecord(key=CUSTOMERS[customer].encode(), value=value.encode())
+        cluster.produce(TOPIC, record, partition=customer % PARTITIONS)
+
+
+def read_orders(bootstrap_servers: str, count: int) -> int:
+    """Print what comes until all is there; answers how many records came."""
+    from kwire.consumer.sync import Consumer
+
+    arrived, give_up_s = 0, time.monotonic() + PATIENCE_S
+    with Consumer(
+        TOPIC, bootstrap_servers=bootstrap_servers, group_id="billing", auto_offset_reset="earliest"
+    ) as consumer:
+        while arrived < count and time.monotonic() < give_up_s:
+            for record in consumer.poll(1.0):
+                arrived += 1
+                print(
+                    f"partition {record.partition}  offset {record.offset}  {_text(record.key):8}{_text(record.value)}"
+                )
+    return arrived
+
+
+def _text(data: bytes | None) -> str:
+    return "" if data is None else data.decode()
