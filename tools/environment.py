@@ -4,8 +4,8 @@
 
 `scripts/_python` calls it before each script that needs one: `dev` is `.venv`, which has everything; `demo` and `docs`
 are small ones below `.cache`. Standard library only: it runs before anything is installed. A stamp in the environment
-holds the digest of all that decides its content, so an up-to-date one costs nothing; a half-made one has no stamp and is
-made anew.
+holds the digest of all that decides its content, so an up-to-date one costs nothing; a half-made one has no stamp and
+is made anew.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SetupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Where it is, and which packages are in it, below the top of the clone; kwire is in each, as it is in the clone."""
+    """Where it is, and what lists its packages, below the top of the clone. kwire is in each, as it is in the clone."""
 
     folder: str
     locked: str

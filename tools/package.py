@@ -22,7 +22,6 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.lock import entries, pins
 from tools.supply_tools import NoToolsError, supply_tool
 
 TOP = Path(__file__).resolve().parent.parent
@@ -71,14 +70,24 @@ def build_twice(top: Path, epoch_s: int) -> Mapping[str, bytes]:
 def build(top: Path, epoch_s: int) -> Mapping[str, bytes]:
     """Wheel and sdist of what git knows, as it is in the folder, built in a folder that has nothing else."""
     with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "source"), Path(folder, "target")
+        source = Path(folder, "source")
         copy_tracked(top, source)
-        environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch_s), "PYTHONDONTWRITEBYTECODE": "1"}
-        for step in ("build_sdist", "build_wheel"):
-            command = [sys.executable, "-c", BUILD, step, str(target)]
-            subprocess.run(command, cwd=source, env=environment, check=True, capture_output=True, umask=0o022)
-        built = {path.name: path.read_bytes() for path in target.iterdir()}
-    return {name: repacked(data, epoch_s) if name.endswith(".tar.gz") else data for name, data in built.items()}
+        sdist = _built("build_sdist", source, epoch_s)
+        wheel = build_wheel(source, epoch_s)
+    return {**{name: repacked(data, epoch_s) for name, data in sdist.items()}, **wheel}
+
+
+def build_wheel(source: Path, epoch_s: int) -> Mapping[str, bytes]:
+    """The wheel of what is in a folder, by its name."""
+    return _built("build_wheel", source, epoch_s)
+
+
+def _built(step: str, source: Path, epoch_s: int) -> Mapping[str, bytes]:
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch_s), "PYTHONDONTWRITEBYTECODE": "1"}
+    with tempfile.TemporaryDirectory() as target:
+        command = [sys.executable, "-c", BUILD, step, target]
+        subprocess.run(command, cwd=source, env=environment, check=True, capture_output=True, umask=0o022)
+        return {path.name: path.read_bytes() for path in Path(target).iterdir()}
 
 
 def copy_tracked(top: Path, target: Path) -> None:
@@ -110,19 +119,11 @@ def bill_of_materials(top: Path) -> bytes:
         NoToolsError: cyclonedx-py cannot be installed.
     """
     with tempfile.TemporaryDirectory() as folder:
-        listed, written = Path(folder, "run.txt"), Path(folder, SBOM)
-        listed.write_text(hashed_run_requirements(top / "requirements"))
+        listed, written = top / "requirements/run-hashes.txt", Path(folder, SBOM)
         command = [supply_tool("cyclonedx-py"), "requirements", str(listed), "--pyproject", str(top / "pyproject.toml")]
         command += ["--output-reproducible", "--output-format", "JSON", "--output-file", str(written)]
         subprocess.run(command, check=True, capture_output=True)
         return json.dumps(json.loads(written.read_text()), indent=2, sort_keys=True).encode() + b"\n"
-
-
-def hashed_run_requirements(folder: Path) -> str:
-    """The entries of dev-hashes.txt that run.txt names."""
-    wanted = dict(pins((folder / "run.txt").read_text()))
-    found = [entry for entry in entries((folder / "dev-hashes.txt").read_text()) if dict(pins(entry)).keys() & wanted]
-    return "".join(f"{entry}\n" for entry in found)
 
 
 def sums(files: Mapping[str, bytes]) -> bytes:

@@ -34,9 +34,7 @@ def run_demo(
         with Cluster(topics={TOPIC: PARTITIONS}) as cluster:
             print(f"A Kafka of one broker runs in this process: {cluster.bootstrap_servers}")
             write_orders(cluster, records)
-            print(
-                f"{records} records are in the topic {TOPIC!r}, in {PARTITIONS} partitions. The group 'billing' reads:\n"
-            )
+            print(f"{records} records are in the topic {TOPIC!r}. The group 'billing' reads them:\n")
             arrived = read_orders(cluster.bootstrap_servers, records)
         if arrived < records:
             print(f"\n{records - arrived} records did not come within {PATIENCE_S:.0f} s.")
