@@ -126,7 +126,7 @@ class ConsumerConfig(SecurityConfig):
     )
     parallel_rebalance_min_lag_ms: int | None = setting(
         None,
-        "So is one whose first record is that old.",
+        "A lag whose first record is that old is caught up with beside the newest, too.",
         optional_integer(1),
         shown_default="however old it is",
     )
@@ -168,7 +168,7 @@ class ConsumerConfig(SecurityConfig):
     )
     max_partition_fetch_bytes: int | None = setting(
         None,
-        "The same, for one partition.",
+        "The most one fetch answers of one partition, except for a first batch that is larger.",
         optional_integer(0),
         shown_default="1 to 4 MiB, the fewer partitions the more",
     )
@@ -206,11 +206,11 @@ class ConsumerConfig(SecurityConfig):
     request_timeout_ms: int = setting(30_000, "How long one request may wait for its answer.", integer(0))
     close_timeout_ms: int = setting(30_000, "How long close may take by default; kwire's own.", integer(0))
     retry_backoff_ms: int = setting(100, "Pause before a request is first tried again.", integer(0, MAX_LONG))
-    retry_backoff_max_ms: int = setting(1_000, "The pause doubles up to this.", integer(0, MAX_LONG))
+    retry_backoff_max_ms: int = setting(1_000, "The pause between attempts doubles up to this.", integer(0, MAX_LONG))
     reconnect_backoff_ms: int = setting(50, "Pause before a broker is first connected to again.", integer(0, MAX_LONG))
     reconnect_backoff_max_ms: int = setting(
         1_000,
-        "The pause doubles up to this.",
+        "The pause between attempts to connect doubles up to this.",
         integer(0, MAX_LONG),
         shown_default="1000; reconnect_backoff_ms, if only that is given",
     )
@@ -219,7 +219,7 @@ class ConsumerConfig(SecurityConfig):
     metrics_num_samples: int = setting(
         2, "Rates, averages and extremes of metrics are of that many samples.", integer(1)
     )
-    metrics_sample_window_ms: int = setting(30_000, "How long such a sample is.", integer(0, MAX_LONG))
+    metrics_sample_window_ms: int = setting(30_000, "How long a sample of metrics is.", integer(0, MAX_LONG))
 
     enable_metrics_push: bool = setting(
         True, "Push metrics to brokers that want them (KIP-714); those that do not are not asked.", boolean()
@@ -242,7 +242,7 @@ class ConsumerConfig(SecurityConfig):
         10_000, "How long a first attempt to connect may take.", integer(1, MAX_LONG)
     )
     socket_connection_setup_timeout_max_ms: int = setting(
-        30_000, "Each further attempt may take twice as long, up to this.", integer(1, MAX_LONG)
+        30_000, "Each further attempt to connect may take twice as long, up to this.", integer(1, MAX_LONG)
     )
     connections_max_idle_ms: int = setting(
         540_000, "A connection that is idle for this long is closed; -1 keeps it.", integer(-1, MAX_LONG)

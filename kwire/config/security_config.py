@@ -53,7 +53,9 @@ class SecurityConfig:
         path(),
         shown_default="the system's authorities",
     )
-    ssl_truststore_certificates: str | None = setting(None, "The same, as PEM text.", pem_text("CERTIFICATE"))
+    ssl_truststore_certificates: str | None = setting(
+        None, "The authorities that brokers' certificates are checked against, as PEM text.", pem_text("CERTIFICATE")
+    )
     ssl_truststore_type: str | None = setting(None, "What the trust store is: PEM.", pem_store_type())
     ssl_keystore_location: Path | None = setting(
         None,
@@ -154,12 +156,14 @@ class SecurityConfig:
         None, "How long connecting to the login server may take.", optional_integer(1), shown_default="10000"
     )
     sasl_login_read_timeout_ms: int | None = setting(
-        None, "How long its answer may take.", optional_integer(1), shown_default="10000"
+        None, "How long the login server's answer may take.", optional_integer(1), shown_default="10000"
     )
     sasl_login_retry_backoff_ms: int = setting(
         100, "Pause before the login server is first asked again.", integer(0, MAX_LONG)
     )
-    sasl_login_retry_backoff_max_ms: int = setting(10_000, "The pause doubles up to this.", integer(0, MAX_LONG))
+    sasl_login_retry_backoff_max_ms: int = setting(
+        10_000, "The pause between attempts doubles up to this.", integer(0, MAX_LONG)
+    )
     sasl_login_refresh_window_factor: float = setting(
         0.8, "A token is renewed after this share of its life.", number(0.5, 1.0)
     )
