@@ -56,8 +56,8 @@ class _Environment(dict[str, str]):
         return f"value of {name}"
 
 
-README = (Path(__file__).parents[2] / "README.md").read_text().split("## Into production\n", 1)[1].split("\n## ", 1)[0]
-RECIPES = [block for block in [*blocks("python"), *blocks("python", README)] if "Cluster(" not in block]
+PRODUCTION = (Path(__file__).parents[2] / "docs/howto/production.md").read_text().split("\n## A properties file", 1)[0]
+RECIPES = [block for block in [*blocks("python"), *blocks("python", PRODUCTION)] if "Cluster(" not in block]
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -39,7 +39,7 @@ def test_one_with_a_login(kafka_cluster):
 """
 
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/howto/testing.md"
 
 BILLING = """
 from kwire import Consumer
@@ -147,7 +147,7 @@ def test_a_suite_that_asks_for_none_loads_none(tmp_path: Path) -> None:
     assert "1 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
-def test_the_example_of_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
+def test_the_example_of_the_page_runs_as_it_stands(tmp_path: Path) -> None:
     """With a program to test, which has to get over the commit that is lost."""
     (example,) = [block for block in python_blocks() if "kafka_cluster.control" in block]
     (tmp_path / "test_example.py").write_text(BILLING + example)
@@ -156,7 +156,7 @@ def test_the_example_of_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
 
 
 def python_blocks() -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    return re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("client", CLIENTS)

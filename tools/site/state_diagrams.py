@@ -9,11 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 from xml.sax.saxutils import escape
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 ROW = 64
 BOX_WIDTH, BOX_HEIGHT = 260, 28
@@ -63,16 +60,14 @@ def _rows(arrows: tuple[Arrow, ...]) -> Mapping[str, int]:
     """Where each state stands: as it is reached from the first one, nearest first."""
     (first,) = (arrow.target for arrow in arrows if arrow.source is None)
     rows = {first: 0}
-    for state in (queue := [first]):
+    queue = [first]
+    for state in queue:
         for arrow in arrows:
             if arrow.source == state and arrow.target not in rows:
                 rows[arrow.target] = len(rows)
                 queue.append(arrow.target)
-    for arrow in arrows:
-        for state in (arrow.source, arrow.target):
-            if state is not None and state not in rows:
-                rows[state] = len(rows)
-    return rows
+    unreached = {arrow.source for arrow in arrows if arrow.source is not None} - rows.keys()
+    return {**rows, **{state: len(rows) + number for number, state in enumerate(sorted(unreached))}}
 
 
 def _centre(row: int) -> int:
@@ -112,12 +107,18 @@ def _labels(arrows: tuple[Arrow, ...], rows: Mapping[str, int]) -> Iterator[str]
             yield f'<text x="{MIDDLE}" y="{y}" text-anchor="middle" fill="#7b848f">{escape(arrow.label)}</text>'
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+class _Application(Protocol):
+    """What an extension uses of Sphinx, which is installed only where the site is built."""
+
+    def add_directive(self, name: str, cls: type[object]) -> None: ...
+
+
+def setup(app: _Application) -> dict[str, bool]:
     """What Sphinx calls."""
     from docutils import nodes
     from docutils.parsers.rst import Directive
 
-    class StateDiagram(Directive):
+    class StateDiagram(Directive):  # type: ignore[misc]  # it has no types
         has_content = True
 
         def run(self) -> list[nodes.Node]:

@@ -1,6 +1,6 @@
 """Where a member that catches up stands, by its own lines: what a strike waits for that is to meet it there.
 
-    moments = Moments()
+    moments = MemberMoments()
     moments.take(line)
     moments.is_at("between-commits")
 
