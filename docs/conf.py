@@ -22,6 +22,7 @@ root_doc = "docs/index"
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "tools.site.borrowed_docs",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "tools.site.state_diagrams",

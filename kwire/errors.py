@@ -123,7 +123,17 @@ class CorruptRecordError(KafkaError):
         super().__init__(f"{where}{problem}")
 
     def at(self, topic: str, partition: int, offset: int, next_offset: int | None = None) -> CorruptRecordError:
-        """The same problem with the place it was found in, and the first offset behind it that is known to be sound."""
+        """The same problem with the place it was found in.
+
+        Args:
+            topic: Of the batch.
+            partition: Of the batch.
+            offset: Where the damage begins.
+            next_offset: The first offset behind it that is known to be sound.
+
+        Returns:
+            Another error, to be raised in the place of this one.
+        """
         error = CorruptRecordError(self.problem, topic=topic, partition=partition, offset=offset)
         error.next_offset = next_offset
         return error

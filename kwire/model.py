@@ -80,6 +80,7 @@ class Record(NamedTuple, Generic[K, V]):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """Topic and partition in one, as other calls take them."""
         return TopicPartition(self.topic, self.partition)
 
 

@@ -270,6 +270,9 @@ class ConsumerConfig(SecurityConfig):
             config: under Java's dotted names or in snake_case; values may be spelled as in a properties file.
             settings: in snake_case.
 
+        Returns:
+            The settings, with defaults for those that are not given.
+
         Raises:
             ConfigError: a name is unknown or given twice, a value is bad, or two contradict each other.
             InvalidGroupIdError: `group_id` is blank.

@@ -24,6 +24,9 @@ def load_properties(file: str | PathLike[str] | IO[str] | IO[bytes]) -> dict[str
     Args:
         file: Its path, or the file, open for reading.
 
+    Returns:
+        Values by Java's names, as text.
+
     Raises:
         ConfigError: It cannot be read, or has a bad escape.
     """

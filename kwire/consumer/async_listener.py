@@ -22,28 +22,55 @@ class AsyncRebalanceConsumer(CallsAtOnce, Protocol):
 
     async def commit_sync(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, *, timeout: Timeout | None = None
-    ) -> None: ...
-    async def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None: ...
-    async def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None: ...
-    async def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None: ...
-    async def position(self, partition: TopicPartition, *, timeout: Timeout | None = None) -> int: ...
+    ) -> None:
+        """As `Consumer.commit_sync`."""
+
+    async def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """As `Consumer.seek`."""
+
+    async def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """As `Consumer.seek_to_beginning`."""
+
+    async def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """As `Consumer.seek_to_end`."""
+
+    async def position(self, partition: TopicPartition, *, timeout: Timeout | None = None) -> int:
+        """As `Consumer.position`."""
+
     async def committed(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
-    async def paused(self) -> Partitions: ...
-    async def partitions_for(self, topic: str, *, timeout: Timeout | None = None) -> list[PartitionInfo]: ...
-    async def list_topics(self, *, timeout: Timeout | None = None) -> dict[str, list[PartitionInfo]]: ...
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """As `Consumer.committed`."""
+
+    async def paused(self) -> Partitions:
+        """As `Consumer.paused`."""
+
+    async def partitions_for(self, topic: str, *, timeout: Timeout | None = None) -> list[PartitionInfo]:
+        """As `Consumer.partitions_for`."""
+
+    async def list_topics(self, *, timeout: Timeout | None = None) -> dict[str, list[PartitionInfo]]:
+        """As `Consumer.list_topics`."""
+
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int | datetime], *, timeout: Timeout | None = None
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]: ...
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """As `Consumer.offsets_for_times`."""
+
     async def beginning_offsets(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
-    ) -> dict[TopicPartition, int]: ...
+    ) -> dict[TopicPartition, int]:
+        """As `Consumer.beginning_offsets`."""
+
     async def end_offsets(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
-    ) -> dict[TopicPartition, int]: ...
-    async def current_lag(self, partition: TopicPartition) -> int | None: ...
-    async def client_instance_id(self, *, timeout: Timeout | None = None) -> UUID: ...
+    ) -> dict[TopicPartition, int]:
+        """As `Consumer.end_offsets`."""
+
+    async def current_lag(self, partition: TopicPartition) -> int | None:
+        """As `Consumer.current_lag`."""
+
+    async def client_instance_id(self, *, timeout: Timeout | None = None) -> UUID:
+        """As `Consumer.client_instance_id`."""
 
 
 AsyncOnPartitions: TypeAlias = Callable[[AsyncRebalanceConsumer, Partitions], Awaitable[None] | None]
@@ -60,11 +87,26 @@ class AsyncRebalanceListener:
     """
 
     async def on_partitions_assigned(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
-        """New partitions, before the first record of them; called for every completed rebalance, also with none."""
+        """New partitions, before the first record of them; called for every completed rebalance, also with none.
+
+        Args:
+            consumer: The consumer, for all that is allowed here.
+            partitions: Those that are new.
+        """
 
     async def on_partitions_revoked(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
-        """Partitions are about to be given back; they are still owned, so commits for them work."""
+        """Partitions are about to be given back; they are still owned, so commits for them work.
+
+        Args:
+            consumer: The consumer, for all that is allowed here.
+            partitions: Those that go.
+        """
 
     async def on_partitions_lost(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
-        """Partitions already belong to somebody else; commits fail. Does what revoked does, unless overridden."""
+        """Partitions already belong to somebody else; commits fail. Does what revoked does, unless overridden.
+
+        Args:
+            consumer: The consumer, for all that is allowed here.
+            partitions: Those that are gone.
+        """
         await self.on_partitions_revoked(consumer, partitions)

@@ -116,22 +116,52 @@ class Facade(ABC, Generic[K, V]):
 
     @admitted
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed, or read as a whole; for a pattern, those it matches now."""
+        """The topics that are subscribed, or read as a whole; for a pattern, those it matches now.
+
+        Returns:
+            Their names; empty while partitions are assigned by hand.
+
+        Raises:
+            IllegalStateError: The consumer is closed.
+        """
         return self._session.whole_topics.names or self._session.state.view.topics
 
     @admitted
     def assignment(self) -> Partitions:
-        """The partitions this consumer has. Changes only inside poll, assign, unsubscribe and close."""
+        """The partitions this consumer has. Changes only inside poll, assign, unsubscribe and close.
+
+        Returns:
+            The partitions that the group gave to it, that were assigned by hand, or whose topics are read as a whole.
+
+        Raises:
+            IllegalStateError: The consumer is closed.
+        """
         return self._session.state.assignment
 
     @admitted
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Return no records of these partitions until `resume`; what is buffered is kept."""
+        """Return no records of these partitions until `resume`; what is buffered is kept.
+
+        A rebalance that takes a partition away, and brings it back, ends the pause.
+
+        Args:
+            partitions: Assigned ones.
+
+        Raises:
+            IllegalStateError: One of them is not assigned.
+        """
         self._session.positions.set_paused(partitions, paused=True)
 
     @admitted
     def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """Undo `pause`."""
+        """Undo `pause`.
+
+        Args:
+            partitions: Assigned ones, paused or not.
+
+        Raises:
+            IllegalStateError: One of them is not assigned.
+        """
         self._session.positions.set_paused(partitions, paused=False)
 
     @property
@@ -146,13 +176,20 @@ class Facade(ABC, Generic[K, V]):
 
         They give no records any more, but their offsets can be committed. Empty without `enable_async_revocation`: then
         a revoke is completed in the poll that learns of it. `Records.to_be_revoked` says the same.
+
+        Returns:
+            Partitions that are on their way out.
         """
         return self._session.state.revocation.look()
 
     @admitted
     def lost_partitions(self) -> Partitions:
         """The partitions that were lost in the last poll: others may have them already, so nothing more of them is to
-        be committed. `Records.lost` says the same."""
+        be committed. `Records.lost` says the same.
+
+        Returns:
+            Empty, unless the last poll has lost some.
+        """
         return self._session.state.revocation.lost
 
     @admitted
@@ -162,6 +199,9 @@ class Facade(ABC, Generic[K, V]):
         So an application that polls on can finish what is in work of them, while all other partitions go on at full
         speed. That ends with the rebalance timeout (`max_poll_interval_ms`), a little before the group would do without
         this member: what is still delayed then is lost.
+
+        Args:
+            partitions: Some of `to_be_revoked_partitions()`.
 
         Returns:
             False if some of them are lost, or given up: too late for those. The others are delayed all the same.
@@ -195,6 +235,9 @@ class Facade(ABC, Generic[K, V]):
         Holds for the caller alone: a task that it starts, or a thread that inherits its context, has to call this too.
         Nothing need be undone, because keys die with their callbacks; None gives a key back early.
 
+        Args:
+            key: What `get_thread_access_key` has answered inside the callback; None for no key any more.
+
         Raises:
             InvalidArgumentError: This is not a key. (One that is dead is accepted, and opens nothing.)
         """
@@ -209,13 +252,30 @@ class Facade(ABC, Generic[K, V]):
         *,
         callback: CommitCallback | None = None,
     ) -> None:
-        """Commit without waiting or retrying. `callback(offsets, error)` runs inside a later poll, commit or close; an
-        `AsyncConsumer` awaits it there, if it is a coroutine function."""
+        """Commit without waiting or retrying.
+
+        Args:
+            offsets: The *next* offset to read, of each partition; None for everything returned so far.
+            callback: Called as `callback(offsets, error)` inside a later poll, commit or close; `error` is None when
+                all went well. An `AsyncConsumer` awaits it there, if it is a coroutine function.
+
+        Raises:
+            InvalidGroupIdError: There is no `group_id`.
+            InvalidArgumentError: An offset is none, or the callback cannot be called with two arguments.
+        """
         self._session.commits.commit_async(offsets, callback)
 
     @admitted
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Group, generation, member id and instance id, as a transactional producer needs them."""
+        """Group, generation, member id and instance id, as a transactional producer needs them.
+
+        Returns:
+            What they are now; a rebalance changes them.
+
+        Raises:
+            InvalidGroupIdError: There is no `group_id`.
+            IllegalStateError: With `enable_parallel_rebalance` nobody else may commit.
+        """
         return self._session.group_metadata()
 
     @admitted
@@ -223,12 +283,19 @@ class Facade(ABC, Generic[K, V]):
         """Make the group rebalance; with the next poll this consumer rejoins.
 
         With `group_protocol="consumer"` the broker alone decides: this does nothing but warn.
+
+        Args:
+            reason: Why; brokers log it.
         """
         self._session.enforce_rebalance(reason)
 
     def child_consumer_is_alive(self) -> bool:
         """Whether a child cursor has been started, to catch up with a lag. It stays on standby when it is done, until
-        the consumer is closed. Always False without `enable_parallel_rebalance`."""
+        the consumer is closed.
+
+        Returns:
+            Always False without `enable_parallel_rebalance`.
+        """
         with self._access():
             return not self._session.state.closed and bool(self._session.state.view.children)
 

@@ -26,21 +26,40 @@ Partitions: TypeAlias = frozenset[TopicPartition]
 class CallsAtOnce(Protocol):
     """What a callback may do that waits for nothing, of a `Consumer` and of an `AsyncConsumer`."""
 
-    def assignment(self) -> Partitions: ...
-    def subscription(self) -> frozenset[str]: ...
-    def to_be_revoked_partitions(self) -> Partitions: ...
-    def lost_partitions(self) -> Partitions: ...
+    def assignment(self) -> Partitions:
+        """As `Consumer.assignment`."""
+
+    def subscription(self) -> frozenset[str]:
+        """As `Consumer.subscription`."""
+
+    def to_be_revoked_partitions(self) -> Partitions:
+        """As `Consumer.to_be_revoked_partitions`."""
+
+    def lost_partitions(self) -> Partitions:
+        """As `Consumer.lost_partitions`."""
+
     def commit_async(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
         *,
         callback: CommitCallback | None = None,
-    ) -> None: ...
-    def pause(self, partitions: Collection[TopicPartition]) -> None: ...
-    def resume(self, partitions: Collection[TopicPartition]) -> None: ...
-    def group_metadata(self) -> ConsumerGroupMetadata: ...
-    def get_thread_access_key(self) -> ThreadAccessKey | None: ...
-    def set_thread_access_key(self, key: ThreadAccessKey | None) -> None: ...
+    ) -> None:
+        """As `Consumer.commit_async`."""
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """As `Consumer.pause`."""
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """As `Consumer.resume`."""
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """As `Consumer.group_metadata`."""
+
+    def get_thread_access_key(self) -> ThreadAccessKey | None:
+        """As `Consumer.get_thread_access_key`."""
+
+    def set_thread_access_key(self, key: ThreadAccessKey | None) -> None:
+        """As `Consumer.set_thread_access_key`."""
 
 
 class RebalanceConsumer(CallsAtOnce, Protocol):
@@ -49,28 +68,55 @@ class RebalanceConsumer(CallsAtOnce, Protocol):
 
     def commit_sync(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, *, timeout: Timeout | None = None
-    ) -> None: ...
-    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None: ...
-    def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None: ...
-    def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None: ...
-    def position(self, partition: TopicPartition, *, timeout: Timeout | None = None) -> int: ...
+    ) -> None:
+        """As `Consumer.commit_sync`."""
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """As `Consumer.seek`."""
+
+    def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """As `Consumer.seek_to_beginning`."""
+
+    def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """As `Consumer.seek_to_end`."""
+
+    def position(self, partition: TopicPartition, *, timeout: Timeout | None = None) -> int:
+        """As `Consumer.position`."""
+
     def committed(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
-    def paused(self) -> Partitions: ...
-    def partitions_for(self, topic: str, *, timeout: Timeout | None = None) -> list[PartitionInfo]: ...
-    def list_topics(self, *, timeout: Timeout | None = None) -> dict[str, list[PartitionInfo]]: ...
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """As `Consumer.committed`."""
+
+    def paused(self) -> Partitions:
+        """As `Consumer.paused`."""
+
+    def partitions_for(self, topic: str, *, timeout: Timeout | None = None) -> list[PartitionInfo]:
+        """As `Consumer.partitions_for`."""
+
+    def list_topics(self, *, timeout: Timeout | None = None) -> dict[str, list[PartitionInfo]]:
+        """As `Consumer.list_topics`."""
+
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int | datetime], *, timeout: Timeout | None = None
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]: ...
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """As `Consumer.offsets_for_times`."""
+
     def beginning_offsets(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
-    ) -> dict[TopicPartition, int]: ...
+    ) -> dict[TopicPartition, int]:
+        """As `Consumer.beginning_offsets`."""
+
     def end_offsets(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
-    ) -> dict[TopicPartition, int]: ...
-    def current_lag(self, partition: TopicPartition) -> int | None: ...
-    def client_instance_id(self, *, timeout: Timeout | None = None) -> UUID: ...
+    ) -> dict[TopicPartition, int]:
+        """As `Consumer.end_offsets`."""
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """As `Consumer.current_lag`."""
+
+    def client_instance_id(self, *, timeout: Timeout | None = None) -> UUID:
+        """As `Consumer.client_instance_id`."""
 
 
 _ALLOWED = frozenset(
@@ -107,13 +153,28 @@ class RebalanceListener:
     """
 
     def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        """New partitions, before the first record of them; called for every completed rebalance, also with none."""
+        """New partitions, before the first record of them; called for every completed rebalance, also with none.
+
+        Args:
+            consumer: The consumer, for all that is allowed here.
+            partitions: Those that are new.
+        """
 
     def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        """Partitions are about to be given back; they are still owned, so commits for them work."""
+        """Partitions are about to be given back; they are still owned, so commits for them work.
+
+        Args:
+            consumer: The consumer, for all that is allowed here.
+            partitions: Those that go.
+        """
 
     def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        """Partitions already belong to somebody else; commits fail. Does what revoked does, unless overridden."""
+        """Partitions already belong to somebody else; commits fail. Does what revoked does, unless overridden.
+
+        Args:
+            consumer: The consumer, for all that is allowed here.
+            partitions: Those that are gone.
+        """
         self.on_partitions_revoked(consumer, partitions)
 
 

@@ -46,6 +46,9 @@ def read(
         value_deserializer: Makes values of bytes.
         settings: As of `Consumer`, but no `group_id`.
 
+    Returns:
+        An iterator, which closes its consumer when it is through, or dropped.
+
     Raises:
         InvalidArgumentError: There is no such topic, none is named, or there is a group.
         KafkaTimeoutError: Nothing has come for `default_api_timeout_ms`.

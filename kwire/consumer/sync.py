@@ -106,6 +106,13 @@ class Consumer(Facade[K, V]):
         Takes effect with the next poll. No topics at all means `unsubscribe()`. Functions may stand for a listener;
         they are called as its methods are, `on_assigned(consumer, partitions)`.
 
+        Args:
+            topics: Names; or `re.compile(...)`, matched here; or a `SubscriptionPattern`, matched by the broker.
+            listener: Told of partitions that come and go.
+            on_assigned: A function in the place of `on_partitions_assigned`.
+            on_revoked: A function in the place of `on_partitions_revoked`.
+            on_lost: A function in the place of `on_partitions_lost`; without it `on_revoked` is called.
+
         Raises:
             IllegalStateError: Partitions were assigned by hand.
             InvalidArgumentError: The listener's methods cannot be called with a consumer and a set of partitions; a
@@ -118,12 +125,26 @@ class Consumer(Facade[K, V]):
 
     @admitted
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Consume exactly these partitions, without a group's rebalances; replaces the assignment before."""
+        """Consume exactly these partitions, without a group's rebalances; replaces the assignment before.
+
+        With a `group_id` it begins where the group has committed, and commits work.
+
+        Args:
+            partitions: None at all means `unsubscribe()`.
+
+        Raises:
+            IllegalStateError: Topics are subscribed.
+            InvalidArgumentError: One of them is no `TopicPartition`.
+        """
         self._run(self._session.assign(partitions))
 
     @admitted
     def unsubscribe(self) -> None:
-        """Leave the group, or drop the assignment. Runs the revoked (or lost) callback; does not commit."""
+        """Leave the group, or drop the assignment. Runs the revoked (or lost) callback; does not commit.
+
+        Raises:
+            RebalanceListenerError: The callback has raised; the group is left all the same.
+        """
         self._run(self._session.unsubscribe())
 
     # --- records --------------------------------------------------------------------------------------------
@@ -134,6 +155,12 @@ class Consumer(Facade[K, V]):
         Calling this says that all records of earlier polls are processed: they may be committed from now on. With
         `enable_async_revocation` it also completes the revoke of `to_be_revoked_partitions()`, and returns at once,
         without records, when there are new ones or some were lost.
+
+        Args:
+            timeout: Seconds, or a timedelta; 0 takes what is there.
+
+        Returns:
+            Up to `max_poll_records` of them.
 
         Raises:
             NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: The reset policy is "none".
@@ -182,6 +209,10 @@ class Consumer(Facade[K, V]):
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Make this the next offset to be returned; what is buffered is dropped.
 
+        Args:
+            partition: An assigned one.
+            offset: Alone, or with the leader epoch that it was read in, so that a truncated log is noticed.
+
         Raises:
             IllegalStateError: The partition is not assigned.
             InvalidArgumentError: The offset is negative.
@@ -190,27 +221,68 @@ class Consumer(Facade[K, V]):
 
     @admitted
     def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
-        """Go to the first offset of these partitions, or of all. Looked up with the next poll or position."""
+        """Go to the first offset of these partitions, or of all. Looked up with the next poll or position.
+
+        Args:
+            partitions: Assigned ones; none for all that are.
+
+        Raises:
+            IllegalStateError: One of them is not assigned.
+        """
         self._run(self._session.positions.reset(partitions, ResetTo.EARLIEST))
 
     @admitted
     def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
-        """Go behind the last record of these partitions, or of all. Looked up with the next poll or position."""
+        """Go behind the last record of these partitions, or of all. Looked up with the next poll or position.
+
+        Args:
+            partitions: Assigned ones; none for all that are.
+
+        Raises:
+            IllegalStateError: One of them is not assigned.
+        """
         self._run(self._session.positions.reset(partitions, ResetTo.LATEST))
 
     @admitted
     def position(self, partition: TopicPartition, *, timeout: Timeout | None = None) -> int:
-        """The offset of the next record that will be returned."""
+        """The offset of the next record that will be returned.
+
+        Args:
+            partition: An assigned one.
+            timeout: Seconds; None for `default_api_timeout_ms`.
+
+        Returns:
+            What is known, or else what the group has committed, or the reset policy comes to.
+
+        Raises:
+            IllegalStateError: The partition is not assigned.
+            NoOffsetForPartitionError: Nothing is committed, and the reset policy is "none".
+            KafkaTimeoutError: Brokers did not answer in time.
+        """
         return self._run(self._session.positions.position(partition, timeout))
 
     @admitted
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets the position is behind the end, as far as fetches have told; never asks a broker."""
+        """How many offsets the position is behind the end, as far as fetches have told; never asks a broker.
+
+        Args:
+            partition: An assigned one.
+
+        Returns:
+            None before the first fetch has been answered.
+
+        Raises:
+            IllegalStateError: The partition is not assigned.
+        """
         return self._run(self._session.positions.current_lag(partition))
 
     @admitted
     def paused(self) -> Partitions:
-        """The partitions that `pause` holds."""
+        """The partitions that `pause` holds.
+
+        Returns:
+            Some of `assignment()`.
+        """
         return self._run(self._session.positions.paused())
 
     # --- commits --------------------------------------------------------------------------------------------
@@ -219,7 +291,11 @@ class Consumer(Facade[K, V]):
     def commit_sync(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, *, timeout: Timeout | None = None
     ) -> None:
-        """Commit and wait: everything returned so far, or the offsets given (the *next* offset to read of each).
+        """Commit and wait: everything returned so far, or the offsets given.
+
+        Args:
+            offsets: The *next* offset to read, of each partition; None for everything returned so far.
+            timeout: Seconds; None for `default_api_timeout_ms`.
 
         Raises:
             CommitFailedError: Not a member any more; the partitions may have a new owner.
@@ -232,15 +308,32 @@ class Consumer(Facade[K, V]):
     def committed(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None for a partition without a commit. Everything in front of it is done: while
-        a lag is being caught up with, that is how far the child got."""
+        """What the group has committed. Everything in front of it is done: while a lag is being caught up with, that is
+        how far the child got.
+
+        Args:
+            partitions: Any; they need not be assigned.
+            timeout: Seconds; None for `default_api_timeout_ms`.
+
+        Returns:
+            The *next* offset to read, with metadata, of each; None for a partition without a commit.
+
+        Raises:
+            InvalidGroupIdError: There is no `group_id`.
+            GroupAuthorizationError: The client may not read the group.
+            KafkaTimeoutError: The coordinator did not answer in time.
+        """
         return self._run(self._session.commits.committed(partitions, timeout))
 
     # --- catching up after a crash (parallel rebalance) -----------------------------------------------------
 
     @admitted
     def catch_up_progress(self) -> dict[TopicPartition, CatchUpProgress]:
-        """How far the catching up is of each partition that has a lag to be caught up with."""
+        """How far the catching up is of each partition that has a lag to be caught up with.
+
+        Returns:
+            Empty when there is no lag, and without `enable_parallel_rebalance`.
+        """
         return self._run(self._session.catch_up_progress())
 
     @admitted
@@ -262,6 +355,9 @@ class Consumer(Facade[K, V]):
 
         Any thread may call this, whatever the others are at, and when it is closed. No broker is waited for;
         the network thread is, a second at most, and if it does not answer the description says so.
+
+        Returns:
+            A page for people when printed; `as_dict()` has the same as data.
         """
         return self._run(self._session.describe())
 
@@ -274,6 +370,9 @@ class Consumer(Facade[K, V]):
 
         Args:
             max_lag: Not healthy either, if a partition is more offsets behind its end.
+
+        Returns:
+            True or false as a condition; printed, the reasons.
         """
         return self._run(self._session.health(max_lag))
 
@@ -281,20 +380,54 @@ class Consumer(Facade[K, V]):
 
     @admitted
     def partitions_for(self, topic: str, *, timeout: Timeout | None = None) -> list[PartitionInfo]:
-        """The partitions of a topic; an empty list when it does not exist."""
+        """The partitions of a topic.
+
+        Args:
+            topic: Its name.
+            timeout: Seconds; None for `default_api_timeout_ms`.
+
+        Returns:
+            In their order, with leaders and replicas; an empty list when the topic does not exist.
+
+        Raises:
+            TopicAuthorizationError: The client may not see it.
+            InvalidTopicError: No topic can have this name.
+            KafkaTimeoutError: Brokers did not answer in time.
+        """
         return self._run(self._session.look_ups.partitions_for(topic, timeout))
 
     @admitted
     def list_topics(self, *, timeout: Timeout | None = None) -> dict[str, list[PartitionInfo]]:
-        """All topics this client may see."""
+        """All topics this client may see.
+
+        Args:
+            timeout: Seconds; None for `default_api_timeout_ms`.
+
+        Returns:
+            The partitions of each, by its name.
+
+        Raises:
+            KafkaTimeoutError: Brokers did not answer in time.
+        """
         return self._run(self._session.look_ups.list_topics(timeout))
 
     @admitted
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int | datetime], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """For each partition the first record at or after the time; None when there is none. Times are milliseconds
-        since 1970, or datetimes with a time zone."""
+        """For each partition the first record at or after the time.
+
+        Args:
+            timestamps_ms: Milliseconds since 1970, or datetimes with a time zone, by partition.
+            timeout: Seconds; None for `default_api_timeout_ms`.
+
+        Returns:
+            Offset and time of that record; None when there is none.
+
+        Raises:
+            InvalidArgumentError: A time is negative, without a zone, or in seconds.
+            KafkaTimeoutError: Brokers did not answer in time, or there is no such partition; the message says which.
+        """
         return self._run(self._session.look_ups.offsets_for_times(timestamps_ms, timeout))
 
     @admitted
@@ -302,14 +435,36 @@ class Consumer(Facade[K, V]):
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, int]:
         """The first offset of each partition. Of both cursors, where a lag is being caught up with: not behind what is
-        still to be returned."""
+        still to be returned.
+
+        Args:
+            partitions: Any; they need not be assigned.
+            timeout: Seconds; None for `default_api_timeout_ms`.
+
+        Returns:
+            By partition. Retention and `delete-records` raise it.
+
+        Raises:
+            KafkaTimeoutError: Brokers did not answer in time, or there is no such partition; the message says which.
+        """
         return self._run(self._session.look_ups.beginning_offsets(partitions, timeout))
 
     @admitted
     def end_offsets(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset behind the last record of each partition (under read_committed: the last stable one)."""
+        """The offset behind the last record of each partition (under read_committed: the last stable one).
+
+        Args:
+            partitions: Any; they need not be assigned.
+            timeout: Seconds; None for `default_api_timeout_ms`.
+
+        Returns:
+            By partition: the offset that the next record will have.
+
+        Raises:
+            KafkaTimeoutError: Brokers did not answer in time, or there is no such partition; the message says which.
+        """
         return self._run(self._session.look_ups.end_offsets(partitions, timeout))
 
     # --- for a Processor ------------------------------------------------------------------------------------

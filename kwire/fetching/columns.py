@@ -55,18 +55,30 @@ class Records(Generic[K, V]):
         return self._count
 
     def count(self) -> int:
-        """How many records there are."""
+        """How many records there are.
+
+        Returns:
+            The same as `len()`.
+        """
         return self._count
 
     def __bool__(self) -> bool:
         return self._count > 0
 
     def is_empty(self) -> bool:
-        """Whether there is no record; positions may have moved all the same, see `next_offsets`."""
+        """Whether there is no record.
+
+        Returns:
+            True for nothing; positions may have moved all the same, see `next_offsets`.
+        """
         return self._count == 0
 
     def partitions(self) -> frozenset[TopicPartition]:
-        """The partitions that have records here."""
+        """The partitions that have records here.
+
+        Returns:
+            A set, in no order.
+        """
         return frozenset(chunk.topic_partition for chunk in self._chunks if len(chunk))
 
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -74,6 +86,9 @@ class Records(Generic[K, V]):
 
         Of a partition that two cursors have read it is the child's, which is the lower; to commit both, call
         `commit_sync()` without offsets, or with those of each: `of(cursor).next_offsets()`.
+
+        Returns:
+            By partition, also of those that had nothing but markers of transactions.
         """
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for cursor in (Cursor.MAIN, Cursor.CHILD):
@@ -81,7 +96,14 @@ class Records(Generic[K, V]):
         return found
 
     def of(self, cursor: Cursor) -> Records[K, V]:
-        """Those that one cursor has read: what is new, or what is being caught up (`enable_parallel_rebalance`)."""
+        """Those that one cursor has read: what is new, or what is being caught up (`enable_parallel_rebalance`).
+
+        Args:
+            cursor: Which of the two.
+
+        Returns:
+            Some of these records, or none.
+        """
         chunks = [chunk for chunk in self._chunks if chunk.cursor is cursor]
         return Records(chunks, to_be_revoked=self.to_be_revoked, lost=self.lost)
 
@@ -102,32 +124,69 @@ class Records(Generic[K, V]):
         return self.records(partition)
 
     def records(self, partition_or_topic: TopicPartition | str) -> list[Record[K, V]]:
-        """The records of one partition, or of all partitions of a topic; empty when there are none."""
+        """The records of one partition, or of all partitions of a topic.
+
+        Args:
+            partition_or_topic: A `TopicPartition`, or the topic's name.
+
+        Returns:
+            In order by partition; empty when there are none.
+        """
         return list(chain.from_iterable(self._chunks_of(partition_or_topic)))
 
     # --- as columns ---
 
     def chunks(self) -> tuple[PartitionRecords[K, V], ...]:
-        """The columnar pieces, in delivery order; a partition may have several."""
+        """The columnar pieces; a partition may have several.
+
+        Returns:
+            In the order of delivery.
+        """
         return self._chunks
 
     def keys(self, partition: TopicPartition | None = None) -> list[K | None]:
-        """The keys of all records, or of one partition's, in iteration order.
+        """The keys of all records, or of one partition's.
 
-        Without a deserializer each is a bytes object, a copy of what came from the broker. None is a null key.
+        Args:
+            partition: None for all.
+
+        Returns:
+            In iteration order. Without a deserializer each is a bytes object, a copy of what came from the broker. None
+                is a null key.
         """
         return list(chain.from_iterable(chunk.keys() for chunk in self._chunks_of(partition)))
 
     def values(self, partition: TopicPartition | None = None) -> list[V | None]:
-        """The values, as `keys()` has the keys: the fastest way to consume a topic in plain Python."""
+        """The values: the fastest way to consume a topic in plain Python.
+
+        Args:
+            partition: None for all.
+
+        Returns:
+            As `keys()` has the keys.
+        """
         return list(chain.from_iterable(chunk.values() for chunk in self._chunks_of(partition)))
 
     def offsets(self, partition: TopicPartition | None = None) -> NDArray[np.int64]:
-        """The offsets of all records, or of one partition's: one dimension, int64, in iteration order, read-only."""
+        """The offsets of all records, or of one partition's.
+
+        Args:
+            partition: None for all.
+
+        Returns:
+            One dimension, int64, in iteration order, read-only.
+        """
         return _joined([chunk.columns.offsets for chunk in self._chunks_of(partition)])
 
     def timestamps(self, partition: TopicPartition | None = None) -> NDArray[np.int64]:
-        """The timestamps, as `offsets()` has the offsets: milliseconds since the epoch, -1 where there is none."""
+        """The timestamps of all records, or of one partition's.
+
+        Args:
+            partition: None for all.
+
+        Returns:
+            As `offsets()` has the offsets: milliseconds since the epoch, -1 where there is none.
+        """
         return _joined([chunk.columns.timestamps for chunk in self._chunks_of(partition)])
 
     def to_arrow(self, *, key: AnyDeserializer | None = None, value: AnyDeserializer | None = None) -> pa.Table:
@@ -140,6 +199,9 @@ class Records(Generic[K, V]):
         Args:
             key: Makes a column of the keys; those of `kwire.deserializers` make all of it in one go.
             value: The same for the values.
+
+        Returns:
+            Columns key, value, topic, partition, offset, timestamp, timestampType and headers.
 
         Raises:
             ImportError: pyarrow is missing; it comes with `kwire[arrow]`.
@@ -158,6 +220,9 @@ class Records(Generic[K, V]):
         timestampType int32, offsets int64, timestamps datetime64[us, UTC], headers objects (None, or an array of
         dicts).
 
+        Returns:
+            Columns as in `to_arrow`.
+
         Raises:
             ImportError: pyarrow or pandas is missing; both come with `kwire[pandas]`.
             CorruptRecordError, RecordDeserializationError, InvalidArgumentError: As in `to_arrow`.
@@ -171,6 +236,9 @@ class Records(Generic[K, V]):
 
         Keys and values are Binary unless `key` or `value` makes others, topics String, partition and timestampType
         Int32, offsets Int64, timestamps Datetime("us", "UTC"), headers List(Struct(key: String, value: Binary)).
+
+        Returns:
+            Columns as in `to_arrow`.
 
         Raises:
             ImportError: pyarrow or polars is missing; both come with `kwire[polars]`.
