@@ -344,6 +344,9 @@ class Consumer(Facade[K, V]):
             timeout: In seconds. Only the first call may wait, for a broker to give the id; one that takes no metrics
                 gives none.
 
+        Returns:
+            The same one as long as the consumer lives.
+
         Raises:
             IllegalStateError: Metrics are not pushed: `enable_metrics_push=False`.
             KafkaTimeoutError: No broker has given an id; it says why.

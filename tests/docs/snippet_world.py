@@ -180,6 +180,8 @@ def run(snippet: Snippet, before: Mapping[str, object]) -> dict[str, object]:
         with _ended(world, snippet.code), contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(EnoughError):
             _call(eval(code, names))
             _call_what_it_defines(names, snippet.code, world)
+        for consumer in [value for value in names.values() if isinstance(value, Consumer)]:
+            consumer.close()  # pages show how one is made, and tell of more
     return {
         name: value for name, value in names.items() if name not in given and not isinstance(value, OF_THIS_CLUSTER)
     }

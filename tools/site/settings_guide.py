@@ -71,6 +71,10 @@ GUIDE: Mapping[str, Mapping[str, str]] = {
         "metrics_sample_window_ms": "To the interval at which you look.",
         "enable_metrics_push": "To `False`, if operators are not to get this client's metrics.",
     },
+    "Events": {
+        "on_event": "To be told at once of lost data, lag, outages and heartbeats that fail ([events](events.md)).",
+        "event_lag_records": "To the lag from which on somebody should look.",
+    },
     "Connections": {
         "socket_connection_setup_timeout_ms": "Higher on slow networks.",
         "socket_connection_setup_timeout_max_ms": "Higher on slow networks.",
