@@ -220,6 +220,10 @@ class Records(Generic[K, V]):
         timestampType int32, offsets int64, timestamps datetime64[us, UTC], headers objects (None, or an array of
         dicts).
 
+        Args:
+            key: As in `to_arrow`.
+            value: As in `to_arrow`.
+
         Returns:
             Columns as in `to_arrow`.
 
@@ -236,6 +240,10 @@ class Records(Generic[K, V]):
 
         Keys and values are Binary unless `key` or `value` makes others, topics String, partition and timestampType
         Int32, offsets Int64, timestamps Datetime("us", "UTC"), headers List(Struct(key: String, value: Binary)).
+
+        Args:
+            key: As in `to_arrow`.
+            value: As in `to_arrow`.
 
         Returns:
             Columns as in `to_arrow`.

@@ -82,7 +82,6 @@ class World:
             "Cursor": lambda: kwire.Cursor,
             "cluster": lambda: self.cluster,
             "consumer": self.open_consumer,
-            "decode_with": lambda: lambda _schema, data: data,
             "in_work": lambda: lambda: frozenset({TopicPartition("orders", 0)}),
             "kafka_cluster": lambda: self.cluster,
             "kwire": lambda: kwire,

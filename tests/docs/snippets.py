@@ -35,7 +35,7 @@ _FENCE = re.compile(
 _INDENTED = re.compile(r"(?:\A|\n)[ \t]*\n((?: {4,}.*\n?|[ \t]*\n)+)")
 _TAKES_SETTINGS = ("Consumer", "AsyncConsumer", "read")
 _OTHER_KEYWORDS = {"config"}
-_OF_SPARK = {"spark", "options", "checkpoint", "path"}  # as Spark's own pages have them
+_OF_OTHERS = {"spark", "options", "checkpoint", "path", "client", "Order", "text"}  # sessions, and a user's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def problems(code: str, known: Collection[str]) -> Iterator[str]:
         known: Names that it may use.
     """
     tree = ast.parse(code)
-    for name in sorted(free_names(code) - set(known) - _OF_SPARK - set(dir(builtins))):
+    for name in sorted(free_names(code) - set(known) - _OF_OTHERS - set(dir(builtins))):
         yield f"nobody says what {name} is"
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
