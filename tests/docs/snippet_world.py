@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import confluent_kafka
 import prometheus_client
 import pytest
 from confluent_kafka import Producer
@@ -322,6 +323,7 @@ def _restored(world: World) -> Iterator[None]:
     handlers, level, collectors = list(log.handlers), log.level, set(registry._collector_to_names)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prometheus_client, "start_http_server", lambda _port: None)
+        patch.setattr(confluent_kafka, "Producer", lambda settings: Producer({**settings, "log_level": 0}))
         patch.setattr(kwire, "load_properties", lambda _path: {"bootstrap_servers": world.cluster.bootstrap_servers})
         try:
             yield
