@@ -88,5 +88,5 @@ def client_of(registry: Registry, owner: object) -> SchemaRegistryClient:
 def raise_missing(extra: str, error: ImportError) -> NoReturn:
     """Which extra brings what could not be imported."""
     raise ImportError(
-        f"values of a schema registry need {error.name}; install it with: pip install 'kwire[{extra}]'"
+        f"values of a schema registry need what is not there ({error}); install it with: pip install 'kwire[{extra}]'"
     ) from error

@@ -1,7 +1,7 @@
 """Columns to Arrow, in the schema of Spark's Kafka source, without a Python object per record.
 
 Contract: keys and values are copied once out of the fetch buffer; everything else is arrays already. pyarrow
-is optional (`kwire[arrow]`) and imported here only. Called by `Records` and by the Spark data source.
+is optional (`kwire[arrow]`) and imported here first, which says so. Called by `Records` and by the Spark data source.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from kwire.errors import CorruptRecordError
-from kwire.fetching.arrow_deserializing import deserialized_column
 from kwire.protocol.record_copies import windows_of
 from kwire.protocol.text import text_of
 from kwire.switch_interval import ShortSwitchInterval
@@ -21,6 +20,8 @@ try:
     import pyarrow as pa
 except ImportError as error:  # pragma: no cover  the tests have it
     raise ImportError("Arrow output needs pyarrow; install it with: pip install 'kwire[arrow]'") from error
+
+from kwire.fetching.arrow_deserializing import deserialized_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField
 from confluent_kafka.serialization import SerializationContext as ConfluentContext
 
-from kwire import Consumer, Record, RecordDeserializationError, SchemaRegistryUnavailableError
+from kwire import AsyncConsumer, Consumer, Record, RecordDeserializationError, SchemaRegistryUnavailableError
 from kwire.deserializers import AvroDeserializer
 from kwire.processing import Processor, processor
 from kwire.testing import Cluster
@@ -50,6 +51,24 @@ def test_a_registry_that_fails_is_told_and_the_record_comes_when_it_answers(
                 consumer.poll(10)
         registry.status = 200
         assert consumer.poll(10).values() == [{"id": 1}]
+
+
+def test_an_event_loop_is_told_the_same(
+    registry: SchemaRegistry, client: SchemaRegistryClient, cluster: Cluster
+) -> None:
+    write(client, cluster, 1)
+
+    async def main() -> None:
+        deserialize = AvroDeserializer({"url": registry.url, "max.retries": 0})
+        given = {"bootstrap.servers": cluster.bootstrap_servers, "auto.offset.reset": "earliest"}
+        async with AsyncConsumer(given, "orders", value_deserializer=deserialize) as consumer:
+            registry.status = 503
+            with pytest.raises(SchemaRegistryUnavailableError):
+                await consumer.poll(10)
+            registry.status = 200
+            assert (await consumer.poll(10)).values() == [{"id": 1}]
+
+    asyncio.run(main())
 
 
 def test_a_registry_that_is_not_there_is_told(client: SchemaRegistryClient, cluster: Cluster) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -100,6 +102,14 @@ def test_the_first_that_fails_is_named_with_its_partition() -> None:
         records.to_arrow(value=JsonDeserializer())
     assert (caught.value.partition, caught.value.value_data) == (ORDERS, b"{")
     assert records.to_arrow().num_rows == 3  # nothing is lost
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", ["to_arrow()", "to_pandas()", "to_polars(value=len)"])
+def test_without_pyarrow_the_error_names_what_brings_it(call: str) -> None:
+    program = f"import sys; sys.modules['pyarrow'] = None\nfrom kwire import Records\nRecords().{call}"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.stderr.splitlines()[-1].endswith("needs pyarrow; install it with: pip install 'kwire[arrow]'")
 
 
 @given(st.lists(st.none() | st.binary(max_size=8) | st.binary(max_size=6).map(lambda data: b"\0" + data), max_size=5))
