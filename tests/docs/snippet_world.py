@@ -126,7 +126,7 @@ class World:
         return opened
 
     def open_producer(self) -> object:
-        return Producer({"bootstrap.servers": self.cluster.bootstrap_servers})
+        return Producer({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
 
     def close(self) -> None:
         for consumer in self._opened:

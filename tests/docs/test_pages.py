@@ -43,6 +43,15 @@ def test_links_lead_to_files_that_are_there(path: Path) -> None:
     assert [target for target in targets if not (path.parent / target).exists()] == []
 
 
+def test_each_page_is_in_the_table_of_contents() -> None:
+    """That of docs/index.md, or of a folder's own index.md."""
+    for folder in (DOCS, DOCS / "howto", DOCS / "api"):
+        tables = re.findall(r"```{toctree}\n(.*?)```", (folder / "index.md").read_text(encoding="utf-8"), re.DOTALL)
+        listed = set("\n".join(tables).splitlines())
+        pages = {path.stem for path in folder.glob("*.md")} - {"index"}
+        assert pages - listed == set(), f"{folder.relative_to(TOP)}/index.md does not list them"
+
+
 def rows(path: Path) -> Iterator[list[str]]:
     """Cells of the tables of a page, without headings."""
     lines = path.read_text(encoding="utf-8").splitlines()
