@@ -53,7 +53,10 @@ def with_properties(options: FormatOptions, formatter: dict[str, str]) -> Format
     if options.format != Format.TEXT.value:
         raise ConfigError(f"{min(printed)} is for --format text, not {options.format}")
     chosen = {"print.value": True, **printed}
-    return replace(options, columns=tuple(each for each in _PRINTED if chosen.get(f"print.{each}")))
+    columns = tuple(each for each in _PRINTED if chosen.get(f"print.{each}"))
+    if not columns:
+        raise ConfigError("--property print.value=false: then there is nothing to print")
+    return replace(options, columns=columns)
 
 
 def _with_text(options: FormatOptions, attribute: str, text: str) -> FormatOptions:

@@ -155,6 +155,7 @@ def test_the_isolation_level_is_an_option(consume: CommandLine, kafka: FakeConsu
     ("arguments", "said"),
     [
         (["--from-beginning", "--from", "3"], "--from-beginning and --from say where to begin; give one of them"),
+        (["--property", "print.value=false"], "--property print.value=false: then there is nothing to print"),
         (["--property", "print.key=yes"], "--property print.key=yes: write true or false"),
         (["-K", ":", "--property", "key.separator=:"], "--property key.separator: an option says the same"),
         (["-f", "json", "--property", "print.key=true"], "print.key is for --format text, not json"),
