@@ -83,10 +83,10 @@ class Polling(Generic[K, V]):
             self._mailbox.polls_in_a_row.collects()
             self._collect(self._mailbox.view, min(missing, self._portion))
             now_ms = monotonic_ms()
-            self._portion = _next_portion(self._portion, now_ms - portion_began_ms)
             before, missing = missing, self._missing()
-            if missing == before:
-                return
+            if missing >= before:
+                return  # which says nothing of how long records take
+            self._portion = _next_portion(self._portion, before - missing, now_ms - portion_began_ms)
             if now_ms - began_ms > PORTION_MS:
                 yield GIVE_WAY
                 began_ms, missing = monotonic_ms(), self._missing()
@@ -196,10 +196,12 @@ class Polling(Generic[K, V]):
         return None if epoch is None else self._delivery.position(tp, epoch)
 
 
-def _next_portion(portion: int, took_ms: float) -> int:
+def _next_portion(portion: int, records: int, took_ms: float) -> int:
+    """How many to decode at a time, after so many took that long."""
     if took_ms > PORTION_MS:
-        return max(1, int(portion * PORTION_MS / took_ms))
-    return min(2 * portion, LARGEST_PORTION) if took_ms < PORTION_MS / 2 else portion
+        return max(1, int(records * PORTION_MS / took_ms))
+    was_quick = records >= portion and took_ms < PORTION_MS / 2
+    return min(2 * portion, LARGEST_PORTION) if was_quick else portion
 
 
 def _deserializers(config: ConsumerConfig) -> Deserializers[K, V]:

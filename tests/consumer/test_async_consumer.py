@@ -458,6 +458,9 @@ def test_other_tasks_have_turns_while_records_are_decoded(runtime: Runtime, clus
         async with AsyncConsumer("one", **given, value_deserializer=deserialize) as consumer:
             while not consumer.assignment():
                 await consumer.poll(0)
+            await consumer.seek_to_end()
+            for _ in range(20):
+                await consumer.poll(0)  # finds nothing, which must not pass for quick decoding
 
             async def count() -> None:
                 nonlocal turns
