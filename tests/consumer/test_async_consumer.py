@@ -18,6 +18,7 @@ import trio
 import uvloop
 
 from kwire import AsyncConsumer, AsyncRebalanceListener, Consumer, OffsetAndMetadata, TopicPartition
+from kwire.consumer.polling import FIRST_PORTION
 from kwire.errors import ConcurrentModificationError, IllegalStateError, InvalidArgumentError, RebalanceListenerError
 from kwire.testing import Cluster
 
@@ -444,15 +445,15 @@ def test_a_consumer_that_blocks_refuses_coroutine_functions(cluster: Cluster) ->
 
 def test_other_tasks_have_turns_while_records_are_decoded(runtime: Runtime, cluster: Cluster) -> None:
     """Each record takes a while to deserialize: one poll of them all would keep the loop for a second."""
+    decoded = 0
 
     def deserialize(data: bytes) -> int:
-        end = 0
-        for n in range(20_000):
-            end += n
-        return end
+        nonlocal decoded
+        decoded += 1
+        return sum(range(20_000))
 
     async def main() -> None:
-        turns = 0
+        seen = most = 0
         is_over = False
         given = settings(cluster, max_poll_records=RECORDS)
         async with AsyncConsumer("one", **given, value_deserializer=deserialize) as consumer:
@@ -462,10 +463,13 @@ def test_other_tasks_have_turns_while_records_are_decoded(runtime: Runtime, clus
             for _ in range(20):
                 await consumer.poll(0)  # finds nothing, which must not pass for quick decoding
 
-            async def count() -> None:
-                nonlocal turns
+            def look() -> None:
+                nonlocal seen, most
+                seen, most = decoded, max(most, decoded - seen)
+
+            async def have_turns() -> None:
                 while not is_over:
-                    turns += 1
+                    look()
                     await runtime.sleep(0)
 
             async def poll() -> None:
@@ -476,8 +480,11 @@ def test_other_tasks_have_turns_while_records_are_decoded(runtime: Runtime, clus
                 is_over = True
 
             await consumer.seek(TopicPartition("one", 0), 0)
-            await runtime.beside(count, poll)
-            assert turns > 30
+            seen = before = decoded
+            await runtime.beside(have_turns, poll)
+            look()
+            assert seen == before + RECORDS
+            assert most <= FIRST_PORTION
 
     runtime.run(main)
 
