@@ -484,7 +484,7 @@ def test_other_tasks_have_turns_while_records_are_decoded(runtime: Runtime, clus
             await runtime.beside(have_turns, poll)
             look()
             assert seen == before + RECORDS
-            assert most <= FIRST_PORTION
+            assert most <= 2 * FIRST_PORTION  # a poll may return between two portions
 
     runtime.run(main)
 
