@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.context import ForkServerProcess, SpawnProcess
 from multiprocessing.process import BaseProcess
 from multiprocessing.queues import SimpleQueue
@@ -195,9 +195,22 @@ def test_a_fork_that_python_is_not_told_of_is_found_by_the_first_call(consumer: 
     with consumer:
         consumer.poll(10.0)
         fork = ctypes.PyDLL(None).fork  # keeps the interpreter's lock, as a server's own module does
-        assert told_by_child(fork, lambda: consumer.poll(0.1)).startswith(ForkedConsumerError.__name__)
-        assert told_by_child(fork, commit_and_close) == "None"
+        with nobody_asking_for_the_interpreter():
+            assert told_by_child(fork, lambda: consumer.poll(0.1)).startswith(ForkedConsumerError.__name__)
+            assert told_by_child(fork, commit_and_close) == "None"
         assert consumer.poll(10.0)
+
+
+@contextlib.contextmanager
+def nobody_asking_for_the_interpreter() -> Iterator[None]:
+    """A child that inherits the request of another thread hands the interpreter over to it, and waits for it for ever:
+    Python was not told that this thread is not there."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(100.0)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before_s)
 
 
 @pytest.mark.slow
