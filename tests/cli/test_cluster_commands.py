@@ -383,6 +383,18 @@ def test_a_line_without_a_key_is_refused(command: Command, cluster: Cluster, mon
     assert (outcome.code, outcome.err) == (2, "kwire: there is no b':' in the line b'no key', so it has no key\n")
 
 
+def test_a_topic_is_made_where_brokers_make_topics(command: Command, cluster: Cluster) -> None:
+    outcome = command("produce", "visits", "--value", "x", "-p", "0", "-b", cluster.bootstrap_servers)
+    assert (outcome.code, outcome.err) == (0, "kwire: 1 record written: visits-0 at offset 0\n")
+
+
+def test_a_topic_that_no_broker_makes_is_named(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.cli.admin.cluster.CREATION_TIMEOUT_S", 0.0)
+    with Cluster(settings={"auto_create_topics_enable": False}) as cluster:
+        outcome = command("produce", "visits", "--value", "x", "-b", cluster.bootstrap_servers)
+    assert (outcome.code, outcome.err) == (1, "kwire: there is no topic 'visits', or this client may not see it\n")
+
+
 @pytest.mark.slow
 def test_many_records_go_out_in_batches(command: Command, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     type_in(monkeypatch, b"x" * 400_000 + b"\n" + b"y" * 400_000 + b"\n" + b"z\n" * 2_500)
@@ -410,7 +422,6 @@ def test_keys_go_where_other_clients_put_them(command: Command, cluster: Cluster
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["order", "--value", "x"], 1, "there is no topic 'order'"),
         (["bills", "--value", "x", "-p", "3"], 1, "topic 'bills' has no partition 3; it has 1"),
         (["bills", "--value", "x", "-k", "1", "-K", ":"], 2, "--key is the key of all records"),
         (["bills", "--value", "x", "-H", "=1"], 2, "--header =1: write NAME=VALUE"),

@@ -36,6 +36,7 @@ CONSUMER = -1
 
 RETRY_PAUSE_S = 0.1
 RETRY_TIMEOUT_S = 15.0
+CREATION_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +91,22 @@ class ClusterView:
         states = {topic.name: _topic(topic) for topic in found.topics}
         return [states[name] for name in names]
 
+    def topic_to_write(self, name: str) -> TopicState:
+        """The topic. One that does not exist is made, where brokers make topics that somebody writes to.
+
+        Raises:
+            InvalidArgumentError: It does not exist, and no broker made it within a few seconds.
+        """
+        wanted = [MetadataRequestTopic(name=name)]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=True)
+        ask_until_final(
+            lambda: self.client.ask(request),
+            lambda answer: (topic.error_code for topic in answer.topics),
+            timeout_s=CREATION_TIMEOUT_S,
+        )
+        (state,) = self.topics_named([name])
+        return state
+
     def _metadata(self, names: Collection[str]) -> MetadataResponse:
         wanted = [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
@@ -136,9 +153,11 @@ class ClusterView:
         }
 
 
-def ask_until_final(ask: Callable[[], T], codes: Callable[[T], Iterable[int]]) -> T:
+def ask_until_final(
+    ask: Callable[[], T], codes: Callable[[T], Iterable[int]], *, timeout_s: float = RETRY_TIMEOUT_S
+) -> T:
     """The answer, once none of its error codes says that it helps to ask again; after a while as it is."""
-    deadline = Deadline.after(RETRY_TIMEOUT_S * 1000)
+    deadline = Deadline.after(timeout_s * 1000)
     while True:
         answer = ask()
         if deadline.expired or not any(ErrorCode.of(code).retriable for code in codes(answer)):

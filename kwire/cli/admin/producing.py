@@ -35,7 +35,7 @@ class Producing:
         self.count = 0
         self._view = view
         self._topic = topic
-        (state,) = view.topics_named([topic])
+        state = view.topic_to_write(topic)
         self._leaders = {each.number: each.leader for each in state.partitions}
         self._brokers = view.brokers()
         if partition is not None and partition not in self._leaders:
