@@ -8,12 +8,13 @@ checked: a gap in a partition's offsets, or a record too few, ends the turn with
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer as ConfluentConsumer
@@ -105,6 +106,81 @@ def _confluent_row(message: Message[bytes, bytes]) -> Row:
     return topic, partition, offset, message.value() or b""
 
 
+class OnLoop:
+    """A consumer of asyncio. Each read is run to its end, which adds 30 us or so, whoever reads."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+
+    def read(self) -> Sequence[Row]:
+        return [(r.topic, r.partition, r.offset, r.value or b"") for r in self._runner.run(self._next())]
+
+    def read_values(self) -> int:
+        return len([r.value for r in self._runner.run(self._next())])
+
+    def close(self) -> None:
+        self._runner.run(self._stop())
+        self._runner.close()
+
+    async def _next(self) -> Iterable[Any]:
+        raise NotImplementedError
+
+    async def _stop(self) -> None:
+        raise NotImplementedError
+
+
+class AsyncKwire(OnLoop):
+    """kwire's `AsyncConsumer`."""
+
+    def __init__(self, servers: str, partitions: Iterable[tuple[str, int]], *, start: str, settings: Settings) -> None:
+        super().__init__()
+        from kwire import AsyncConsumer, TopicPartition
+
+        config = {"fetch.min.bytes": 1, "auto.offset.reset": start, "max.poll.records": BATCH, **settings}
+
+        async def opened() -> AsyncConsumer[bytes, bytes]:
+            consumer = await AsyncConsumer({**config, "bootstrap.servers": servers}).__aenter__()
+            await consumer.assign([TopicPartition(*partition) for partition in partitions])
+            return consumer
+
+        self._consumer = self._runner.run(opened())
+
+    async def _next(self) -> Iterable[Any]:
+        return await self._consumer.poll(POLL_S)
+
+    async def _stop(self) -> None:
+        await self._consumer.close()
+
+
+class Aiokafka(OnLoop):
+    """aiokafka."""
+
+    def __init__(self, servers: str, partitions: Iterable[tuple[str, int]], *, start: str, settings: Settings) -> None:
+        super().__init__()
+        from aiokafka import AIOKafkaConsumer, TopicPartition
+
+        async def opened() -> AIOKafkaConsumer:
+            consumer = AIOKafkaConsumer(
+                bootstrap_servers=servers,
+                auto_offset_reset=start,
+                enable_auto_commit=False,
+                fetch_min_bytes=1,
+                **{name.replace(".", "_"): value for name, value in settings.items()},
+            )
+            await consumer.start()
+            consumer.assign([TopicPartition(*partition) for partition in partitions])
+            return consumer
+
+        self._consumer = self._runner.run(opened())
+
+    async def _next(self) -> Iterable[Any]:
+        batches = await self._consumer.getmany(timeout_ms=int(POLL_S * 1000), max_records=BATCH)
+        return [record for batch in batches.values() for record in batch]
+
+    async def _stop(self) -> None:
+        await self._consumer.stop()
+
+
 class KafkaPython:
     """kafka-python."""
 
@@ -146,6 +222,10 @@ def opened(contestant: str, options: Mapping[str, object], start: str) -> Reader
             return Confluent(servers, partitions, start=start, settings=settings, limit=1)
         case "confluent-kafka consume":
             return Confluent(servers, partitions, start=start, settings=settings, limit=BATCH)
+        case "kwire, AsyncConsumer":
+            return AsyncKwire(servers, partitions, start=start, settings=settings)
+        case "aiokafka":
+            return Aiokafka(servers, partitions, start=start, settings=settings)
         case "kafka-python":
             return KafkaPython(servers, partitions, start=start, settings=settings)
         case _:

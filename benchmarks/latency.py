@@ -19,8 +19,12 @@ PARTITIONS = 4
 PER_SECOND = 1_000
 VALUE_BYTES = 100
 OPPONENT = "confluent-kafka poll"
-CONTESTANTS = (OWN, OPPONENT, "confluent-kafka consume", "kafka-python")
-TARGETS = tuple(Target(case=CASE, figure=name, limit=1.1, to=OPPONENT) for name in ("p50_ms", "p99_ms"))
+ASYNC, ASYNC_OPPONENT = f"{OWN}, AsyncConsumer", "aiokafka"
+CONTESTANTS = (OWN, OPPONENT, "confluent-kafka consume", ASYNC, ASYNC_OPPONENT, "kafka-python")
+TARGETS = (
+    *(Target(case=CASE, figure=name, limit=1.1, to=OPPONENT) for name in ("p50_ms", "p99_ms")),
+    *(Target(case=CASE, figure=name, limit=1.1, of=ASYNC, to=ASYNC_OPPONENT) for name in ("p50_ms", "p99_ms")),
+)
 
 
 def run(*, rounds: int, seconds: float, contestants: Sequence[str] = CONTESTANTS) -> list[Figures]:
