@@ -75,8 +75,8 @@ def by_partition(told: list[str]) -> dict[str, list[int]]:
 
 
 def test_there_is_a_test_for_each() -> None:
-    has_a_file_of_its_own = "msk_iam"
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*NAMES, has_a_file_of_its_own, "arguments"}
+    have_a_file_of_their_own = {"fastapi_service", "faststream_app", "msk_iam"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*NAMES, *have_a_file_of_their_own, "arguments"}
 
 
 @pytest.mark.parametrize("name", ["plain_loop", "async_loop", "worker_threads", "revocation_loop"])
