@@ -202,6 +202,8 @@ class ConsumerSession(Generic[K, V]):
                 return records
             if deadline.expired:
                 self._check_reachable()
+                if not self._gives_way:
+                    self.polling.get_ready()
                 return records
             yield from self.polling.wait(seen, self.whole_topics.sooner(self.callbacks.sooner(deadline)))
 

@@ -10,6 +10,7 @@ and what is not in the list is.
 
 from __future__ import annotations
 
+import os
 from collections.abc import MutableSequence
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
@@ -152,7 +153,8 @@ class CursorCollector(Generic[K, V]):
 
     def _opened_now(self, fetch: CompletedFetch) -> OpenFetch:
         if not _loaded.is_set():
-            load_decoding()
+            begin_loading()
+            finish_loading()
         from kwire.fetching.open_fetch import OpenFetch
 
         opened = self._opened[fetch] = OpenFetch(
@@ -178,12 +180,30 @@ class CursorCollector(Generic[K, V]):
 _loaded = Event()
 
 
-def load_decoding() -> None:
-    """Load what decoding needs, above all numpy. Nothing happens the second time."""
-    if not _loaded.is_set():
-        loading = Thread(target=_load, name="kwire-load", daemon=True)
-        loading.start()
-        loading.join()
+_loading: Thread | None = None
+
+
+def begin_loading() -> None:
+    """Have loaded what decoding needs, above all numpy, while something else goes on. Nothing happens the second time.
+
+    A program that ends meanwhile waits for it: half of numpy cannot be taken down.
+    """
+    global _loading  # noqa: PLW0603
+    if not _loaded.is_set() and (_loading is None or not _loading.is_alive()):
+        thread = Thread(target=_load, name="kwire-load", daemon=False)
+        thread.start()
+        _loading = thread
+
+
+def finish_loading() -> None:
+    """Wait until it is loaded, if that has begun."""
+    if _loading is not None:
+        _loading.join()
+
+
+if hasattr(os, "register_at_fork"):
+    # A child would have half of it, and the lock of a module that nobody goes on loading.
+    os.register_at_fork(before=finish_loading)
 
 
 def _load() -> None:

@@ -248,6 +248,40 @@ os._exit(0)
     assert leaves == ["childs"]
 
 
+@pytest.mark.slow
+def test_a_callback_of_the_first_poll_may_fork(kafka_cluster: Cluster) -> None:
+    """What decodes records is being loaded by then, in a thread that the child has not."""
+    kafka_cluster.create_topic("orders", partitions=1)
+    kafka_cluster.produce("orders", *(b"%d" % number for number in range(10)))
+    program = """
+import os, sys
+from kwire import Consumer
+
+def opened(group_id):
+    defaults = dict(bootstrap_servers=sys.argv[1], auto_offset_reset="earliest", max_poll_records=4)
+    return Consumer(group_id=group_id, **defaults)
+
+def fork(consumer, partitions):
+    if os.fork() == 0:
+        own = opened("childs")
+        own.subscribe(["orders"])
+        os._exit(len(own.poll(10)))
+
+consumer = opened("parents")
+consumer.subscribe(["orders"], on_assigned=fork)
+print(len(consumer.poll(10)), os.waitstatus_to_exitcode(os.wait()[1]))
+consumer.close()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, kafka_cluster.bootstrap_servers],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout == "4 4\n", done.stderr
+
+
 def use(consumer: Consumer[bytes, bytes], told: SimpleQueue[str]) -> None:
     """The target of a process."""
     try:
