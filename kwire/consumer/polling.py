@@ -17,6 +17,7 @@ from kwire.fetching.columns import Records
 from kwire.fetching.cursor_collector import Collected
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
+from kwire.fetching.loading import begin_loading
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V, leader_epoch_or_none
 
@@ -57,15 +58,10 @@ class Polling(Generic[K, V]):
         counts towards `max_poll_interval_ms`."""
         self._mailbox.polled_at_ms = NEVER_MS
         try:
-            self._collector.begin_to_get_ready()
+            begin_loading()
             yield Wait(seen, deadline, is_idle=True)
         finally:
             self._mailbox.polled_at_ms = monotonic_ms()
-
-    def get_ready(self) -> None:
-        """Wait for what decoding needs, if it is being loaded: a poll that has waited in vain does, so that the next
-        one's records need not."""
-        self._collector.get_ready()
 
     def ask_for_work(self) -> bool:
         """There is nothing to return yet: let the network thread know that somebody polls, if that matters to it. A

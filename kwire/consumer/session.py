@@ -39,6 +39,7 @@ from kwire.consumer.whole_topics import WholeTopics
 from kwire.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from kwire.events import Assign, EnforceRebalance, GetCatchUp, GetClientInstanceId, Subscribe, Unsubscribe
 from kwire.fetching.columns import Records
+from kwire.fetching.loading import finish_loading
 from kwire.model import CatchUpProgress, ConsumerGroupMetadata, K, SubscriptionPattern, TopicPartition, V
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class ConsumerSession(Generic[K, V]):
             if deadline.expired:
                 self._check_reachable()
                 if not self._gives_way:
-                    self.polling.get_ready()
+                    finish_loading()  # it has waited in vain, so that the next poll's records need not
                 return records
             yield from self.polling.wait(seen, self.whole_topics.sooner(self.callbacks.sooner(deadline)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic
 
 from kwire.errors import KafkaError
-from kwire.fetching.cursor_collector import CursorCollector, begin_loading, finish_loading
+from kwire.fetching.cursor_collector import CursorCollector
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
@@ -65,15 +65,6 @@ class FetchCollector(Generic[K, V]):
         self._first: _CursorShare[K, V] | None = None
         # It raised an error and may do so again: the others come first, or nobody would ever get behind it.
         self._last: _CursorShare[K, V] | None = None
-
-    def begin_to_get_ready(self) -> None:
-        """Load what decoding needs: that takes about as long as the first answer, so a poll begins it while it waits
-        for one."""
-        begin_loading()
-
-    def get_ready(self) -> None:
-        """Wait until that is loaded, if it has begun."""
-        finish_loading()
 
     def drained(self) -> list[tuple[FetchBuffer, NoRoom]]:
         """The buffers that were full and have room again; see `FetchBuffer.drained`."""

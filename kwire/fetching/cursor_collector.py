@@ -10,17 +10,15 @@ and what is not in the list is.
 
 from __future__ import annotations
 
-import os
 from collections.abc import MutableSequence
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
 
 from kwire.errors import KafkaError
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
+from kwire.fetching.loading import begin_loading, finish_loading
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
-from kwire.switch_interval import ShortSwitchInterval
 
 if TYPE_CHECKING:
     from kwire.events import AssignmentView, Delivered
@@ -152,9 +150,8 @@ class CursorCollector(Generic[K, V]):
         return None
 
     def _opened_now(self, fetch: CompletedFetch) -> OpenFetch:
-        if not _loaded.is_set():
-            begin_loading()
-            finish_loading()
+        begin_loading()
+        finish_loading()
         from kwire.fetching.open_fetch import OpenFetch
 
         opened = self._opened[fetch] = OpenFetch(
@@ -175,43 +172,3 @@ class CursorCollector(Generic[K, V]):
         the seek back to the damage is on its way to the network thread."""
         tp = fetch.topic_partition
         return view.epochs.get(tp) == fetch.epoch != self._damaged.get(tp)
-
-
-_loaded = Event()
-
-
-_loading: Thread | None = None
-
-
-def begin_loading() -> None:
-    """Have loaded what decoding needs, above all numpy, while something else goes on. Nothing happens the second time.
-
-    A program that ends meanwhile waits for it: half of numpy cannot be taken down.
-    """
-    global _loading  # noqa: PLW0603
-    if not _loaded.is_set() and (_loading is None or not _loading.is_alive()):
-        thread = Thread(target=_load, name="kwire-load", daemon=False)
-        thread.start()
-        _loading = thread
-
-
-def finish_loading() -> None:
-    """Wait until it is loaded, if that has begun."""
-    if _loading is not None:
-        _loading.join()
-
-
-if hasattr(os, "register_at_fork"):
-    # A child would have half of it, and the lock of a module that nobody goes on loading.
-    os.register_at_fork(before=finish_loading)
-
-
-def _load() -> None:
-    """In a thread of its own, where no signal handler runs: an exception in the middle would leave half a numpy, which
-    cannot be imported again in this process."""
-    with ShortSwitchInterval():
-        import fastcrc  # noqa: F401
-
-        import kwire.fetching.open_fetch  # noqa: F401
-
-    _loaded.set()

@@ -1,0 +1,45 @@
+"""Loads what decoding needs, above all numpy, while something else goes on: it takes about as long as the first answer.
+
+It is loaded in a thread of its own, where no signal handler runs: an exception in the middle would leave half a numpy,
+which cannot be imported again in this process. A program that ends meanwhile waits for the thread, since half of numpy
+cannot be taken down either; and so does a fork, for the child would have half of it, and the lock of a module that
+nobody goes on loading.
+"""
+
+from __future__ import annotations
+
+import os
+from threading import Event, Thread
+
+from kwire.switch_interval import ShortSwitchInterval
+
+_loaded = Event()
+_loading: Thread | None = None
+
+
+def begin_loading() -> None:
+    """Begin, unless it has begun."""
+    global _loading  # noqa: PLW0603
+    if not _loaded.is_set() and (_loading is None or not _loading.is_alive()):
+        thread = Thread(target=_load, name="kwire-load", daemon=False)
+        thread.start()
+        _loading = thread
+
+
+def finish_loading() -> None:
+    """Wait until it is loaded, if that has begun."""
+    if not _loaded.is_set() and _loading is not None:
+        _loading.join()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=finish_loading)
+
+
+def _load() -> None:
+    with ShortSwitchInterval():
+        import fastcrc  # noqa: F401
+
+        import kwire.fetching.open_fetch  # noqa: F401
+
+    _loaded.set()
