@@ -17,16 +17,13 @@ import trio
 
 from kwire.config import ConsumerConfig, Endpoint
 from kwire.errors import (
-    AuthenticationError,
     BootstrapError,
     DisconnectError,
     KafkaError,
-    ProtocolError,
-    UnsupportedVersionError,
 )
 from kwire.model import Node
 from kwire.network.addresses import Addresses
-from kwire.network.connection_errors import NO_ANSWER_HINT, connection_failure, took_too_long
+from kwire.network.connection_errors import BREAKS, NO_ANSWER_HINT, connection_failure, took_too_long
 from kwire.network.handshake import Greeting, Handshake
 from kwire.network.security import Security
 from kwire.network.tcp import TcpTransport
@@ -40,8 +37,6 @@ R = TypeVar("R", bound=Message)
 
 CLIENT_ID = "kwire"
 NO_ID = -1
-
-_BREAKS = (OSError, ProtocolError, UnsupportedVersionError, DisconnectError, AuthenticationError, trio.TooSlowError)
 
 
 class Stage(Enum):
@@ -125,7 +120,7 @@ class BrokerDialogue:
         try:
             with trio.fail_after(self._timeout_s):
                 return await connection.ask(request, version)
-        except _BREAKS as error:
+        except BREAKS as error:
             del self._connections[endpoint]
             await connection.stream.aclose()
             hint = "" if self.security.authentication else NO_ANSWER_HINT
@@ -168,7 +163,7 @@ class BrokerDialogue:
                 await handshake.run()
             approach.stage = Stage.LOGIN
             approach.note_tls(handshake.stream)
-        except _BREAKS as error:
+        except BREAKS as error:
             waits_for, hint = "connection", ""
             if handshake is not None:
                 approach.stage = _STAGES[handshake.step]

@@ -29,7 +29,7 @@ from kwire.managers.unsent import AnyUnsentRequest
 from kwire.metrics.connections import ConnectionMetrics
 from kwire.metrics.requests import RequestMetrics
 from kwire.model import Node
-from kwire.network.connection_errors import NO_ANSWER_HINT, connection_failure
+from kwire.network.connection_errors import BREAKS, NO_ANSWER_HINT, connection_failure
 from kwire.network.handshake import Greeting, Handshake
 from kwire.network.security import Security
 from kwire.network.transport import ByteStream, Transport
@@ -48,9 +48,6 @@ log = part_logger("network")
 MOST_THROTTLED_MS = 60_000
 """Brokers reckon throttle times from the windows of a quota, together 11 s by default. What is longer than this is none
 that is meant: a request is sent all the same, and answered, or given up like any other. Java would wait 24 days."""
-
-_BREAKS = (OSError, ProtocolError, UnsupportedVersionError, DisconnectError, AuthenticationError)
-"""What ends a connection. Other errors are bugs, and end the network thread."""
 
 Completed = Callable[[float], None]
 """A handler with its argument, waiting for the loop to call it with the time."""
@@ -226,7 +223,7 @@ class Connection:
                 finally:
                     with trio.CancelScope(shield=True):
                         await self._handshake.stream.aclose()
-            except* (*_BREAKS, trio.TooSlowError) as group:
+            except* BREAKS as group:
                 error = _first(group)
                 if self._dialled is not None and not self.is_ready:
                     self._transport.avoid(self._dialled)

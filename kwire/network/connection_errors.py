@@ -5,9 +5,19 @@ from __future__ import annotations
 
 import trio
 
-from kwire.errors import DisconnectError, KafkaError, RebootstrapRequiredError
+from kwire.errors import (
+    AuthenticationError,
+    DisconnectError,
+    KafkaError,
+    ProtocolError,
+    RebootstrapRequiredError,
+    UnsupportedVersionError,
+)
 from kwire.model import Node
 from kwire.network.security import Security
+
+BREAKS = (OSError, ProtocolError, UnsupportedVersionError, DisconnectError, AuthenticationError, trio.TooSlowError)
+"""What ends a connection. Other errors are bugs."""
 
 NO_ANSWER_HINT = "it answered no request: does it expect a login (security_protocol SASL_PLAINTEXT or SASL_SSL)?"
 """What to look at when a broker says what it speaks, and then hangs up over the first request."""
