@@ -92,17 +92,14 @@ class _Heartbeats:
         if not is_member or answered_ms is None or self._membership.blocks_coordinator:
             return
         self._last_answer_ms = answered_ms
-        moments = (answered_ms + self._session_ms * UNANSWERED_SHARE, answered_ms + self._session_ms)
-        passed = sum(now_ms >= moment for moment in moments)
+        passed, self.due_ms = _passed(answered_ms, self._session_ms, UNANSWERED_SHARE, now_ms)
         if passed > self._told:
             self._told = passed
             yield HeartbeatsUnanswered(
                 unanswered_ms=now_ms - answered_ms,
                 session_timeout_ms=self._session_ms,
-                may_be_over=passed == len(moments),
+                may_be_over=passed == BOTH,
             )
-        if passed < len(moments):
-            self.due_ms = moments[passed]
 
 
 class _Polls:
@@ -125,13 +122,20 @@ class _Polls:
         if not is_member and not self._told:
             return
         kinds = (PollOverdueSoon, PollOverdue)
-        moments = (polled_ms + self._interval_ms * OVERDUE_SHARE, polled_ms + self._interval_ms)
-        passed = sum(now_ms >= moment for moment in moments)
+        passed, self.due_ms = _passed(polled_ms, self._interval_ms, OVERDUE_SHARE, now_ms)
         if passed > self._told:
             self._told = passed
             yield kinds[passed - 1](since_poll_ms=now_ms - polled_ms, max_poll_interval_ms=self._interval_ms)
-        if passed < len(moments):
-            self.due_ms = moments[passed]
+
+
+BOTH = 2
+
+
+def _passed(since_ms: float, limit_ms: float, share: float, now_ms: float) -> tuple[int, float]:
+    """How many of two moments are over, at a share of the limit and at the limit; and when the next one is."""
+    moments = (since_ms + limit_ms * share, since_ms + limit_ms)
+    passed = sum(now_ms >= moment for moment in moments)
+    return passed, (*moments, NEVER_MS)[passed]
 
 
 class _Rebalances:
