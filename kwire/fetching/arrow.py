@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from kwire.errors import CorruptRecordError
-from kwire.protocol.record_copies import windows_of
+from kwire.protocol.record_copies import same_number, windows_of
 from kwire.protocol.text import text_of
 from kwire.switch_interval import ShortSwitchInterval
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kwire.config import AnyDeserializer
-    from kwire.deserializers.context import Field
     from kwire.fetching.partition_records import PartitionRecords
     from kwire.model import K, V
     from kwire.protocol.record_batch import Buffer
     from kwire.protocol.record_columns import RecordColumns
     from kwire.protocol.record_headers import HeaderColumns
     from kwire.protocol.record_varints import Ints
+    from kwire.serialization_context import Field
 
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _HEADERS = pa.list_(pa.field("element", _HEADER))
@@ -195,11 +195,11 @@ def binary_column(buffer: Buffer, starts: Ints, lengths: Ints) -> pa.BinaryArray
     The buffer itself, cut at every start and end, is an Arrow array already: gap, span, gap, span. Taking every second
     element lets Arrow do the copying. Where all spans have one length, numpy does it in half the time (measured).
     """
-    length = int(lengths[0]) if len(lengths) else -1
-    if length > 0 and (lengths == length).all():
-        return _equal_spans(buffer, starts, length)
-    if (lengths < 0).all():
+    length = same_number(lengths) if len(lengths) else -1
+    if length is not None and length < 0:
         return pa.nulls(len(starts), pa.binary())
+    if length:
+        return _equal_spans(buffer, starts, length)
     origin = int(starts[0])
     edges = np.empty(2 * len(starts), dtype=np.int32)
     edges[0::2] = starts - origin

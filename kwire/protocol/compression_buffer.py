@@ -49,7 +49,7 @@ class InflationBuffer:
 
         When it raises, nothing is taken.
         """
-        self._used_bytes += inflate(self.room(bound_bytes))
+        self.took(inflate(self.room(bound_bytes)))
 
     def room(self, bound_bytes: int) -> memoryview:
         """So much room behind what is there. It is not taken before `took` is called."""
