@@ -213,6 +213,14 @@ def nobody_asking_for_the_interpreter() -> Iterator[None]:
         sys.setswitchinterval(before_s)
 
 
+def run_program(program: str, cluster: Cluster) -> str:
+    """What it prints."""
+    command = [sys.executable, "-c", program, cluster.bootstrap_servers]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.slow
 def test_a_child_that_ends_as_programs_do_ends_nothing_of_its_parents(kafka_cluster: Cluster) -> None:
     """Its modules are torn down, and what runs at exit runs; a consumer of its own is closed by that, and no other."""
@@ -237,14 +245,7 @@ _, status = os.wait()
 print(os.waitstatus_to_exitcode(status), [record.offset for record in consumer.poll(10)], flush=True)
 os._exit(0)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, kafka_cluster.bootstrap_servers],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-    assert done.stdout == "4 [4, 5, 6, 7]\n", done.stderr
+    assert run_program(program, kafka_cluster) == "4 [4, 5, 6, 7]\n"
     assert leaves == ["childs"]
 
 
@@ -272,14 +273,7 @@ consumer.subscribe(["orders"], on_assigned=fork)
 print(len(consumer.poll(10)), os.waitstatus_to_exitcode(os.wait()[1]))
 consumer.close()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, kafka_cluster.bootstrap_servers],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-    assert done.stdout == "4 4\n", done.stderr
+    assert run_program(program, kafka_cluster) == "4 4\n"
 
 
 def use(consumer: Consumer[bytes, bytes], told: SimpleQueue[str]) -> None:
