@@ -107,7 +107,7 @@ def _confluent_row(message: Message[bytes, bytes]) -> Row:
 
 
 class OnLoop:
-    """A consumer of asyncio. Each read is run to its end, which adds 30 us or so, whoever reads."""
+    """A consumer of asyncio. The event loop is started for each read, which adds some 30 us to each library."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()

@@ -5,7 +5,7 @@
 
 Wheel and sdist are built twice and have to be the same bytes (`tools.package`). The sdist is unpacked, gives the same
 wheel, and passes some of its tests. The wheel is installed into an empty environment, where `kwire demo` has to read
-what it wrote. Uploading is left to whoever holds the key: the last line says how.
+what it wrote. It uploads nothing: the last line says how to.
 """
 
 from __future__ import annotations

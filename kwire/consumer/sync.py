@@ -338,7 +338,7 @@ class Consumer(Facade[K, V]):
 
     @admitted
     def client_instance_id(self, *, timeout: Timeout | None = None) -> UUID:
-        """By which id brokers know the metrics of this consumer (KIP-714), for whoever looks them up there.
+        """The id under which brokers file the metrics of this consumer (KIP-714).
 
         Args:
             timeout: In seconds. Only the first call may wait, for a broker to give the id; one that takes no metrics

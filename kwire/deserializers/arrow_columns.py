@@ -38,7 +38,7 @@ def offsets_of(column: pa.BinaryArray) -> NDArray[np.int32]:
 
 
 def data_of(column: pa.BinaryArray) -> memoryview:
-    """The values, one behind the other; a null takes no room, as whoever makes such columns sees to."""
+    """The bytes of all values, one behind the other. A null has none: Arrow's `take` makes such columns."""
     _, _, data = column.buffers()
     starts = offsets_of(column)
     return memoryview(b"") if data is None else memoryview(data)[int(starts[0]) : int(starts[-1])]
