@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from threading import TIMEOUT_MAX, Lock, RLock
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kwire.clock import Deadline, monotonic_ms
-from kwire.consumer_events import EventSink
 from kwire.errors import KafkaError
 from kwire.events import ApplicationEvent, AssignmentView, BackgroundEvent, ErrorRaised
 from kwire.metrics import ConsumerMetrics
 from kwire.switch_interval import PollsInARow
+
+if TYPE_CHECKING:
+    from kwire.consumer_events import EventSink
 
 
 class Woken(Protocol):

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from datetime import date, time
 from typing import NamedTuple, TypeAlias
 
-from kwire.deserializers.context import Field
 from kwire.model import Record
+from kwire.serialization_context import Field
 
 BytesRecord: TypeAlias = Record[bytes, bytes]
 

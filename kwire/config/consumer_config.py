@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Unpack, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 from kwire.config.choices import ClientDnsLookup, GroupProtocol, IsolationLevel, MetadataRecoveryStrategy
 from kwire.config.deserializers import AnyDeserializer, deserializer
@@ -42,8 +42,10 @@ from kwire.config.security_config import SecurityConfig
 from kwire.config.setting import setting, settings_of
 from kwire.config.settings import AllSettings
 from kwire.config.strategy import NamedAssignor, strategies
-from kwire.consumer_events import OnEvent
 from kwire.errors import ConfigError, InvalidGroupIdError
+
+if TYPE_CHECKING:
+    from kwire.consumer_events import OnEvent
 
 log = logging.getLogger("kwire.config")
 

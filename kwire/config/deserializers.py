@@ -6,18 +6,8 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from kwire.config.parsers import BadValueError, Parser
-from kwire.deserializers.context import SerializationContext, is_coroutine
-from kwire.deserializers.java_values import (
-    BooleanDeserializer,
-    DoubleDeserializer,
-    FloatDeserializer,
-    IntegerDeserializer,
-    LongDeserializer,
-    ShortDeserializer,
-    StringDeserializer,
-    UUIDDeserializer,
-)
 from kwire.model import Header
+from kwire.serialization_context import SerializationContext, is_coroutine
 
 VALID = (
     "a callable that takes bytes, or bytes and ctx, such as those of kwire.deserializers; an object with "
@@ -41,22 +31,22 @@ Deserialize: TypeAlias = Callable[[bytes], T] | Callable[[bytes, SerializationCo
 AnyDeserializer: TypeAlias = Deserialize[object]
 
 _JAVA_PACKAGE = "org.apache.kafka.common.serialization."
-# By the name that a properties file of the Java client gives. None leaves bytes.
-_JAVA_CLASSES: dict[str, AnyDeserializer | None] = {
-    f"{_JAVA_PACKAGE}{name}Deserializer": deserialize
-    for name, deserialize in {
-        "String": StringDeserializer(),
-        "ByteArray": None,
-        "ByteBuffer": None,
-        "Bytes": None,
-        "Boolean": BooleanDeserializer(),
-        "Double": DoubleDeserializer(),
-        "Float": FloatDeserializer(),
-        "Integer": IntegerDeserializer(),
-        "Long": LongDeserializer(),
-        "Short": ShortDeserializer(),
-        "UUID": UUIDDeserializer(),
-        "Void": None,
+# Names that a properties file of the Java client gives, and the classes of `kwire.deserializers`; None leaves bytes.
+_JAVA_CLASSES: dict[str, str | None] = {
+    f"{_JAVA_PACKAGE}{name}Deserializer": None if leaves_bytes else f"{name}Deserializer"
+    for name, leaves_bytes in {
+        "String": False,
+        "ByteArray": True,
+        "ByteBuffer": True,
+        "Bytes": True,
+        "Boolean": False,
+        "Double": False,
+        "Float": False,
+        "Integer": False,
+        "Long": False,
+        "Short": False,
+        "UUID": False,
+        "Void": True,
     }.items()
 }
 
@@ -81,8 +71,16 @@ def _read(value: object) -> AnyDeserializer | None:
 
 def _by_name(name: str) -> AnyDeserializer | None:
     if name in _JAVA_CLASSES:
-        return _JAVA_CLASSES[name]
+        own = _JAVA_CLASSES[name]
+        return None if own is None else _made(own)
     raise BadValueError(
         "a class of Java's that kwire does not have; give a Python function that takes bytes, or one of "
         + ", ".join(each.removeprefix(_JAVA_PACKAGE) for each in _JAVA_CLASSES)
     )
+
+
+def _made(name: str) -> AnyDeserializer:
+    from kwire import deserializers  # few name one, and it takes its time
+
+    made: AnyDeserializer = getattr(deserializers, name)()
+    return made

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kwire.config.parsers import BadValueError, Parser
-from kwire.consumer_events import OnEvent
+
+if TYPE_CHECKING:
+    from kwire.consumer_events import OnEvent
 
 VALID = "a function that takes an event, or None"
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from kwire.config.foreign_names import ForeignName, idle, other, spelled
-from kwire.deserializers.avro import AvroDeserializer
-from kwire.deserializers.json_schema import JsonSchemaDeserializer
-from kwire.deserializers.json_values import JsonDeserializer
 from kwire.errors import ConfigError
 
 _PACKAGE = "io.confluent.kafka.serializers."
 _PROTOBUF = f"{_PACKAGE}protobuf.KafkaProtobufDeserializer"
-_MAKE: Mapping[str, Callable[[Mapping[str, object]], object]] = {
-    f"{_PACKAGE}KafkaAvroDeserializer": AvroDeserializer,
-    f"{_PACKAGE}json.KafkaJsonSchemaDeserializer": JsonSchemaDeserializer,
-}
+_AVRO = f"{_PACKAGE}KafkaAvroDeserializer"
+_JSON_SCHEMA = f"{_PACKAGE}json.KafkaJsonSchemaDeserializer"
 _JSON = f"{_PACKAGE}KafkaJsonDeserializer"
 _FIELDS = ("key.deserializer", "value.deserializer")
 _URL = "schema.registry.url"
@@ -64,18 +59,23 @@ def _is_class(kind: object) -> bool:
 
 
 def _made(name: str, kind: str, config: Mapping[str, object], names: Mapping[str, str]) -> object:
+    from kwire import deserializers  # few name one, and it takes its time
+
     if kind == _JSON:
-        return JsonDeserializer()
+        return deserializers.JsonDeserializer()
     if kind == _PROTOBUF:
         raise ConfigError(
             f"{name}: a file cannot name a Python class; give kwire.deserializers.ProtobufDeserializer(message_type)"
         )
-    if kind not in _MAKE:
-        raise ConfigError(f"{name}={kind!r}: no class that kwire has; there are {', '.join((*_MAKE, _JSON))}")
+    if kind not in (_AVRO, _JSON_SCHEMA):
+        known = ", ".join((_AVRO, _JSON_SCHEMA, _JSON))
+        raise ConfigError(f"{name}={kind!r}: no class that kwire has; there are {known}")
     if _URL not in names:
         raise ConfigError(f"{name}={kind!r} needs schema.registry.url")
     registry = {"url": config[names[_URL]]}
     for user in _USER:
         if user in names and spelled(config.get(names.get(_SOURCE, ""))) != "url":
             registry["basic.auth.user.info"] = config[names[user]]
-    return _MAKE[kind](registry)
+    if kind == _AVRO:
+        return deserializers.AvroDeserializer(registry)
+    return deserializers.JsonSchemaDeserializer(registry)

@@ -27,10 +27,11 @@ from kwire.config.offset_reset import OffsetReset
 from kwire.config.secret import Secret
 from kwire.config.strategy import Strategy
 from kwire.config.token_provider import TokenProvider
-from kwire.consumer_events import OnEvent
 
 if TYPE_CHECKING:
     import ssl
+
+    from kwire.consumer_events import OnEvent
 
 
 class SecuritySettings(TypedDict, total=False):

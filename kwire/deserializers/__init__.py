@@ -6,7 +6,6 @@ Names are those of Java's and confluent-kafka's classes. Those of a schema regis
 from __future__ import annotations
 
 from kwire.deserializers.avro import AvroDeserializer
-from kwire.deserializers.context import SerializationContext
 from kwire.deserializers.java_values import (
     BooleanDeserializer,
     BytesDeserializer,
@@ -21,6 +20,7 @@ from kwire.deserializers.java_values import (
 from kwire.deserializers.json_schema import JsonSchemaDeserializer
 from kwire.deserializers.json_values import JsonDeserializer, JsonValue
 from kwire.deserializers.protobuf import ProtobufDeserializer
+from kwire.serialization_context import SerializationContext
 
 __all__ = [
     "AvroDeserializer",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from kwire.deserializers.context import SerializationContext
 from kwire.deserializers.registry import Registry, RegistryDeserializer, client_of, raise_missing
+from kwire.serialization_context import SerializationContext
 
 if TYPE_CHECKING:
     import pyarrow as pa

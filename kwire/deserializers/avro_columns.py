@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
     from fastavro.types import Schema as AvroSchema
 
-    from kwire.deserializers.context import SerializationContext
+    from kwire.serialization_context import SerializationContext
 
 
 class AvroColumns:

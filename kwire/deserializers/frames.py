@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from kwire.deserializers.context import SerializationContext
+    from kwire.serialization_context import SerializationContext
 
 
 def check_frames(column: pa.BinaryArray, ctx: SerializationContext) -> NDArray[np.int64]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from kwire.deserializers.context import SerializationContext
 from kwire.deserializers.json_values import JsonValue
 from kwire.deserializers.registry import FRAME_BYTES, Registry, RegistryDeserializer, client_of, raise_missing
+from kwire.serialization_context import SerializationContext
 
 if TYPE_CHECKING:
     import pyarrow as pa

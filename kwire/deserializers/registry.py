@@ -15,7 +15,7 @@ from kwire.root_errors import InvalidArgumentError
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
-    from kwire.deserializers.context import SerializationContext
+    from kwire.serialization_context import SerializationContext
 
 T = TypeVar("T")
 

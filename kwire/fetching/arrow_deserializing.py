@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from kwire.deserializers.context import SerializationContext, takes_context
 from kwire.errors import InvalidArgumentError
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
 from kwire.interrupts import is_no_fault_of_a_record
+from kwire.serialization_context import SerializationContext, takes_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kwire.config import AnyDeserializer
-    from kwire.deserializers.context import Field
     from kwire.fetching.partition_records import PartitionRecords
     from kwire.model import K, V
+    from kwire.serialization_context import Field
 
 
 def deserialized_column(

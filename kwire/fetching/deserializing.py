@@ -14,16 +14,16 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
 
 from kwire.config import Deserialize, Deserializer
-from kwire.deserializers.context import Field, SerializationContext, takes_context
-from kwire.deserializers.failures import Failure, failure_of
 from kwire.errors import RecordDeserializationError, SchemaRegistryUnavailableError
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.interrupts import is_no_fault_of_a_record
 from kwire.model import K, OffsetAndMetadata, V, leader_epoch_or_none
+from kwire.serialization_context import Field, SerializationContext, takes_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from kwire.deserializers.failures import Failure
     from kwire.model import Header
 
 T = TypeVar("T")
@@ -125,6 +125,8 @@ def _deserialize(
         except Exception as cause:
             if is_no_fault_of_a_record(cause):
                 raise
+            from kwire.deserializers.failures import failure_of  # loaded by who needs it
+
             row = len(column)
             failures[row] = _Failed(origin, cause, failure_of(cause, chunk.topic_partition.topic))
             if not (keep_failures and failures[row].why.blames_record):

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from kwire.clock import NEVER_MS, Backoff
-from kwire.consumer_events import ConsumerEvent
 from kwire.errors import KafkaError
 from kwire.events import BackgroundEvent
 from kwire.managers.unsent import PollResult
 from kwire.model import TopicPartition
 
+if TYPE_CHECKING:
+    from kwire.consumer_events import ConsumerEvent
+
 Deliver: TypeAlias = Callable[[BackgroundEvent], None]
 """Takes an event for the application thread."""
 
-Tell: TypeAlias = Callable[[ConsumerEvent], None]
-"""Takes an event for operators."""
-
-
-def tell_nobody(_event: ConsumerEvent) -> None:
-    """There are no operators."""
+Tell: TypeAlias = "Callable[[ConsumerEvent], None]"
+"""Takes an event for operators. Few consumers have any: the events are loaded by who tells."""
 
 
 class AnsweredPartition(Protocol):

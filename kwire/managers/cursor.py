@@ -15,7 +15,7 @@ from kwire.config import ConsumerConfig
 from kwire.errors import KafkaError
 from kwire.events import Delivered
 from kwire.fetching.buffer import FetchBuffer
-from kwire.managers.base import Deliver, RequestManager, Tell, tell_nobody
+from kwire.managers.base import Deliver, RequestManager, Tell
 from kwire.managers.fetch import FetchManager, OutOfRange
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_validation import OffsetValidationManager
@@ -55,7 +55,7 @@ class CursorSetting(NamedTuple):
     on_data: Callable[[], None]
     backoff: Backoff
     metrics: ConsumedMetrics
-    tell: Tell = tell_nobody
+    tell: Tell | None = None
 
 
 P_co = TypeVar("P_co", bound=Positions, covariant=True)

@@ -19,13 +19,12 @@ from typing import NamedTuple
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig, ResetKind
-from kwire.consumer_events import DataLost
 from kwire.epochs import AssignmentEpoch
 from kwire.errors import KafkaError, LogTruncationError, TopicAuthorizationError, UnsupportedVersionError
 from kwire.events import ErrorRaised
 from kwire.holds import Hold
 from kwire.logs import part_logger
-from kwire.managers.base import Deliver, RequestState, Tell, tell_nobody
+from kwire.managers.base import Deliver, RequestState, Tell
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
 from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition, leader_epoch_or_none
@@ -84,7 +83,7 @@ class OffsetValidationManager:
         metadata: MetadataManager,
         deliver: Deliver,
         backoff: Backoff,
-        tell: Tell = tell_nobody,
+        tell: Tell | None = None,
     ) -> None:
         self._tell = tell
         self._reset = config.auto_offset_reset
@@ -305,8 +304,11 @@ class OffsetValidationManager:
         self, partition: AssignedPartition, divergent: OffsetAndMetadata | None, why: str = "the log was truncated"
     ) -> None:
         tp = partition.topic_partition
-        first = None if divergent is None else divergent.offset
-        self._tell(DataLost(partition=tp, from_offset=first, to_offset=partition.fetch_offset, reason=why))
+        if self._tell is not None:
+            from kwire.consumer_events import DataLost
+
+            first = None if divergent is None else divergent.offset
+            self._tell(DataLost(partition=tp, from_offset=first, to_offset=partition.fetch_offset, reason=why))
         self._parted[tp] = _Parting(partition.epoch, partition.leader, divergent)
         self._subscription.hold((tp,), Hold.LOG_TRUNCATED)
         resets = divergent is None and self._reset.kind is not ResetKind.NONE

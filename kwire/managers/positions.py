@@ -11,7 +11,6 @@ from typing import NamedTuple, Protocol
 
 from kwire.clock import NEVER_MS
 from kwire.config import ConsumerConfig, OffsetReset, ResetKind
-from kwire.consumer_events import DataLost, PositionReset
 from kwire.epochs import AssignmentEpoch
 from kwire.errors import IllegalStateError, KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from kwire.events import (
@@ -26,7 +25,7 @@ from kwire.events import (
 )
 from kwire.holds import Hold
 from kwire.logs import part_logger
-from kwire.managers.base import Deliver, Tell, tell_nobody
+from kwire.managers.base import Deliver, Tell
 from kwire.managers.list_offsets import Found, ListOffsetsManager
 from kwire.managers.offset_fetch import Committed
 from kwire.managers.offset_validation import OffsetValidationManager
@@ -77,7 +76,7 @@ class PositionsManager:
         validation: OffsetValidationManager,
         deliver: Deliver,
         wall_clock_ms: Callable[[], int],
-        tell: Tell = tell_nobody,
+        tell: Tell | None = None,
     ) -> None:
         self._config = config
         self._subscription = subscription
@@ -325,8 +324,10 @@ class PositionsManager:
     def _tell_of_reset(self, tp: TopicPartition, offset: int) -> None:
         """Nobody is told of what the application has asked for."""
         before, reason = self._reset_from.pop(tp, (None, "its log was truncated"))
-        if reason == ASKED_FOR:
+        if self._tell is None or reason == ASKED_FOR:
             return
+        from kwire.consumer_events import DataLost, PositionReset
+
         self._tell(PositionReset(partition=tp, from_offset=before, to_offset=offset, reason=reason))
         if before is not None and before < offset and reason == OUT_OF_RANGE:
             deleted = "they were deleted before they were read"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from kwire.assignors.base import Assignor
@@ -12,7 +12,7 @@ from kwire.clock import NEVER_MS, Backoff, chance, new_uuid
 from kwire.config import ConsumerConfig, GroupProtocol, MetadataRecoveryStrategy
 from kwire.events import GetClientInstanceId
 from kwire.fetching.buffer import FetchBuffer
-from kwire.managers.base import Deliver, RequestManager, Tell, tell_nobody
+from kwire.managers.base import Deliver, RequestManager, Tell
 from kwire.managers.classic_group import ClassicGroupManager
 from kwire.managers.consumer_group import ConsumerGroupManager
 from kwire.managers.consumer_heartbeat import new_member_id
@@ -25,13 +25,15 @@ from kwire.managers.membership import Membership, PollTimer
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_fetch import OffsetFetchManager
 from kwire.managers.offset_look_ups import OffsetLookUps
-from kwire.managers.operator_watch import OperatorWatch
 from kwire.managers.positions import PositionsManager
 from kwire.managers.telemetry import TelemetryManager, TelemetrySource
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.metrics import ConsumerMetrics
 from kwire.model import CatchUpProgress, Cursor, TopicPartition
 from kwire.subscription.subscription import Subscription
+
+if TYPE_CHECKING:
+    from kwire.managers.operator_watch import OperatorWatch
 
 FLOOR_MS = 10.0
 CATCH_UP_TOLD_EVERY_MS = 100.0  # to who asks for metrics
@@ -85,8 +87,7 @@ class RequestManagers:
         self.membership, keeping_membership = self._membership(assignors, environment, backoff)
         self.offset_fetch = OffsetFetchManager(config.group_id, self.coordinator, self.membership, backoff)
         self.list_offsets = ListOffsetsManager(config, self.metadata, backoff)
-        tell = environment.tell or tell_nobody
-        parts = self.metadata, deliver, environment.on_data, backoff, self._metrics.consumed, tell
+        parts = self.metadata, deliver, environment.on_data, backoff, self._metrics.consumed, environment.tell
         cursors = CursorSetting(config, *parts)
         self.lags = lag_policy(self._lag_setting(cursors, buffer, environment))
         self.offset_commit = self.lags.commits
@@ -166,6 +167,8 @@ class RequestManagers:
     def _watch(self, environment: Environment) -> Sequence[OperatorWatch]:
         if environment.tell is None:
             return ()
+        from kwire.managers.operator_watch import OperatorWatch
+
         group = self.membership, self.subscription, self._metrics.coordinator
         return (OperatorWatch(self._config, *group, environment.polled_at_ms, environment.tell),)
 

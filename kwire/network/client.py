@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig, MetadataRecoveryStrategy
-from kwire.consumer_events import EventSink
 from kwire.errors import (
     AuthenticationError,
     BootstrapError,
@@ -35,6 +34,9 @@ from kwire.network.security import Security
 from kwire.network.transport import Transport
 from kwire.network.version_ladder import VersionLadder
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
+
+if TYPE_CHECKING:
+    from kwire.consumer_events import EventSink
 
 log = part_logger("network")
 

@@ -7,12 +7,14 @@ brokers close idle ones; whether it is, the next attempt says.
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kwire.consumer_events import BrokerReachable, BrokerUnreachable, EventSink
 from kwire.errors import AuthenticationError, KafkaError
 from kwire.logs import part_logger
 from kwire.model import Node
+
+if TYPE_CHECKING:
+    from kwire.consumer_events import EventSink
 
 log = part_logger("network")
 
@@ -63,6 +65,8 @@ class OutageLog:
             since_ms = now_ms if known is None else known.since_ms
             self._outages[address] = _Outage(since_ms, type(error), 1 if known is None else known.attempts + 1)
             if known is None and self._operator is not None:
+                from kwire.consumer_events import BrokerUnreachable
+
                 self._operator.tell(BrokerUnreachable(broker=fields["broker"], error=str(error)))
         else:
             log.debug("%s", error, extra=fields)
@@ -77,6 +81,8 @@ class OutageLog:
             return
         del self._outages[node.host, node.port]
         if self._operator is not None:
+            from kwire.consumer_events import BrokerReachable
+
             outage_ms = now_ms - outage.since_ms
             broker = f"{node.host}:{node.port}"
             self._operator.tell(BrokerReachable(broker=broker, outage_ms=outage_ms, attempts=outage.attempts))

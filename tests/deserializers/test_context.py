@@ -9,7 +9,7 @@ import pytest
 
 from kwire import Consumer, Header
 from kwire.deserializers import SerializationContext
-from kwire.deserializers.context import takes_context
+from kwire.serialization_context import takes_context
 from kwire.testing import Cluster, NewRecord
 
 

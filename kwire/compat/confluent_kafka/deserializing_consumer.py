@@ -12,8 +12,8 @@ from typing import TypeAlias, cast
 from kwire.compat.confluent_kafka.consumer import Consumer
 from kwire.compat.confluent_kafka.error import ConsumeError, KeyDeserializationError, ValueDeserializationError
 from kwire.compat.confluent_kafka.values import Message
-from kwire.deserializers.context import Field, SerializationContext
 from kwire.model import Header
+from kwire.serialization_context import Field, SerializationContext
 
 __all__ = ["DeserializingConsumer"]
 
