@@ -153,7 +153,7 @@ class Polling(Generic[K, V]):
         for chunk, opened, progress in collected:
             if opened is None or progress is None:
                 continue
-            fetch, count, tp = opened.fetch, len(chunk.columns.offsets), chunk.topic_partition
+            fetch, count, tp = opened.fetch, len(chunk), chunk.topic_partition
             metrics.collected(tp, count, progress.size_of(count), fetch.answer, now_ms)
             if chunk.cursor is Cursor.MAIN:
                 metrics.moved(tp, chunk.next.offset, fetch.log, now_ms)

@@ -50,7 +50,7 @@ class CollectProgress(NamedTuple):
 
     def size_of(self, rows: int) -> float:
         """What so many of the decoded rows take on average, so that all of them are the whole."""
-        return self.size_bytes * rows / len(self.columns.offsets) if rows else 0.0
+        return self.size_bytes * rows / len(self.columns) if rows else 0.0
 
     def is_end(self, row: int) -> bool:
         """Whether nothing comes from that row on, neither records nor damage."""
@@ -146,8 +146,9 @@ class OpenFetch:
         columns = decoded.columns if stop is None else _in_front_of(decoded.columns, stop)
         # Batches are stored whole: the first may begin before the position. Looking first saves a call that lets go of
         # the interpreter, which the network thread then takes.
-        offsets, position = columns.offsets, at.position.offset
-        row = int(offsets.searchsorted(position)) if len(offsets) and offsets[0] < position else 0
+        position = at.position.offset
+        is_before = len(columns) and columns.first_offset < position
+        row = int(columns.offsets.searchsorted(position)) if is_before else 0
         size_bytes = _size_bytes(at.batches, decoded)
         if decoded.error is not None:
             return CollectProgress(at.position, (), decoded.error, columns, row, size_bytes)
@@ -159,8 +160,8 @@ class OpenFetch:
     def _behind(self, at: CollectProgress, rows: RecordColumns, count: int) -> OffsetAndMetadata:
         if at.is_end(at.row + count):
             return self._end
-        epoch = leader_epoch_or_none(int(rows.leader_epochs[-1]))
-        return OffsetAndMetadata(int(rows.offsets[-1]) + 1, leader_epoch=epoch)
+        offset, epoch = rows.last_position
+        return OffsetAndMetadata(offset + 1, leader_epoch=leader_epoch_or_none(epoch))
 
 
 def _size_bytes(batches: Sequence[Batch], decoded: Decoded) -> int:

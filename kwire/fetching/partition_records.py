@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from kwire.errors import RecordDeserializationError
     from kwire.events import Delivered
-    from kwire.protocol.record_columns import RecordColumns
+    from kwire.protocol.record_columns import RecordColumns, Row
 
 T = TypeVar("T")
 NO_EPOCH = AssignmentEpoch(-1)
@@ -77,7 +77,7 @@ class PartitionRecords(Generic[K, V]):
         )
 
     def __len__(self) -> int:
-        return len(self.columns.offsets)
+        return len(self.columns)
 
     def keys(self) -> Sequence[K | None]:
         """All keys."""
@@ -105,9 +105,33 @@ _BLOCK_ROWS = 2048
 
 def iter_records(chunk: PartitionRecords[K, V]) -> Iterator[Record[K, V]]:
     """The rows as records, made block by block as they are asked for."""
+    few = chunk.columns.few_rows
+    if few is not None:
+        return iter(_records_of_few(chunk, few))
     blocks = map(partial(_block, chunk), range(0, len(chunk), _BLOCK_ROWS))
     rows = chain.from_iterable(chain.from_iterable(blocks))
     return cast("Iterator[Record[K, V]]", map(tuple.__new__, repeat(Record), rows))
+
+
+def _records_of_few(chunk: PartitionRecords[K, V], rows: Sequence[Row]) -> list[Record[K, V]]:
+    topic, partition = chunk.topic_partition
+    each = zip(rows, chunk.keys(), chunk.values(), chunk.columns.headers(), strict=True)
+    return [
+        Record(
+            topic,
+            partition,
+            row.offset,
+            row.timestamp,
+            _TIMESTAMP_TYPES[row.timestamp_type],
+            key,
+            value,
+            headers,
+            leader_epoch_or_none(row.leader_epoch),
+            row.key_length,
+            row.value_length,
+        )
+        for row, key, value, headers in each
+    ]
 
 
 def _block(chunk: PartitionRecords[K, V], start: int) -> Iterator[Iterator[tuple[object, ...]]]:

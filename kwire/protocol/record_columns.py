@@ -15,7 +15,7 @@ import numpy as np
 
 from kwire.model import Header
 from kwire.protocol.record_copies import Fields, are_same, copy_in_stretches, copy_spans, same_number
-from kwire.protocol.record_headers import HeaderColumns, join_headers, no_headers
+from kwire.protocol.record_headers import HeaderColumns, HeaderSpan, join_headers, no_headers
 from kwire.protocol.text import text_of
 
 if TYPE_CHECKING:
@@ -37,6 +37,20 @@ class Constants(NamedTuple):
     leader_epoch: int | None
     key_length: int | None
     value_length: int | None
+
+
+class Row(NamedTuple):
+    """What `RecordColumns` says of one record; its headers are none of the columns."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    leader_epoch: int
+    key_start: int
+    key_length: int
+    value_start: int
+    value_length: int
+    headers: Sequence[HeaderSpan] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -62,6 +76,21 @@ class RecordColumns:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def few_rows(self) -> Sequence[Row] | None:
+        """The records, where they are so few that they were read as rows."""
+        return None
+
+    @property
+    def first_offset(self) -> int:
+        """Of the first record. There must be one."""
+        return int(self.offsets[0])
+
+    @property
+    def last_position(self) -> tuple[int, int]:
+        """Offset and leader epoch of the last record. There must be one."""
+        return int(self.offsets[-1]), int(self.leader_epochs[-1])
 
     def slice(self, start: int, stop: int) -> RecordColumns:
         """Rows `start` to `stop`, as views. The bounds work as in `list[start:stop]`."""

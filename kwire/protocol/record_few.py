@@ -1,51 +1,114 @@
-"""Few records to columns: what a consumer that keeps up gets, one answer after the other with a record or two.
+"""Few records: what a consumer that keeps up gets, one answer after the other with a record or two.
 
-Two dozen calls of numpy cost the same for one record as for thousands, about 0.2 ms, which is most of what such a
-record takes from the socket to the application. Contract: answers exactly what the decoding of many would, or None
-where a record is not of the ordinary kind (headers, damage): then the other way is gone, which knows all and names
-what is wrong. Called by `record_decoding.py`.
+Two dozen calls of numpy cost the same for one record as for thousands, which is most of what such a record takes from
+the socket to the application. So few records are read in Python, as rows, and become arrays when somebody asks for
+columns. Contract: answers exactly what the decoding of many would, or None where a record is not of the ordinary kind
+(damage, above all): then the other way is gone, which knows all and names what is wrong. Called by
+`record_decoding.py`.
 """
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kwire.protocol.record_columns import RecordColumns
+from kwire.model import Header
+from kwire.protocol.record_columns import RecordColumns, Row
+from kwire.protocol.record_headers import HeaderColumns, HeaderSpan, read_all_headers
+from kwire.protocol.text import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kwire.protocol.record_batch import Batch, Buffer
 
-MOST_RECORDS = 16
-"""Measured: at about 40 records the two ways take the same time."""
+MOST_RECORDS = 48
+"""Measured: at about so many the two ways take the same time, where records are asked for one by one."""
 
-# Longer varints are for the other way: padded ones, and values of 28 bits or more, where 32 and 64 bits differ.
-_MOST_VARINT_BYTES = 4
+# As the first byte of their varint: 64, which takes two bytes. As tuples they would take much memory.
+_MANY_HEADERS = 0x80
+# Of an offset or a time that a batch begins with: what is added must not leave 64 bits.
+_GREATEST_BASE = 2**62
+
+_set = object.__setattr__
 
 
-def few_columns(buffer: Buffer, payloads: Iterable[tuple[Batch, int, int]]) -> RecordColumns | None:
-    """The columns of these batches.
+class FewColumns(RecordColumns):
+    """Columns of a few records, which are rows until somebody asks for one of the arrays.
 
-    Args:
-        buffer: Holds all payloads.
-        payloads: The batches, and where the records of each start and end.
     """
-    try:
-        rows = [row for batch, start, end in payloads for row in _rows(buffer, batch, start, end)]
-        # One array with a column of the records in each row: numpy is called once, not eight times.
-        columns = np.array(list(zip(*rows, strict=True)), dtype=np.int64)
-    except (IndexError, ValueError, OverflowError):
+
+    __slots__ = ("few_rows",)
+
+    few_rows: Sequence[Row]
+
+    def __init__(self, buffer: Buffer, rows: Sequence[Row]) -> None:
+        _set(self, "buffer", buffer)
+        _set(self, "few_rows", rows)
+        _set(self, "part_of", None)
+
+    def __getattr__(self, name: str) -> object:
+        """Something that is not there yet: one of the arrays, so all of them are made."""
+        if name not in _ARRAYS:
+            raise AttributeError(name)
+        # One array with a row for each column: numpy is called once, not eight times.
+        numbers = np.array(list(zip(*self.few_rows, strict=True))[:-1], dtype=np.int64)
+        for array, numbers_of_one in zip(_ARRAYS, numbers, strict=False):
+            _set(self, array, numbers_of_one.astype(_KINDS.get(array, np.int64), copy=False))
+        _set(self, "headers_at", _header_columns([row.headers for row in self.few_rows]))
+        return getattr(self, name)
+
+    def __len__(self) -> int:
+        return len(self.few_rows)
+
+    @property
+    def first_offset(self) -> int:
+        return self.few_rows[0].offset
+
+    @property
+    def last_position(self) -> tuple[int, int]:
+        return self.few_rows[-1].offset, self.few_rows[-1].leader_epoch
+
+    def slice(self, start: int, stop: int) -> RecordColumns:
+        if start == 0 and stop >= len(self.few_rows):
+            return self
+        rows = self.few_rows[start:stop]
+        return FewColumns(self.buffer, rows) if rows else super().slice(start, stop)
+
+    def keys(self) -> list[bytes | None]:
+        return [_copied(self.buffer, row.key_start, row.key_length) for row in self.few_rows]
+
+    def values(self) -> list[bytes | None]:
+        return [_copied(self.buffer, row.value_start, row.value_length) for row in self.few_rows]
+
+    def headers(self) -> list[tuple[Header, ...]]:
+        return [tuple(_header(self.buffer, *span) for span in row.headers) for row in self.few_rows]
+
+
+# In the order of the fields of a row.
+_ARRAYS = (
+    "offsets",
+    "timestamps",
+    "timestamp_types",
+    "leader_epochs",
+    "key_starts",
+    "key_lengths",
+    "value_starts",
+    "value_lengths",
+    "headers_at",
+)
+_KINDS = {"timestamp_types": np.int8, "leader_epochs": np.int32}
+
+
+def _header_columns(spans: Sequence[Sequence[HeaderSpan]]) -> HeaderColumns | None:
+    if not any(spans):
         return None
-    offsets, timestamps, timestamp_types, leader_epochs, key_starts, key_lengths, value_starts, value_lengths = columns
-    return RecordColumns(
-        buffer=buffer,
-        offsets=offsets,
-        timestamps=timestamps,
-        timestamp_types=timestamp_types.astype(np.int8),
-        leader_epochs=leader_epochs.astype(np.int32),
+    columns = np.array([span for of_record in spans for span in of_record], dtype=np.int64).T
+    key_starts, key_lengths, value_starts, value_lengths = columns
+    return HeaderColumns(
+        first=np.array(list(accumulate(map(len, spans), initial=0)), dtype=np.int64),
         key_starts=key_starts,
         key_lengths=key_lengths,
         value_starts=value_starts,
@@ -53,13 +116,41 @@ def few_columns(buffer: Buffer, payloads: Iterable[tuple[Batch, int, int]]) -> R
     )
 
 
-def _rows(buffer: Buffer, batch: Batch, at: int, end: int) -> Iterator[tuple[int, ...]]:
-    """The records of one batch; each is one row of the columns.
+def _copied(buffer: Buffer, start: int, length: int) -> bytes | None:
+    return bytes(buffer[start : start + length]) if length >= 0 else None
+
+
+def _header(buffer: Buffer, key_start: int, key_length: int, value_start: int, value_length: int) -> Header:
+    name = text_of(bytes(buffer[key_start : key_start + key_length]))
+    return Header(name, _copied(buffer, value_start, value_length))
+
+
+def few_columns(buffer: Buffer, payloads: Iterable[tuple[Batch, int, int]]) -> FewColumns | None:
+    """The records of these batches.
+
+    Args:
+        buffer: Holds all payloads.
+        payloads: The batches, and where the records of each start and end.
+    """
+    rows: list[Row] = []
+    try:
+        for batch, start, end in payloads:
+            rows += _rows(buffer, batch, start, end)
+    except (IndexError, ValueError):
+        return None
+    return FewColumns(buffer, rows)
+
+
+def _rows(buffer: Buffer, batch: Batch, at: int, end: int) -> Iterator[Row]:
+    """The records of one batch.
 
     Raises:
         IndexError, ValueError: Not of the ordinary kind.
     """
     appended = batch.is_log_append_time  # KIP-32: all have the time the broker appended them, the max timestamp
+    base_offset, base_timestamp, epoch = batch.base_offset, batch.base_timestamp, batch.partition_leader_epoch
+    if max(base_offset, abs(base_timestamp)) > _GREATEST_BASE:
+        raise ValueError("it may wrap around")
     for _ in range(batch.record_count):
         length, at = _varint(buffer, at)
         record_end = at + length
@@ -68,33 +159,43 @@ def _rows(buffer: Buffer, batch: Batch, at: int, end: int) -> Iterator[tuple[int
         key_length, key_start = _varint(buffer, at)
         value_length, value_start = _varint(buffer, key_start + max(0, key_length))
         at = value_start + max(0, value_length)
-        if buffer[at] or at + 1 != record_end or record_end > end:
-            raise ValueError("headers, or damage")
+        if count := buffer[at]:
+            if count >= _MANY_HEADERS:
+                raise ValueError("many headers")
+            headers: Sequence[HeaderSpan] = read_all_headers(buffer, at, record_end)
+        elif at + 1 == record_end:
+            headers = ()
+        else:
+            raise ValueError("something lies behind its headers")
+        if record_end > end:
+            raise ValueError("longer than its batch")
         at = record_end
-        yield (
-            batch.base_offset + offset_delta,
-            batch.max_timestamp if appended else batch.base_timestamp + timestamp_delta,
+        yield Row(
+            base_offset + offset_delta,
+            batch.max_timestamp if appended else base_timestamp + timestamp_delta,
             int(appended),
-            batch.partition_leader_epoch,
+            epoch,
             key_start,
             max(-1, key_length),  # any negative length is null
             value_start,
             max(-1, value_length),
+            headers,
         )
     if at != end:
         raise ValueError("something lies behind the records")
 
 
 def _varint(buffer: Buffer, at: int) -> tuple[int, int]:
-    """A zigzag varint, and the place behind it."""
+    """A zigzag varint, and the place behind it. One of more than four bytes is for the other way: padded ones, and
+    values of 28 bits or more, where 32 and 64 bits differ."""
     raw = buffer[at]
     if raw >= 0x80:
         raw &= 0x7F
-        for nth in range(1, _MOST_VARINT_BYTES):
-            byte = buffer[at + nth]
-            raw |= (byte & 0x7F) << (7 * nth)
+        for shift in (7, 14, 21):
+            at += 1
+            byte = buffer[at]
+            raw |= (byte & 0x7F) << shift
             if byte < 0x80:
-                at += nth
                 break
         else:
             raise ValueError("a long varint")

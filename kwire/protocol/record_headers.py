@@ -8,7 +8,7 @@ go, then all second ones, and so on; when few records are left with more, a plai
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,10 @@ MOST_HEADERS = 1_000_000
 
 # So many are read before they become columns: as Python's numbers they take five times the memory.
 _READ_AT_ONCE = 4096
+
+
+HeaderSpan: TypeAlias = tuple[int, int, int, int]
+"""Where a header's key starts, its length, and the same of its value; a null value has length -1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,7 +115,7 @@ def _headers_alike(buffer: Buffer, at: Ints, ends: Ints) -> HeaderColumns | None
     if len(at) < _LOOP_BELOW_RECORDS or size > _MOST_ALIKE_BYTES or not (ends - at == size).all():
         return None
     try:
-        spans = _read_all(buffer, start, start + size)
+        spans = read_all_headers(buffer, start, start + size)
     except ValueError:
         return None
     place = start
@@ -131,7 +135,7 @@ def _headers_alike(buffer: Buffer, at: Ints, ends: Ints) -> HeaderColumns | None
     )
 
 
-def _read_all(buffer: Buffer, at: int, end: int) -> list[tuple[int, int, int, int]]:
+def read_all_headers(buffer: Buffer, at: int, end: int) -> list[HeaderSpan]:
     """The spans of one record's headers, which end where it does.
 
     Raises:
@@ -140,7 +144,7 @@ def _read_all(buffer: Buffer, at: int, end: int) -> list[tuple[int, int, int, in
     count, at = read_varint(buffer, at, end)
     if not 0 <= count * 2 <= end - at:
         raise ValueError("an impossible number of headers")
-    spans: list[tuple[int, int, int, int]] = []
+    spans: list[HeaderSpan] = []
     for _ in range(count):
         span, at = _read_header(buffer, at, end)
         spans.append(span)
@@ -198,7 +202,7 @@ class _Walk:
         first, behind = int(self._first[row]) + nth, int(self._first[row + 1])
         try:
             for place in range(first, behind, _READ_AT_ONCE):
-                spans: list[tuple[int, int, int, int]] = []
+                spans: list[HeaderSpan] = []
                 for _ in range(min(_READ_AT_ONCE, behind - place)):
                     span, at = _read_header(self._buffer, at, end)
                     spans.append(span)
@@ -208,7 +212,7 @@ class _Walk:
         return at
 
 
-def _read_header(buffer: Buffer, at: int, end: int) -> tuple[tuple[int, int, int, int], int]:
+def _read_header(buffer: Buffer, at: int, end: int) -> tuple[HeaderSpan, int]:
     """One header's span and the place behind it."""
     key_length, key_start = read_varint(buffer, at, end)
     if key_length < 0:

@@ -119,11 +119,11 @@ def test_millions_of_records_from_some_bytes_take_little_memory() -> None:
 
 
 def test_a_record_with_headers_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_headers, "MOST_HEADERS", 3)
-    body = b"\0\0\0\x01\x01\x08" + b"\0\x01" * 4
+    monkeypatch.setattr(record_headers, "MOST_HEADERS", 63)
+    body = b"\0\0\0\x01\x01\x80\x01" + b"\0\x01" * 64
     plain = batch(0)
-    data = packed(plain[:61] + bytes([2 * len(body)]) + body, Codec.LZ4)
-    with pytest.raises(CorruptRecordError, match="record 0 of the batch: more than 3 headers"):
+    data = packed(plain[:61] + bytes([2 * len(body) & 0x7F | 0x80, len(body) >> 6]) + body, Codec.LZ4)
+    with pytest.raises(CorruptRecordError, match="record 0 of the batch: more than 63 headers"):
         decode_columns(list(iter_batches(data)))
 
 
@@ -132,7 +132,7 @@ def test_many_headers_of_one_record_are_read_a_few_at_a_time(monkeypatch: pytest
     headers = b"".join(b"\x02" + bytes([name]) + b"\x01" for name in b"abcdefgh")
     body = b"\0\0\0\x01\x01\x10" + headers
     plain = batch(0)
-    data = packed(plain[:61] + bytes([2 * len(body)]) + body, Codec.LZ4)
+    data = packed(plain[:61] + bytes([2 * len(body) & 0x7F | 0x80, len(body) >> 6]) + body, Codec.LZ4)
     (read,) = decode_columns(list(iter_batches(data))).headers()
     assert [(header.key, header.value) for header in read] == [(name, None) for name in "abcdefgh"]
 

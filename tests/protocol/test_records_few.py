@@ -57,8 +57,13 @@ def goes_the_short_way(batches: Sequence[Batch]) -> bool:
     )
 
 
+def varint(number: int) -> bytes:
+    raw = number << 1
+    return bytes([raw]) if raw < 0x80 else bytes([raw & 0x7F | 0x80, raw >> 7])
+
+
 def record(body: bytes) -> bytes:
-    return bytes([len(body) << 1]) + body
+    return varint(len(body)) + body
 
 
 def with_payload(payload: bytes, count: int, attributes: int = 0) -> list[Batch]:
@@ -87,6 +92,8 @@ def test_values_of_all_sizes(monkeypatch: pytest.MonkeyPatch, attributes: int, s
         bytes((9, 0x80, 0x01, 0xFE, 0xFF, 0x7F, 1, 0, 0)),  # attributes without a meaning, longer deltas
         bytes((0, 0, 0, 0x81, 0x01, 0x87, 0x02, 0)),  # lengths below -1 are null, too
         bytes((0, 0x80, 0, 0, 1, 1, 0)),  # a padded number
+        bytes((0, 0, 0, 1, 1, 2, 2, 65, 2, 66)),  # a header
+        bytes((0, 0, 0, 1, 1, 6, 2, 65, 1, 0, 0, 4, 0xC3, 0xBC, 2, 66)),  # three: a null value, an empty name, no ASCII
     ],
 )
 def test_fields_of_all_kinds(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
@@ -100,7 +107,7 @@ def test_fields_of_all_kinds(monkeypatch: pytest.MonkeyPatch, body: bytes) -> No
 @pytest.mark.parametrize(
     "body",
     [
-        bytes((0, 0, 0, 1, 1, 2, 2, 65, 2, 66)),  # a header
+        bytes((0, 0, 0, 1, 1, 0x80, 0x01, *(2, 65, 2, 66) * 64)),  # 64 headers
         bytes((0, 0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 0, 1, 1, 0)),  # 64 bits of time
         bytes((0, 0, 0x80, 0x80, 0x80, 0x80, 0x00, 1, 1, 0)),  # five bytes
     ],
@@ -114,7 +121,7 @@ def test_what_is_not_ordinary_goes_the_other_way(monkeypatch: pytest.MonkeyPatch
 
 
 def test_every_damage_of_a_byte_is_told_in_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    payload = record(bytes((0, 2, 0, 4, 65, 66, 6, 67, 68, 69, 0))) + record(bytes((0, 0, 2, 1, 2, 70, 0)))
+    payload = record(bytes((0, 2, 0, 4, 65, 66, 6, 67, 68, 69, 0))) + record(bytes((0, 0, 2, 1, 2, 70, 2, 2, 65, 2, 66)))
     refused = 0
     for place, byte in product(range(len(payload)), (0, 1, 2, 3, 0x0E, 0x7F, 0x80, 0xFF)):
         damaged = with_payload(payload[:place] + bytes([byte]) + payload[place + 1 :], 2)
