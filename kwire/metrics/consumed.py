@@ -166,10 +166,12 @@ class ConsumedMetrics:
         answer.left -= 1
         if answer.left:
             return
+        all_records = all_bytes = 0.0
         for topic, (records, size_bytes) in answer.topics.items():
             self._topics[topic].answers.add(records, round(size_bytes), now_ms)
-        every = answer.topics.values()
-        self._answers.add(sum(each[0] for each in every), round(sum(each[1] for each in every)), now_ms)
+            all_records += records
+            all_bytes += size_bytes
+        self._answers.add(all_records, round(all_bytes), now_ms)
 
     def _new_topic(self, topic: str) -> _Topic:
         found = self._topics[topic] = _Topic(self._setting)

@@ -92,6 +92,11 @@ class Batch(NamedTuple):
         return self.attributes & _CODEC_MASK
 
     @property
+    def is_plain(self) -> bool:
+        """Whether its records lie there as they are: of magic 2, not compressed, and not all gone by compaction."""
+        return self.magic == 2 and self.record_count > 0 and not self.attributes & _CODEC_MASK
+
+    @property
     def is_log_append_time(self) -> bool:
         return self.attributes & LOG_APPEND_TIME_BIT != 0
 

@@ -75,6 +75,9 @@ def decode_available(
         budget_bytes: Stop behind the batch with which this much has been inflated; so a fetch answer full of well
             compressed batches is taken in portions. With it, columns stay within the bounds of `record_portions`.
     """
+    few = _few_plain(batches)
+    if few is not None:
+        return Decoded(few, len(batches), None)
     limits = _Limits(check_crcs, limit_bytes, budget_bytes)
     error: CorruptRecordError | None = None
     good = len(batches)
@@ -170,10 +173,27 @@ def _many(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns:
 
 def _few(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns | None:
     """The short way, if it is the right one here."""
-    # Of large records each has a batch to itself, and then the long way takes its time over each batch, too.
-    if not 0 < sum(batch.record_count for batch in batches) <= MOST_RECORDS + len(batches):
+    if not _are_few(batches):
         return None
     return few_columns(payloads.buffer, zip(batches, payloads.starts, payloads.ends, strict=True))
+
+
+def _are_few(batches: Sequence[Batch]) -> bool:
+    count = 0
+    for batch in batches:
+        count += batch.record_count
+    # Of large records each has a batch to itself, and then the long way takes its time over each batch, too.
+    return 0 < count <= MOST_RECORDS + len(batches)
+
+
+def _few_plain(batches: Sequence[Batch]) -> RecordColumns | None:
+    """What is a short way for a consumer that keeps up is the whole way for it: a batch or two, not compressed."""
+    if len(batches) > MOST_RECORDS or not _are_few(batches):
+        return None
+    data = batches[0].data
+    if not fits(data) or not all(each.is_plain and each.data is data for each in batches):
+        return None
+    return few_columns(data, [(each, each.payload_start, each.end) for each in batches])
 
 
 class _Payloads(NamedTuple):
