@@ -292,7 +292,8 @@ class AsyncConsumer(Facade[K, V]):
         try:
             await self._subscribe_at_last()
             await self._give_way(loop)
-            await run_awaiting(self._mailbox, self._turn.take(), loop)
+            if not self._turn.take_at_once():
+                await run_awaiting(self._mailbox, self._turn.take(), loop)
             self._check_open()
             deadline = self._session.begin_poll(timeout)
             tasks.processor = task

@@ -119,7 +119,8 @@ class Delivery(Generic[K, V]):
 
     def due_count(self, view: AssignmentView) -> int:
         """How many records are pending that may be returned now."""
-        return sum(len(entry.chunk) for entry in self._now.pending if _is_due(entry.chunk, view))
+        pending = self._now.pending  # nothing, as a rule
+        return sum(len(entry.chunk) for entry in pending if _is_due(entry.chunk, view)) if pending else 0
 
     def hand_out(self, view: AssignmentView, *, to_loop: bool = False) -> Sequence[PartitionRecords[K, V]]:
         """A poll is about to return what is pending and due.

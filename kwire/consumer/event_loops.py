@@ -32,6 +32,10 @@ class Turn(Protocol):
 
     def leave(self) -> None: ...
 
+    def take_at_once(self) -> bool:
+        """Whether nobody else has it, so that the caller has it now."""
+        ...
+
     def take(self) -> Steps[None]:
         """Until nobody else has it."""
         ...
@@ -100,7 +104,8 @@ async def _done(step: Wait | Await, mailbox: Mailbox, loop: EventLoop, turn: Tur
     else:
         turn.leave()
         await loop.wait(mailbox, step)
-        await run_awaiting(mailbox, turn.take(), loop)
+        if not turn.take_at_once():
+            await run_awaiting(mailbox, turn.take(), loop)
 
 
 def running_loop() -> EventLoop:

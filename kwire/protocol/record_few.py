@@ -36,9 +36,7 @@ _set = object.__setattr__
 
 
 class FewColumns(RecordColumns):
-    """Columns of a few records, which are rows until somebody asks for one of the arrays.
-
-    """
+    """Columns of a few records, which are rows until somebody asks for one of the arrays."""
 
     __slots__ = ("few_rows",)
 

@@ -121,7 +121,9 @@ def test_what_is_not_ordinary_goes_the_other_way(monkeypatch: pytest.MonkeyPatch
 
 
 def test_every_damage_of_a_byte_is_told_in_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    payload = record(bytes((0, 2, 0, 4, 65, 66, 6, 67, 68, 69, 0))) + record(bytes((0, 0, 2, 1, 2, 70, 2, 2, 65, 2, 66)))
+    payload = record(bytes((0, 2, 0, 4, 65, 66, 6, 67, 68, 69, 0))) + record(
+        bytes((0, 0, 2, 1, 2, 70, 2, 2, 65, 2, 66))
+    )
     refused = 0
     for place, byte in product(range(len(payload)), (0, 1, 2, 3, 0x0E, 0x7F, 0x80, 0xFF)):
         damaged = with_payload(payload[:place] + bytes([byte]) + payload[place + 1 :], 2)
