@@ -28,8 +28,8 @@ BUGS: tuple[Bug, ...] = (
         name="commits-one-too-many",
         story="the position behind a part of a fetch is one record too far",
         file="fetching/open_fetch.py",
-        old="OffsetAndMetadata(int(rows.offsets[-1]) + 1,",
-        new="OffsetAndMetadata(int(rows.offsets[-1]) + 2,",
+        old="OffsetAndMetadata(offset + 1, leader_epoch=leader_epoch_or_none(epoch))",
+        new="OffsetAndMetadata(offset + 2, leader_epoch=leader_epoch_or_none(epoch))",
     ),
     Bug(
         name="commit-answers-ignored",
@@ -177,7 +177,7 @@ BUGS: tuple[Bug, ...] = (
         name="batches-from-their-beginning",
         story="a position inside a batch is rounded down",
         file="fetching/open_fetch.py",
-        old="        row = int(offsets.searchsorted(position)) if len(offsets) and offsets[0] < position else 0\n",
+        old="        row = int(columns.offsets.searchsorted(position)) if is_before else 0\n",
         new="        row = 0\n",
     ),
     Bug(
