@@ -24,6 +24,7 @@ from proofs.handlers import handlers
 from proofs.losses.prove import losses
 from proofs.metrics.prove import metrics
 from proofs.metrics_cost import metrics_cost
+from proofs.peers_tests.prove import peers_tests
 from proofs.processor.prove import processor
 from proofs.rebalances import rebalances
 from proofs.schedules import mixed_groups, parallel_rebalance, rolling_restart
@@ -56,6 +57,7 @@ PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "slow-handler": slow_handler,
     "event-loops": event_loops,
     "security": security,
+    "peers-tests": peers_tests,
     "spark-answers": spark_answers,
     "spark-audit": spark_audit,
     "spark-kills": spark_kills,

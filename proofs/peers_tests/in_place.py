@@ -1,0 +1,92 @@
+"""A pytest plugin that puts kwire's adapter in the place of a peer's consumer, and a running broker in that of its own.
+
+It works when it is imported, before pytest reads the peer's conftest. Producers and admin clients stay the peer's. What
+the peer needs to start brokers of its own, and what is not installed here, becomes an empty module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from unittest.mock import MagicMock
+
+import pytest
+
+from proofs.peers_tests.in_place_names import KAFKA, LEFT_OUT, PEER, SERVERS
+from proofs.peers_tests.peers import PEERS
+
+
+def stand_in(name: str, **content: object) -> ModuleType:
+    """A module that is imported from nowhere."""
+    module = sys.modules[name] = ModuleType(name)
+    for key, value in content.items():
+        setattr(module, key, value)
+    return module
+
+
+def replace(theirs: str, ours: str, names: str = "__all__") -> None:
+    """Where a program changes an import: the peer's module gets what the adapter's has under the same name."""
+    peers_module, adapter = importlib.import_module(theirs), importlib.import_module(ours)
+    for name in getattr(adapter, names, vars(adapter)):
+        if not name.startswith("__") and hasattr(peers_module, name):
+            setattr(peers_module, name, getattr(adapter, name))
+
+
+def kafka_python() -> None:
+    for module in ("kafka", "kafka.structs"):
+        replace(module, "kwire.compat.kafka_python")
+    replace("kafka.errors", "kwire.errors")
+    # Its conftest takes a broker that runs, if it is told so. Its sdist lacks the service, and `test` is Python's own.
+    stand_in("test", __path__=[str(Path.cwd() / "test")])
+    stand_in("test.service", ExternalService=MagicMock(), SpawnedService=MagicMock())
+    os.environ.update(KAFKA_URI=f"kafka://{os.environ[SERVERS]}", KAFKA_ROOT=str(Path.cwd()))
+
+
+def aiokafka() -> None:
+    importlib.import_module("aiokafka.producer")  # it keeps its own
+    for module in ("aiokafka", "aiokafka.consumer", "aiokafka.structs", "aiokafka.abc"):
+        replace(module, "kwire.compat.aiokafka")
+    replace("aiokafka.errors", "kwire.compat.aiokafka.errors", names="")
+
+
+def confluent_kafka() -> None:
+    importlib.import_module("confluent_kafka.admin")  # it keeps its own
+    for module in ("confluent_kafka", "confluent_kafka.error"):
+        replace(module, "kwire.compat.confluent_kafka")
+    replace("confluent_kafka.error", "kwire.compat.confluent_kafka.error")
+    stand_in("trivup")
+    stand_in("trivup.clusters")
+    stand_in("trivup.clusters.KafkaCluster", KafkaCluster=MagicMock())
+    os.environ["BROKERS"] = os.environ[SERVERS]
+
+
+peer = next(each for each in PEERS if each.name == os.environ[PEER])
+{"kafka-python": kafka_python, "aiokafka": aiokafka, "confluent-kafka": confluent_kafka}[peer.name]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is left out is skipped, and says so."""
+    for item in items:
+        if (why := peer.left_out.get(item.name)) is not None:
+            item.add_marker(pytest.mark.skip(reason=LEFT_OUT + why))
+
+
+# --- what aiokafka's test cases ask for ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="class")
+def setup_test_class(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A loop and a broker for a class of tests."""
+    case = request.cls
+    case.hosts = os.environ[SERVERS].split(",")
+    case.kafka_version = os.environ[KAFKA]
+    case.loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(case.loop)
+    yield
+    case.loop.close()
+    asyncio.set_event_loop(None)

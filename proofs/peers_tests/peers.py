@@ -1,0 +1,50 @@
+"""The peers: where their tests are, and the broker that those want."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from proofs.peers_tests.left_out import AIOKAFKA, CONFLUENT_KAFKA, KAFKA_PYTHON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """One of the clients, by the name of its package."""
+
+    name: str
+    tests: Sequence[str]
+    """Files below the top of its source."""
+    left_out: Mapping[str, str]
+    """Tests that are not run, and why."""
+    version_in: str
+    """The file of its source that says which release it is."""
+    broker: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the broker."""
+    options: Sequence[str] = ()
+    """Of pytest."""
+
+
+PEERS = (
+    Peer(
+        name="kafka-python",
+        tests=("test/integration/test_consumer_integration.py",),
+        left_out=KAFKA_PYTHON,
+        version_in="kafka/version.py",
+    ),
+    Peer(
+        name="aiokafka",
+        tests=("tests/test_consumer.py",),
+        left_out=AIOKAFKA,
+        version_in="aiokafka/__init__.py",
+        broker={"num.partitions": "2", "group.min.session.timeout.ms": "6000"},
+        options=("--noconftest",),  # theirs wants Docker
+    ),
+    Peer(
+        name="confluent-kafka",
+        tests=("tests/test_Consumer.py", "tests/test_Wakeable.py", "tests/integration/consumer"),
+        left_out=CONFLUENT_KAFKA,
+        version_in="pyproject.toml",
+        broker={"group.min.session.timeout.ms": "6000"},
+    ),
+)

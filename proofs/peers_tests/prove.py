@@ -1,0 +1,132 @@
+"""`scripts/prove peers-tests`: the tests that the peers have of their consumers run over kwire's adapters.
+
+They are the peers' own files, at the release that kwire is tested beside, against a real Kafka. What is left out stands in
+`left_out.py`, with why; everything else has to pass. The figures go into docs/migration.md.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kwire.testing.kafka import KafkaCluster
+from kwire.testing.kafka.jars import kafka_version
+from proofs.peers_tests.in_place_names import KAFKA, LEFT_OUT, PEER, PLUGIN, SERVERS
+from proofs.peers_tests.peers import PEERS, Peer
+from proofs.peers_tests.sources import TOP, NoTestsError, source_of, version_of
+
+TIMEOUT_S = 1_800
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one peer's tests, by name; of those that were not run, with why."""
+
+    peer: Peer
+    version: str
+    passed: Sequence[str]
+    failed: Mapping[str, str]
+    left_out: Mapping[str, str]
+    skipped: Mapping[str, str]
+    """By the peer itself, such as tests of older brokers."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.peer.name} {self.version}: {len(self.passed)} passed, {len(self.left_out)} left out, "
+            f"{len(self.skipped)} not for this broker, {len(self.failed)} failed"
+        )
+
+
+def peers_tests(
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="PEER", help=f"Only these, of {', '.join(peer.name for peer in PEERS)}."),
+    ] = None,
+    checkout: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PEER=PATH", help="A checkout of the peer's repository, where its sdist has no tests."),
+    ] = None,
+    select: Annotated[str, typer.Option("-k", metavar="EXPRESSION", help="Only tests that match, as pytest's -k.")] = "",
+) -> Sequence[str]:
+    """The peers' own tests of their consumers run over kwire's adapters."""
+    checkouts = dict(each.split("=", 1) for each in checkout or ())
+    broken: list[str] = []
+    for peer in PEERS:
+        if only and peer.name not in only:
+            continue
+        try:
+            source = source_of(peer, Path(checkouts[peer.name]).absolute() if peer.name in checkouts else None)
+        except NoTestsError as error:
+            if only:
+                raise
+            print(f"not run: {error}")
+            continue
+        outcome = prove(peer, source, select)
+        print(outcome, flush=True)
+        broken += breaches(outcome, is_whole=not select)
+    return broken
+
+
+def prove(peer: Peer, source: Path, select: str = "") -> Outcome:
+    """Its tests, with a broker of their own."""
+    with KafkaCluster(1, settings=peer.broker) as cluster, tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        run(peer, source, cluster.bootstrap_servers, report, select)
+        if not report.exists():
+            raise NoTestsError(f"{peer.name}: pytest has not come to an end")
+        return outcome_of(peer, version_of(peer, source), ET.parse(report).getroot())
+
+
+def run(peer: Peer, source: Path, servers: str, report: Path, select: str) -> None:
+    """pytest in the peer's source, knowing nothing of kwire's own tests."""
+    environment = {
+        **os.environ,
+        PEER: peer.name,
+        SERVERS: servers,
+        KAFKA: kafka_version(),
+        "PYTHONPATH": str(TOP),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    # -P: a package in the source does not stand before the one that is installed.
+    pytest = [sys.executable, "-P", "-m", "pytest", "-p", PLUGIN, "-c", os.devnull, "--rootdir", str(source)]
+    options = ["-p", "no:cacheprovider", "-q", "-rf", "--tb=short", f"--junitxml={report}", *peer.options]
+    chosen = ["-k", select] if select else []
+    subprocess.run(
+        [*pytest, *options, *chosen, *peer.tests], cwd=source, env=environment, timeout=TIMEOUT_S, check=False
+    )
+
+
+def outcome_of(peer: Peer, version: str, report: ET.Element) -> Outcome:
+    passed: list[str] = []
+    failed: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    skipped: dict[str, str] = {}
+    for case in report.iter("testcase"):
+        name = case.get("name", "")
+        if (skip := case.find("skipped")) is not None:
+            why = skip.get("message", "")
+            (left_out if why.startswith(LEFT_OUT) else skipped)[name] = why.removeprefix(LEFT_OUT)
+        elif (bad := next((case.find(kind) for kind in ("failure", "error") if case.find(kind) is not None), None)) is not None:
+            failed[name] = bad.get("message", "").splitlines()[0][:200] if bad.get("message") else "error"
+        else:
+            passed.append(name)
+    return Outcome(
+        peer=peer, version=version, passed=passed, failed=failed, left_out=left_out, skipped=skipped
+    )
+
+
+def breaches(outcome: Outcome, *, is_whole: bool) -> Iterator[str]:
+    for name, why in outcome.failed.items():
+        yield f"{outcome.peer.name}: {name}: {why}"
+    if is_whole:
+        for name in outcome.peer.left_out.keys() - outcome.left_out.keys():
+            yield f"{outcome.peer.name}: {name} is left out, and there is no such test"
