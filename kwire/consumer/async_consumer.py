@@ -24,6 +24,7 @@ from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds
 from kwire.consumer.async_listener import AsyncOnPartitions, AsyncRebalanceListener
 from kwire.consumer.event_loops import EventLoop, run_awaiting, running_loop
 from kwire.consumer.facade import Facade
+from kwire.consumer.foreign_calls import answers_foreign_calls
 from kwire.consumer.forks import disown_in_children, look_for_fork
 from kwire.consumer.listener import Partitions, checked_listener, listener_of
 from kwire.consumer.polling import PORTION_MS
@@ -159,6 +160,7 @@ class _Tasks:
         return f"task {names[0]!r}" if names else "another task"
 
 
+@answers_foreign_calls
 class AsyncConsumer(Facade[K, V]):
     """A Kafka consumer for code that awaits, on asyncio (uvloop, too) or trio. Its methods are those of `Consumer`.
 

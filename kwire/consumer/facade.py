@@ -10,11 +10,12 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
-from typing import Concatenate, Generic, NoReturn, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Concatenate, Generic, NoReturn, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
 from kwire.consumer.access import AccessGuard, ThreadAccessKey
 from kwire.consumer.arguments import Timeout, milliseconds, topics_and_config
+from kwire.consumer.foreign_calls import no_such_attribute
 from kwire.consumer.forks import look_for_fork, not_picklable
 from kwire.consumer.listener import Partitions
 from kwire.consumer.session import ConsumerSession
@@ -337,6 +338,11 @@ class Facade(ABC, Generic[K, V]):
         processed, so not to be committed."""
         if error is not None and not self._session.state.closed:
             self._session.state.delivery.abandon()
+
+    if not TYPE_CHECKING:  # to a type checker, it would make every name one of the consumer's
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_such_attribute(self, name)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(not_picklable(self))

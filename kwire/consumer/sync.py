@@ -18,6 +18,7 @@ from kwire.config import ConsumerConfig
 from kwire.consumer.access import AccessGuard
 from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds
 from kwire.consumer.facade import Facade, admitted
+from kwire.consumer.foreign_calls import answers_foreign_calls
 from kwire.consumer.forks import disown_in_children, look_for_fork
 from kwire.consumer.listener import OnPartitions, Partitions, RebalanceListener, checked_listener, listener_of
 from kwire.consumer.session import ConsumerSession
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@answers_foreign_calls
 class Consumer(Facade[K, V]):
     """A Kafka consumer.
 

@@ -1,0 +1,95 @@
+"""Calls of other clients, answered with what one writes here: keywords that are not kwire's, and methods.
+
+They stay what Python makes of them, a TypeError and an AttributeError, which say more. What fits costs nothing to look
+at: the table is asked once Python has refused a call. `poll` is not among them: whatever stands around a method takes a
+twentieth of the time of an empty poll.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+_SECONDS = "timeout= is in seconds"
+_ONE_RECORD = "commit_sync({record.topic_partition: OffsetAndMetadata(record.offset + 1)})"
+_TIMED = ("position", "committed", "beginning_offsets", "end_offsets", "offsets_for_times", "commit_sync", "close")
+
+# By method and keyword; without a keyword, where so many arguments do not fit.
+CALLS: Mapping[tuple[str, str], str] = {
+    ("subscribe", "on_assign"): "give on_assigned=, a function of (consumer, partitions)",
+    ("subscribe", "on_revoke"): "give on_revoked=, a function of (consumer, partitions)",
+    ("subscribe", "pattern"): "give a compiled pattern in the place of topics: subscribe(re.compile(...))",
+    ("subscribe", ""): "functions are given as on_assigned=, on_revoked=, on_lost=",
+    ("seek", ""): "the offset is the second argument: seek(partition, offset)",
+    ("pause", ""): "partitions are one collection: pause([partition])",
+    ("resume", ""): "partitions are one collection: resume([partition])",
+    ("seek_to_beginning", ""): "partitions are one collection: seek_to_beginning([partition])",
+    ("seek_to_end", ""): "partitions are one collection: seek_to_end([partition])",
+    ("commit_sync", "message"): f"to commit one record: {_ONE_RECORD}",
+    ("commit_sync", "asynchronous"): "this call waits, and commit_async() does not",
+    ("commit_async", "message"): f"commits take offsets, as in {_ONE_RECORD}",
+    ("commit_async", "asynchronous"): "this call does not wait, and commit_sync() does",
+    ("committed", "metadata"): "it answers offset and metadata of each partition",
+    ("close", "autocommit"): "with enable_auto_commit=False nothing is committed but by you",
+    **{(method, "timeout_ms"): _SECONDS for method in _TIMED},
+}
+METHODS: Mapping[str, str] = {
+    "commit": f"commit_sync() waits, commit_async(callback=) does not; of one record: {_ONE_RECORD}",
+    "consume": "poll(timeout) returns many records, up to max_poll_records",
+    "getone": "a loop over the consumer gives one record after the other",
+    "getmany": "poll(timeout), in seconds, returns many records, up to max_poll_records",
+    "start": "there is nothing to start; use it in a `with` (or `async with`) statement",
+    "stop": "close()",
+    "store_offsets": "a poll says that what was returned before is done; other offsets: commit_sync(offsets)",
+    "seek_to_committed": "committed(partitions), and seek(partition, offset) for each",
+    "get_watermark_offsets": "beginning_offsets([partition]) and end_offsets([partition])",
+    "highwater": "end_offsets([partition])",
+    "unassign": "unsubscribe()",
+    "incremental_assign": "assign(partitions) takes all that are to be assigned",
+    "incremental_unassign": "assign(partitions) takes all that are to stay",
+    "topics": "list_topics()",
+    "partitions_for_topic": "partitions_for(topic)",
+    "memberid": "group_metadata().member_id",
+    "consumer_group_metadata": "group_metadata()",
+}
+
+
+def answers_foreign_calls(facade: C) -> C:
+    """A class decorator: the methods of `CALLS` say more of a call that does not fit them."""
+    for name in {method for method, _ in CALLS}:
+        setattr(facade, name, _answering(name, getattr(facade, name)))
+    return facade
+
+
+def _answering(name: str, method: Callable[P, T]) -> Callable[P, T]:
+    @functools.wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(*args, **kwargs)
+        except TypeError as error:
+            if (hint := _hint(name, method, args, kwargs)) is None:
+                raise
+            raise TypeError(f"{error}; in kwire: {hint}") from None
+
+    return call
+
+
+def _hint(name: str, method: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]) -> str | None:
+    """None if the call does fit: then the error is not about it."""
+    try:
+        inspect.signature(method).bind(*args, **kwargs)
+    except TypeError:
+        return next((CALLS[name, key] for key in kwargs if (name, key) in CALLS), CALLS.get((name, "")))
+    return None
+
+
+def no_such_attribute(owner: object, name: str) -> AttributeError:
+    """What is raised for a name that a consumer does not have."""
+    hint = f"; in kwire: {METHODS[name]}" if name in METHODS else ""
+    return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=owner)

@@ -1,0 +1,90 @@
+"""Calls of other clients: what Python says of them names what one writes with kwire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import pytest
+
+from kwire import AsyncConsumer, Consumer, TopicPartition
+from kwire.consumer.foreign_calls import CALLS, METHODS
+
+TP = TopicPartition("orders", 0)
+
+
+Call: TypeAlias = Callable[[Any], object]  # a type checker would refuse these calls
+
+
+def with_consumer(call: Call) -> None:
+    with Consumer(bootstrap_servers="localhost:1", group_id="billing") as consumer:
+        call(consumer)
+
+
+def with_async_consumer(call: Call) -> None:
+    async def run() -> None:
+        async with AsyncConsumer(bootstrap_servers="localhost:1", group_id="billing") as consumer:
+            call(consumer)
+
+    asyncio.run(run())
+
+
+BOTH = pytest.mark.parametrize("using", [with_consumer, with_async_consumer])
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        (lambda c: c.subscribe(["orders"], on_assign=print), r"'on_assign'; in kwire: give on_assigned="),
+        (lambda c: c.subscribe(["orders"], on_revoke=print), r"'on_revoke'; in kwire: give on_revoked="),
+        (lambda c: c.subscribe(pattern="^ord"), r"in kwire: give a compiled pattern .*: subscribe\(re.compile"),
+        (lambda c: c.subscribe(["orders"], print), r"in kwire: functions are given as on_assigned="),
+        (lambda c: c.seek(TP), r"in kwire: the offset is the second argument"),
+        (lambda c: c.pause(TP, TP), r"in kwire: partitions are one collection: pause\(\[partition\]\)"),
+        (lambda c: c.position(TP, timeout_ms=500), r"'timeout_ms'; in kwire: timeout= is in seconds"),
+        (lambda c: c.commit_sync(asynchronous=False), r"in kwire: this call waits"),
+        (lambda c: c.committed(TP, metadata=True), r"in kwire: it answers offset and metadata"),
+        (lambda c: c.close(autocommit=False), r"'autocommit'; in kwire: with enable_auto_commit=False"),
+    ],
+)
+def test_a_call_that_does_not_fit_says_what_does(using: Callable[[Call], None], call: Call, answer: str) -> None:
+    with pytest.raises(TypeError, match=answer):
+        using(call)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [("commit", r"commit_sync\(\) waits"), ("consume", r"poll\(timeout\)"), ("store_offsets", r"commit_sync\(offsets\)")],
+)
+def test_a_method_of_another_client_names_that_of_kwire(
+    using: Callable[[Call], None], name: str, answer: str
+) -> None:
+    with pytest.raises(AttributeError, match=rf"has no attribute '{name}'; in kwire: .*{answer}"):
+        using(lambda consumer: getattr(consumer, name))
+
+
+@BOTH
+def test_any_other_name_is_just_not_there(using: Callable[[Call], None]) -> None:
+    with pytest.raises(AttributeError, match=r"object has no attribute 'nothing'$"):
+        using(lambda consumer: consumer.nothing)
+
+
+def test_an_error_inside_a_call_that_fits_is_left_alone() -> None:
+    def partitions() -> Iterator[TopicPartition]:
+        raise TypeError("of the caller's own")
+        yield TP
+
+    with Consumer(bootstrap_servers="localhost:1", group_id="billing") as consumer:
+        with pytest.raises(TypeError, match=r"^of the caller's own$"):
+            consumer.assign(partitions())  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"^of the caller's own$"):
+            consumer.pause(partitions())  # type: ignore[arg-type]
+
+
+def test_nothing_is_answered_for_that_is_kwires_own() -> None:
+    for owner in (Consumer, AsyncConsumer):
+        assert [name for name in METHODS if hasattr(owner, name)] == []
+        assert [name for name, _ in CALLS if not hasattr(owner, name)] == []
