@@ -5,6 +5,7 @@ Records are its tuples, timeouts are milliseconds. Exceptions are kwire's.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -241,6 +242,10 @@ class KafkaConsumer:
             if {tag for tag, _ in name.tags} <= {"client-id"}:
                 found.setdefault(name.group, {})[name.name] = number
         return found
+
+    def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:  # noqa: ARG002
+        """Wait until a broker has answered, however often that was so before."""
+        self._consumer.list_topics(timeout=math.inf if timeout_ms is None else timeout_ms / 1000.0)
 
     def bootstrap_connected(self) -> bool:
         """Whether a broker answers."""

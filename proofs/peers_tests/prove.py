@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import confluent_kafka
 import typer
 
 from kwire.testing.kafka import KafkaCluster
@@ -79,11 +80,19 @@ def peers_tests(
 def prove(peer: Peer, source: Path, select: str = "") -> Outcome:
     """Its tests, with a broker of their own."""
     with KafkaCluster(1, settings=peer.broker) as cluster, tempfile.TemporaryDirectory() as folder:
+        warm_up(cluster.bootstrap_servers)
         report = Path(folder, "report.xml")
         run(peer, source, cluster.bootstrap_servers, report, select)
         if not report.exists():
             raise NoTestsError(f"{peer.name}: pytest has not come to an end")
         return outcome_of(peer, version_of(peer, source), ET.parse(report).getroot())
+
+
+def warm_up(servers: str) -> None:
+    """A new broker has no producer ids at first, and kafka-python's producer gives up over that."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    producer.produce("warm-up", b"")
+    producer.flush(30)
 
 
 def run(peer: Peer, source: Path, servers: str, report: Path, select: str) -> None:

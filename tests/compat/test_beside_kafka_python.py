@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kwire.compat import kafka_python as adapter
+from kwire.errors import KafkaTimeoutError
 from kwire.testing import Cluster
 
 with warnings.catch_warnings(action="ignore"):  # it reads its schemas in a deprecated way
@@ -116,3 +117,16 @@ def test_listeners_of_a_group(cluster: Cluster, module: Any) -> None:  # noqa: A
     consumer.close()
     assert [what for what in told if what[1]] == [("assigned", 2), ("revoked", 2)]  # type: ignore[index]
     assert {tp.partition: at.offset for tp, at in cluster.committed("billing").items()} == {0: 3, 1: 3}
+
+
+@BOTH
+def test_bootstrap_waits_for_a_broker(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = open_consumer(module, cluster)
+    consumer.bootstrap(timeout_ms=10_000)
+    assert consumer.topics() == {"orders"}
+    consumer.close()
+
+
+def test_bootstrap_says_that_there_is_none() -> None:
+    with adapter.KafkaConsumer(bootstrap_servers="localhost:1") as consumer, pytest.raises(KafkaTimeoutError):
+        consumer.bootstrap(timeout_ms=100)
