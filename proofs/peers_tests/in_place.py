@@ -17,7 +17,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from proofs.peers_tests.in_place_names import KAFKA, LEFT_OUT, PEER, SERVERS
+from proofs.peers_tests.in_place_names import KAFKA, LEFT_OUT, PEER, SERVERS, TLS_FILES, TLS_SERVERS
 from proofs.peers_tests.peers import PEERS
 
 
@@ -59,6 +59,7 @@ def confluent_kafka() -> None:
     for module in ("confluent_kafka", "confluent_kafka.error"):
         replace(module, "kwire.compat.confluent_kafka")
     replace("confluent_kafka.error", "kwire.compat.confluent_kafka.error")
+    stand_in("confluent_kafka.avro", AvroConsumer=object)  # wants urllib3
     stand_in("trivup")
     stand_in("trivup.clusters")
     stand_in("trivup.clusters.KafkaCluster", KafkaCluster=MagicMock())
@@ -85,6 +86,8 @@ def setup_test_class(request: pytest.FixtureRequest) -> Iterator[None]:
     case = request.cls
     case.hosts = os.environ[SERVERS].split(",")
     case.kafka_version = os.environ[KAFKA]
+    case.kafka_host, case.kafka_ssl_port = os.environ[TLS_SERVERS].split(":")
+    case.ssl_folder = Path(os.environ[TLS_FILES])
     case.loop = asyncio.new_event_loop()
     asyncio.set_event_loop(case.loop)
     yield

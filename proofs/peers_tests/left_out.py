@@ -12,6 +12,41 @@ KAFKA_PYTHON: Mapping[str, str] = {
     "test_kafka_version_infer": "`api_version` has no effect: brokers are asked what they speak, for each request",
 }
 
-AIOKAFKA: Mapping[str, str] = {}
+_FETCHER = "looks into the fetcher: `_fetcher`, `PartitionRecords`"
+_CLIENT = "looks into the client: `_client`"
+_COORDINATOR = "looks into the coordinator: `_coordinator`"
+_SUBSCRIPTION = "looks into the subscription: `_subscription`"
+_REBALANCES = "rebalances take part in `getone` and `getmany`; here a member is told of one that asks for no records"
+_TEXT = "looks for the very words of a message"
+
+AIOKAFKA: Mapping[str, str] = {
+    "test_consumer_arguments": f"{_TEXT}; and SSL without `ssl_context` trusts the system's authorities",
+    "test_consumer_cleanup_unassigned_data_getmany": _FETCHER,
+    "test_consumer_cleanup_unassigned_data_getone": _FETCHER,
+    "test_consumer_compacted_topic": _FETCHER,
+    "test_consumer_compressed_returns_older_msgs": _CLIENT,
+    "test_consumer_context_manager": _FETCHER,
+    "test_consumer_invalid_crc_in_records": _CLIENT,
+    "test_consumer_position": _SUBSCRIPTION,
+    "test_consumer_propagates_commit_refresh_errors": _COORDINATOR,
+    "test_consumer_propagates_coordinator_errors": _COORDINATOR,
+    "test_consumer_propagates_heartbeat_errors": _COORDINATOR,
+    "test_consumer_rebalance_on_new_topic": _REBALANCES,
+    "test_consumer_seek_backward": _FETCHER,
+    "test_consumer_seek_forward_getmany": _FETCHER,
+    "test_consumer_seek_forward_getone": _FETCHER,
+    "test_consumer_subscribe_pattern_autocreate_no_group_id": "a pattern without a group is refused",
+    "test_consumer_subscribe_pattern_with_autocreate": _CLIENT,
+    "test_consumer_warn_unclosed": f"{_TEXT}; a ResourceWarning it is",
+    "test_exclude_internal_topics": _CLIENT,
+    "test_kafka_consumer_sets_coordinator_values": _COORDINATOR,
+    "test_kip_345_disabled": f"{_SUBSCRIPTION}; {_REBALANCES}",
+    "test_kip_345_enabled": f"{_SUBSCRIPTION}; {_REBALANCES}",
+    "test_large_messages_getmany": "counts on one fetch for one `getmany`; here it returns what several have brought",
+    "test_max_poll_interval_ms": _REBALANCES,
+    "test_offset_behavior__resuming_behavior": _REBALANCES,
+    "test_rebalance_listener_no_deadlock_callbacks": "looks into the consumer: `_loop`",
+    "test_rebalance_listener_with_coroutines": _COORDINATOR,
+}
 
 CONFLUENT_KAFKA: Mapping[str, str] = {}

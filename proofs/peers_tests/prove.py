@@ -19,9 +19,9 @@ from typing import Annotated
 import confluent_kafka
 import typer
 
-from kwire.testing.kafka import KafkaCluster
+from kwire.testing.kafka import KafkaCluster, Security
 from kwire.testing.kafka.jars import kafka_version
-from proofs.peers_tests.in_place_names import KAFKA, LEFT_OUT, PEER, PLUGIN, SERVERS
+from proofs.peers_tests.in_place_names import KAFKA, LEFT_OUT, PEER, PLUGIN, SERVERS, TLS_FILES, TLS_SERVERS
 from proofs.peers_tests.peers import PEERS, Peer
 from proofs.peers_tests.sources import TOP, NoTestsError, source_of, version_of
 
@@ -79,10 +79,20 @@ def peers_tests(
 
 def prove(peer: Peer, source: Path, select: str = "") -> Outcome:
     """Its tests, with a broker of their own."""
-    with KafkaCluster(1, settings=peer.broker) as cluster, tempfile.TemporaryDirectory() as folder:
+    with (
+        KafkaCluster(1, settings=peer.broker, security=Security()) as cluster,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         warm_up(cluster.bootstrap_servers)
+        write_certificates(cluster, Path(folder))
         report = Path(folder, "report.xml")
-        run(peer, source, cluster.bootstrap_servers, report, select)
+        where = {
+            SERVERS: cluster.bootstrap_servers,
+            TLS_SERVERS: cluster.bootstrap("SSL"),
+            TLS_FILES: folder,
+            KAFKA: kafka_version(),
+        }
+        run(peer, source, where, report, select)
         if not report.exists():
             raise NoTestsError(f"{peer.name}: pytest has not come to an end")
         return outcome_of(peer, version_of(peer, source), ET.parse(report).getroot())
@@ -95,13 +105,20 @@ def warm_up(servers: str) -> None:
     producer.flush(30)
 
 
-def run(peer: Peer, source: Path, servers: str, report: Path, select: str) -> None:
+def write_certificates(cluster: KafkaCluster, folder: Path) -> None:
+    """Under the names, and with the password, that aiokafka's tests have."""
+    client = cluster.certificates.issue(common_name="client", key_password="abcdefgh")  # noqa: S106  a test's
+    (folder / "ca.crt").write_text(cluster.certificates.certificate)
+    (folder / "client.crt").write_text(client.chain)
+    (folder / "client.key").write_text(client.key)
+
+
+def run(peer: Peer, source: Path, where: Mapping[str, str], report: Path, select: str) -> None:
     """pytest in the peer's source, knowing nothing of kwire's own tests."""
     environment = {
         **os.environ,
+        **where,
         PEER: peer.name,
-        SERVERS: servers,
-        KAFKA: kafka_version(),
         "PYTHONPATH": str(TOP),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }

@@ -516,3 +516,115 @@ def _public(module: ModuleType) -> frozenset[str]:
     return frozenset(getattr(module, "__all__", ())) | {
         name for name, value in vars(module).items() if isinstance(value, type) and value.__module__ == module.__name__
     }
+
+
+# --- what aiokafka's own tests have found ---------------------------------------------------------------------------
+
+
+@BOTH
+def test_max_poll_records_bounds_one_getmany_and_not_what_is_at_hand(library: Library, cluster: Cluster) -> None:
+    cluster.create_topic("single", partitions=1)
+    for number in range(10):
+        cluster.produce("single", b"%d" % number)
+
+    async def main() -> None:
+        async with library.consumer("single", max_poll_records=4) as consumer:
+            sizes = []
+            for most in (None, 3, None):
+                found = await consumer.getmany(timeout_ms=10_000, max_records=most)
+                sizes += [len(records) for records in found.values()]
+            assert sizes == [4, 3, 3]
+
+    run(main)
+
+
+@BOTH
+@pytest.mark.parametrize("group", [None, "billing"])
+def test_a_topic_that_start_asks_for_comes_to_be(library: Library, group: str | None) -> None:
+    async def main() -> None:
+        async with library.consumer("not-yet", group_id=group) as consumer:
+            assert {tp.topic for tp in consumer.assignment()} == {"not-yet"}
+
+    run(main)
+
+
+@BOTH
+def test_start_leaves_it_to_the_first_getone_that_there_is_no_offset(library: Library) -> None:
+    async def main() -> None:
+        async with library.consumer("orders", group_id="billing", auto_offset_reset="none") as consumer:
+            assert len(consumer.assignment()) == 2
+            with pytest.raises(library.errors.NoOffsetForPartitionError):
+                await consumer.getone()
+
+    run(main)
+
+
+@BOTH
+def test_each_rebalance_begins_with_what_is_revoked_even_nothing(library: Library) -> None:
+    told: list[tuple[str, set[Any]]] = []
+
+    class Listener(library.abc.ConsumerRebalanceListener):  # type: ignore[misc]  # one of two
+        def on_partitions_revoked(self, revoked: set[Any]) -> None:
+            told.append(("revoked", revoked))
+
+        def on_partitions_assigned(self, assigned: set[Any]) -> None:
+            told.append(("assigned", assigned))
+
+    async def main() -> None:
+        consumer = library.consumer(group_id="billing")
+        consumer.subscribe(["orders"], listener=Listener())
+        async with consumer:
+            pass
+
+    run(main)
+    assert told == [("revoked", set()), ("assigned", {library.tp(0), library.tp(1)})]
+
+
+@BOTH
+def test_a_task_of_a_listener_may_look_up_and_seek(library: Library) -> None:
+    found: list[tuple[Any, ...]] = []
+
+    class Listener(library.abc.ConsumerRebalanceListener):  # type: ignore[misc]  # one of two
+        def on_partitions_revoked(self, revoked: set[Any]) -> None:
+            pass
+
+        async def on_partitions_assigned(self, assigned: set[Any]) -> None:
+            await asyncio.create_task(self.go_to_end())
+
+        async def go_to_end(self) -> None:
+            tp = library.tp(0)
+            committed, position = await consumer.committed(tp), await consumer.position(tp)
+            await consumer.seek_to_end(tp)
+            found.append((committed, position, await consumer.position(tp)))
+
+    async def main() -> None:
+        nonlocal consumer
+        consumer = library.consumer(group_id="billing")
+        consumer.subscribe(["orders"], listener=Listener())
+        async with consumer:
+            pass
+
+    consumer: Any = None
+    run(main)
+    assert found == [(None, 0, 3)]
+
+
+@BOTH
+def test_a_partition_that_is_not_assigned_comes_before_a_group_that_is_not_there(library: Library) -> None:
+    async def main() -> None:
+        async with library.consumer() as consumer:
+            consumer.assign([library.tp(0)])
+            with pytest.raises(library.errors.IllegalStateError):
+                await consumer.seek_to_committed(library.tp(1))
+            await consumer.getone()  # aiokafka stumbles when it is stopped at once
+
+    run(main)
+
+
+@BOTH
+def test_a_loop_is_deprecated(library: Library) -> None:
+    async def main() -> None:
+        with pytest.deprecated_call():
+            library.consumer(loop=asyncio.get_running_loop())
+
+    run(main)

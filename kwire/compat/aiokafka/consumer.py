@@ -19,7 +19,7 @@ from kwire.clock import monotonic_ms
 from kwire.compat.aiokafka import errors
 from kwire.compat.aiokafka.abc import ConsumerRebalanceListener
 from kwire.compat.aiokafka.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError, raised_as_theirs
-from kwire.compat.aiokafka.settings import settings_of
+from kwire.compat.aiokafka.settings import most_records, settings_of
 from kwire.compat.aiokafka.structs import (
     ConsumerRecord,
     OffsetAndMetadata,
@@ -31,6 +31,7 @@ from kwire.consumer.async_consumer import AsyncConsumer
 from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
 from kwire.consumer.listener import Partitions
 from kwire.consumer.polling import PORTION_MS
+from kwire.errors import NoOffsetForPartitionError
 from kwire.model import Cursor, Record
 from kwire.model import OffsetAndMetadata as KwireOffset
 
@@ -47,6 +48,7 @@ class AIOKafkaConsumer:
 
     def __init__(self, *topics: str, **configs: object) -> None:
         self._consumer: AsyncConsumer[Any, Any] = AsyncConsumer(settings_of(configs))
+        self._most_records = most_records(configs)
         self._group_id = self._consumer.config.group_id
         self._later: list[Callable[[], Awaitable[None]]] = []
         self._topics: frozenset[str] = frozenset()
@@ -70,11 +72,18 @@ class AIOKafkaConsumer:
             try:
                 await self._look_up()
                 await self._settle()
-                while not self._is_assigned():
-                    await self._poll(SLICE_S)
+                await self._wait_for_assignment()
             except BaseException:
                 self._is_stopped = True
                 await self._consumer.close()
+                raise
+
+    async def _wait_for_assignment(self) -> None:
+        try:
+            while not self._is_assigned():
+                await self._poll(SLICE_S)
+        except NoOffsetForPartitionError:  # who asks for records is told, and may seek before
+            if not self._is_assigned():
                 raise
 
     def _is_assigned(self) -> bool:
@@ -97,12 +106,16 @@ class AIOKafkaConsumer:
             asking.cancel()
 
     async def _learn(self, topics: Collection[str], timeout_s: float | None = None) -> None:
+        """Topics that are subscribed are waited for: brokers make them when they are asked for, or somebody does."""
+        until_s = time.monotonic() + (timeout_s or 0.0)
         for topic in topics:
-            infos = await self._consumer.partitions_for(topic, timeout=timeout_s)
+            while not (infos := await self._consumer.partitions_for(topic, timeout=timeout_s)):
+                if topic not in self._topics:
+                    break
+                if time.monotonic() >= until_s:
+                    raise errors.UnknownTopicOrPartitionError(f"there is no topic {topic}")
+                await asyncio.sleep(SLICE_S)
             self._partitions[topic] = {info.partition for info in infos}
-        missing = sorted(topic for topic in self._topics if not self._partitions[topic])
-        if missing and self._group_id is None:
-            raise errors.UnknownTopicOrPartitionError(f"there is no topic {', '.join(missing)}")
         if not topics:
             found = await self._consumer.list_topics(timeout=timeout_s)
             self._partitions = {topic: {info.partition for info in infos} for topic, infos in found.items()}
@@ -207,7 +220,7 @@ class AIOKafkaConsumer:
         _check_partitions(partitions)
         if max_records is not None and max_records < 1:
             raise ValueError("`max_records` must be a positive Integer")
-        most = max_records or self._consumer.config.max_poll_records
+        most = max_records or self._most_records
         until_s = time.monotonic() + timeout_ms / 1000.0
         while True:
             left_s = max(0.0, until_s - time.monotonic())
@@ -359,7 +372,6 @@ class AIOKafkaConsumer:
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
         """Answers the offsets; a partition without one stays where it is."""
-        self._check_group()
         found = {tp: await self.committed(tp) for tp in self._chosen(partitions)}
         with raised_as_theirs():
             await self._settle()
@@ -458,6 +470,7 @@ class _Listener(AsyncRebalanceListener):
     def __init__(self, owner: AIOKafkaConsumer, listener: ConsumerRebalanceListener | None) -> None:
         self._owner = owner
         self._listener = listener
+        self._was_revoked = False
 
     async def on_partitions_assigned(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
         owner = self._owner
@@ -465,6 +478,9 @@ class _Listener(AsyncRebalanceListener):
         for topic in infos:
             owner._partitions[topic] = {info.partition for info in await consumer.partitions_for(topic)}
         if self._listener is not None:
+            if not self._was_revoked:  # there, each rebalance begins with that, even of nothing
+                await _awaited(self._listener.on_partitions_revoked(set()))
+            self._was_revoked = False
             await _awaited(self._listener.on_partitions_assigned(set(consumer.assignment())))
             await owner._settle()  # it may have called seek()
         owner._has_assignment.set()
@@ -472,6 +488,7 @@ class _Listener(AsyncRebalanceListener):
     async def on_partitions_revoked(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:  # noqa: ARG002
         self._owner._paused -= partitions
         if self._listener is not None and not self._owner._is_stopped:
+            self._was_revoked = True
             await _awaited(self._listener.on_partitions_revoked(set(partitions)))
 
     async def on_partitions_lost(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 from kwire.model import Header
@@ -14,17 +15,30 @@ _DEFAULTS: Mapping[str, object] = {
     "partition_assignment_strategy": ("roundrobin",),
     "session_timeout_ms": 10_000,
     "request_timeout_ms": 40_000,
-    "max_poll_records": 10_000,
 }
+# What one poll takes at most; `max_poll_records` is then what `getmany` returns at most.
+_POLL_RECORDS = 10_000
 # aiokafka's way of working, which kwire has no counterpart for.
 _WITHOUT_EFFECT = ("loop", "api_version", "consumer_timeout_ms")
 _WARNED_OF = ("rebalance_timeout_ms", "sasl_kerberos_domain_name")
 _PORT = 9092
 
 
+def most_records(configs: Mapping[str, object]) -> int:
+    """What a `getmany` returns at most."""
+    most = configs.get("max_poll_records")
+    if most is None:
+        return _POLL_RECORDS
+    if not isinstance(most, int) or most < 1:
+        raise ValueError("`max_poll_records` should be positive Integer")
+    return most
+
+
 def settings_of(configs: Mapping[str, object]) -> dict[str, object]:
     """What an `AsyncConsumer` is made with."""
     given = {name: value for name, value in configs.items() if value is not None and name not in _WITHOUT_EFFECT}
+    if given_loop := configs.get("loop"):
+        warnings.warn(f"a loop is not passed any more: {given_loop!r}", DeprecationWarning, stacklevel=3)
     if unused := [name for name in _WARNED_OF if given.pop(name, None) is not None]:
         log.warning("without effect in kwire (see docs/migration.md): %s", ", ".join(unused))
     if "group_id" not in given:
@@ -35,7 +49,7 @@ def settings_of(configs: Mapping[str, object]) -> dict[str, object]:
     for name in ("key_deserializer", "value_deserializer"):
         if callable(function := given.get(name)):
             given[name] = _Deserializer(function)
-    return {**_DEFAULTS, **given}
+    return {**_DEFAULTS, **given, "max_poll_records": max(most_records(configs), _POLL_RECORDS)}
 
 
 def _with_ports(servers: object) -> object:
