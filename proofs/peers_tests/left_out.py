@@ -45,6 +45,7 @@ AIOKAFKA: Mapping[str, str] = {
     "test_large_messages_getmany": "counts on one fetch for one `getmany`; here it returns what several have brought",
     "test_max_poll_interval_ms": _REBALANCES,
     "test_offset_behavior__resuming_behavior": _REBALANCES,
+    "test_offset_reset_manual": "here a partition without an offset is told, whichever partition is asked for",
     "test_rebalance_listener_no_deadlock_callbacks": "looks into the consumer: `_loop`",
     "test_rebalance_listener_with_coroutines": _COORDINATOR,
 }

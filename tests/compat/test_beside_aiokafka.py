@@ -628,3 +628,42 @@ def test_a_loop_is_deprecated(library: Library) -> None:
             library.consumer(loop=asyncio.get_running_loop())
 
     run(main)
+
+
+@BOTH
+def test_a_getmany_that_waits_comes_back_empty_when_another_task_stops_the_consumer(library: Library) -> None:
+    async def main() -> None:
+        consumer = library.consumer()
+        await consumer.start()
+        consumer.assign([library.tp(0)])
+        assert len(await read(consumer, 3)) == 3
+        waiting = asyncio.create_task(consumer.getmany(timeout_ms=30_000))
+        one = asyncio.create_task(consumer.getone())
+        await asyncio.sleep(0)
+        await consumer.stop()
+        assert waiting.done()
+        assert waiting.result() == {}
+        with pytest.raises(library.errors.ConsumerStoppedError):
+            await one
+
+    run(main)
+
+
+@BOTH
+def test_what_cannot_be_committed_is_refused_by_its_form_first(library: Library) -> None:
+    async def main() -> None:
+        async with library.consumer("orders", group_id="billing") as consumer:
+            await consumer.getone()
+            with pytest.raises(ValueError, match="something"):
+                await consumer.commit("something")
+            with pytest.raises(TypeError, match="Key should be TopicPartition instance"):
+                await consumer.commit({"orders": 1})
+            with pytest.raises(library.errors.IllegalStateError, match="is not assigned"):
+                await consumer.commit({library.tp(9): 1})
+            with pytest.raises(ValueError, match="Offset must be a positive integer"):
+                consumer.seek(library.tp(0), "")
+            consumer.unsubscribe()
+            with pytest.raises(library.errors.IllegalStateError, match="Not subscribed to any topics"):
+                await consumer.commit({library.tp(0): 1})
+
+    run(main)

@@ -125,6 +125,8 @@ class AIOKafkaConsumer:
             self._is_stopped = True
             with raised_as_theirs():
                 await self._consumer.close()
+            async with self._polls:
+                """Who waits for records has been told, and is done."""
 
     # --- what to consume ------------------------------------------------------------------------------------
 
@@ -205,6 +207,7 @@ class AIOKafkaConsumer:
                 return record_of(record)
             if found := await self._next(partitions, SLICE_S, 1):
                 return record_of(found[0])
+            self._check_running()
 
     def _at_once(self) -> Record[Any, Any] | None:
         """A record that is at hand, if nothing is to be done before and it is not the turn of other tasks."""
@@ -225,7 +228,7 @@ class AIOKafkaConsumer:
         while True:
             left_s = max(0.0, until_s - time.monotonic())
             found = await self._next(partitions, min(SLICE_S, left_s), most)
-            if found or left_s == 0.0:
+            if found or left_s == 0.0 or self._is_stopped:
                 break
         by_partition: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = {}
         for record in found:
@@ -249,7 +252,7 @@ class AIOKafkaConsumer:
                     return found
             except Exception:
                 if self._is_stopped:  # by another task
-                    raise ConsumerStoppedError from None
+                    return []
                 raise
 
     async def _next_of(
@@ -300,11 +303,8 @@ class AIOKafkaConsumer:
     async def commit(self, offsets: Offsets | None = None) -> None:
         """What has been returned, or these offsets."""
         self._check_group()
-        if not self.assignment():
-            raise IllegalStateError("no partitions are assigned")
         chosen = None if offsets is None else _offsets(offsets)
-        if unknown := (chosen or {}).keys() - self.assignment():
-            raise IllegalStateError(f"not assigned: {', '.join(map(str, sorted(unknown)))}")
+        self._check_committable(chosen or {})
         with raised_as_theirs():
             await self._settle()
             await self._consumer.commit_sync(chosen)
@@ -343,7 +343,7 @@ class AIOKafkaConsumer:
         return self._polled_at_ms
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        if offset < 0:
+        if not isinstance(offset, int) or offset < 0:
             raise ValueError("Offset must be a positive integer")
         self._check_assigned([partition])
         self._consumer._session.state.interrupt_loop()  # what is at hand waits for the seek
@@ -450,6 +450,14 @@ class AIOKafkaConsumer:
         if missing := {TopicPartition(*tp) for tp in partitions} - self.assignment():
             raise IllegalStateError(f"not assigned: {', '.join(map(str, sorted(missing)))}")
 
+    def _check_committable(self, offsets: Collection[TopicPartition]) -> None:
+        if not (self._topics or self._pattern or self._by_hand is not None):
+            raise IllegalStateError("Not subscribed to any topics")
+        if not self.assignment():
+            raise IllegalStateError("No partitions assigned")
+        if unknown := set(offsets) - self.assignment():
+            raise IllegalStateError(f"Partition {min(unknown)} is not assigned")
+
     def _check_group(self) -> None:
         if self._group_id is None:
             raise IllegalOperation("Requires group_id")
@@ -513,9 +521,10 @@ def _check_partitions(partitions: Collection[object]) -> None:
 
 
 def _offsets(offsets: Offsets) -> dict[TopicPartition, KwireOffset]:
-    if not offsets:
+    if not offsets or not isinstance(offsets, Mapping):
         raise ValueError(offsets)
-    _check_partitions(offsets)
+    if not all(isinstance(tp, tuple) and len(tp) == 2 for tp in offsets):
+        raise TypeError("Key should be TopicPartition instance")
     found: dict[TopicPartition, KwireOffset] = {}
     for tp, at in offsets.items():
         try:
