@@ -10,7 +10,7 @@ import asyncio
 import importlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from unittest.mock import MagicMock
@@ -59,11 +59,24 @@ def confluent_kafka() -> None:
     for module in ("confluent_kafka", "confluent_kafka.error"):
         replace(module, "kwire.compat.confluent_kafka")
     replace("confluent_kafka.error", "kwire.compat.confluent_kafka.error")
+    sys.modules["confluent_kafka"].Consumer = _with_a_broker()  # type: ignore[attr-defined]
     stand_in("confluent_kafka.avro", AvroConsumer=object)  # wants urllib3
     stand_in("trivup")
     stand_in("trivup.clusters")
     stand_in("trivup.clusters.KafkaCluster", KafkaCluster=MagicMock())
     os.environ["BROKERS"] = os.environ[SERVERS]
+
+
+def _with_a_broker() -> type:
+    """Many of its tests name none: a librdkafka without an address goes on for ever, and kwire refuses it."""
+    from kwire.compat.confluent_kafka import Consumer
+
+    class WithABroker(Consumer):
+        def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
+            broker = {} if config is None else {"bootstrap.servers": os.environ[SERVERS]}
+            super().__init__({**broker, **(config or {})}, **settings)
+
+    return WithABroker
 
 
 peer = next(each for each in PEERS if each.name == os.environ[PEER])

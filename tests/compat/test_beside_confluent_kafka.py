@@ -152,14 +152,14 @@ def test_offsets_are_stored_by_hand(cluster: Cluster, module: Any) -> None:  # n
 def test_callbacks_that_kwire_cannot_call_are_warned_of(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     committed: list[object] = []
     given = settings(cluster, enable_auto_commit=True)
-    consumer = adapter.Consumer(given, error_cb=print, on_commit=lambda error, partitions: committed.append(error))
+    consumer = adapter.Consumer(given, stats_cb=print, on_commit=lambda error, partitions: committed.append(error))
     consumer.subscribe(["orders"])
     read(consumer, 6)
     consumer.commit()
     consumer.close()
     assert committed == [None]
     (line,) = [message for message in caplog.messages if "never called" in message]
-    assert "error_cb" in line
+    assert "stats_cb" in line
     assert "on_commit" not in line
 
 
@@ -177,4 +177,158 @@ def test_an_error_takes_the_place_of_a_message(cluster: Cluster) -> None:
 
 def test_bad_settings_are_a_kafka_exception() -> None:
     with pytest.raises(adapter.KafkaException):
-        adapter.Consumer({"bootstrap.servers": "b:1", "group.idd": "x"})
+        adapter.Consumer({"bootstrap.servers": "b:1", "group.id": "x", "group.idd": "x"})
+
+
+# --- what confluent-kafka's own tests have found -------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize(("given", "error"), [((), TypeError), (({"bootstrap.servers": "b:1"},), ValueError)])
+def test_a_consumer_wants_settings_and_a_group(module: Any, given: Any, error: type[Exception]) -> None:  # noqa: ANN401
+    with pytest.raises(error, match=r"expected configuration dict|group.id must be set"):
+        module.Consumer(*given)
+
+
+@BOTH
+def test_a_session_may_be_shorter_than_the_heartbeats_default(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    module.Consumer(settings(cluster, session_timeout_ms=1_000)).close()
+
+
+@BOTH
+def test_how_many_messages_consume_takes(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster))
+    for count in (-100, 1_000_001):
+        with pytest.raises(ValueError, match=r"num_messages must be between 0 and 1000000"):
+            consumer.consume(count)
+    consumer.close()
+
+
+@BOTH
+def test_a_message_that_a_program_makes(module: Any) -> None:  # noqa: ANN401
+    message = module.Message(topic="orders", partition=1, offset=7, key=b"k", value=b"abc", headers=[("a", b"b")])
+    assert (message.topic(), message.partition(), message.offset()) == ("orders", 1, 7)
+    assert (message.key(), message.value(), message.headers(), len(message)) == (b"k", b"abc", [("a", b"b")], 3)
+    empty = module.Message()
+    assert (empty.topic(), empty.offset(), empty.headers(), empty.error(), empty.timestamp()) == (
+        None, None, None, None, (0, 0),
+    )  # fmt: skip
+
+
+@BOTH
+def test_commits_and_stores_take_a_message_or_offsets(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster, enable_auto_offset_store=False))
+    place = module.TopicPartition("orders", 0, 1)
+    consumer.assign([place])
+    message = module.Message(topic="orders", partition=0, offset=0)
+    consumer.store_offsets(message=message)
+    consumer.store_offsets(offsets=[place])
+    for both in (consumer.store_offsets, consumer.commit):
+        with pytest.raises(ValueError, match="mutually exclusive"):
+            both(message=message, offsets=[place])
+    with pytest.raises(ValueError, match="expected either message or offsets"):
+        consumer.store_offsets()
+    consumer.commit(message=module.Message(topic="orders", partition=0))  # of no offset
+    with pytest.raises(ValueError, match="embedded null character"):
+        consumer.commit(offsets=[module.TopicPartition("orders", 0, 1, "a\0b")], asynchronous=False)
+    consumer.close()
+
+
+@BOTH
+def test_nothing_to_commit_is_an_error_for_those_who_wait(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster))
+    consumer.assign([module.TopicPartition("orders", 0)])
+    assert consumer.commit() is None
+    with pytest.raises(module.KafkaException) as raised:
+        consumer.commit(asynchronous=False)
+    assert raised.value.args[0].code() == module.KafkaError._NO_OFFSET
+    consumer.close()
+
+
+@BOTH
+def test_partitions_are_added_and_taken_away_once(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer, place = module.Consumer(settings(cluster)), module.TopicPartition("orders", 0)
+    consumer.incremental_assign([place])
+    with pytest.raises(module.KafkaException) as raised:
+        consumer.incremental_assign([place])
+    assert raised.value.args[0].code() == module.KafkaError._CONFLICT
+    consumer.incremental_unassign([place])
+    with pytest.raises(module.KafkaException) as raised:
+        consumer.incremental_unassign([place])
+    assert raised.value.args[0].code() == module.KafkaError._INVALID_ARG
+    consumer.close()
+
+
+@BOTH
+def test_error_cb_hears_of_brokers_that_cannot_be_reached_and_may_raise(module: Any) -> None:  # noqa: ANN401
+    codes: list[int] = []
+
+    def told(error: Any) -> None:  # noqa: ANN401
+        codes.append(error.code())
+        if len(codes) == 1:
+            raise LookupError("of the callback")
+
+    consumer = module.Consumer({"bootstrap.servers": "localhost:1", "group.id": "billing", "error_cb": told})
+    consumer.subscribe(["orders"])
+    with pytest.raises(LookupError, match="of the callback"):
+        for _ in range(50):
+            consumer.poll(0.1)
+    assert codes[0] in (module.KafkaError._ALL_BROKERS_DOWN, module.KafkaError._TRANSPORT)
+    consumer.close()
+
+
+@BOTH
+def test_a_consumer_that_was_never_made_is_closed(module: Any) -> None:  # noqa: ANN401
+    class Unmade(module.Consumer):  # type: ignore[misc]  # of either module
+        def __init__(self) -> None:
+            pass
+
+    consumer = Unmade()
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        consumer.poll()
+    with pytest.raises(RuntimeError, match="Handle has been closed"):
+        consumer.list_topics()
+    consumer.close()
+
+
+class Deserializer:
+    """Told when it is closed."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix, self.is_closed = prefix, False
+
+    def __call__(self, data: bytes | None, ctx: object) -> str | None:
+        return None if data is None else self.prefix + data.decode()
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Builder:
+    """Takes one setting of its own, which no Kafka client knows."""
+
+    def __init__(self) -> None:
+        self.made: list[Deserializer] = []
+
+    def build(self, conf: dict[str, Any], is_key: bool) -> tuple[Deserializer, dict[str, Any]]:
+        self.made.append(Deserializer(f"{'key' if is_key else 'value'} {conf['my.prefix']} "))
+        return self.made[-1], {name: value for name, value in conf.items() if name != "my.prefix"}
+
+
+@BOTH
+def test_builders_make_deserializers_that_are_closed_with_the_consumer(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    builder, own = Builder(), {**settings(cluster), "my.prefix": "of"}
+    consumer = module.DeserializingConsumer(
+        {**own, "key.deserializer.builder": builder, "value.deserializer.builder": builder}
+    )
+    consumer.subscribe(["orders"])
+    assert sorted(message.value() for message in read(consumer, 6)) == [f"value of {number}" for number in range(6)]
+    consumer.close()
+    assert [made.is_closed for made in builder.made] == [True, True]
+
+
+@BOTH
+def test_a_deserializer_and_its_builder_exclude_each_other(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    both = {"value.deserializer": Deserializer(""), "value.deserializer.builder": Builder()}
+    with pytest.raises(ValueError, match=r"value.deserializer and value.deserializer.builder"):
+        module.DeserializingConsumer({**settings(cluster), **both})

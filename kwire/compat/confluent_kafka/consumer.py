@@ -35,11 +35,17 @@ __all__ = ["Consumer"]
 
 OnPartitions: TypeAlias = "Callable[[Consumer, list[TopicPartition]], object]"
 OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object]
+OnError: TypeAlias = Callable[[KafkaError], object]
 
 log = logging.getLogger("kwire.compat")
 
-# Errors come by poll, numbers by kwire's metrics(), logs by logging.
-_NEVER_CALLED = ("error_cb", "stats_cb", "throttle_cb", "logger")
+# Numbers come by kwire's metrics(), logs by logging.
+_NEVER_CALLED = ("stats_cb", "throttle_cb", "logger")
+# What librdkafka tells error_cb, and no poll.
+_OF_NO_GROUP = (errors.BootstrapError, errors.DisconnectError)
+_MOST_MESSAGES = 1_000_000
+# librdkafka's own, which it takes beside a shorter session, too.
+_HEARTBEAT_MS = 3_000
 # As long as a poll without a timeout waits at a time.
 FOREVER_S = 3600.0
 
@@ -47,8 +53,15 @@ FOREVER_S = 3600.0
 class Consumer:
     """A consumer of one dictionary of settings. See confluent_kafka.Consumer."""
 
+    _is_closed = True  # until it is made, as far as somebody does that
+
     def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
         given = {**(config or {}), **settings}
+        if not given:
+            raise TypeError("expected configuration dict")
+        if given.get("group.id") is None:
+            raise ValueError("Failed to create consumer: group.id must be set")
+        self._on_error: OnError | None = given.pop("error_cb", None)  # type: ignore[assignment]  # a user's function
         self._on_commit: OnCommit | None = given.pop("on_commit", None)  # type: ignore[assignment]  # a user's function
         if unused := [name for name in _NEVER_CALLED if given.pop(name, None) is not None]:
             log.warning("never called by kwire (see docs/migration.md): %s", ", ".join(unused))
@@ -59,7 +72,7 @@ class Consumer:
         if not self._stores:
             given["enable.auto.commit"] = False
         with _exceptions():
-            self._consumer = KwireConsumer({"isolation.level": "read_committed", **given})
+            self._consumer = KwireConsumer({"isolation.level": "read_committed", **_with_heartbeats(given)})
         self._loop = RecordLoop(self._consumer)
         self._stored: dict[Partition, OffsetAndMetadata] = {}
         self._positions: dict[Partition, int] = {}
@@ -99,6 +112,8 @@ class Consumer:
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         self._check_open()
+        if self._in_callback is None and (twice := self._owned(partitions)):
+            raise KafkaException(KafkaError(KafkaError._CONFLICT, f"{twice[0]} is assigned already"))
         with _exceptions():
             if self._in_callback is None:
                 self._consumer.assign(self._consumer.assignment() | {one.key for one in partitions})
@@ -106,9 +121,16 @@ class Consumer:
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         self._check_open()
-        if self._in_callback is None:
-            with _exceptions():
-                self._consumer.assign(self._consumer.assignment() - {one.key for one in partitions})
+        if self._in_callback is not None:
+            return
+        if len(self._owned(partitions)) < len(partitions):
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "one of the partitions is not assigned"))
+        with _exceptions():
+            self._consumer.assign(self._consumer.assignment() - {one.key for one in partitions})
+
+    def _owned(self, partitions: Sequence[TopicPartition]) -> list[Partition]:
+        assignment = self._consumer.assignment()
+        return [one.key for one in partitions if one.key in assignment]
 
     def _start_at(self, consumer: RebalanceConsumer | KwireConsumer, partitions: Sequence[TopicPartition]) -> None:
         for one in partitions:
@@ -137,19 +159,31 @@ class Consumer:
                     max(0.0, min(until_s - time.monotonic(), 0.1 if self._tells_ends else FOREVER_S))
                 )
             except errors.KafkaError as error:
-                return Message(None, error_of(error))
+                return self._told(error)
             if record is not None:
                 partition = Partition(record.topic, record.partition)
                 self._positions[partition] = record.offset + 1
                 self._commit_stored()
-                return Message(record)
+                return Message.of(record)
             if (ended := self._end_reached()) is not None:
                 return ended
             if time.monotonic() >= until_s:
                 return None
 
+    def _told(self, error: errors.KafkaError) -> Message | None:
+        """An error, in a message; or to `error_cb`, if there is one, and it is of no partition and no group."""
+        found = error_of(error)
+        if self._on_error is None:
+            return Message.of_error(found)
+        if isinstance(error, (*_OF_NO_GROUP, errors.AuthenticationError)):
+            self._on_error(found)
+        return None if isinstance(error, _OF_NO_GROUP) else Message.of_error(found)
+
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """Up to so many messages, fewer when `timeout` seconds are over."""
+        self._check_open()
+        if not 0 <= num_messages <= _MOST_MESSAGES:
+            raise ValueError("num_messages must be between 0 and 1000000 (1M)")
         until_s = time.monotonic() + (FOREVER_S if timeout < 0 else timeout)
         found: list[Message] = []
         while len(found) < num_messages:
@@ -176,6 +210,8 @@ class Consumer:
 
     def store_offsets(self, message: Message | None = None, offsets: Sequence[TopicPartition] | None = None) -> None:
         self._check_open()
+        if message is None and offsets is None:
+            raise ValueError("expected either message or offsets")
         self._stored |= _offsets_of(message, offsets) or {}
 
     def commit(
@@ -191,6 +227,8 @@ class Consumer:
         if chosen is None and not self._stores:
             chosen, self._stored = self._stored, {}
         if chosen is None and not self._positions:
+            if asynchronous:
+                return None
             raise KafkaException(KafkaError(KafkaError._NO_OFFSET, "nothing has been returned yet"))
         with _exceptions():
             if asynchronous:
@@ -272,7 +310,8 @@ class Consumer:
     # --- the cluster and the group --------------------------------------------------------------------------
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
-        self._check_open()
+        if self._is_closed:
+            raise RuntimeError("Handle has been closed")
         with _exceptions():
             if topic is None:
                 return cluster_metadata(self._consumer.list_topics(timeout=_seconds(timeout)))
@@ -376,14 +415,33 @@ def _listed(partitions: Partitions) -> list[TopicPartition]:
 def _offsets_of(
     message: Message | None, offsets: Sequence[TopicPartition] | None
 ) -> dict[Partition, OffsetAndMetadata] | None:
+    if message is not None and offsets is not None:
+        raise ValueError("message and offsets are mutually exclusive")
     if message is not None:
-        topic, partition, offset = message.topic(), message.partition(), message.offset()
-        if topic is None or partition is None or offset is None or message.error() is not None:
-            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "this message is an error"))
-        return {Partition(topic, partition): OffsetAndMetadata(offset + 1)}
+        return _offset_behind(message)
     if offsets is None:
         return None
+    if any("\0" in (one.metadata or "") for one in offsets):
+        raise ValueError("embedded null character in metadata")
     return {one.key: OffsetAndMetadata(one.offset, one.metadata or "") for one in offsets if one.offset >= 0}
+
+
+def _offset_behind(message: Message) -> dict[Partition, OffsetAndMetadata]:
+    """Nothing, of a message that a program has made without an offset."""
+    if message.error() is not None:
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "this message is an error"))
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    if topic is None or partition is None or offset is None:
+        return {}
+    return {Partition(topic, partition): OffsetAndMetadata(offset + 1)}
+
+
+def _with_heartbeats(given: Mapping[str, object]) -> Mapping[str, object]:
+    """With an interval that fits a short session, which kwire would refuse."""
+    session = given.get("session.timeout.ms")
+    if session is None or "heartbeat.interval.ms" in given or not str(session).isdecimal():
+        return given
+    return {**given, "heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, int(str(session)) // 3))}
 
 
 def _seconds(timeout: float) -> float | None:

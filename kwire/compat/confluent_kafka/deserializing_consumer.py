@@ -7,7 +7,7 @@ next poll goes on behind it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 from kwire.compat.confluent_kafka.consumer import Consumer
 from kwire.compat.confluent_kafka.error import ConsumeError, KeyDeserializationError, ValueDeserializationError
@@ -20,15 +20,45 @@ __all__ = ["DeserializingConsumer"]
 Deserialize: TypeAlias = Callable[[bytes | None, SerializationContext], object]
 
 
+_DESERIALIZERS = ("key.deserializer", "value.deserializer")
+
+
+class Builder(Protocol):
+    """What `key.deserializer.builder` and `value.deserializer.builder` are, such as AvroDeserializerBuilder."""
+
+    def build(self, conf: dict[str, object], is_key: bool) -> tuple[Deserialize, dict[str, object]]:
+        """The deserializer, and the settings that are not its own."""
+
+
 class DeserializingConsumer(Consumer):
     """A consumer of one dictionary of settings, `key.deserializer` and `value.deserializer` among them. See
     confluent_kafka.DeserializingConsumer."""
 
     def __init__(self, conf: Mapping[str, object]) -> None:
         given = dict(conf)
-        self._key_deserializer = cast("Deserialize | None", given.pop("key.deserializer", None))
-        self._value_deserializer = cast("Deserialize | None", given.pop("value.deserializer", None))
-        super().__init__(given)
+        self._built: list[object] = []
+        wanted = [(name, given.pop(name, None), given.pop(f"{name}.builder", None)) for name in _DESERIALIZERS]
+        left = dict(given)
+        made: list[Deserialize | None] = []
+        for name, deserializer, builder in wanted:
+            made.append(cast("Deserialize | None", deserializer))
+            if builder is None:
+                continue
+            if deserializer is not None:
+                raise ValueError(f"{name} and {name}.builder are both given; give one")
+            made[-1], rest = cast("Builder", builder).build(dict(given), name == _DESERIALIZERS[0])
+            self._built.append(made[-1])
+            left = {key: value for key, value in left.items() if key in rest}
+        self._key_deserializer, self._value_deserializer = made
+        super().__init__(left)
+
+    def close(self) -> None:
+        """Then the deserializers that a builder has made."""
+        super().close()
+        built, self._built = self._built, []
+        for one in built:
+            if callable(close := getattr(one, "close", None)):
+                close()
 
     def poll(self, timeout: float | None = -1) -> Message | None:
         """One message, or None when `timeout` seconds are over. Raises what is an error, a `ConsumeError`."""

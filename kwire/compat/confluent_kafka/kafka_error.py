@@ -29,14 +29,41 @@ class KafkaError:
     _FAIL = -196
     _AUTO_OFFSET_RESET = -140
     _UNKNOWN_PARTITION = -190
+    _RESOLVE = -193
+    _UNKNOWN_TOPIC = -188
+    _SSL = -181
+    _WAIT_COORD = -180
+    _UNKNOWN_GROUP = -179
+    _IN_PROGRESS = -178
+    _CONFLICT = -173
+    _UNKNOWN_PROTOCOL = -171
+    _NOT_IMPLEMENTED = -170
+    _INTR = -163
+    _MAX_POLL_EXCEEDED = -147
+    _FENCED = -144
+    _ASSIGNMENT_LOST = -142
+    _LOG_TRUNCATION = -139
     NO_ERROR = 0
     OFFSET_OUT_OF_RANGE = 1
     UNKNOWN_TOPIC_OR_PART = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_FOR_PARTITION = 6
+    REQUEST_TIMED_OUT = 7
+    OFFSET_METADATA_TOO_LARGE = 12
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    TOPIC_EXCEPTION = 17
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
     REBALANCE_IN_PROGRESS = 27
     TOPIC_AUTHORIZATION_FAILED = 29
     GROUP_AUTHORIZATION_FAILED = 30
-    UNKNOWN_MEMBER_ID = 25
-    ILLEGAL_GENERATION = 22
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    SASL_AUTHENTICATION_FAILED = 58
     FENCED_INSTANCE_ID = 82
 
     def __init__(self, error: int, reason: Text | None = None, fatal: bool = False, retriable: bool = False) -> None:
@@ -91,6 +118,7 @@ _CODES: tuple[tuple[type[errors.KafkaError], int], ...] = (
     (errors.RebalanceInProgressError, KafkaError.REBALANCE_IN_PROGRESS),
     (errors.CommitFailedError, KafkaError.UNKNOWN_MEMBER_ID),
     (errors.InvalidArgumentError, KafkaError._INVALID_ARG),
+    (errors.ConfigError, KafkaError._INVALID_ARG),
     (errors.IllegalStateError, KafkaError._STATE),
     (errors.DisconnectError, KafkaError._TRANSPORT),
 )

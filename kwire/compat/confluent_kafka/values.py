@@ -56,37 +56,70 @@ class TopicPartition:
 
 
 class Message:
-    """A record, or an error in its place."""
+    """A record, or an error in its place. Programs make some in their tests."""
 
-    def __init__(self, record: Record[bytes, bytes] | None, error: KafkaError | None = None) -> None:
-        self._record = record
+    def __init__(
+        self,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        key: Any = None,  # noqa: ANN401  bytes, until somebody sets it
+        value: Any = None,  # noqa: ANN401
+        headers: list[tuple[str, bytes | None]] | None = None,
+        error: KafkaError | None = None,
+        timestamp: tuple[int, int] = (TIMESTAMP_NOT_AVAILABLE, 0),
+        latency: float | None = None,
+        leader_epoch: int | None = None,
+    ) -> None:
+        self._topic, self._partition, self._offset = topic, partition, offset
+        self._key, self._value, self._headers = key, value, headers
         self._error = error
-        self._place: TopicPartition | None = None
-        self._key: Any = record.key if record else None
-        self._value: Any = record.value if record else None
-        self._headers = [(header.key, header.value) for header in record.headers] if record else []
+        self._timestamp = timestamp
+        self._latency = latency
+        self._leader_epoch = leader_epoch
+        self._size = len(value) if value is not None else 0
+
+    @classmethod
+    def of(cls, record: Record[bytes, bytes]) -> Message:
+        """That record."""
+        return cls(
+            record.topic,
+            record.partition,
+            record.offset,
+            record.key,
+            record.value,
+            [(header.key, header.value) for header in record.headers] or None,
+            timestamp=_timestamp(record),
+            leader_epoch=record.leader_epoch,
+        )
+
+    @classmethod
+    def of_error(cls, error: KafkaError, partition: Partition | None = None, offset: int | None = None) -> Message:
+        """What a poll answers in the place of a record."""
+        topic, number = (None, None) if partition is None else partition
+        return cls(topic, number, offset, error=error, timestamp=(TIMESTAMP_NOT_AVAILABLE, -1))
 
     @classmethod
     def end_of(cls, partition: Partition, offset: int) -> Message:
         """The event of `enable.partition.eof`."""
-        message = cls(None, KafkaError(KafkaError._PARTITION_EOF, f"{partition}: no more records"))
-        message._place = TopicPartition(partition.topic, partition.partition, offset)
-        return message
+        return cls.of_error(
+            KafkaError(KafkaError._PARTITION_EOF, f"{partition}: no more records"), partition, offset
+        )
 
     def __len__(self) -> int:
-        return max(self._record.serialized_value_size, 0) if self._record else 0
+        return self._size
 
     def error(self) -> KafkaError | None:
         return self._error
 
     def topic(self) -> str | None:
-        return self._record.topic if self._record else self._place.topic if self._place else None
+        return self._topic
 
     def partition(self) -> int | None:
-        return self._record.partition if self._record else self._place.partition if self._place else None
+        return self._partition
 
     def offset(self) -> int | None:
-        return self._record.offset if self._record else self._place.offset if self._place else None
+        return self._offset
 
     def key(self) -> Any:  # noqa: ANN401  bytes, until somebody sets it
         return self._key
@@ -95,7 +128,7 @@ class Message:
         return self._value
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return self._headers or None
+        return self._headers
 
     def set_key(self, key: object) -> None:
         self._key = key
@@ -111,17 +144,20 @@ class Message:
 
     def timestamp(self) -> tuple[int, int]:
         """What the time means, and milliseconds since 1970."""
-        record = self._record
-        if record is None or record.timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
-            return TIMESTAMP_NOT_AVAILABLE, 0
-        is_create = record.timestamp_type is TimestampType.CREATE_TIME
-        return TIMESTAMP_CREATE_TIME if is_create else TIMESTAMP_LOG_APPEND_TIME, record.timestamp
+        return self._timestamp
 
     def leader_epoch(self) -> int | None:
-        return self._record.leader_epoch if self._record else None
+        return self._leader_epoch
 
     def latency(self) -> float | None:
-        return None
+        return self._latency
+
+
+def _timestamp(record: Record[bytes, bytes]) -> tuple[int, int]:
+    if record.timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
+        return TIMESTAMP_NOT_AVAILABLE, -1
+    is_create = record.timestamp_type is TimestampType.CREATE_TIME
+    return TIMESTAMP_CREATE_TIME if is_create else TIMESTAMP_LOG_APPEND_TIME, record.timestamp
 
 
 @dataclass
