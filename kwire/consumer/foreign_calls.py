@@ -80,7 +80,9 @@ def _answering(name: str, method: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def _hint(name: str, method: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]) -> str | None:
+def _hint(
+    name: str, method: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> str | None:
     """None if the call does fit: then the error is not about it."""
     try:
         inspect.signature(method).bind(*args, **kwargs)

@@ -50,4 +50,12 @@ AIOKAFKA: Mapping[str, str] = {
     "test_rebalance_listener_with_coroutines": _COORDINATOR,
 }
 
-CONFLUENT_KAFKA: Mapping[str, str] = {}
+_LATE_POLL = "counts on `_MAX_POLL_EXCEEDED`; here a late poll joins again and tells `on_lost`, without an error"
+
+CONFLUENT_KAFKA: Mapping[str, str] = {
+    "test_basic_api": "counts on there being no broker: a seek fails, and the ends of the log are unknown",
+    "test_callback_exception_no_system_error": "`stats_cb` is never called; `error_cb` has a test of its own",
+    "test_consumer_topicpartition_metadata": "tells empty metadata of a commit from none; kwire, like Java, does not",
+    "test_cooperative_rebalance_1": _LATE_POLL,
+    "test_cooperative_rebalance_2": _LATE_POLL,
+}

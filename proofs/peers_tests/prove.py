@@ -1,7 +1,7 @@
 """`scripts/prove peers-tests`: the tests that the peers have of their consumers run over kwire's adapters.
 
-They are the peers' own files, at the release that kwire is tested beside, against a real Kafka. What is left out stands in
-`left_out.py`, with why; everything else has to pass. The figures go into docs/migration.md.
+They are the peers' own files, at the release that kwire is tested beside, against a real Kafka. What is left out stands
+in `left_out.py`, with why; everything else has to pass. The figures go into docs/migration.md.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from kwire.testing.kafka import KafkaCluster, Security
 from kwire.testing.kafka.jars import kafka_version
 from proofs.peers_tests.in_place_names import KAFKA, LEFT_OUT, PEER, PLUGIN, SERVERS, TLS_FILES, TLS_SERVERS
 from proofs.peers_tests.peers import PEERS, Peer
-from proofs.peers_tests.sources import TOP, NoTestsError, source_of, version_of
+from proofs.peers_tests.sources import TOP, NoTestsError, pinned, source_of, version_of
 
+DOCUMENT = TOP / "docs/migration.md"
+BEGIN, END = "<!-- written by scripts/prove peers-tests, do not edit -->\n", "<!-- end of what is written -->\n"
+HEADING = "| tests of | passed | left out | not for this broker | failed |\n|---|---:|---:|---:|---:|\n"
 TIMEOUT_S = 1_800
 
 
@@ -56,7 +59,8 @@ def peers_tests(
         list[str] | None,
         typer.Option(metavar="PEER=PATH", help="A checkout of the peer's repository, where its sdist has no tests."),
     ] = None,
-    select: Annotated[str, typer.Option("-k", metavar="EXPRESSION", help="Only tests that match, as pytest's -k.")] = "",
+    write: Annotated[bool, typer.Option(help="Write the figures into docs/migration.md.")] = True,
+    select: Annotated[str, typer.Option("-k", metavar="EXPRESSION", help="Only these tests; see pytest's -k.")] = "",
 ) -> Sequence[str]:
     """The peers' own tests of their consumers run over kwire's adapters."""
     checkouts = dict(each.split("=", 1) for each in checkout or ())
@@ -73,7 +77,11 @@ def peers_tests(
             continue
         outcome = prove(peer, source, select)
         print(outcome, flush=True)
+        if outcome.version != pinned(peer):
+            print(f"these tests are of {peer.name} {outcome.version}; kwire is tested beside {pinned(peer)}")
         broken += breaches(outcome, is_whole=not select)
+        if write and not select:
+            DOCUMENT.write_text(with_row(DOCUMENT.read_text(), outcome))
     return broken
 
 
@@ -107,7 +115,7 @@ def warm_up(servers: str) -> None:
 
 def write_certificates(cluster: KafkaCluster, folder: Path) -> None:
     """Under the names, and with the password, that aiokafka's tests have."""
-    client = cluster.certificates.issue(common_name="client", key_password="abcdefgh")  # noqa: S106  a test's
+    client = cluster.certificates.issue(common_name="client", key_password="abcdefgh")
     (folder / "ca.crt").write_text(cluster.certificates.certificate)
     (folder / "client.crt").write_text(client.chain)
     (folder / "client.key").write_text(client.key)
@@ -137,17 +145,26 @@ def outcome_of(peer: Peer, version: str, report: ET.Element) -> Outcome:
     left_out: dict[str, str] = {}
     skipped: dict[str, str] = {}
     for case in report.iter("testcase"):
-        name = case.get("name", "")
-        if (skip := case.find("skipped")) is not None:
-            why = skip.get("message", "")
+        name, found = case.get("name", ""), {each.tag: each.get("message", "") for each in case}
+        if (why := found.get("skipped")) is not None:
             (left_out if why.startswith(LEFT_OUT) else skipped)[name] = why.removeprefix(LEFT_OUT)
-        elif (bad := next((case.find(kind) for kind in ("failure", "error") if case.find(kind) is not None), None)) is not None:
-            failed[name] = bad.get("message", "").splitlines()[0][:200] if bad.get("message") else "error"
+        elif (why := found.get("failure", found.get("error"))) is not None:
+            failed[name] = why.partition("\n")[0][:200]
         else:
             passed.append(name)
-    return Outcome(
-        peer=peer, version=version, passed=passed, failed=failed, left_out=left_out, skipped=skipped
-    )
+    return Outcome(peer=peer, version=version, passed=passed, failed=failed, left_out=left_out, skipped=skipped)
+
+
+def with_row(page: str, outcome: Outcome) -> str:
+    """The page with these figures, and those of other peers that it had."""
+    before, written = page.split(BEGIN)
+    table, after = written.split(END)
+    rows = {line.split()[1]: line for line in table.removeprefix(HEADING).splitlines()}
+    counts = (outcome.passed, outcome.left_out, outcome.skipped, outcome.failed)
+    figures = " | ".join(str(len(names)) for names in counts)
+    rows[outcome.peer.name] = f"| {outcome.peer.name} {outcome.version} | {figures} |"
+    lines = "".join(f"{rows[name]}\n" for name in sorted(rows))
+    return f"{before}{BEGIN}{HEADING}{lines}{END}{after}"
 
 
 def breaches(outcome: Outcome, *, is_whole: bool) -> Iterator[str]:

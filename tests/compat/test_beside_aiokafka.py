@@ -563,7 +563,7 @@ def test_start_leaves_it_to_the_first_getone_that_there_is_no_offset(library: Li
 def test_each_rebalance_begins_with_what_is_revoked_even_nothing(library: Library) -> None:
     told: list[tuple[str, set[Any]]] = []
 
-    class Listener(library.abc.ConsumerRebalanceListener):  # type: ignore[misc]  # one of two
+    class Listener(library.abc.ConsumerRebalanceListener):  # type: ignore[misc, name-defined]  # of either module
         def on_partitions_revoked(self, revoked: set[Any]) -> None:
             told.append(("revoked", revoked))
 
@@ -584,7 +584,7 @@ def test_each_rebalance_begins_with_what_is_revoked_even_nothing(library: Librar
 def test_a_task_of_a_listener_may_look_up_and_seek(library: Library) -> None:
     found: list[tuple[Any, ...]] = []
 
-    class Listener(library.abc.ConsumerRebalanceListener):  # type: ignore[misc]  # one of two
+    class Listener(library.abc.ConsumerRebalanceListener):  # type: ignore[misc, name-defined]  # of either module
         def on_partitions_revoked(self, revoked: set[Any]) -> None:
             pass
 
@@ -592,19 +592,19 @@ def test_a_task_of_a_listener_may_look_up_and_seek(library: Library) -> None:
             await asyncio.create_task(self.go_to_end())
 
         async def go_to_end(self) -> None:
-            tp = library.tp(0)
+            consumer, tp = made[0], library.tp(0)
             committed, position = await consumer.committed(tp), await consumer.position(tp)
             await consumer.seek_to_end(tp)
             found.append((committed, position, await consumer.position(tp)))
 
+    made: list[Any] = []
+
     async def main() -> None:
-        nonlocal consumer
-        consumer = library.consumer(group_id="billing")
-        consumer.subscribe(["orders"], listener=Listener())
-        async with consumer:
+        made.append(library.consumer(group_id="billing"))
+        made[0].subscribe(["orders"], listener=Listener())
+        async with made[0]:
             pass
 
-    consumer: Any = None
     run(main)
     assert found == [(None, 0, 3)]
 

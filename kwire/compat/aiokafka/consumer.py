@@ -343,7 +343,7 @@ class AIOKafkaConsumer:
         return self._polled_at_ms
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        if not isinstance(offset, int) or offset < 0:
+        if (given := _offset(offset)) is None or given < 0:
             raise ValueError("Offset must be a positive integer")
         self._check_assigned([partition])
         self._consumer._session.state.interrupt_loop()  # what is at hand waits for the seek
@@ -516,14 +516,22 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _check_partitions(partitions: Collection[object]) -> None:
-    if not all(isinstance(tp, tuple) and len(tp) == 2 for tp in partitions):
+    if not _are_partitions(partitions):
         raise TypeError("partitions must be TopicPartition instances")
 
 
+def _are_partitions(given: Collection[object]) -> bool:
+    return all(isinstance(tp, tuple) and len(tp) == 2 for tp in given)
+
+
+def _offset(given: object) -> int | None:
+    return given if isinstance(given, int) else None
+
+
 def _offsets(offsets: Offsets) -> dict[TopicPartition, KwireOffset]:
-    if not offsets or not isinstance(offsets, Mapping):
+    if not offsets or not hasattr(offsets, "items"):
         raise ValueError(offsets)
-    if not all(isinstance(tp, tuple) and len(tp) == 2 for tp in offsets):
+    if not _are_partitions(offsets):
         raise TypeError("Key should be TopicPartition instance")
     found: dict[TopicPartition, KwireOffset] = {}
     for tp, at in offsets.items():

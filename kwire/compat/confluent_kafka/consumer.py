@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -150,7 +151,7 @@ class Consumer:
     def poll(self, timeout: float | None = -1) -> Message | None:
         """One message, or None when `timeout` seconds are over."""
         self._check_open()
-        until_s = time.monotonic() + (FOREVER_S if timeout is None or timeout < 0 else timeout)
+        until_s = math.inf if timeout is None or timeout < 0 else time.monotonic() + timeout
         if (ended := self._end_reached()) is not None:
             return ended
         while True:
@@ -159,6 +160,9 @@ class Consumer:
                     max(0.0, min(until_s - time.monotonic(), 0.1 if self._tells_ends else FOREVER_S))
                 )
             except errors.KafkaError as error:
+                if self._is_of_nothing_to_poll(error) and until_s < math.inf:
+                    time.sleep(max(0.0, until_s - time.monotonic()))
+                    return None
                 return self._told(error)
             if record is not None:
                 partition = Partition(record.topic, record.partition)
@@ -169,6 +173,11 @@ class Consumer:
                 return ended
             if time.monotonic() >= until_s:
                 return None
+
+    def _is_of_nothing_to_poll(self, error: errors.KafkaError) -> bool:
+        """For which librdkafka waits, until the time is over."""
+        is_without = not (self._consumer.subscription() or self._consumer.assignment())
+        return is_without and isinstance(error, errors.IllegalStateError)
 
     def _told(self, error: errors.KafkaError) -> Message | None:
         """An error, in a message; or to `error_cb`, if there is one, and it is of no partition and no group."""

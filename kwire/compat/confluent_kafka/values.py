@@ -102,9 +102,7 @@ class Message:
     @classmethod
     def end_of(cls, partition: Partition, offset: int) -> Message:
         """The event of `enable.partition.eof`."""
-        return cls.of_error(
-            KafkaError(KafkaError._PARTITION_EOF, f"{partition}: no more records"), partition, offset
-        )
+        return cls.of_error(KafkaError(KafkaError._PARTITION_EOF, f"{partition}: no more records"), partition, offset)
 
     def __len__(self) -> int:
         return self._size
