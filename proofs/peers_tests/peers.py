@@ -19,6 +19,8 @@ class Peer:
     """Tests that are not run, and why."""
     version_in: str
     """The file of its source that says which release it is."""
+    is_in_sdist: bool = False
+    """Whether the sdist holds these tests."""
     broker: Mapping[str, str] = field(default_factory=dict)
     """Settings of the broker."""
     options: Sequence[str] = ()
@@ -31,6 +33,7 @@ PEERS = (
         tests=("test/integration/test_consumer_integration.py",),
         left_out=KAFKA_PYTHON,
         version_in="kafka/version.py",
+        is_in_sdist=True,
     ),
     Peer(
         name="aiokafka",

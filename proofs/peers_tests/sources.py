@@ -32,13 +32,13 @@ def source_of(peer: Peer, checkout: Path | None) -> Path:
     Raises:
         NoTestsError: there are none in it, or pip cannot fetch it.
     """
+    wanted = f"name a checkout of its repository at {pinned(peer)}: --checkout {peer.name}=PATH"
+    if checkout is None and not peer.is_in_sdist:
+        raise NoTestsError(f"{peer.name}: its sdist holds no tests; {wanted}")
     found = checkout if checkout is not None else _sdist(peer)
     missing = [path for path in peer.tests if not (found / path).exists()]
     if missing:
-        raise NoTestsError(
-            f"{peer.name}: {found} has no {missing[0]}; name a checkout of its repository at {pinned(peer)}: "
-            f"--checkout {peer.name}=PATH"
-        )
+        raise NoTestsError(f"{peer.name}: {found} has no {missing[0]}; {wanted}")
     return found
 
 
@@ -60,7 +60,6 @@ def _sdist(peer: Peer) -> Path:
 
 
 def _fetch(peer: Peer, part: Path) -> None:
-    """Pip has to build the metadata, which takes minutes for one with a compiled part."""
     sys.stderr.write(f"fetching the source of {peer.name} {pinned(peer)} (once) ...\n")
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder, "wanted.txt")

@@ -44,10 +44,10 @@ def test_the_table_keeps_the_rows_of_other_peers() -> None:
     assert with_row(DOCUMENT.read_text(), OUTCOME)
 
 
-def test_a_source_without_tests_says_how_one_with_them_is_named(tmp_path: Path) -> None:
-    kafka_python = PEERS[0]
-    with pytest.raises(NoTestsError, match=rf"at {pinned(kafka_python)}: --checkout kafka-python=PATH"):
-        source_of(kafka_python, tmp_path)
+@pytest.mark.parametrize(("peer", "has_checkout"), [(PEERS[0], True), (PEERS[1], False)])
+def test_a_source_without_tests_says_how_one_with_them_is_named(peer: Peer, has_checkout: bool, tmp_path: Path) -> None:
+    with pytest.raises(NoTestsError, match=rf"at {pinned(peer)}: --checkout {peer.name}=PATH"):
+        source_of(peer, tmp_path if has_checkout else None)
 
 
 def test_a_source_says_which_release_it_is(tmp_path: Path) -> None:
