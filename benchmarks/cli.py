@@ -15,7 +15,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console
 
-from benchmarks import catch_up, chart, event_loops, latency, memory, processing, scale, spark, startup, tls
+from benchmarks import (
+    catch_up,
+    chart,
+    event_loops,
+    large_groups,
+    latency,
+    memory,
+    processing,
+    scale,
+    spark,
+    startup,
+    tls,
+)
 from benchmarks.codec import measure as codec
 from benchmarks.opponents import OpponentError
 from benchmarks.rebalance import measure as rebalance
@@ -47,7 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if chosen.json is not None:
         facts = {"suite": chosen.suite, "python": platform.python_version(), "machine": platform.platform()}
-        chosen.json.write_text(json.dumps({**facts, "rounds": chosen.rounds, "results": rows}, indent=1) + "\n")
+        chosen.json.write_text(
+            json.dumps({**facts, "rounds": getattr(chosen, "rounds", 1), "results": rows}, indent=1) + "\n"
+        )
     for line in missed:
         print(f"MISSED {line}")
     return 1 if missed else 0
@@ -125,6 +139,12 @@ def measure_async(chosen: argparse.Namespace) -> Outcome:
     return shown(results, event_loops.targets(cases))
 
 
+def measure_groups(chosen: argparse.Namespace) -> Outcome:
+    size = large_groups.Size(members=chosen.members, partitions=chosen.partitions, brokers=chosen.brokers)
+    protocols = chosen.protocol or large_groups.PROTOCOLS
+    return shown(large_groups.run(size, protocols, memory=not chosen.no_memory), [])
+
+
 def measure_tls(chosen: argparse.Namespace) -> Outcome:
     cases = chosen.case or list(tls.TOPICS)
     return shown(tls.run(rounds=chosen.rounds, scale=chosen.scale, cases=cases), tls.targets(cases))
@@ -150,6 +170,7 @@ SUITES: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
     "catch-up": measure_catch_up,
     "tls": measure_tls,
     "async": measure_async,
+    "groups": measure_groups,
 }
 
 
@@ -209,10 +230,16 @@ def add_consumer_suites(
     encrypted = suites.add_parser("tls", help="TLS against plain text, beside an idle and a busy application")
     encrypted.add_argument("--case", action="append", default=[], choices=CASES, help=f"({', '.join(tls.TOPICS)})")
     encrypted.add_argument("--scale", type=float, default=0.5, help="part of each topic that is written (0.5)")
+    groups = suites.add_parser("groups", help="large groups on a virtual clock: how long they take, and what they ask")
+    groups.add_argument("--members", type=int, default=200, help="at full size (200)")
+    groups.add_argument("--partitions", type=int, default=10_000, help="of its topic (10000)")
+    groups.add_argument("--brokers", type=int, default=50, help="that lead them (50)")
+    groups.add_argument("--protocol", action="append", default=[], choices=large_groups.PROTOCOLS, help="(both)")
+    groups.add_argument("--no-memory", action="store_true", help="leave out the memory of members: half the time")
     found = (latency, scale, memory, startup, handling, on_spark, catching_up, awaiting, encrypted)
     for suite in found:
         suite.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each ({LEAST_ROUNDS})")
-    return found
+    return (*found, groups)
 
 
 if __name__ == "__main__":
