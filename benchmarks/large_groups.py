@@ -1,9 +1,9 @@
 """`scripts/bench groups`: a group larger than any machine here, on a virtual clock: 200 members, 50 brokers.
 
 Members are whole consumers, brokers are kwire's own in memory, all in one thread (`kwire.testing.simulation`); settings
-are the defaults, and there are no records. What is told does not depend on how fast the machine is: times of that clock,
-requests, and memory, which is what kwire's code of the members holds. Each protocol is run at a quarter, at half and at
-full size, so that one sees what grows faster than members, partitions and brokers do.
+are the defaults, and there are no records. What is told does not depend on how fast the machine is: times of that
+clock, requests, and memory, which is what kwire's code of the members holds. Each protocol is run at a quarter, at half
+and at full size, so that one sees what grows faster than members, partitions and brokers do.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class _World:
                 raise NotSettledError(f"not settled after {PATIENCE_S:.0f} s: {self.size}")
 
     def rates(self, name: str, seconds: float = 1.0) -> Iterator[tuple[str, float]]:
-        """What was asked of the busiest broker, and of one on average, since this was asked last; in so many seconds."""
+        """What was asked of the busiest broker, and of one on average, in so many seconds, since the last call."""
         yield f"{name}_busiest_broker", max(self.requests.values()) / seconds
         yield f"{name}_a_broker", sum(self.requests.values()) / seconds / self.size.brokers
         self.requests.clear()
