@@ -6,6 +6,7 @@ direction of writing around are escaped as well: they make text look like anothe
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -14,6 +15,7 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 _UNDECODED = range(0xDC80, 0xDD00)  # where `surrogateescape` puts a byte that is no UTF-8
 _UNSAFE_TEXT = re.compile(_UNSAFE.pattern.removesuffix("]") + "\udc80-\udcff]")
 WIDTH_OF_PIPES = 120
+RED, GREEN = 31, 32
 
 
 def escape_text(data: bytes) -> bytes:
@@ -41,3 +43,10 @@ def width() -> int:
 def is_terminal() -> bool:
     """Whether somebody looks at standard output."""
     return bool(sys.stdout) and sys.stdout.isatty()
+
+
+def painted(text: str, colour: int) -> str:
+    """The text in a colour, if somebody looks, and wants any (NO_COLOR)."""
+    if not is_terminal() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\x1b[{colour}m{text}\x1b[0m"

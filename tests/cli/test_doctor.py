@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.cli.doctor.checks import Check
+from kwire.cli.doctor.command import shown
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kwire.testing import Cluster
 from kwire.testing.certificates import CertificateAuthority
@@ -115,6 +117,25 @@ def test_where_all_is_well_it_says_so_step_by_step(doctor: Doctor) -> None:
     assert "logged in by PLAIN as alice" in outcome.out
     assert "TLSv1.3, certificate: O=kwire" in outcome.out
     assert "alice-secret" not in outcome.out
+
+
+def test_on_a_terminal_lines_are_broken_between_words_and_marks_have_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.cli.terminal.is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    check = Check(
+        "topic", "orders", False, "there is no topic orders in this cluster", "create it, or correct its name"
+    )
+    assert list(shown(check, "orders")) == [
+        "orders",
+        "  \x1b[31mFAILED \x1b[0m topic     there is no topic",
+        "                    orders in this cluster",
+        "                    what to do: create it, or",
+        "                    correct its name",
+    ]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert next(shown(check, "")) == "  FAILED  topic     there is no topic"
 
 
 def test_for_programs_it_is_json(doctor: Doctor, closed_port: int) -> None:

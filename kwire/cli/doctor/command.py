@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kwire.cli import terminal
 from kwire.cli.exits import FAILED, clean_exits
 from kwire.cli.options import AsJson, ConfigFile, Properties, Servers, Verbose, flag, settings_of
 from kwire.cli.output import Output
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 Topics = Annotated[list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Look at it; repeated.")]
 Group = Annotated[str | None, typer.Option("--group", "-g", metavar="GROUP", help="Look at this group.")]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long each step may take.")]
+
+INDENT = " " * 20
+NARROWEST = 30  # columns beside it
 
 
 def examine_connection(
@@ -104,6 +109,18 @@ def shown(check: Check, head: str) -> Iterator[str]:
     """As lines for people, below what they are about if that is another thing than before."""
     if head:
         yield head
-    yield f"  {'ok' if check.ok else 'FAILED':7} {check.name:9} {check.said}"
+    word, colour = ("ok", terminal.GREEN) if check.ok else ("FAILED", terminal.RED)
+    said = f"{check.name:9} {check.said}"
+    first, *others = _wrapped(said)
+    yield f"  {terminal.painted(f'{word:7}', colour)} {first}"
+    yield from (f"{INDENT}{line}" for line in others)
     if check.advice:
-        yield f"{'':20}what to do: {check.advice}"
+        yield from (f"{INDENT}{line}" for line in _wrapped(f"what to do: {check.advice}"))
+
+
+def _wrapped(text: str) -> list[str]:
+    """On a terminal broken between words; elsewhere one line, which programs find things in."""
+    if not terminal.is_terminal():
+        return [text]
+    width = max(terminal.width() - len(INDENT), NARROWEST)
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
