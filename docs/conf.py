@@ -39,6 +39,8 @@ include_patterns = [
 exclude_patterns = [".*", "dist", "build", "docs/_build", "tests", "kwire"]
 
 html_theme = "furo"
+html_static_path = ["../tools/site/static"]
+html_css_files = ["site.css"]
 html_title = f"kwire {__version__}"
 html_show_copyright = False
 html_copy_source = False

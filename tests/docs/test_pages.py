@@ -23,6 +23,7 @@ else:
 DOCS = TOP / "docs"
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:)(?P<target>[^)#\s]*)(?:#[^)\s]*)?\)")
 SHORTEST_FRAGMENT = 6
+COLUMNS_OF_CODE = 96  # tools/site/static/site.css makes room for them
 
 
 def test_the_page_of_settings_is_up_to_date() -> None:
@@ -41,6 +42,12 @@ def test_links_lead_to_files_that_are_there(path: Path) -> None:
     text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     targets = {found["target"] for found in LINK.finditer(text) if found["target"]}
     assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if DOCS in path.parents], ids=lambda path: path.stem)
+def test_lines_of_python_are_as_wide_as_the_site_shows(path: Path) -> None:
+    pieces = re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert [line for piece in pieces for line in piece.splitlines() if len(line) > COLUMNS_OF_CODE] == []
 
 
 def test_each_page_is_in_the_table_of_contents() -> None:
