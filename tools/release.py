@@ -3,9 +3,10 @@
     python -m tools.release --dry-run    # all but the tag; what is missing for a release is listed, and fails nothing
     python -m tools.release              # the same, but what is missing ends it
 
-Wheel and sdist are built twice and have to be the same bytes (`tools.package`). The sdist is unpacked, gives the same
-wheel, and passes some of its tests. The wheel is installed into an empty environment, where `kwire demo` has to read
-what it wrote. It uploads nothing: the last line says how to.
+The public API is compared with that of the last tag (`tools.public_api`). Wheel and sdist are built twice, and have
+to be the same bytes (`tools.package`). The sdist is unpacked, gives the same wheel, and passes some of its tests. The
+wheel is installed into an empty environment, where `kwire demo` has to read what it wrote. It uploads nothing: the
+last line says how to.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 
 from kwire.version import __version__
 from tools.package import HASHES, NotReproducibleError, build_twice, build_wheel, epoch_of, git, sums
+from tools.public_api import breaks_since, last_tag, may_break
 from tools.supply_tools import NoToolsError, supply_tool
 
 TOP = Path(__file__).resolve().parent.parent
@@ -42,7 +44,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--dry-run", action="store_true", help="do all but the tag; missing parts are only listed")
     parser.add_argument("--into", type=Path, default=TOP / "dist", metavar="FOLDER", help="where to (default: dist)")
     given = parser.parse_args(arguments)
-    missing = list(what_is_missing(TOP, __version__))
+    missing = [*what_is_missing(TOP, __version__), *what_breaks(TOP, __version__)]
     for problem in missing:
         print(f"missing for a release: {problem}")
     if missing and not given.dry_run:
@@ -68,6 +70,21 @@ def what_is_missing(top: Path, version: str) -> Iterator[str]:
         yield "the clone has changes that are not committed"
     if git(top, "tag", "--list", f"v{version}"):
         yield f"there is a tag v{version} already"
+
+
+def what_breaks(top: Path, version: str) -> Iterator[str]:
+    """Why the version has to be a higher one. Tells all that breaks programs of the release before."""
+    tag = last_tag(top)
+    if tag is None:
+        print("no tag yet: there is no public API to compare with")
+        return
+    breaks = list(breaks_since(tag, top))
+    for line in breaks:
+        print(f"breaks programs of {tag}: {line}")
+    if not breaks:
+        print(f"the public API is compatible with {tag}")
+    elif not may_break(tag, version):
+        yield f"{version} may not break programs of {tag} (docs/stability.md): another version, or what broke is mended"
 
 
 def release(into: Path, *, dry: bool) -> None:
