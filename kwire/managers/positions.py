@@ -301,8 +301,11 @@ class PositionsManager:
         self._list_offsets.ask(tp, timestamp, reply)
 
     def _is_wanted(self, tp: TopicPartition, question: _PositionQuestion) -> bool:
-        waiting = tp in self._subscription.awaiting_reset
-        return waiting and self._asked.get(tp) == question and self._current(tp, question.epoch) is not None
+        """Not if another reset was asked for meanwhile, though nobody has been asked about that one yet."""
+        partition = self._current(tp, question.epoch)
+        if partition is None or tp not in self._subscription.awaiting_reset:
+            return False
+        return partition.reset == question.reset and self._asked.get(tp) == question
 
     def _on_offset(self, tp: TopicPartition, timestamp: int, question: _PositionQuestion, reply: Reply[Found]) -> None:
         try:

@@ -174,9 +174,13 @@ class Scenario:
     # --- the application ------------------------------------------------------------------------------------
 
     def post(self, *events: ApplicationEvent) -> None:
+        self.post_beside_an_answer(*events)
+        self.turn()
+
+    def post_beside_an_answer(self, *events: ApplicationEvent) -> None:
+        """Processed in the turn that the next answer comes in: no manager is polled between the two."""
         for event in events:
             self._inbox.process(event, self.now_ms)
-        self.turn()
 
     def poll(self) -> None:
         """What `Consumer.poll` does when it has nothing to return: tell the network thread, if that matters."""

@@ -250,6 +250,17 @@ def test_another_reset_replaces_the_one_under_way(make_scenario: MakeScenario) -
     assert scenario.partition(O0).fetch_offset == 77
 
 
+def test_another_reset_wins_over_an_answer_that_comes_in_the_same_turn(make_scenario: MakeScenario) -> None:
+    """`seek_to_end` right after the assignment read from the beginning, where that was found at the same moment."""
+    scenario = assigned(make_scenario(auto_offset_reset="earliest"), O0)
+    scenario.answer_committed({O0: -1})
+    scenario.post_beside_an_answer(ResetPositions(frozenset({O0}), ResetTo.LATEST, Reply()))
+    scenario.answer_offsets({O0: 0})
+    assert state(scenario, O0) is PartitionState.AWAIT_RESET
+    scenario.answer_offsets({O0: 77})
+    assert scenario.partition(O0).fetch_offset == 77
+
+
 def test_a_reset_wins_over_the_committed_offset_that_is_loading(scenario: Scenario) -> None:
     """`seek_to_beginning` right after the assignment: what the group had committed no longer matters."""
     assigned(scenario, O0)
