@@ -24,6 +24,8 @@ READER_GONE = 0
 FAILED = 1
 WRONG_USAGE = 2
 INTERRUPTED = 128 + signal.SIGINT
+HOW_TO_INSTALL = "pip install 'kwire["
+"""What the errors say that tell of an extra which is not installed."""
 
 
 @contextmanager
@@ -39,6 +41,10 @@ def clean_exits() -> Iterator[None]:
         raise typer.Exit(_complain(error, WRONG_USAGE)) from None
     except KafkaError as error:
         raise typer.Exit(_complain(error, FAILED)) from None
+    except ImportError as error:
+        if HOW_TO_INSTALL not in str(error):
+            raise
+        raise typer.Exit(_complain(error, WRONG_USAGE)) from None
 
 
 class LogLines(logging.StreamHandler[TextIO]):
@@ -52,7 +58,7 @@ class LogLines(logging.StreamHandler[TextIO]):
         super().emit(record)
 
 
-def _complain(error: KafkaError, code: int) -> int:
+def _complain(error: Exception, code: int) -> int:
     if str(error) not in LogLines.said:
         said = " ".join(str(error).split()) or type(error).__name__
         print(f"kwire: {said}", file=sys.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Protocol
 
 from kwire.errors import ConfigError, InvalidArgumentError
@@ -69,7 +70,9 @@ class TopicChoice:
         """
         found = {name: _partitions(consumer.partitions_for(name)) for name in self.names}
         if missing := [name for name, partitions in found.items() if not partitions]:
-            raise InvalidArgumentError(f"there is no topic {missing[0]!r}, or this client may not see it")
+            near = get_close_matches(missing[0], consumer.list_topics(), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else "; 'kwire topics list' shows those that it may see"
+            raise InvalidArgumentError(f"there is no topic {missing[0]!r}, or this client may not see it{hint}")
         if self.pattern is not None:
             found |= self._found_by_pattern(consumer, found)
         return [

@@ -37,7 +37,7 @@ def _show(value: object) -> str:
         case bool():
             return str(value).lower()
         case Enum():
-            return value.name.lower()
+            return value.value if isinstance(value.value, str) and value.value else value.name.lower()
         case tuple():
             return ",".join(map(str, value))
         case _:

@@ -120,10 +120,8 @@ def choice(kind: type[E]) -> Parser[E]:
 
 
 def _shown_choice(member: Enum) -> str:
-    """The text that is its value, if that differs from its name by more than case."""
-    if isinstance(member.value, str) and member.value and member.value.lower() != member.name.lower():
-        return member.value
-    return member.name.lower()
+    """The text that is its value, as Kafka spells it, if it is one."""
+    return member.value if isinstance(member.value, str) and member.value else member.name.lower()
 
 
 def choices(kind: type[E]) -> Parser[tuple[E, ...]]:

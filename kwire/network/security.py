@@ -55,7 +55,7 @@ class Security:
     def hint(self) -> str:
         """What to look at when a broker hangs up while we introduce ourselves."""
         if self.protocol.is_tls:
-            return f"is this a listener for {self.protocol.value}, or one without TLS?"
+            return f"is this a listener for {self.protocol.value}? One without TLS does that"
         if self.protocol.is_sasl:
-            return f"is this a listener for {self.protocol.value}, or one that expects TLS, or no SASL?"
-        return "is this a Kafka listener, and does it expect plain text (not TLS)?"
+            return f"is this a listener for {self.protocol.value}? One with TLS, or without SASL, does that"
+        return "is this a listener for PLAINTEXT? One with TLS (security_protocol SSL or SASL_SSL) does that"

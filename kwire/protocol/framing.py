@@ -228,7 +228,7 @@ class Framing:
             return size_bytes
         purpose = f" to answer {type(self._in_flight[0].request).__name__}" if self._in_flight else ""
         limits = f"it must be {CORRELATION_ID_BYTES} to {limit_bytes} bytes{purpose}"
-        raise ProtocolError(f"a frame of {size_bytes} bytes, but {limits}{_stranger(prefix)}")
+        raise ProtocolError(_stranger(prefix) or f"a frame of {size_bytes} bytes, but {limits}")
 
     def _limit_bytes(self) -> int:
         """How large the next frame may be: it answers the oldest request, and that says what can be expected."""
@@ -281,7 +281,7 @@ def _response_version(expected: type[Message], version: int, body: memoryview) -
 def _stranger(prefix: bytes) -> str:
     """Who may be speaking, if it is not Kafka, going by the first bytes."""
     if prefix[0] in (TLS_HANDSHAKE, TLS_ALERT) and prefix[1] == 3:
-        return "; it looks like TLS: this port wants an encrypted connection (security_protocol SSL or SASL_SSL)"
+        return "it answers in TLS: this port wants an encrypted connection (security_protocol SSL or SASL_SSL)"
     if all(0x20 <= byte < 0x7F for byte in prefix):
-        return f"; this port does not speak Kafka: it answered {prefix.decode('ascii')!r}"
+        return f"this port does not speak Kafka: it answers {prefix.decode('ascii')!r}"
     return ""

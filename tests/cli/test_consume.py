@@ -356,7 +356,10 @@ def test_an_error_without_words_is_named(consume: CommandLine, kafka: FakeConsum
 
 def test_an_unknown_topic_is_an_error(consume: CommandLine) -> None:
     outcome = consume(topic="order")
-    assert (outcome.code, outcome.err) == (1, "kwire: there is no topic 'order', or this client may not see it\n")
+    assert (outcome.code, outcome.err) == (
+        1,
+        "kwire: there is no topic 'order', or this client may not see it; did you mean 'orders'?\n",
+    )
 
 
 def test_an_unknown_partition_is_an_error(consume: CommandLine) -> None:

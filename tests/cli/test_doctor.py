@@ -246,7 +246,7 @@ def test_11_something_that_is_no_kafka(doctor: Doctor) -> None:
     with listener(answer) as port:
         said, advice = failure(doctor({"bootstrap.servers": f"127.0.0.1:{port}"}))
     assert f"what listens at 127.0.0.1:{port} is not Kafka" in said
-    assert "it answered 'HTTP'" in said
+    assert "it answers 'HTTP'" in said
     assert advice.startswith("what to do: correct host and port in bootstrap_servers")
 
 

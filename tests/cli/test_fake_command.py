@@ -18,6 +18,7 @@ from kwire.protocol.messages.metadata import MetadataRequest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.cli.fake_consumer import Command
     from tests.secured_clients import IGNORED, read_with_confluent
 else:
     from secured_clients import IGNORED, read_with_confluent
@@ -46,6 +47,17 @@ def test_what_is_no_user_is_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="NAME:PASSWORD") as refusal:
         parse_users([text])
     assert "secret" not in str(refusal.value)
+
+
+def test_tls_without_what_makes_certificates_is_told_in_one_line(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended with a traceback of four screens."""
+    monkeypatch.setitem(sys.modules, "trustme", None)
+    monkeypatch.delitem(sys.modules, "kwire.testing.certificates", raising=False)
+    outcome = command("fake", "--tls")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == "kwire: test certificates need trustme; install it with: pip install 'kwire[testing]'\n"
 
 
 @pytest.mark.slow

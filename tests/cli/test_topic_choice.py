@@ -62,7 +62,11 @@ def test_partitions_are_of_each_topic() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["order"], "there is no topic 'order', or this client may not see it"),
+        (["order"], "there is no topic 'order', or this client may not see it; did you mean 'orders'?"),
+        (
+            ["x"],
+            "there is no topic 'x', or this client may not see it; 'kwire topics list' shows those that it may see",
+        ),
         (["^x"], "no topic is found by '^x' among those that this client may see"),
     ],
 )

@@ -145,8 +145,8 @@ def test_good_values(name: str, value: object, expected: object) -> None:
         ("metadata_recovery_strategy", "always", "no such choice; valid: none, rebootstrap"),
         ("isolation_level", "serializable", "no such choice; valid: read_uncommitted, read_committed"),
         ("group_protocol", "share", "no such choice; valid: classic, consumer"),
-        ("security_protocol", "TLS", "no such choice; valid: plaintext, ssl, sasl_plaintext, sasl_ssl"),
-        ("sasl_mechanism", "SCRAM", "no such choice; valid: plain, SCRAM-SHA-256, SCRAM-SHA-512, oauthbearer, gssapi"),
+        ("security_protocol", "TLS", "no such choice; valid: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ("sasl_mechanism", "SCRAM", "no such choice; valid: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI"),
         ("ssl_truststore_type", "JKS", "kwire reads PEM files; convert the JKS store with: keytool -importkeystore"),
         (
             "ssl_keystore_type",

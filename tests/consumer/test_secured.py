@@ -151,10 +151,10 @@ def test_a_mechanism_that_the_brokers_do_not_have_is_told_with_those_they_have()
 @pytest.mark.parametrize(
     ("listener", "spoken", "error_class", "said"),
     [
-        ("SSL", "PLAINTEXT", BootstrapError, "does it expect plain text"),
-        ("PLAINTEXT", "SSL", BootstrapError, "is this a listener for SSL, or one without TLS?"),
+        ("SSL", "PLAINTEXT", BootstrapError, "is this a listener for PLAINTEXT\\? One with TLS"),
+        ("PLAINTEXT", "SSL", BootstrapError, "is this a listener for SSL\\? One without TLS"),
         ("SASL_PLAINTEXT", "PLAINTEXT", BootstrapError, "does it expect a login"),
-        ("SASL_SSL", "SASL_PLAINTEXT", BootstrapError, "or one that expects TLS"),
+        ("SASL_SSL", "SASL_PLAINTEXT", BootstrapError, "is this a listener for SASL_PLAINTEXT\\? One with TLS"),
         ("PLAINTEXT", "SASL_PLAINTEXT", AuthenticationError, "takes no SASL"),
         ("SSL", "SASL_SSL", AuthenticationError, "takes no SASL"),
         ("SASL_SSL", "SSL", BootstrapError, "does it expect a login"),

@@ -236,10 +236,10 @@ def test_how_large_an_answer_may_be_follows_what_was_asked(request_: Request[Mes
 @pytest.mark.parametrize(
     ("first", "hint"),
     [
-        (b"HTTP/1.1 400 Bad Request", "this port does not speak Kafka: it answered 'HTTP'"),
-        (b"SSH-2.0-x", "this port does not speak Kafka: it answered 'SSH-'"),
-        (b"\x15\x03\x03\x00\x02\x02\x50", "it looks like TLS"),
-        (b"\x16\x03\x01\x02\x00", "it looks like TLS"),
+        (b"HTTP/1.1 400 Bad Request", "this port does not speak Kafka: it answers 'HTTP'"),
+        (b"SSH-2.0-x", "this port does not speak Kafka: it answers 'SSH-'"),
+        (b"\x15\x03\x03\x00\x02\x02\x50", "it answers in TLS"),
+        (b"\x16\x03\x01\x02\x00", "it answers in TLS"),
     ],
 )
 def test_a_peer_that_speaks_something_else_is_recognised(first: bytes, hint: str) -> None:

@@ -103,8 +103,8 @@ def unreachable(servers: str) -> Consumer[bytes, bytes]:
     ("answer", "sentence"),
     [
         (hang_up, "it hung up during the version handshake; is this a Kafka listener"),
-        (speak_http, "this port does not speak Kafka: it answered 'HTTP'"),
-        (ask_for_tls, "it looks like TLS: this port wants an encrypted connection"),
+        (speak_http, "this port does not speak Kafka: it answers 'HTTP'"),
+        (ask_for_tls, "it answers in TLS: this port wants an encrypted connection"),
         (echo, "broker 127.0.0.1:"),
         (say_nothing, "no answer to ApiVersions in time; is this a Kafka listener"),
     ],
