@@ -21,6 +21,7 @@ from proofs.brokers import brokers
 from proofs.dashboard.prove import dashboard
 from proofs.event_loops.prove import event_loops
 from proofs.handlers import handlers
+from proofs.kafkatest.prove import kafkatest
 from proofs.losses.prove import losses
 from proofs.metrics.prove import metrics
 from proofs.metrics_cost import metrics_cost
@@ -63,6 +64,7 @@ PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "spark-kills": spark_kills,
     "spark-outages": spark_outages,
     "spark-fresh-first": spark_fresh_first,
+    "kafkatest": kafkatest,
 }
 
 app = typer.Typer(

@@ -19,7 +19,7 @@ from pathlib import Path
 from tools.supply_tools import NoToolsError, supply_tool
 
 TOP = Path(__file__).resolve().parent.parent
-NAMES = ("demo", "dev", "docs", "run", "supply")
+NAMES = ("demo", "dev", "docs", "kafkatest", "run", "supply")
 HEAD = "# Written by python -m tools.lock, do not edit: packages, and the hashes of all files of their releases.\n"
 _PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ ;\\]+)")
 

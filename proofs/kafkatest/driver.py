@@ -1,5 +1,5 @@
 """`python -m proofs.kafkatest.driver PLAN`: makes the machines, and runs ducktape on them. It runs in namespaces of its
-own (`prove` starts it so), with which everything that it starts ends.
+own (`running` starts it so), with which everything that it starts ends.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from proofs.kafkatest.machines import start_machines
 # A JVM takes a core to itself while it compiles, and up to ten of them share a few here.
 SMALL_JVMS = {
     "KAFKA_HEAP_OPTS": "-Xmx384M",
-    "KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
+    "KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "INCLUDE_TEST_JARS": "true",  # else kafka-run-class.sh starts grep for each jar
 }
 PASSED_ON = ("HOME", "LANG", "JAVA_HOME", "USER", "LD_LIBRARY_PATH")
@@ -25,7 +25,7 @@ PASSED_ON = ("HOME", "LANG", "JAVA_HOME", "USER", "LD_LIBRARY_PATH")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One run of ducktape."""
+    """One run of ducktape, of one test."""
 
     ducktape: str
     """The Python of its environment."""
@@ -37,8 +37,9 @@ class Plan:
     repository: str
     commands: str
     """A folder of commands that the tests need and a machine may lack."""
+    symbol: str
+    """The test."""
     globals: Mapping[str, object]
-    symbols: Sequence[str]
 
     def write_to(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1))
@@ -49,14 +50,14 @@ class Plan:
 
 
 def drive(plan: Plan) -> int:
-    """Ducktape's exit code: 0 if all tests passed."""
+    """Ducktape's exit code: 0 if the test passed."""
     folder = Path(plan.folder)
     machines = start_machines(plan.machines, folder)
     cluster, global_file = folder / "machines.json", folder / "globals.json"
     cluster.write_text(json.dumps([machine.to_json() for machine in machines]))
     global_file.write_text(json.dumps(plan.globals))
     command = [
-        plan.ducktape, "-m", "ducktape", *plan.symbols,
+        plan.ducktape, "-m", "ducktape", plan.symbol,
         "--cluster", "proofs.kafkatest.in_ducktape.accounts.MachineCluster", "--cluster-file", str(cluster),
         "--globals", str(global_file), "--results-root", str(folder / "results"),
     ]  # fmt: skip

@@ -15,8 +15,9 @@ NETWORK = "192.0.2"  # RFC 5737: for documentation, so that no real machine has 
 DRIVER_HOST = 254
 START_TIMEOUT_S = 10
 
-# /mnt is where the tests put everything; /tmp/hsperfdata_USER is where JVMs tell of themselves by their process number,
-# which is the same one on several machines (and only if nobody else may write there). Children without a parent end without a trace, as below a real init.
+# /mnt is where the tests put everything. /tmp/hsperfdata_USER is where JVMs tell of themselves, if nobody else may
+# write there, by their process number, which is the same one on several machines. Children without a parent end without
+# a trace, as below a real init.
 INIT = """\
 set -e
 mount -t tmpfs none /mnt

@@ -1,4 +1,4 @@
-"""kwire's verifiable consumer, as the system tests start Java's: their key stores become PEM, which is what kwire reads.
+"""kwire's verifiable consumer, as the system tests start Java's: their key stores become PEM, which kwire reads.
 
 It is run as a file, and becomes the consumer.
 """
@@ -22,14 +22,16 @@ def main(arguments: list[str]) -> None:
 
 
 def with_pem(config: Path) -> Path:
-    """The file, or one beside it with the certificates that are trusted; no test here has brokers ask for a client's."""
+    """The file, or one beside it with the certificates that are trusted. No test has brokers that ask for a client's."""
     lines = config.read_text().splitlines()
     settings = dict(line.split("=", 1) for line in lines if "=" in line)
     if "SSL" not in settings.get("security.protocol", ""):
         return config
     trusted = config.with_suffix(".pem")
     listed = ["-keystore", settings["ssl.truststore.location"], "-storepass", settings["ssl.truststore.password"]]
-    trusted.write_bytes(subprocess.run(["keytool", "-list", "-rfc", *listed], check=True, stdout=subprocess.PIPE).stdout)
+    trusted.write_bytes(
+        subprocess.run(["keytool", "-list", "-rfc", *listed], check=True, stdout=subprocess.PIPE).stdout
+    )
     kept = [line for line in lines if not line.startswith(LEFT_OUT)]
     changed = config.with_suffix(".kwire.properties")
     changed.write_text("\n".join([*kept, "ssl.truststore.type=PEM", f"ssl.truststore.location={trusted}", ""]))

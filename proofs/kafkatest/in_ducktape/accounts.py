@@ -75,9 +75,9 @@ class MachineAccount(LinuxRemoteAccount):  # type: ignore[misc]
         allow_fail: bool = False,
         callback: Callable[[str], object] | None = None,
         combine_stderr: bool = True,
-        timeout_sec: float | None = None,
+        timeout_sec: float | None = None,  # noqa: ARG002 - nobody asks for one
     ) -> SSHOutputIter:
-        """Start it; the lines that it prints, as they come. Nobody asks for a timeout here."""
+        """Start it; the lines that it prints, as they come."""
         started = self._start(cmd, stderr=subprocess.STDOUT if combine_stderr else subprocess.DEVNULL)
 
         def lines() -> Iterator[object]:
@@ -112,7 +112,7 @@ class MachineFiles:
         self._root = root
 
     def open(self, path: str, mode: str = "r") -> IO[str]:
-        return open(self._at(path), mode.replace("b", ""))  # noqa: SIM115 - the caller closes it
+        return open(self._at(path), mode.replace("b", ""))
 
     def get(self, remote: str, local: str) -> None:
         shutil.copyfile(self._at(remote), local)
