@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> None:
 
 
 def with_pem(config: Path) -> Path:
-    """The file, or one beside it with the certificates that are trusted. No test has brokers that ask for a client's."""
+    """The file, or one beside it with the certificates that are trusted; no broker here asks for a client's."""
     lines = config.read_text().splitlines()
     settings = dict(line.split("=", 1) for line in lines if "=" in line)
     if "SSL" not in settings.get("security.protocol", ""):
