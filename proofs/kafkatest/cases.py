@@ -30,8 +30,8 @@ FILES = (
 
 _COLLECTED = re.compile(r"<module=(\S+), cls=(\w+), function=(\w+), injected_args=(.*?), file=")
 KRAFT = "ISOLATED_KRAFT"
-# They say nothing of the consumer, and would only make names longer.
-UNTOLD = ("metadata_quorum", "use_new_coordinator")
+# They are the same in all tests that are run, and would only make names longer.
+UNTOLD = ("metadata_quorum", "use_new_coordinator", "consumer_version")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def not_applicable(case: Case) -> str | None:
     if given("broker_type") == "controller":
         return "of a broker that is the controller too: KRaft has it on a machine of its own"
     if "GSSAPI" in _mechanisms(case):
-        return "of Kerberos: its server is among Kafka's test classes, which are in no repository of Maven's"
+        return "of Kerberos: its server is one of Kafka's test classes, whose jar is not published with the release"
     if any(mechanism.startswith("SCRAM") for mechanism in _mechanisms(case)):
         return "of SCRAM between brokers: the tests set it up by ZooKeeper"
     return None

@@ -57,8 +57,8 @@ class Results:
     def expect(self, cases: Sequence[Case]) -> None:
         """These are all tests that there are."""
         self.facts["not_applicable"] = dict(Counter(why for case in cases if (why := not_applicable(case))))
-        rows = {case.symbol: self.facts["rows"].get(case.symbol, _row(case)) for case in applicable(cases)}
-        self.facts["rows"] = rows
+        known = self.facts["rows"]
+        self.facts["rows"] = {case.symbol: _row(case, known.get(case.symbol)) for case in applicable(cases)}
 
     def add(self, case: Case, client: Client, outcome: Outcome) -> None:
         self.facts["rows"].setdefault(case.symbol, _row(case))["outcomes"][client.value] = asdict(outcome)
@@ -129,5 +129,6 @@ def _cell(row: Row, client: Client) -> str:
     return status if outcome["tries"] == 1 else f"passed at try {outcome['tries']}"
 
 
-def _row(case: Case) -> Row:
-    return {"test": str(case), "outcomes": {}}
+def _row(case: Case, known: Row | None = None) -> Row:
+    """Named anew: names may have become shorter."""
+    return {"test": str(case), "outcomes": known["outcomes"] if known else {}}
