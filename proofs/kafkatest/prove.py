@@ -33,7 +33,9 @@ def kafkatest(
     only: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="Only tests whose name, with arguments, has this in it.")
     ] = None,
-    client: Annotated[list[Client] | None, typer.Option(help="Only for this one; both by default, in turns.")] = None,
+    client: Annotated[
+        list[Client] | None, typer.Option(help="For these; kwire and Java by default, in turns. Mixed: groups of both.")
+    ] = None,
     left: Annotated[
         bool, typer.Option("--left", help="Only what docs/kafkatest.json does not know as passed.")
     ] = False,
@@ -55,7 +57,9 @@ def kafkatest(
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     results.describe(date=today, kafka=kafka, ducktape=ducktape_version(), **identity(source))
     results.expect(cases)
-    return list(run_all(wanted, client or list(Client), bench, results, tries=tries, left=left, write=write))
+    return list(
+        run_all(wanted, client or (Client.KWIRE, Client.JAVA), bench, results, tries=tries, left=left, write=write)
+    )
 
 
 def run_all(
@@ -68,7 +72,7 @@ def run_all(
     left: bool,
     write: bool,
 ) -> Iterator[str]:
-    """Answers what kwire does not pass."""
+    """Answers what kwire does not pass, alone or with Java."""
     for case in cases:
         for client in clients:
             if left and results.has_passed(case, client):
@@ -78,8 +82,8 @@ def run_all(
             if write:
                 results.write()
             print(f"{client.value:5}  {told(outcome)}  {case}", flush=True)
-            if client is Client.KWIRE and not outcome.passed:
-                yield f"{case}: {outcome.reason}"
+            if client.is_kwire and not outcome.passed:
+                yield f"{client.value}: {case}: {outcome.reason}"
 
 
 def told(outcome: Outcome) -> str:

@@ -14,6 +14,7 @@ from proofs.kafkatest.running import TOP, Client, Outcome
 from proofs.kafkatest.sources import CHANGES
 
 DOCUMENT, KNOWN = TOP / "docs" / "kafkatest.md", TOP / "docs" / "kafkatest.json"
+COLUMNS = {Client.KWIRE: "kwire", Client.JAVA: "Java", Client.MIXED: "groups of both"}
 BEGIN, END = "<!-- written by scripts/prove kafkatest, do not edit -->\n", "<!-- end of what is written -->\n"
 
 
@@ -80,12 +81,12 @@ def applicable(cases: Sequence[Case]) -> list[Case]:
 def page(facts: Facts) -> str:
     """The sums, a line for each test, and what is not run."""
     rows = list(facts["rows"].values())
-    by_test = ((row["test"], _cell(row, Client.KWIRE), _cell(row, Client.JAVA)) for row in rows)
+    by_test = ((row["test"], *(_cell(row, client) for client in COLUMNS)) for row in rows)
     lines = [
         _versions(facts),
-        *_table(("", "kwire", "Java"), _sums(rows)),
+        *_table(("", *COLUMNS.values()), _sums(rows)),
         "### Test by test\n",
-        *_table(("test", "kwire", "Java"), by_test),
+        *_table(("test", *COLUMNS.values()), by_test),
         "### Not applicable, for either\n",
         *_table(("tests", "why"), ((count, why) for why, count in facts["not_applicable"].items())),
         "### What is changed in the tests when they are run\n",
@@ -107,10 +108,9 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[st
     yield ""
 
 
-def _sums(rows: Sequence[Row]) -> Iterator[tuple[str, int, int]]:
+def _sums(rows: Sequence[Row]) -> Iterator[tuple[object, ...]]:
     for what in ("passed", "failed", "not run yet"):
-        counts = [sum(_status(row, client) == what for row in rows) for client in (Client.KWIRE, Client.JAVA)]
-        yield what, counts[0], counts[1]
+        yield what, *(sum(_status(row, client) == what for row in rows) for client in COLUMNS)
 
 
 def _status(row: Row, client: Client) -> str:
@@ -123,7 +123,7 @@ def _status(row: Row, client: Client) -> str:
 def _cell(row: Row, client: Client) -> str:
     status, outcome = _status(row, client), row["outcomes"].get(client.value)
     if outcome is None:
-        return status
+        return "–"
     if status == "failed":
         return f"**failed**: {outcome['reason']}".replace("|", "\\|").replace("\n", " ")
     return status if outcome["tries"] == 1 else f"passed at try {outcome['tries']}"

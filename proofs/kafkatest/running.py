@@ -30,6 +30,19 @@ class Client(Enum):
 
     KWIRE = "kwire"
     JAVA = "java"
+    MIXED = "mixed"
+    """Every other member of a group is Java's."""
+
+    @property
+    def is_kwire(self) -> bool:
+        """Whether kwire has to answer for failures."""
+        return self is not Client.JAVA
+
+
+PLUG_INS = {
+    Client.KWIRE: "kafkatest.services.verifiable_client.VerifiableClientApp",
+    Client.MIXED: "proofs.kafkatest.in_ducktape.mixed.MixedClient",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,14 +145,14 @@ def _drive(folder: Path) -> None:
 
 
 def globals_for(client: Client, bench: Bench) -> dict[str, object]:
-    """Kafka's plug-in for other clients, `VerifiableClientApp`, takes what to run from here."""
+    """What the tests are told. Kafka's plug-in for other clients takes what to run from here."""
     found: dict[str, object] = {
         "kafka-path-resolver": "proofs.kafkatest.in_ducktape.layout.InstalledKafka",
         "kafka-installations": str(bench.installations),
     }
-    if client is Client.KWIRE:
+    if client in PLUG_INS:
         found["VerifiableConsumer"] = {
-            "class": "kafkatest.services.verifiable_client.VerifiableClientApp",
+            "class": PLUG_INS[client],
             "exec_cmd": f"{sys.executable} {TOP / 'proofs/kafkatest/start_kwire.py'}",
             "pids": "pgrep -f '[k]wire.verifiable_consumer'",
         }
