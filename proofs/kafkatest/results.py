@@ -123,7 +123,7 @@ def _status(row: Row, client: Client) -> str:
 def _cell(row: Row, client: Client) -> str:
     status, outcome = _status(row, client), row["outcomes"].get(client.value)
     if outcome is None:
-        return "–"
+        return ""
     if status == "failed":
         return f"**failed**: {outcome['reason']}".replace("|", "\\|").replace("\n", " ")
     return status if outcome["tries"] == 1 else f"passed at try {outcome['tries']}"
