@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import zipfile
 from pathlib import Path
 
 from kwire.testing.kafka.jars import cache_dir, copy_jars, ensure
+
+NEW_PLACE = "org.apache.kafka.tools"
+_OLD_PLACE = re.compile(r" (kafka\.(?:admin|tools)\.\w+) ")
 
 # Kafka's system tests set up logging by files of log4j 1, and read what comes of it: reload4j still understands them.
 # kafka-tools-api: as in kwire.testing.kafka.jars.
@@ -66,6 +71,21 @@ def ensure_jars(version: str) -> Path:
 
 def install(version: str, checkout: Path, folder: Path) -> None:
     """Puts the programs and the jars into `folder`, as a release's archive has them."""
+    libs = ensure_jars(version)
     shutil.copytree(checkout / "bin", folder / "bin")
+    follow_moves(folder / "bin", libs / f"kafka-tools-{version}.jar")
     shutil.copytree(checkout / "config", folder / "config")
-    (folder / "libs").symlink_to(ensure_jars(version))
+    (folder / "libs").symlink_to(libs)
+
+
+def follow_moves(programs: Path, tools: Path) -> None:
+    """Scripts of an older Kafka name classes where they were then; what the jar of the tools has is there now."""
+    with zipfile.ZipFile(tools) as jar:
+        known = set(jar.namelist())
+    for script in programs.glob("*.sh"):
+        text = script.read_text()
+        for old in _OLD_PLACE.findall(text):
+            name = old.rpartition(".")[2]
+            if f"{NEW_PLACE.replace('.', '/')}/{name}.class" in known:
+                text = text.replace(f" {old} ", f" {NEW_PLACE}.{name} ")
+        script.write_text(text)

@@ -19,6 +19,7 @@ from proofs.kafkatest.driver import Plan
 TOP = Path(__file__).resolve().parents[2]
 MACHINES = 10  # what the largest test asks for
 TEST_TIMEOUT_S = 1800
+LONGEST_REASON = 300
 PROGRAMS = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "ps": "procps", "pgrep": "procps",
             "java": "a JDK", "jps": "a JDK", "keytool": "a JDK"}  # fmt: skip
 NAMESPACES = ("--net", "--mount", "--pid", "--uts", "--fork", "--mount-proc", "--kill-child")
@@ -181,7 +182,10 @@ def read_report(folder: Path, attempt: int) -> Outcome:
 
 
 def first_line(summary: str) -> str:
-    return next((line.strip() for line in summary.splitlines() if line.strip()), "no reason")
+    """Short, and without the paths of this machine."""
+    line = next((line.strip() for line in summary.splitlines() if line.strip()), "no reason")
+    line = line.replace(f"{TOP}/", "")
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]} ..."
 
 
 def _free_name(path: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from kwire.testing.kafka import ClusterError
 from proofs.kafkatest import running
 from proofs.kafkatest.cases import Case, not_applicable, parse_collected
+from proofs.kafkatest.installation import follow_moves
 from proofs.kafkatest.results import BEGIN, END, Results
 from proofs.kafkatest.running import Bench, Client, Outcome, globals_for, read_report
 from proofs.kafkatest.sources import CHANGES, NoTestsError, apply, copy_tests, find_checkout
@@ -193,3 +195,14 @@ def test_a_config_without_tls_is_taken_as_it_is(tmp_path: Path) -> None:
     config = tmp_path / "consumer.properties"
     config.write_text("security.protocol=PLAINTEXT\nssl.truststore.location=trusted.jks\n")
     assert with_pem(config) == config
+
+
+def test_scripts_of_an_older_kafka_find_the_classes_that_moved(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "tools.jar", "w") as jar:
+        jar.writestr("org/apache/kafka/tools/ConfigCommand.class", b"")
+    line = 'exec $(dirname $0)/kafka-run-class.sh kafka.{} "$@"\n'
+    (tmp_path / "configs.sh").write_text(line.format("admin.ConfigCommand"))
+    (tmp_path / "acls.sh").write_text(line.format("admin.AclCommand"))
+    follow_moves(tmp_path, tmp_path / "tools.jar")
+    assert " org.apache.kafka.tools.ConfigCommand " in (tmp_path / "configs.sh").read_text()
+    assert (tmp_path / "acls.sh").read_text() == line.format("admin.AclCommand")

@@ -46,6 +46,10 @@ class MachineAccount(LinuxRemoteAccount):  # type: ignore[misc]
         super().__init__(config, address)
         self.pid = pid
 
+    def __repr__(self) -> str:
+        """In errors, where all of its parts say nothing."""
+        return str(self)
+
     @property
     def sftp_client(self) -> MachineFiles:
         return MachineFiles(Path(f"/proc/{self.pid}/root"))
