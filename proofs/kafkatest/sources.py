@@ -70,6 +70,12 @@ CHANGES = (
         why="the same, of the producer",
     ),
     Change(
+        file="tests/core/security_test.py",
+        old='"grep %s %s" % (error, self.consumer.LOG_FILE)',
+        new="\"grep -E '%s|SslAuthenticationError' %s\" % (error, self.consumer.LOG_FILE)",
+        why="the error that has to be in the consumer's log has Java's name; kwire's is SslAuthenticationError",
+    ),
+    Change(
         file="tests/client/compression_test.py",
         old="from kafkatest.services.console_consumer import ConsoleConsumer\n",
         new="from proofs.kafkatest.in_ducktape.reading import VerifiableConsumer\n",

@@ -14,11 +14,22 @@ CONFIG_FLAG = "--consumer.config"
 LEFT_OUT = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password")
 
 
+LOG_FILE = "verifiable_consumer.log"
+
+
 def main(arguments: list[str]) -> None:
+    log_to_file(Path(os.environ["LOG_DIR"]))
     if CONFIG_FLAG in arguments:
         at = arguments.index(CONFIG_FLAG) + 1
         arguments[at] = str(with_pem(Path(arguments[at])))
     os.execv(sys.executable, [sys.executable, "-m", "kwire.verifiable_consumer", *arguments])
+
+
+def log_to_file(folder: Path) -> None:
+    """As Java's does: the tests look for errors there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = os.open(folder / LOG_FILE, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
+    os.dup2(log, sys.stderr.fileno())
 
 
 def with_pem(config: Path) -> Path:
