@@ -17,7 +17,7 @@ from proofs.kafkatest.installation import follow_moves
 from proofs.kafkatest.results import BEGIN, END, Results
 from proofs.kafkatest.running import Bench, Client, Outcome, globals_for, read_report
 from proofs.kafkatest.sources import CHANGES, NoTestsError, apply, copy_tests, find_checkout
-from proofs.kafkatest.start_kwire import with_pem
+from proofs.kafkatest.start_kwire import for_kwire
 
 COLLECTED = """\
 Collected 3 tests:
@@ -185,16 +185,27 @@ def test_a_trust_store_of_java_becomes_pem(monkeypatch: pytest.MonkeyPatch, tmp_
     config = tmp_path / "consumer.properties"
     stores = "ssl.truststore.location=trusted.jks\nssl.truststore.password=secret\nssl.keystore.location=own.jks\n"
     config.write_text(f"security.protocol=SSL\n{stores}ssl.key.password=secret\n")
-    lines = with_pem(config).read_text().splitlines()
+    lines = for_kwire(config, "").read_text().splitlines()
     pem = tmp_path / "consumer.pem"
     assert lines == ["security.protocol=SSL", "ssl.truststore.type=PEM", f"ssl.truststore.location={pem}"]
     assert pem.read_bytes() == b"certificates"
 
 
+def test_the_login_of_javas_own_file_becomes_a_setting(tmp_path: Path) -> None:
+    jaas = tmp_path / "jaas.conf"
+    jaas.write_text(
+        'KafkaClient {\n  PlainLoginModule required\n\tusername="me"\n\tpassword="x";\n};\nKafkaServer { No; };\n'
+    )
+    config = tmp_path / "consumer.properties"
+    config.write_text("sasl.mechanism=PLAIN\n")
+    lines = for_kwire(config, f"-Djava.security.auth.login.config={jaas} -Dother=1").read_text().splitlines()
+    assert lines == ["sasl.mechanism=PLAIN", 'sasl.jaas.config=PlainLoginModule required username="me" password="x";']
+
+
 def test_a_config_without_tls_is_taken_as_it_is(tmp_path: Path) -> None:
     config = tmp_path / "consumer.properties"
     config.write_text("security.protocol=PLAINTEXT\nssl.truststore.location=trusted.jks\n")
-    assert with_pem(config) == config
+    assert for_kwire(config, "-Djava.security.krb5.conf=a") == config
 
 
 def test_scripts_of_an_older_kafka_find_the_classes_that_moved(tmp_path: Path) -> None:
