@@ -20,9 +20,14 @@ TOP = Path(__file__).resolve().parents[2]
 MACHINES = 10  # what the largest test asks for
 TEST_TIMEOUT_S = 1800
 LONGEST_REASON = 300
-PROGRAMS = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "ps": "procps", "pgrep": "procps",
-            "java": "a JDK", "jps": "a JDK", "keytool": "a JDK"}  # fmt: skip
+PROGRAMS = {
+    **dict.fromkeys(("nsenter", "setpriv", "unshare"), "util-linux"),
+    **dict.fromkeys(("pgrep", "ps"), "procps"),
+    **dict.fromkeys(("java", "jps", "keytool"), "a JDK"),
+    "ip": "iproute2",
+}
 NAMESPACES = ("--net", "--mount", "--pid", "--uts", "--fork", "--mount-proc", "--kill-child")
+ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL")  # however this process ends
 HIDDEN = Path("/mnt")  # each machine has its own
 
 
@@ -133,7 +138,7 @@ def _drive(folder: Path) -> None:
     driver = [sys.executable, "-m", "proofs.kafkatest.driver", str(folder / "plan.json")]
     with (folder / "ducktape.log").open("wb") as log:
         started = subprocess.Popen(
-            ["unshare", *rights, *NAMESPACES, *driver], cwd=TOP, stdin=subprocess.DEVNULL, stdout=log,
+            [*ENDS_WITH_US, "unshare", *rights, *NAMESPACES, *driver], cwd=TOP, stdin=subprocess.DEVNULL, stdout=log,
             stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:
