@@ -30,6 +30,7 @@ from kwire.config.parsers import (
     share,
     text,
 )
+from kwire.config.problems import Problems
 from kwire.config.registry_classes import with_registry_classes
 from kwire.config.security_checks import (
     check_listeners,
@@ -276,7 +277,7 @@ class ConsumerConfig(SecurityConfig):
             The settings, with defaults for those that are not given.
 
         Raises:
-            ConfigError: a name is unknown or given twice, a value is bad, or two contradict each other.
+            ConfigError: names are unknown or given twice, values are bad, or two contradict each other.
             InvalidGroupIdError: `group_id` is blank.
         """
         if config is not None and not isinstance(config, Mapping):
@@ -285,7 +286,7 @@ class ConsumerConfig(SecurityConfig):
         hide_secrets(SETTINGS, keywords)
         given = snake_case_names(SETTINGS, with_registry_classes(config or {}), keywords)
         hide_secrets(SETTINGS, given)
-        values = {name: SETTINGS[name].parse(value) for name, value in given.items()}
+        values = _parsed(given)
         _check_protocol(values)
         fill_in_mechanism(values)
         warn_of_unused(values)
@@ -297,6 +298,17 @@ class ConsumerConfig(SecurityConfig):
 
 
 SETTINGS = settings_of(ConsumerConfig)
+
+
+def _parsed(given: Mapping[str, object]) -> dict[str, object]:
+    """The values. Raises: ConfigError, which names all that are bad."""
+    values: dict[str, object] = {}
+    problems = Problems()
+    for name, value in given.items():
+        with problems.noted():
+            values[name] = SETTINGS[name].parse(value)
+    problems.raise_them()
+    return values
 
 
 def parse_setting(name: str, value: object) -> tuple[str, object]:

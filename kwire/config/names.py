@@ -10,6 +10,7 @@ from kwire.config.foreign_names import ForeignName, by_snake_name
 from kwire.config.java_names import JAVA, JAVA_PRODUCER
 from kwire.config.librdkafka_names import LIBRDKAFKA
 from kwire.config.parsers import BadValueError
+from kwire.config.problems import Problems
 from kwire.config.python_names import PYTHON_CLIENTS
 from kwire.config.registry_classes import REGISTRY
 from kwire.errors import ConfigError
@@ -30,10 +31,11 @@ def snake_case_names(
         settings: under snake_case names.
 
     Raises:
-        ConfigError: a name is unknown, has to be replaced, or a setting was given twice.
+        ConfigError: names are unknown or have to be replaced, or settings were given twice; says so of each.
     """
     given: dict[str, object] = {}
     spelled: dict[str, str] = {}
+    problems = Problems()
     everything = [*config.items(), *settings.items()]
     left_out = [name for name, value in everything if is_left_out(name, value)]
     if left_out:
@@ -41,12 +43,14 @@ def snake_case_names(
     for name, value in everything:
         if name in left_out:
             continue
-        snake, converted = kwires_own(known, name, value)
-        if name in settings and "." in name:
-            raise ConfigError(f"as a keyword, {name!r} is spelled {snake}")
-        if snake in given:
-            raise ConfigError(f"{snake} is given twice, as {spelled[snake]!r} and as {name!r}; give it once")
-        given[snake], spelled[snake] = converted, name
+        with problems.noted():
+            snake, converted = kwires_own(known, name, value)
+            if name in settings and "." in name:
+                raise ConfigError(f"as a keyword, {name!r} is spelled {snake}")
+            if snake in given:
+                raise ConfigError(f"{snake} is given twice, as {spelled[snake]!r} and as {name!r}; give it once")
+            given[snake], spelled[snake] = converted, name
+    problems.raise_them()
     return given
 
 
