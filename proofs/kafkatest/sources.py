@@ -64,6 +64,17 @@ CHANGES = (
         why="a server of Kerberos is started only where Kerberos is used: its class is not published with the release",
     ),
     Change(
+        file="services/kafka/kafka.py",
+        old='Running alter unclean leader command...\\n%s" % cmd)\n        node.account.ssh(cmd)\n',
+        new=(
+            'Running alter unclean leader command...\\n%s" % cmd)\n        node.account.ssh(cmd)\n'
+            '        elect = "%s --bootstrap-server %s --election-type unclean --topic %s --partition 0"\n'
+            '        script = self.path.script("kafka-leader-election.sh", node)\n'
+            "        node.account.ssh(elect % (script, self.bootstrap_servers(self.security_protocol), topic))\n"
+        ),
+        why="with KRaft such an election comes at once only if it is asked for, else within five minutes",
+    ),
+    Change(
         file="tests/verifiable_consumer_test.py",
         old='log_level="TRACE"',
         new='log_level="INFO"',
