@@ -76,8 +76,8 @@ CHANGES = (
     ),
     Change(
         file="services/security/security_config.py",
-        old="        if self.has_sasl_kerberos:\n            node.account.copy_to(MiniKdc",
-        new="        if self.has_sasl_kerberos and MiniKdc.LOCAL_KEYTAB_FILE:\n            node.account.copy_to(MiniKdc",
+        old="if self.has_sasl_kerberos:\n            node.account.copy_to(MiniKdc",
+        new="if self.has_sasl_kerberos and MiniKdc.LOCAL_KEYTAB_FILE:\n            node.account.copy_to(MiniKdc",
         why="the same: a client's configuration names Kerberos even where brokers log in otherwise",
     ),
     Change(
