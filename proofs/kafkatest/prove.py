@@ -7,8 +7,10 @@ be broken off, and the next one may take the tests that are left (`--left`).
 from __future__ import annotations
 
 import datetime
+import fcntl
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +49,21 @@ def kafkatest(
     """Apache Kafka's own system tests, for kwire and for Java's consumer."""
     source = find_checkout(checkout)
     check_machine(TOP, cache_dir(), source)
+    with alone():
+        return _kafkatest(source, only, client, left=left, tries=tries, kafka=kafka, write=write, list_only=list_only)
+
+
+def _kafkatest(
+    source: Path,
+    only: list[str] | None,
+    client: list[Client] | None,
+    *,
+    left: bool,
+    tries: int,
+    kafka: str,
+    write: bool,
+    list_only: bool,
+) -> Sequence[str]:
     bench = prepare_bench(source, kafka)
     cases = collect(bench.ducktape, bench.tests, bench.runs / "collected")
     wanted = [case for case in applicable(cases) if is_wanted(case, only)]
@@ -90,6 +107,18 @@ def told(outcome: Outcome) -> str:
     """In words of one width, for a list."""
     status = "passed" if outcome.passed else f"FAILED ({outcome.reason})"
     return f"{outcome.seconds:5.0f} s  {status}"
+
+
+@contextmanager
+def alone(folder: Path = RUNS) -> Iterator[None]:
+    """A run takes away what the one before has left, so two at once would take away each other's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SystemExit("scripts/prove kafkatest: another run goes on in this clone; wait until it ends") from None
+        yield
 
 
 def prepare_bench(source: Path, kafka: str) -> Bench:
