@@ -6,7 +6,8 @@ import signal
 import socket
 
 import pytest
-from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.java_gateway import GatewayConnection, GatewayParameters, JavaGateway
+from py4j.protocol import Py4JNetworkError
 
 from kwire.spark.pipeline.run import PipelineError, told_of_lost_jvm
 from kwire.spark.pipeline.session import own_ctrl_c
@@ -20,7 +21,20 @@ def test_ctrl_c_asks_the_command_to_stop_though_pyspark_installs_a_handler_of_it
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_jvm_that_is_gone_is_told_in_a_line() -> None:
+class ClosedIfRefused(GatewayConnection):  # type: ignore[misc]  # py4j has no types
+    """A connection to the JVM. Py4J leaves the socket of a refused one to the garbage collector, which warns of it
+    in the middle of another test."""
+
+    def start(self) -> None:
+        try:
+            super().start()
+        except Py4JNetworkError:
+            self.socket.close()
+            raise
+
+
+def test_a_jvm_that_is_gone_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("py4j.java_gateway.GatewayConnection", ClosedIfRefused)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
