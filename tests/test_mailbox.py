@@ -252,6 +252,7 @@ class Interruption:
 def interrupting(handler: Callable[[], None], instruction: int) -> Iterator[Interruption]:
     interruption, before = Interruption(handler, instruction), sys.gettrace()  # that of coverage
     gc.disable()  # finalizers of what others have left would be counted
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 traces instructions only if a frame wants it by now
     sys.settrace(interruption.trace)
     try:
         yield interruption
