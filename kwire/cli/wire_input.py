@@ -42,8 +42,10 @@ def read_object(source: str) -> dict[str, object]:
     content = _content(source)
     try:
         found = json.loads(source if content is None else content)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ConfigError(f"{_name(source)} is not JSON: {error}") from error
+    except RecursionError as error:  # each version of Python words it otherwise
+        raise ConfigError(f"{_name(source)} is not JSON that can be read: it is nested too deeply") from error
     if not isinstance(found, dict):
         raise ConfigError(f"{_name(source)} is not a JSON object, which is how fields are written: {{...}}")
     return found
