@@ -23,6 +23,7 @@ def said_when_slow(servers: Collection[object], what: str = "no broker has answe
         yield
     finally:
         timer.cancel()
+        timer.join()  # it may be saying it just now, and what it says it on may be closed next
 
 
 def _say(what: str, servers: str) -> None:

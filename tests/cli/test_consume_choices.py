@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from io import StringIO
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.cli.patience import said_when_slow
 from kwire.clock import TimeSource, install
 from kwire.model import TopicPartition
 
@@ -202,3 +205,21 @@ def test_after_a_while_without_a_broker_it_says_what_it_tries_to_reach(
     monkeypatch.setattr(kafka, "partitions_for", after_a_while)
     assert consume("-e").code == 0
     assert said == ["kwire: no broker has answered yet; still trying localhost:1 ('kwire doctor' says what is wrong)"]
+
+
+def test_what_is_being_said_when_the_answer_comes_is_said_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that says it wrote on while the command went on to its end, and closed what it writes to."""
+    begun, answered, said = threading.Event(), threading.Event(), list[str]()
+
+    class Terminal(StringIO):
+        def flush(self) -> None:
+            begun.set()
+            answered.wait()
+            said.append(self.getvalue())
+
+    monkeypatch.setattr("kwire.cli.patience.SAID_AFTER_S", 0.0)
+    monkeypatch.setattr("sys.stderr", Terminal())
+    with said_when_slow(["broker:9092"]):
+        begun.wait()
+        answered.set()
+    assert [line.partition(";")[0] for line in said] == ["kwire: no broker has answered yet"]
