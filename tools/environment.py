@@ -1,11 +1,11 @@
 """Makes the project's virtual environments, and keeps them in step with the files of hashes.
 
-    tools/environment.py [dev | demo | docs | kafkatest]    # prints the path of its Python
+    tools/environment.py [dev | demo | docs | kafkatest | other]    # prints the path of its Python
 
 `scripts/_python` calls it before each script that needs one: `dev` is `.venv`, which has everything; `demo`, `docs` and
-`kafkatest` are small ones below `.cache`. Standard library only: it runs before anything is installed. A stamp in the
-environment holds the digest of all that decides its content, so an up-to-date one costs nothing; a half-made one has no
-stamp and is made anew.
+`kafkatest` are small ones below `.cache`; `other` is as large as `dev`, and there is one for each Python that calls
+this. Standard library only: it runs before anything is installed. A stamp in the environment holds the digest of all
+that decides its content, so an up-to-date one costs nothing; a half-made one has no stamp and is made anew.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ DEV = Environment(".venv", "requirements/dev-hashes.txt")
 DEMO = Environment(".cache/demo", "requirements/demo-hashes.txt")
 DOCS = Environment(".cache/docs", "requirements/docs-hashes.txt")
 KAFKATEST = Environment(".cache/ducktape", "requirements/kafkatest-hashes.txt")
-BY_NAME = {"dev": DEV, "demo": DEMO, "docs": DOCS, "kafkatest": KAFKATEST}
+# Of the Python that runs this: scripts/pythons has one for each version.
+OTHER = Environment(".cache/pythons/{}.{}".format(*sys.version_info), DEV.locked)
+BY_NAME = {"dev": DEV, "demo": DEMO, "docs": DOCS, "kafkatest": KAFKATEST, "other": OTHER}
 
 
 def digest(top: Path, wanted: Environment = DEV) -> str:

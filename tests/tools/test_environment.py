@@ -71,8 +71,8 @@ def test_a_failure_leaves_no_stamp(clone: Path, monkeypatch: pytest.MonkeyPatch)
     assert not (clone / ".venv").exists()
 
 
-@pytest.mark.parametrize("wanted", [environment.DEMO, environment.DOCS])
-def test_a_small_one_is_made_from_its_own_file(
+@pytest.mark.parametrize("wanted", [environment.DEMO, environment.DOCS, environment.OTHER])
+def test_each_of_the_others_is_made_from_its_own_file(
     clone: Path, wanted: environment.Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (clone / wanted.locked).write_text("small")
@@ -80,6 +80,11 @@ def test_a_small_one_is_made_from_its_own_file(
     monkeypatch.setattr(environment, "make", lambda _top, wanted: made.append(wanted))
     assert environment.prepare(clone, wanted) == clone / wanted.folder / "bin/python"
     assert made == [wanted]
+
+
+def test_each_python_has_one_of_its_own() -> None:
+    major, minor = sys.version_info[:2]
+    assert environment.OTHER.folder == f".cache/pythons/{major}.{minor}"
 
 
 def test_the_demo_runs_in_the_large_one_if_that_is_there(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,1 @@
+"""`scripts/pythons`: the tests with each Python that kwire supports."""
