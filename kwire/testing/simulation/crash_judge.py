@@ -8,7 +8,7 @@ owner may begin there, so all of it has to be processed, even if no life of this
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -155,6 +155,11 @@ class CrashJudge:
     def given_up(self, life: str, partitions: Collection[TopicPartition]) -> None:
         for at in partitions:
             self._holdings.pop((life, at), None)
+
+    def polled_chunk(self, life: str, at: TopicPartition, cursor: Cursor, records: Mapping[int, str]) -> None:
+        """What one cursor gave of a partition in one poll: values by offset."""
+        for offset, value in records.items():
+            self.polled(life, at, cursor, offset, value)
 
     def polled(self, life: str, at: TopicPartition, cursor: Cursor, offset: int, value: str) -> None:
         holding = self._holdings.get((life, at))

@@ -163,11 +163,10 @@ class CrashLife(RebalanceListener):
         values: list[str] = []
         for chunk in records.chunks():
             rows, at = list(chunk), chunk.topic_partition
-            for record in rows:
-                value = (record.value or b"").decode()
-                self._judge.polled(self.name, at, chunk.cursor, record.offset, value)
-                self._given.setdefault(at, []).append(_Given(chunk.cursor, record.offset, value))
-                values.append(value)
+            told = {record.offset: (record.value or b"").decode() for record in rows}
+            self._judge.polled_chunk(self.name, at, chunk.cursor, told)
+            self._given.setdefault(at, []).extend(_Given(chunk.cursor, *each) for each in told.items())
+            values.extend(told.values())
             if rows:
                 first, last = rows[0], rows[-1]
                 self._reach(at, chunk.cursor, first, last)

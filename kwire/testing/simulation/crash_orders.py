@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -74,11 +75,11 @@ class CrashOutcome:
 class CrashWorld:
     """Tells the story of a plan. It is `crash_life.Surroundings`."""
 
-    def __init__(self, script: Script, plan: Plan) -> None:
+    def __init__(self, script: Script, plan: Plan, judge: Callable[[Callable[[], float]], CrashJudge]) -> None:
         self.script = script
         self.plan = plan
         self.rng = random.Random(f"crash world {plan.seed}")
-        self.judge = CrashJudge(script.now_ms)
+        self.judge = judge(script.now_ms)
         self.lines: list[str] = []
         self.struck: Counter[str] = Counter()
         self._sent = 0
@@ -304,13 +305,19 @@ def _is_at(crash: Crash, request: Request[Message]) -> bool:
     return wanted in names
 
 
-def crash_in_order(seed: int) -> CrashOutcome:
-    """Run the world of a seed."""
+def crash_in_order(
+    seed: int, judge: Callable[[Callable[[], float]], CrashJudge] = CrashJudge
+) -> CrashOutcome:
+    """Run the world of a seed.
+
+    Args:
+        judge: makes who is told of all that happens, out of the clock of the world.
+    """
     plan, worlds = draw_plan(seed), list[CrashWorld]()
     began = time.perf_counter()
 
     def story(script: Script) -> None:
-        worlds.append(CrashWorld(script, plan))
+        worlds.append(CrashWorld(script, plan, judge))
         worlds[0].live()
 
     problems: list[Violation] = []

@@ -1,0 +1,88 @@
+"""A judge of crash orders that writes what it is told into a ledger as well, for other judges.
+
+    telling = TellingJudge.of(ledger)
+    outcome = crash_in_order(seed, telling)
+
+Of commits the ledger says nothing: what those mean in these worlds is `crash_judge.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from kwire.model import Cursor, TopicPartition
+from kwire.testing.invariants.ledger import Assigned, Ended, Ledger, Polled, Removed, Revoked, Sent, Started, Truncated
+from kwire.testing.simulation.crash_judge import CrashJudge
+from kwire.testing.simulation.scenario import SESSION_TIMEOUT_MS
+
+
+class TellingJudge(CrashJudge):
+    """See above.
+
+    Args:
+        now_ms: since the world began.
+        ledger: is written to.
+    """
+
+    def __init__(self, now_ms: Callable[[], float], ledger: Ledger) -> None:
+        super().__init__(now_ms)
+        self._ledger = ledger
+        self._two_cursors: set[str] = set()
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Callable[[Callable[[], float]], TellingJudge]:
+        return lambda now_ms: cls(now_ms, ledger)
+
+    def sent(self, at: TopicPartition, values: dict[int, str]) -> None:
+        super().sent(at, values)
+        for offset, value in values.items():
+            self._ledger.write(Sent(at_ms=self._now_ms(), partition=at, offset=offset, value=value))
+
+    def removed(self, at: TopicPartition, before: int) -> None:
+        super().removed(at, before)
+        self._ledger.write(Removed(at_ms=self._now_ms(), partition=at, before=before))
+
+    def truncated(self, at: TopicPartition, to: int) -> None:
+        super().truncated(at, to)
+        self._ledger.write(Truncated(at_ms=self._now_ms(), partition=at, to=to))
+
+    def started(self, life: str, *, catches_up: bool) -> None:
+        super().started(life, catches_up=catches_up)
+        if catches_up:
+            self._two_cursors.add(life)
+        self._ledger.write(
+            Started(
+                at_ms=self._now_ms(),
+                member=life,
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                knows_session=False,
+                catches_up_from=int(catches_up),
+            )
+        )
+
+    def assigned(self, life: str, partitions: Collection[TopicPartition]) -> None:
+        super().assigned(life, partitions)
+        self._ledger.write(Assigned(at_ms=self._now_ms(), member=life, partitions=tuple(sorted(partitions))))
+
+    def given_up(self, life: str, partitions: Collection[TopicPartition]) -> None:
+        super().given_up(life, partitions)
+        self._ledger.write(Revoked(at_ms=self._now_ms(), member=life, partitions=tuple(sorted(partitions))))
+
+    def polled_chunk(self, life: str, at: TopicPartition, cursor: Cursor, records: Mapping[int, str]) -> None:
+        super().polled_chunk(life, at, cursor, records)
+        if not records:
+            return
+        self._ledger.write(
+            Polled(
+                at_ms=self._now_ms(),
+                member=life,
+                partition=at,
+                offsets=tuple(records),
+                values=tuple(records.values()),
+                cursor=cursor.value if life in self._two_cursors else "",
+            )
+        )
+
+    def end(self) -> None:
+        super().end()
+        self._ledger.write(Ended(at_ms=self._now_ms()))

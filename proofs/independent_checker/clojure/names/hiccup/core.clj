@@ -1,0 +1,2 @@
+(ns hiccup.core)
+(defn html [& _] nil)

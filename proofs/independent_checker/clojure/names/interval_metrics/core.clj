@@ -1,0 +1,1 @@
+(ns interval-metrics.core)

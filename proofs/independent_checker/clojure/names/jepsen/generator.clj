@@ -1,0 +1,8 @@
+(ns jepsen.generator (:refer-clojure :exclude [map update]))
+(defprotocol Generator (op [gen test context]) (update [gen test context event]))
+(defn any [& _] nil)
+(defn each-thread [& _] nil)
+(defn fill-in-op [& _] nil)
+(defn map [& _] nil)
+(defn stagger [& _] nil)
+(defn time-limit [& _] nil)

@@ -1,0 +1,5 @@
+(ns rhizome.viz)
+(defn dot->image [& _] nil)
+(defn dot->svg [& _] nil)
+(defn save-image [& _] nil)
+(defn view-image [& _] nil)
