@@ -21,6 +21,7 @@ from proofs.brokers import brokers
 from proofs.dashboard.prove import dashboard
 from proofs.event_loops.prove import event_loops
 from proofs.handlers import handlers
+from proofs.independent_checker.prove import independent_checker
 from proofs.kafkatest.prove import kafkatest
 from proofs.losses.prove import losses
 from proofs.metrics.prove import metrics
@@ -59,6 +60,7 @@ PROOFS: dict[str, Callable[..., Sequence[str]]] = {
     "event-loops": event_loops,
     "security": security,
     "peers-tests": peers_tests,
+    "independent-checker": independent_checker,
     "spark-answers": spark_answers,
     "spark-audit": spark_audit,
     "spark-kills": spark_kills,

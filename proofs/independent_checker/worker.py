@@ -1,4 +1,4 @@
-"""Runs worlds of the kwire that is on the path, and writes the history of each into a directory; started by `worlds.py`.
+"""Runs worlds of the kwire that is on the path, and writes their histories into a directory; started by `worlds.py`.
 
     python worker.py KIND SECONDS DIRECTORY SEED...
 

@@ -305,9 +305,7 @@ def _is_at(crash: Crash, request: Request[Message]) -> bool:
     return wanted in names
 
 
-def crash_in_order(
-    seed: int, judge: Callable[[Callable[[], float]], CrashJudge] = CrashJudge
-) -> CrashOutcome:
+def crash_in_order(seed: int, judge: Callable[[Callable[[], float]], CrashJudge] = CrashJudge) -> CrashOutcome:
     """Run the world of a seed.
 
     Args:
