@@ -22,7 +22,7 @@ WORKER = ROOT / "proofs" / "independent_checker" / "worker.py"
 Kind: TypeAlias = Literal["plain", "processor", "catch-up"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 # Of each hundred histories.
-SHARES: dict[Kind, int] = {"plain": 50, "processor": 30, "catch-up": 20}
+SHARES: dict[Kind, int] = {"plain": 60, "processor": 25, "catch-up": 15}
 # Of a processor for one world; those that take longer are passed over.
 LIMIT_SECONDS = 30.0
 WAITING_FACTOR = 20
@@ -65,7 +65,7 @@ def run_world(kind: Kind, seed: int, directory: Path, package: Path = ROOT) -> N
 
 
 def history_of(kind: Kind, seed: int, directory: Path) -> History | None:
-    """None: the world took too long, or a log of it was cut."""
+    """None: the world took too long, or its history cannot be told."""
     rules, lines = directory / f"{kind}-{seed}.rules", directory / f"{kind}-{seed}.jsonl"
     if not lines.exists() or not rules.exists():
         return None

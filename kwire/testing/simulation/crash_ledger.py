@@ -3,7 +3,8 @@
     telling = TellingJudge.of(ledger)
     outcome = crash_in_order(seed, telling)
 
-Of commits the ledger says nothing: what those mean in these worlds is `crash_judge.py`'s.
+Of commits the ledger says nothing: what those mean in these worlds is `crash_judge.py`'s. Nor does it tell one child
+of a partition from another: where there are several at once, their records do not come in order.
 """
 
 from __future__ import annotations
@@ -11,7 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from kwire.model import Cursor, TopicPartition
-from kwire.testing.invariants.ledger import Assigned, Ended, Ledger, Polled, Removed, Revoked, Sent, Started, Truncated
+from kwire.testing.invariants.ledger import (
+    Assigned,
+    Ended,
+    FaultBegan,
+    Killed,
+    Ledger,
+    Polled,
+    Removed,
+    Revoked,
+    Sent,
+    Started,
+    Truncated,
+)
 from kwire.testing.simulation.crash_judge import CrashJudge
 from kwire.testing.simulation.scenario import SESSION_TIMEOUT_MS
 
@@ -27,7 +40,9 @@ class TellingJudge(CrashJudge):
     def __init__(self, now_ms: Callable[[], float], ledger: Ledger) -> None:
         super().__init__(now_ms)
         self._ledger = ledger
+        self._lives: dict[str, None] = {}
         self._two_cursors: set[str] = set()
+        ledger.write(FaultBegan(at_ms=now_ms(), fault="crash-orders", detail="lives end, again and again"))
 
     @classmethod
     def of(cls, ledger: Ledger) -> Callable[[Callable[[], float]], TellingJudge]:
@@ -48,6 +63,7 @@ class TellingJudge(CrashJudge):
 
     def started(self, life: str, *, catches_up: bool) -> None:
         super().started(life, catches_up=catches_up)
+        self._lives[life] = None
         if catches_up:
             self._two_cursors.add(life)
         self._ledger.write(
@@ -84,5 +100,8 @@ class TellingJudge(CrashJudge):
         )
 
     def end(self) -> None:
+        """Lives end without a word, or are frozen for ever; by now all are over."""
         super().end()
+        for life in self._lives:
+            self._ledger.write(Killed(at_ms=self._now_ms(), member=life))
         self._ledger.write(Ended(at_ms=self._now_ms()))
