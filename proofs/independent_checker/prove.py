@@ -19,9 +19,10 @@ import typer
 from kwire.testing.invariants import Ledger, check
 from kwire.testing.kafka import ClusterError
 from kwire.testing.kafka.jars import cache_dir
-from proofs.independent_checker.comparison import Judged, table
+from proofs.independent_checker.changes import CHANGES
+from proofs.independent_checker.comparison import OF_RECORDS, Judged, table
 from proofs.independent_checker.export import can_be_told, operations_of
-from proofs.independent_checker.jepsen import Jepsen
+from proofs.independent_checker.jepsen import Jepsen, Verdict
 from proofs.independent_checker.operations import edn_lines, json_lines
 from proofs.independent_checker.planted import buggy_histories, changed_histories
 from proofs.independent_checker.worlds import History, by_kind, good_histories, read_history
@@ -78,16 +79,16 @@ def judge_both(checker: Jepsen, good: Sequence[History], bad: Sequence[History],
     operations.mkdir(exist_ok=True)
     files = {_write(history, operations): history for history in (*good, *bad)}
     verdicts = checker.judge(list(files))
-    planted = {history.name for history in bad}
-    return [
-        Judged(
-            name=history.name,
-            planted=history.name.partition(" in ")[0] if history.name in planted else "",
-            ours=broken_rules(history),
-            theirs=verdicts[file].bad,
-        )
-        for file, history in files.items()
-    ]
+    bad_names = {history.name for history in bad}
+    return [_judged(history, verdicts[file], is_bad=history.name in bad_names) for file, history in files.items()]
+
+
+def _judged(history: History, verdict: Verdict, *, is_bad: bool) -> Judged:
+    """What was changed are records: a rule about anything else has not seen it."""
+    planted = history.name.partition(" in ")[0] if is_bad else ""
+    rules = broken_rules(history)
+    ours = tuple(rule for rule in rules if rule in OF_RECORDS) if planted in CHANGES else rules
+    return Judged(name=history.name, planted=planted, ours=ours, theirs=verdict.bad)
 
 
 def broken_rules(history: History) -> tuple[str, ...]:
