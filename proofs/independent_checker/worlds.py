@@ -22,7 +22,7 @@ WORKER = ROOT / "proofs" / "independent_checker" / "worker.py"
 Kind: TypeAlias = Literal["plain", "processor", "catch-up"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 # Of each hundred histories.
-SHARES: dict[Kind, int] = {"plain": 60, "processor": 25, "catch-up": 15}
+SHARES: dict[Kind, int] = {"plain": 52, "processor": 31, "catch-up": 17}
 # Of a processor for one world; those that take longer are passed over.
 LIMIT_SECONDS = 30.0
 WAITING_FACTOR = 20
