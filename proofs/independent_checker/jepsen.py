@@ -138,7 +138,9 @@ class Jepsen:
             classes = Path(directory)
             self._compile(classes)
             path = ":".join(map(str, (NAMES, classes, *self._sources, self._libs / "*")))
-            command = [str(self._java), MEMORY, "-cp", path, "clojure.main", str(PROGRAM), *map(str, histories)]
+            # Some of it makes classes while it loads, and writes them down.
+            options = [MEMORY, f"-Dclojure.compile.path={classes}", "-cp", path]
+            command = [str(self._java), *options, "clojure.main", str(PROGRAM), *map(str, histories)]
             timeout_s = STARTUP_TIMEOUT_S + JUDGING_TIMEOUT_S * len(histories)
             try:
                 done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
