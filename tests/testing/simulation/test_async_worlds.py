@@ -96,7 +96,7 @@ def test_operators_are_told_of_a_worlds_troubles_and_nobody_minds(
     settings = SimulatedMember._settings
 
     def with_listener(member: SimulatedMember) -> dict[str, object]:
-        return settings(member) | {"on_event": lambda event: told.update([type(event)]), "event_lag_records": 20}
+        return settings(member) | {"on_event": lambda event: told.update([type(event)]), "event_lag_records": 10}
 
     monkeypatch.setattr(SimulatedMember, "_settings", with_listener)
     outcome = simulate(9, async_consumer=async_consumer)
