@@ -89,8 +89,10 @@ def test_a_topic_that_is_not_there_is_one_line_and_is_not_created(kafka: SharedK
         done = run(kafka, "not-there-by-a-slip-of-the-finger")
         assert (done.returncode, done.stdout) == (1, b"")
         assert done.stderr.decode().splitlines() == [
-            "kwire: there is no topic 'not-there-by-a-slip-of-the-finger', or this client may not see it; "
-            "'kwire topics list' shows those that it may see"
+            (
+                "kwire: there is no topic 'not-there-by-a-slip-of-the-finger', or this client may not see it; "
+                "'kwire topics list' shows those that it may see"
+            )
         ]
 
 
