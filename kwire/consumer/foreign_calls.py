@@ -75,7 +75,8 @@ def _answering(name: str, method: Callable[P, T]) -> Callable[P, T]:
         except TypeError as error:
             if (hint := _hint(name, method, args, kwargs)) is None:
                 raise
-            raise TypeError(f"{error}; in kwire: {hint}") from None
+            refusal = str(error).partition(". Did you mean ")[0]  # what Python guesses from 3.13 on; this is known
+            raise TypeError(f"{refusal}; in kwire: {hint}") from None
 
     return call
 
