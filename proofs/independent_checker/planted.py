@@ -49,17 +49,18 @@ def changed_histories(good: Sequence[History], wanted: int, seed: int) -> Iterat
     for tried, name in enumerate(cycle(CHANGES)):
         if found >= wanted or tried >= MOST_TRIES + wanted:
             return
-        changed = _changed(good, name, rng)
+        changed = _changed(good, name, rng, number=found + 1)
         if changed is not None:
             found += 1
             yield changed
 
 
-def _changed(good: Sequence[History], name: str, rng: random.Random) -> History | None:
+def _changed(good: Sequence[History], name: str, rng: random.Random, *, number: int) -> History | None:
+    """The number tells two apart that are changed in the same way."""
     for history in rng.sample(good, min(len(good), 10)):
         events = CHANGES[name](Records(polling_of(history)), rng)
         if events is not None:
-            return History(f"{name} in {history.name}", tuple(events))
+            return History(f"{name} in {history.name} ({number})", tuple(events))
     return None
 
 

@@ -8,6 +8,7 @@ Kafka is started.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -99,7 +100,7 @@ def broken_rules(history: History) -> tuple[str, ...]:
 
 def _write(history: History, directory: Path) -> Path:
     operations = list(operations_of(history.events))
-    file = directory / f"{history.name.replace(' ', '-')}.edn"
+    file = directory / f"{re.sub(r'[^\w.-]+', '-', history.name).strip('-')}.edn"
     file.write_text("".join(f"{line}\n" for line in edn_lines(operations)))
     file.with_suffix(".json").write_text("".join(f"{line}\n" for line in json_lines(operations)))
     return file

@@ -43,6 +43,11 @@ def test_as_many_changes_as_are_wanted_of_each_kind_in_turn() -> None:
     assert [each.name.partition(" in ")[0] for each in changed] == [*CHANGES, next(iter(CHANGES))]
 
 
+def test_two_changes_of_one_kind_have_two_names() -> None:
+    changed = list(changed_histories([SMALL], 2 * len(CHANGES), seed=1))
+    assert len({each.name for each in changed}) == 2 * len(CHANGES)
+
+
 def test_the_same_seed_draws_the_same_changes() -> None:
     first, again, other = (list(changed_histories([SMALL], 16, seed)) for seed in (1, 1, 2))
     assert first == again != other
