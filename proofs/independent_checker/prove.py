@@ -45,6 +45,7 @@ def independent_checker(
 ) -> list[str]:
     """Jepsen's checker of Kafka histories: it says of each what kwire's own judge says."""
     checker = Jepsen.in_checkouts(checkout or cache_dir() / "jepsen")
+    told = [_told(path) for path in also or ()]
     with ExitStack() as stack:
         directory = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kwire-histories-")))
         worlds = directory / "worlds"
@@ -54,7 +55,7 @@ def independent_checker(
         changed = list(changed_histories(found, planted, seed))
         chosen = BUGS[:: max(1, len(BUGS) // bugs)][:bugs] if bugs else ()
         bad = [*changed, *buggy_histories(chosen, BUG_SEEDS, directory / "bugs")]
-        judged = judge_both(checker, [*found, *map(_told, also or ())], bad, directory)
+        judged = judge_both(checker, [*found, *told], bad, directory)
     for each in judged:
         if each.planted:
             print(each)
@@ -100,7 +101,8 @@ def broken_rules(history: History) -> tuple[str, ...]:
 
 def _write(history: History, directory: Path) -> Path:
     operations = list(operations_of(history.events))
-    file = directory / f"{re.sub(r'[^\w.-]+', '-', history.name).strip('-')}.edn"
+    name = re.sub(r"[^\w.-]+", "-", history.name).strip("-")
+    file = directory / f"{name}.edn"
     file.write_text("".join(f"{line}\n" for line in edn_lines(operations)))
     file.with_suffix(".json").write_text("".join(f"{line}\n" for line in json_lines(operations)))
     return file
