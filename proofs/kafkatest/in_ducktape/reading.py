@@ -18,6 +18,8 @@ class VerifiableConsumer(KafkasVerifiableConsumer):  # type: ignore[misc]
         message_validator: makes of a value what is compared with what was produced.
     """
 
+    # ducktape looks for the templates of a service beside its module.
+    __module__ = KafkasVerifiableConsumer.__module__
     from_beginning = True
 
     def __init__(
