@@ -23,7 +23,7 @@ from confluent_kafka.cimpl import NewTopic
 from kwire import Consumer, RebalanceConsumer, RebalanceListener, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from kwire.config import Settings
 
@@ -46,9 +46,16 @@ class Group(Enum):
         return {"group_protocol": "classic", "partition_assignment_strategy": self.value}
 
 
-def make_topic(bootstrap_servers: str, name: str, partitions: int, replication_factor: int = 1) -> None:
+def make_topic(
+    bootstrap_servers: str,
+    name: str,
+    partitions: int,
+    replication_factor: int = 1,
+    settings: Mapping[str, str] | None = None,
+) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
-    admin.create_topics([NewTopic(name, partitions, replication_factor)])[name].result(TIMEOUT_S)
+    topic = NewTopic(name, partitions, replication_factor, config=dict(settings or {}))
+    admin.create_topics([topic])[name].result(TIMEOUT_S)
 
 
 def partitions_of(topic: str, count: int) -> frozenset[TopicPartition]:

@@ -98,6 +98,7 @@ class KafkaCluster:
         self._storage_of = storage_of
         self._security = security
         self._certificates: CertificateAuthority | None = None
+        self._keystore = Path()
         self._nodes: list[KafkaNode] = []
 
     def __enter__(self) -> KafkaCluster:
@@ -139,6 +140,15 @@ class KafkaCluster:
         if self._certificates is None:
             raise ClusterError("only a running cluster with `security` has certificates")
         return self._certificates
+
+    def renew_certificate(self) -> None:
+        """Replaces the brokers' certificate by another one. Each shows it once it is started again.
+
+        Raises:
+            ClusterError: the cluster has none, or is not started.
+        """
+        new = self._issue_for_brokers()
+        new.replace(self._keystore)
 
     @property
     def direct_servers(self) -> str:
@@ -210,8 +220,12 @@ class KafkaCluster:
         from kwire.testing.certificates import CertificateAuthority
 
         self._certificates = CertificateAuthority()
-        brokers = self._certificates.issue("localhost", HOST, *self._security.hosts)
-        return self._security.settings(keystore=brokers.path, truststore=self._certificates.path)
+        self._keystore = self._issue_for_brokers()
+        return self._security.settings(keystore=self._keystore, truststore=self._certificates.path)
+
+    def _issue_for_brokers(self) -> Path:
+        hosts = self._security.hosts if self._security is not None else ()
+        return self.certificates.issue("localhost", HOST, *hosts).path
 
     def _checkpoint(self, storage: Kafka) -> Checkpoint:
         """What each node's storage begins with: the release's own, or one that holds users as well."""

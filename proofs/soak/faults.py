@@ -1,0 +1,169 @@
+"""What strikes a soak: each is a function that strikes, waits, and heals. They come in turn, in an order that is drawn."""
+
+from __future__ import annotations
+
+import random
+import ssl
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kwire.testing.faults.proxies.toxics import Latency
+from proofs.soak.bed import BROKERS, SESSION_MS
+from proofs.soak.member import WAYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from proofs.soak.bed import Bed
+    from proofs.soak.group import Group
+
+LASTS_S = 20.0
+FROZEN_S = 1.5 * SESSION_MS / 1000
+"""A session ends in it."""
+CUT_OFF_S = 8.0
+NEAR_S = 45.0
+"""So long after its end a fault may be felt: a session, a rebalance, a lag that is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """A fault that was. `end_s` is when it was healed."""
+
+    name: str
+    begin_s: float
+    end_s: float
+
+
+class Faults:
+    """A thread that strikes every so often.
+
+    Args:
+        now_s: the run's clock.
+    """
+
+    def __init__(self, bed: Bed, group: Group, *, every_s: float, seed: int, now_s: Callable[[], float]) -> None:
+        self._bed, self._group = bed, group
+        self._every_s, self._now_s = every_s, now_s
+        self._chance = random.Random(seed)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="faults")
+        self._acting_since_s: float | None = None
+        self.strikes: list[Strike] = []
+        self.error: BaseException | None = None
+        self._kinds: dict[str, Callable[[], None]] = {
+            "broker killed": self._broker_killed,
+            "broker restarted": self._broker_restarted,
+            "broker cut off": self._broker_cut_off,
+            "connections reset": self._connections_reset,
+            "network slow": self._network_slow,
+            "member frozen": self._member_frozen,
+            "member killed": self._member_killed,
+            "member leaves": self._member_leaves,
+            "certificates renewed": self._certificates_renewed,
+        }
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """After the one that is at work is healed."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def is_near(self, from_s: float, to_s: float) -> bool:
+        """Whether a fault is felt between these."""
+        began_s = self._acting_since_s
+        if began_s is not None and began_s <= to_s:
+            return True
+        return any(strike.begin_s <= to_s and from_s <= strike.end_s + NEAR_S for strike in self.strikes)
+
+    def _run(self) -> None:
+        for name in self._drawn():
+            if self._stopping.wait(self._every_s):
+                return
+            self._acting_since_s = begin_s = self._now_s()
+            try:
+                self._kinds[name]()
+            except BaseException as error:  # noqa: BLE001  a thread has nobody to raise to: the run looks here
+                self.error = error
+                return
+            finally:
+                self.strikes.append(Strike(name, begin_s, self._now_s()))
+                self._acting_since_s = None
+
+    def _drawn(self) -> Iterator[str]:
+        """All kinds, then all again, each time in another order."""
+        while True:
+            names = list(self._kinds)
+            self._chance.shuffle(names)
+            yield from names
+
+    def _broker(self) -> int:
+        return self._chance.randrange(BROKERS)
+
+    # --- brokers ------------------------------------------------------------------------------------------------
+
+    def _broker_killed(self) -> None:
+        broker = self._broker()
+        self._bed.cluster.kill_broker(broker)
+        time.sleep(LASTS_S)
+        self._bed.cluster.start_broker(broker)
+
+    def _broker_restarted(self) -> None:
+        self._bed.cluster.restart_broker(self._broker())
+
+    def _certificates_renewed(self) -> None:
+        """The clients' file and the brokers'; all brokers are started again, one after the other.
+
+        Raises:
+            AssertionError: a broker shows the former one.
+        """
+        before = self._shown(0)
+        self._bed.renew_client_certificate()
+        self._bed.cluster.renew_certificate()
+        for broker in range(BROKERS):
+            self._bed.cluster.restart_broker(broker)
+            assert self._shown(broker) != before, f"broker {broker} shows its former certificate"
+
+    def _shown(self, broker: int) -> str:
+        return ssl.get_server_certificate(self._bed.cluster.client_addresses[broker], timeout=LASTS_S)
+
+    # --- the network --------------------------------------------------------------------------------------------
+
+    def _broker_cut_off(self) -> None:
+        proxy = self._bed.proxies[self._broker()]
+        proxy.cut_off()
+        time.sleep(CUT_OFF_S)
+        proxy.heal()
+
+    def _connections_reset(self) -> None:
+        for proxy in self._bed.proxies:
+            proxy.hang_up(abruptly=True)
+
+    def _network_slow(self) -> None:
+        for proxy in self._bed.proxies:
+            proxy.toxics(Latency(latency_ms=100, jitter_ms=50))
+        time.sleep(LASTS_S)
+        self._bed.proxies.heal()
+
+    # --- members ------------------------------------------------------------------------------------------------
+
+    def _member_frozen(self) -> None:
+        member = self._group.members[self._chance.choice(WAYS)]
+        member.freeze()
+        time.sleep(FROZEN_S)
+        member.thaw()
+
+    def _member_killed(self) -> None:
+        guest = self._group.invite()
+        time.sleep(LASTS_S)
+        guest.kill()
+
+    def _member_leaves(self) -> None:
+        guest = self._group.invite()
+        time.sleep(LASTS_S)
+        guest.ask_to_end()
+        guest.wait()

@@ -1,0 +1,167 @@
+"""The program of a member: `member.py WAY TOPIC SETTINGS_FILE`. It reads until SIGTERM, and tells as JSON what it read.
+
+WAY is how it reads: `sync`, `async`, `processor`, `parallel` (parallel rebalance), `guest` (as `sync`; it may be killed,
+so it tells of each poll before the next one, which is the first that may commit it), or `control`, another client in a
+group of its own, which shows what the machine itself does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+from statistics import quantiles
+from typing import TYPE_CHECKING
+
+from proofs.soak.coverage import runs_of
+from proofs.soak.writer import sent_at_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kwire import Record
+
+WAYS = ("sync", "async", "processor", "parallel")
+"""Of the group. They live as long as the run."""
+GUEST, CONTROL = "guest", "control"
+TELL_EVERY_S = 10.0
+POLL_S = 0.5
+
+stop = threading.Event()
+
+
+class Report:
+    """What was read since it was last told. Any thread may write."""
+
+    def __init__(self, *, each_poll: bool) -> None:
+        self._each_poll = each_poll
+        self._lock = threading.Lock()
+        self._told_s = time.monotonic()
+        self._offsets: defaultdict[int, list[int]] = defaultdict(list)
+        self._latencies_ms: list[float] = []
+        self._spoilt = 0
+
+    def take(self, partition: int, offset: int, value: bytes | None) -> None:
+        at_ns = sent_at_ns(value)
+        with self._lock:
+            self._offsets[partition].append(offset)
+            if at_ns is None:
+                self._spoilt += 1
+            else:
+                self._latencies_ms.append((time.time_ns() - at_ns) / 1e6)
+
+    def polled(self) -> None:
+        """To be called after each poll."""
+        if self._each_poll or time.monotonic() - self._told_s >= TELL_EVERY_S:
+            self.tell()
+
+    def tell(self) -> None:
+        with self._lock:
+            offsets, self._offsets = self._offsets, defaultdict(list)
+            latencies_ms, self._latencies_ms = self._latencies_ms, []
+            spoilt, self._spoilt = self._spoilt, 0
+            self._told_s = time.monotonic()
+        if offsets or not self._each_poll:
+            told = {
+                "records": sum(map(len, offsets.values())),
+                "runs": {partition: runs_of(found) for partition, found in offsets.items()},
+                "spoilt": spoilt,
+                **percentiles(latencies_ms),
+            }
+            print(json.dumps(told), flush=True)
+
+
+def percentiles(latencies_ms: list[float]) -> dict[str, float]:
+    if len(latencies_ms) < 2:
+        return {}
+    cuts = quantiles(latencies_ms, n=100)
+    return {"p50_ms": round(cuts[49], 3), "p99_ms": round(cuts[98], 3)}
+
+
+# --- the ways ---------------------------------------------------------------------------------------------------------
+
+
+def read_sync(topic: str, settings: dict[str, str], report: Report) -> None:
+    from kwire import Consumer
+
+    with Consumer(settings) as consumer:
+        consumer.subscribe([topic])
+        while not stop.is_set():
+            note(consumer.poll(POLL_S), report)
+
+
+def read_async(topic: str, settings: dict[str, str], report: Report) -> None:
+    from kwire import AsyncConsumer
+
+    async def read() -> None:
+        async with AsyncConsumer(settings) as consumer:
+            await consumer.subscribe([topic])
+            while not stop.is_set():
+                note(await consumer.poll(POLL_S), report)
+
+    asyncio.run(read())
+
+
+def read_processor(topic: str, settings: dict[str, str], report: Report) -> None:
+    from kwire import Consumer
+    from kwire.processing import Processor
+
+    def handle(record: Record[bytes, bytes]) -> None:
+        report.take(record.partition, record.offset, record.value)
+
+    with Consumer({**settings, "enable.auto.commit": "false"}) as consumer:
+        consumer.subscribe([topic])
+        with Processor(consumer, handle, ordering="key", workers=4):
+            while not stop.wait(POLL_S):
+                report.polled()
+
+
+def read_parallel(topic: str, settings: dict[str, str], report: Report) -> None:
+    read_sync(topic, {**settings, "enable.parallel.rebalance": "true"}, report)
+
+
+def read_control(topic: str, settings: dict[str, str], report: Report) -> None:
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    while not stop.is_set():
+        for message in consumer.consume(500, POLL_S):
+            partition, offset = message.partition(), message.offset()
+            if message.error() is None and partition is not None and offset is not None:
+                report.take(partition, offset, message.value())
+        report.polled()
+    consumer.close()
+
+
+def note(records: Iterable[Record[bytes, bytes]], report: Report) -> None:
+    for record in records:
+        report.take(record.partition, record.offset, record.value)
+    report.polled()
+
+
+READ: dict[str, Callable[[str, dict[str, str], Report], None]] = {
+    "sync": read_sync,
+    "async": read_async,
+    "processor": read_processor,
+    "parallel": read_parallel,
+    GUEST: read_sync,
+    CONTROL: read_control,
+}
+
+
+def main() -> None:
+    way, topic, settings_file = sys.argv[1:]
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    report = Report(each_poll=way == GUEST)
+    READ[way](topic, json.loads(Path(settings_file).read_text()), report)
+    report.tell()
+
+
+if __name__ == "__main__":
+    main()
