@@ -1,4 +1,4 @@
-"""Brokers that take clients with a certificate and a login over TLS alone, behind proxies; and a topic that keeps little."""
+"""Brokers behind proxies, which want TLS, a certificate and a login; and a topic that keeps ten minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strikes a soak: each is a function that strikes, waits, and heals. They come in turn, in an order that is drawn."""
+"""What strikes a soak: functions that strike, wait, and heal. All come in turn, in an order that is drawn."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The program of a member: `member.py WAY TOPIC SETTINGS_FILE`. It reads until SIGTERM, and tells as JSON what it read.
+"""The program of a member: `member.py WAY TOPIC SETTINGS_FILE`. It reads until SIGTERM, and tells as JSON what.
 
-WAY is how it reads: `sync`, `async`, `processor`, `parallel` (parallel rebalance), `guest` (as `sync`; it may be killed,
-so it tells of each poll before the next one, which is the first that may commit it), or `control`, another client in a
-group of its own, which shows what the machine itself does.
+WAY is how it reads: `sync`, `async`, `processor`, `parallel` (parallel rebalance), `guest` (as `sync`; it may be
+killed, so it tells of each poll before the next one, which is the first that may commit it), or `control`, another
+client in a group of its own, which shows what the machine itself does.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Figure:
 
     Args:
         limit_per_hour: how steep it may be: in its unit, or of its own middle if `is_share`.
-        beside_control: whether it is divided by the control's at the same time: it depends on what else the machine does.
+        beside_control: whether it is divided by the control's at the same time: it depends on what the machine does.
         in_calm: whether it is only looked at where no fault is near.
     """
 

@@ -1,9 +1,9 @@
 """`scripts/soak HOURS`: hours of reading, with a fault every few minutes. Nothing may be lost, stuck, or grow.
 
-A group of four reads one topic of a real Kafka over TLS, with a login and a certificate: a `Consumer`, an `AsyncConsumer`,
-a `Processor`, and one with parallel rebalance. Brokers are killed, restarted and cut off, connections reset and slowed
-down, members frozen, guests come to the group and are killed, and certificates are renewed. Another client reads the
-same in a group of its own: what it needs more by the hour, the machine has less.
+A group of four reads one topic of a real Kafka over TLS, with a login and a certificate: a `Consumer`, an
+`AsyncConsumer`, a `Processor`, and one with parallel rebalance. Brokers are killed, restarted and cut off, connections
+reset and slowed down, members frozen, guests come to the group and are killed, and certificates are renewed. Another
+client reads the same in a group of its own: what it needs more by the hour, the machine has less.
 
 Exit codes: 0 every promise held; 1 one was broken, or it could not be tried; 130 interrupted.
 """
@@ -237,16 +237,23 @@ def problems(outcome: Outcome) -> list[str]:
 def tell(outcome: Outcome) -> None:
     print(f"{outcome.records:,} records: {outcome.lost} lost, {outcome.again} read again, {len(outcome.stuck)} stuck")
     print("faults: " + ", ".join(f"{name} {count}" for name, count in sorted(outcome.faults.items())))
-    print("\n| member | figure | middle | slope an hour | limit |\n|---|---|---:|---:|---:|")
-    for verdict in outcome.verdicts:
-        figure = verdict.figure
-        print(
-            f"| {verdict.member} | {figure.name} | {verdict.middle:.1f} {figure.unit} | {verdict.slope} | {figure.limit} |"
-        )
+    for line in table(outcome.verdicts):
+        print(line)
     found = problems(outcome)
     for line in found:
         print(f"BROKEN {line}")
     print(f"{len(found)} promises broken" if found else "every promise held", flush=True)
+
+
+def table(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    if not verdicts:
+        yield f"it was too short for slopes: they want {JUDGED_S / 60:.0f} minutes after the first"
+        return
+    yield "\n| member | figure | middle | slope an hour | limit |\n|---|---|---:|---:|---:|"
+    for verdict in verdicts:
+        figure = verdict.figure
+        middle = f"{verdict.middle:.1f} {figure.unit}".strip()
+        yield f"| {verdict.member} | {figure.name} | {middle} | {verdict.slope} | {figure.limit} |"
 
 
 def write_down(plan: Plan, outcome: Outcome) -> None:

@@ -1,0 +1,175 @@
+"""What a soak judges by: which offsets were read, whether a figure grows, and what a member tells."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+
+from proofs.soak.coverage import Coverage, runs_of
+from proofs.soak.faults import Strike
+from proofs.soak.member import Report
+from proofs.soak.picture import draw
+from proofs.soak.slopes import FIGURES, HOUR_S, Figure, Point, judge, slope_per_hour, thinned
+from proofs.soak.writer import sent_at_ns, value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MINUTE_S = 60.0
+MEMORY = next(figure for figure in FIGURES if figure.name == "memory")
+LATENCY = next(figure for figure in FIGURES if figure.name == "latency p50")
+
+
+def minutes(value_at: Callable[[float], float], count: int = 120) -> list[Point]:
+    """A point each minute; `value_at` is given the hour."""
+    return [Point(n * MINUTE_S, value_at(n * MINUTE_S / HOUR_S)) for n in range(count)]
+
+
+# --- coverage ------------------------------------------------------------------------------------------------------
+
+
+def test_offsets_in_any_order_make_runs_and_what_came_twice_makes_another() -> None:
+    assert runs_of([4, 2, 3, 9]) == [(2, 5), (9, 10)]
+    assert runs_of([1, 2, 2, 3]) == [(1, 4), (2, 3)]
+
+
+def test_a_hole_is_missing_until_somebody_reads_it() -> None:
+    coverage = Coverage()
+    coverage.add(0, 10)
+    coverage.add(20, 30)
+    assert coverage.missing(35) == [(10, 20), (30, 35)]
+    assert coverage.read_up_to == 10
+    coverage.add(10, 20)
+    assert coverage.missing(30) == []
+    assert coverage.read_up_to == 30
+
+
+def test_what_was_not_read_from_the_beginning_is_missing_there() -> None:
+    coverage = Coverage()
+    coverage.add(5, 8)
+    assert coverage.read_up_to == 0
+    assert coverage.missing(8) == [(0, 5)]
+
+
+def test_nothing_read_is_all_missing() -> None:
+    assert Coverage().missing(3) == [(0, 3)]
+    assert Coverage().missing(0) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_coverage_agrees_with_sets(seed: int) -> None:
+    chance, coverage = random.Random(seed), Coverage()
+    seen: set[int] = set()
+    again = 0
+    for _ in range(60):
+        first = chance.randrange(200)
+        end = first + chance.randint(1, 12)
+        again += len(seen & set(range(first, end)))
+        seen |= set(range(first, end))
+        coverage.add(first, end)
+    missing = {offset for begin, stop in coverage.missing(250) for offset in range(begin, stop)}
+    assert missing == set(range(250)) - seen
+    assert coverage.again == again
+
+
+# --- slopes --------------------------------------------------------------------------------------------------------
+
+
+def test_a_slope_is_of_an_hour() -> None:
+    assert slope_per_hour(minutes(lambda hour: 50 + 3 * hour)) == pytest.approx(3.0)
+
+
+def test_a_few_wild_points_do_not_move_a_slope() -> None:
+    chance = random.Random(1)
+    points = [Point(p.at_s, p.value * 9) if chance.random() < 0.1 else p for p in minutes(lambda hour: 50 + hour)]
+    assert slope_per_hour(points) == pytest.approx(1.0, abs=0.3)
+
+
+@pytest.mark.parametrize(("grows_by", "is_broken"), [(1.0, False), (5.0, True), (-5.0, False)])
+def test_memory_may_grow_by_little(grows_by: float, is_broken: bool) -> None:
+    verdict = judge("sync", MEMORY, minutes(lambda hour: 60 + grows_by * hour), (), from_s=0)
+    assert verdict is not None
+    assert verdict.is_broken is is_broken
+
+
+def test_what_came_before_it_was_warm_does_not_count() -> None:
+    points = minutes(lambda hour: min(60.0, 600 * hour))
+    verdict = judge("sync", MEMORY, points, (), from_s=600)
+    assert verdict is not None
+    assert verdict.per_hour == pytest.approx(0.0)
+
+
+def test_a_machine_that_becomes_slower_for_all_is_no_slope() -> None:
+    slower = minutes(lambda hour: 5 + 5 * hour)
+    control = minutes(lambda hour: 2 + 2 * hour)
+    verdict = judge("sync", LATENCY, slower, control, from_s=0)
+    assert verdict is not None
+    assert not verdict.is_broken
+    alone = judge("sync", LATENCY, slower, minutes(lambda _: 2.0), from_s=0)
+    assert alone is not None
+    assert alone.is_broken
+
+
+def test_too_little_is_not_judged() -> None:
+    assert judge("sync", MEMORY, minutes(lambda _: 60.0, count=2), (), from_s=0) is None
+
+
+def test_neighbours_become_their_middle_where_there_are_many() -> None:
+    thin = thinned(minutes(lambda hour: hour, count=4_000))
+    assert len(thin) == 400
+    assert slope_per_hour(thin) == pytest.approx(1.0)
+
+
+# --- records -------------------------------------------------------------------------------------------------------
+
+
+def test_a_value_tells_when_it_was_made_unless_it_was_changed() -> None:
+    value = value_of(1_234, 60, random.Random(1))
+    assert sent_at_ns(value) == 1_234
+    for at in (0, 10, len(value) - 1):
+        assert sent_at_ns(value[:at] + b"\x00" + value[at + 1 :]) is None
+    assert sent_at_ns(None) is None
+    assert sent_at_ns(b"") is None
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> Sequence[dict[str, object]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_guest_tells_of_each_poll_before_the_next(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(each_poll=True)
+    report.polled()
+    assert told(capsys) == []
+    for offset in (7, 8):
+        report.take(3, offset, value_of(1, 50, random.Random(1)))
+        report.polled()
+    assert [line["runs"] for line in told(capsys)] == [{"3": [[7, 8]]}, {"3": [[8, 9]]}]
+
+
+def test_what_was_spoilt_is_read_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(each_poll=False)
+    report.take(0, 0, b"rubbish")
+    report.tell()
+    (line,) = told(capsys)
+    assert (line["records"], line["spoilt"]) == (1, 1)
+
+
+# --- the picture ---------------------------------------------------------------------------------------------------
+
+
+def test_the_picture_has_a_panel_for_each_figure_and_a_mark_for_each_fault() -> None:
+    points = {figure.name: {"sync": minutes(lambda hour: 1 + hour)} for figure in FIGURES}
+    strikes = [Strike("broker killed", 60.0, 80.0)]
+    svg = draw("two hours", points, strikes, 7_200)
+    ElementTree.fromstring(svg)
+    assert svg.count('stroke-width="1.4"') == len(FIGURES)
+    assert svg.count('stroke-opacity="0.35"') == len(FIGURES)
+
+
+def test_limits_say_their_unit() -> None:
+    assert [figure.limit for figure in FIGURES] == ["2 MiB", "0.2", "0.5", "5%", "10%"]
+    assert Figure(name="x", unit="", limit_per_hour=0.25, is_share=True).limit == "25%"
