@@ -39,6 +39,7 @@ from benchmarks.throughput.topics import CASES
 from benchmarks.throughput.turn import CONTENDERS, WrongAnswerError
 from benchmarks.turns import Figures, Target, print_table
 from kwire.testing.kafka import ClusterError
+from tools.evidence import commit, today, write_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -142,7 +143,10 @@ def measure_async(chosen: argparse.Namespace) -> Outcome:
 def measure_groups(chosen: argparse.Namespace) -> Outcome:
     size = large_groups.Size(members=chosen.members, partitions=chosen.partitions, brokers=chosen.brokers)
     protocols = chosen.protocol or large_groups.PROTOCOLS
-    return shown(large_groups.run(size, protocols, memory=not chosen.no_memory), [])
+    results = large_groups.run(size, protocols, memory=not chosen.no_memory)
+    if chosen.write:
+        write_result("groups", large_groups.evidence(results, size, date=today(), kwire=commit()))
+    return shown(results, [])
 
 
 def measure_tls(chosen: argparse.Namespace) -> Outcome:
@@ -236,6 +240,7 @@ def add_consumer_suites(
     groups.add_argument("--brokers", type=int, default=50, help="that lead them (50)")
     groups.add_argument("--protocol", action="append", default=[], choices=large_groups.PROTOCOLS, help="(both)")
     groups.add_argument("--no-memory", action="store_true", help="leave out the memory of members: half the time")
+    groups.add_argument("--write", action="store_true", help="write what came of it into docs/evidence")
     found = (latency, scale, memory, startup, handling, on_spark, catching_up, awaiting, encrypted)
     for suite in found:
         suite.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each ({LEAST_ROUNDS})")

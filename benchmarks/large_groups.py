@@ -30,6 +30,7 @@ from kwire.testing.simulation.host import Process, Processes
 from kwire.testing.simulation.listening import listener_at
 from kwire.testing.simulation.scheduler import BOOTED_SECONDS_AGO, VirtualTime, run_deterministically
 from kwire.testing.simulation.transport import ClientTransport, Network
+from tools.evidence import Figure, NotMet, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,6 +46,7 @@ STARTED_WITHIN_S = 2.0
 LOOK_EVERY_S = 0.05
 REST_S = 3.0
 PATIENCE_S = 600.0
+CHANGES_TOLD = {"start_ms": "settled after the start in", "join_ms": "after a join in", "leave_ms": "after a leave in"}
 SHARES = (0.25, 0.5, 1.0)
 # As Kafka has it; the brokers of tests wait for nobody.
 BROKERS = BrokerSettings(group_initial_rebalance_delay_ms=3_000)
@@ -244,3 +246,34 @@ def _measured(size: Size, protocol: Protocol, *, memory: bool) -> dict[str, floa
             tracemalloc.stop()
     print(f"{protocol}: {size}: done", file=sys.stderr)
     return figures
+
+
+def evidence(results: Sequence[Figures], size: Size, *, date: str, kwire: str) -> Result:
+    """For docs/evidence.md: a figure for each protocol and size."""
+    of_each: dict[str, dict[str, float]] = {}
+    for found in results:
+        of_each.setdefault(f"{found.contestant}, {found.case}", {})[found.name] = found.median
+    return Result(
+        title="Large groups",
+        claim="Rebalances take no longer when a group has more members, partitions and brokers; what a broker is "
+        "asked grows with the members.",
+        command=f"scripts/bench groups --members {size.members} --partitions {size.partitions} "
+        f"--brokers {size.brokers}",
+        date=date,
+        versions={"kwire": kwire},
+        figures=[Figure(what=what, value=_told(found)) for what, found in of_each.items()],
+        not_met=[
+            NotMet(
+                what="Real machines and networks",
+                why="members and brokers are kwire's own, in one thread on a virtual clock",
+            ),
+            NotMet(what="Records", why="topics are empty: what is told are rebalances, requests and memory"),
+        ],
+        page="benchmarks.md#large-groups",
+    )
+
+
+def _told(found: Mapping[str, float]) -> str:
+    seconds = (f"{what} {found[name] / 1000:.1f} s" for name, what in CHANGES_TOLD.items() if name in found)
+    requests = found["rest_requests_per_s_busiest_broker"]
+    return f"{', '.join(seconds)}; {requests:.0f} requests a second of the busiest broker at rest"

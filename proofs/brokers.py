@@ -29,6 +29,7 @@ from kwire.testing import Cluster
 from kwire.testing.kafka import ClusterError, KafkaCluster
 from kwire.testing.kfake import KfakeCluster
 from kwire.testing.kfake.build import module_version
+from tools.evidence import commit, today
 
 TOP = Path(__file__).resolve().parents[1]
 DOCUMENT, KNOWN = TOP / "docs" / "brokers.md", TOP / "docs" / "brokers.json"
@@ -79,6 +80,8 @@ class Outcome:
 class Facts(TypedDict):
     """What the page tells of a broker, as it is kept in `docs/brokers.json`."""
 
+    date: str
+    kwire: str
     row: list[str]
     differences: list[list[str]]
     tests: list[str]
@@ -249,6 +252,8 @@ def facts(outcome: Outcome) -> Facts:
         if result.status is CaseStatus.FAILED:
             alike.setdefault((result.api, result.check, _without_names(result.reason)), []).append(result.version)
     return {
+        "date": today(),
+        "kwire": commit(),
         "row": [passed, failed, absent, str(outcome.core), str(outcome.consumer_protocol or "not offered")],
         "differences": [[api, spans(found), check, reason] for (api, check, reason), found in alike.items()],
         "tests": sorted(outcome.failed_tests),

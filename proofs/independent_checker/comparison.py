@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from tools.evidence import Figure, NotMet, Result
 
 # Of the rules of `kwire.testing.invariants`, those that Jepsen's workload has words for.
 OF_RECORDS = frozenset(
@@ -67,6 +69,40 @@ class Judged:
     def __str__(self) -> str:
         told = f"ours: {', '.join(self.ours) or 'good'}; Jepsen's: {', '.join(self.theirs) or 'good'}"
         return f"{self.name}: {told}"
+
+
+def result(judged: Sequence[Judged], *, date: str, versions: Mapping[str, str]) -> Result:
+    """For docs/evidence.md."""
+    good = [each for each in judged if not each.planted]
+    planted = [each for each in judged if each.planted]
+    unlike = [each for each in judged if each.problem is not None or each.explanation]
+    alike = len(judged) - sum(each.verdict.endswith("alone") for each in judged)
+    return Result(
+        title="Jepsen's checker",
+        claim="Jepsen's checker of Kafka histories finds nothing wrong in what kwire's consumers have read under "
+        "faults, finds what was planted in such histories, and agrees with the judge of kwire's own simulation.",
+        command="scripts/prove independent-checker --checkout PATH",
+        date=date,
+        versions=versions,
+        figures=[
+            Figure(what="Both judges say the same", value=f"{alike} of {len(judged)} histories"),
+            Figure(what="Good histories that both find good", value=_of("both good", good)),
+            Figure(what="Planted errors that both find", value=_of("both bad", planted)),
+        ],
+        not_met=[
+            *(NotMet(what=str(each), why=each.explanation or each.problem or "") for each in unlike),
+            NotMet(what="Commits, owners, handlers, times", why=f"kwire's judge alone sees them: {BEYOND}"),
+            NotMet(
+                what="Histories with a log that was cut, or with several children of one partition",
+                why="that workload takes an offset for one record's, for ever; they are left out",
+            ),
+        ],
+        page="losses.md#who-judges",
+    )
+
+
+def _of(verdict: str, found: Sequence[Judged]) -> str:
+    return f"{sum(each.verdict == verdict for each in found)} of {len(found)}"
 
 
 VERDICTS = ("both good", "both bad", "ours alone", "theirs alone")

@@ -10,6 +10,7 @@ or runs tests is not there: `clojure/names/` has their names, and they do nothin
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -125,6 +126,13 @@ class Jepsen:
         ensure(libs, lambda part: copy_jars(pom, part, title=title, detail=f"{len(JARS)} jars", wanted=wanted))
         java_files = [file for place in WRITTEN_IN_JAVA for file in sorted((directory / place).glob("*.java"))]
         return cls(java, sources, java_files, libs / "libs")
+
+    @classmethod
+    def versions_in(cls, directory: Path) -> dict[str, str]:
+        """Of the checker, and of what it finds cycles with; such as 0.3.14-SNAPSHOT."""
+        projects = {"Jepsen": directory / "jepsen/jepsen/project.clj", "Elle": directory / "elle/project.clj"}
+        found = {name: re.search(r'defproject \S+ "(.+?)"', file.read_text()) for name, file in projects.items()}
+        return {name: version[1] for name, version in found.items() if version is not None}
 
     def judge(self, histories: Sequence[Path]) -> dict[Path, Verdict]:
         """All of them in one process: it takes 20 s to load.

@@ -21,13 +21,14 @@ from kwire.testing.invariants import Ledger, check
 from kwire.testing.kafka import ClusterError
 from kwire.testing.kafka.jars import cache_dir
 from proofs.independent_checker.changes import CHANGES
-from proofs.independent_checker.comparison import OF_RECORDS, Judged, table
+from proofs.independent_checker.comparison import OF_RECORDS, Judged, result, table
 from proofs.independent_checker.export import can_be_told, operations_of
 from proofs.independent_checker.jepsen import Jepsen, Verdict
 from proofs.independent_checker.operations import edn_lines, json_lines
 from proofs.independent_checker.planted import buggy_histories, changed_histories
 from proofs.independent_checker.worlds import History, by_kind, good_histories, read_history
 from tools.detect.bugs import BUGS
+from tools.evidence import commit, today, write_result
 
 BUG_SEEDS = range(1, 6)
 
@@ -40,11 +41,13 @@ def independent_checker(
     seed: Annotated[int, typer.Option(help="Draws the changes.")] = 1,
     also: Annotated[list[Path] | None, typer.Option(help="A history of 'kwire faults run --history'.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Where histories are kept, as EDN and JSON, and found.")] = None,
-    write: Annotated[Path | None, typer.Option(help="Write the table, as Markdown, into this file.")] = None,
+    table_in: Annotated[Path | None, typer.Option("--table", help="Write the table, as Markdown, into it.")] = None,
+    write: Annotated[bool, typer.Option(help="Write what came of it into docs/evidence.")] = False,
     processes: Annotated[int, typer.Option(min=1, help="Worlds at once; one for each core.")] = os.cpu_count() or 1,
 ) -> list[str]:
     """Jepsen's checker of Kafka histories: it says of each what kwire's own judge says."""
-    checker = Jepsen.in_checkouts(checkout or cache_dir() / "jepsen")
+    sources = checkout or cache_dir() / "jepsen"
+    checker = Jepsen.in_checkouts(sources)
     told = [_told(path) for path in also or ()]
     with ExitStack() as stack:
         directory = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kwire-histories-")))
@@ -60,8 +63,11 @@ def independent_checker(
         if each.planted:
             print(each)
     print(table(judged))
-    if write is not None:
-        write.write_text(table(judged) + "\n")
+    if table_in is not None:
+        table_in.write_text(table(judged) + "\n")
+    if write:
+        versions = {"kwire": commit(), **Jepsen.versions_in(sources)}
+        write_result("independent-checker", result(judged, date=today(), versions=versions))
     for each in judged:
         if each.explanation:
             print(f"explained: {each} ({each.explanation})")

@@ -1,7 +1,8 @@
 """`scripts/prove peers-tests`: the tests that the peers have of their consumers run over kwire's adapters.
 
 They are the peers' own files, at the release that kwire is tested beside, against a real Kafka. What is left out stands
-in `left_out.py`, with why; everything else has to pass. The figures go into docs/migration.md.
+in `left_out.py`, with why; everything else has to pass. The figures go into docs/migration.md, and into docs/evidence
+if all peers were run.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from kwire.testing.kafka.jars import kafka_version
 from proofs.peers_tests.in_place_names import KAFKA, LEFT_OUT, PEER, PLUGIN, SERVERS, TLS_FILES, TLS_SERVERS
 from proofs.peers_tests.peers import PEERS, Peer
 from proofs.peers_tests.sources import TOP, NoTestsError, pinned, source_of, version_of
+from tools.evidence import Figure, NotMet, Result, commit, today, write_result
 
 DOCUMENT = TOP / "docs/migration.md"
 BEGIN, END = "<!-- written by scripts/prove peers-tests, do not edit -->\n", "<!-- end of what is written -->\n"
@@ -59,12 +61,13 @@ def peers_tests(
         list[str] | None,
         typer.Option(metavar="PEER=PATH", help="A checkout of the peer's repository, where its sdist has no tests."),
     ] = None,
-    write: Annotated[bool, typer.Option(help="Write the figures into docs/migration.md.")] = True,
+    write: Annotated[bool, typer.Option(help="Write the figures into docs.")] = True,
     select: Annotated[str, typer.Option("-k", metavar="EXPRESSION", help="Only these tests; see pytest's -k.")] = "",
 ) -> Sequence[str]:
     """The peers' own tests of their consumers run over kwire's adapters."""
     checkouts = dict(each.split("=", 1) for each in checkout or ())
     broken: list[str] = []
+    outcomes: list[Outcome] = []
     for peer in PEERS:
         if only and peer.name not in only:
             continue
@@ -82,6 +85,9 @@ def peers_tests(
         broken += breaches(outcome, is_whole=not select)
         if write and not select:
             DOCUMENT.write_text(with_row(DOCUMENT.read_text(), outcome))
+            outcomes.append(outcome)
+    if len(outcomes) == len(PEERS):
+        write_result("peers-tests", result(outcomes, date=today(), kwire=commit(), kafka=kafka_version()))
     return broken
 
 
@@ -153,6 +159,34 @@ def outcome_of(peer: Peer, version: str, report: ET.Element) -> Outcome:
         else:
             passed.append(name)
     return Outcome(peer=peer, version=version, passed=passed, failed=failed, left_out=left_out, skipped=skipped)
+
+
+def result(outcomes: Sequence[Outcome], *, date: str, kwire: str, kafka: str) -> Result:
+    """For docs/evidence.md."""
+    passed, failed = (sum(map(len, each)) for each in zip(*((of.passed, of.failed) for of in outcomes), strict=True))
+    left_out = (
+        NotMet(what=f"{each.peer.name}: {name}", why=why)
+        for each in outcomes
+        for name, why in (*each.failed.items(), *each.left_out.items(), *each.skipped.items())
+    )
+    return Result(
+        title="The tests of other clients",
+        claim="The tests that kafka-python, aiokafka and confluent-kafka have of their consumers pass over kwire's "
+        "adapters, against a real Kafka; what is left out stands below, with why.",
+        command="scripts/prove peers-tests --checkout aiokafka=PATH --checkout confluent-kafka=PATH",
+        date=date,
+        versions={"kwire": kwire, "Apache Kafka": kafka, **{each.peer.name: each.version for each in outcomes}},
+        figures=[
+            Figure(what="All of them", value=f"{passed} passed, {failed} failed"),
+            *(Figure(what=f"{each.peer.name} {each.version}", value=_counts(each)) for each in outcomes),
+        ],
+        not_met=list(left_out),
+        page="migration.md",
+    )
+
+
+def _counts(outcome: Outcome) -> str:
+    return str(outcome).partition(": ")[2]
 
 
 def with_row(page: str, outcome: Outcome) -> str:

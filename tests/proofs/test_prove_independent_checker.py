@@ -11,7 +11,7 @@ from kwire.testing.invariants import Ledger, check
 from kwire.testing.kafka import ClusterError
 from kwire.testing.kafka.jars import cache_dir
 from proofs.independent_checker.changes import CHANGES, Records
-from proofs.independent_checker.comparison import Judged, table
+from proofs.independent_checker.comparison import BEYOND, Judged, result, table
 from proofs.independent_checker.jepsen import CHECKOUTS, Jepsen, Verdict, missing_in
 from proofs.independent_checker.planted import changed_histories
 from proofs.independent_checker.prove import judge_both
@@ -138,3 +138,17 @@ def test_jepsens_checker_sees_each_change(tmp_path: Path) -> None:
     bad = list(changed_histories([SMALL], len(CHANGES), seed=1))
     found = judge_both(Jepsen.in_checkouts(cache_dir() / "jepsen"), [SMALL], bad, tmp_path)
     assert [each.problem for each in found if each.problem is not None] == []
+
+
+def test_evidence_counts_where_the_judges_agree_and_says_where_not() -> None:
+    both = judged("dropped", ours=("lost-write",), theirs=("lost-write=1",))
+    found = result([judged(), both, judged("late", ours=("commit-ahead",))], date="2026-11-26", versions={"kwire": "a"})
+    assert [figure.value for figure in found.figures] == ["2 of 3 histories", "1 of 1", "1 of 2"]
+    assert next(each.why for each in found.not_met) == BEYOND
+
+
+def test_the_checkers_versions_are_those_of_its_sources(tmp_path: Path) -> None:
+    for file, version in (("jepsen/jepsen/project.clj", "0.3.14-SNAPSHOT"), ("elle/project.clj", "0.2.8")):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text(f'(defproject it/name "{version}"\n  :url "x")')
+    assert Jepsen.versions_in(tmp_path) == {"Jepsen": "0.3.14-SNAPSHOT", "Elle": "0.2.8"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from proofs.peers_tests.peers import PEERS, Peer
-from proofs.peers_tests.prove import BEGIN, DOCUMENT, END, HEADING, breaches, outcome_of, with_row
+from proofs.peers_tests.prove import BEGIN, DOCUMENT, END, HEADING, breaches, outcome_of, result, with_row
 from proofs.peers_tests.sources import NoTestsError, pinned, source_of, version_of
 
 PEER = Peer(name="peer", tests=("tests/test_it.py",), left_out={"test_inside": "looks inside"}, version_in="about.py")
@@ -61,3 +61,16 @@ def test_each_test_is_left_out_for_a_reason_and_of_a_peer_that_is_pinned() -> No
     for peer in PEERS:
         assert pinned(peer)
         assert all(why for why in peer.left_out.values())
+
+
+def test_evidence_has_each_test_that_failed_or_was_left_out_with_why() -> None:
+    found = result([OUTCOME, OUTCOME], date="2026-11-26", kwire="f9c0837", kafka="4.4.0")
+    assert [figure.value for figure in found.figures] == [
+        "2 passed, 4 failed",
+        *["1 passed, 1 left out, 1 not for this broker, 2 failed"] * 2,
+    ]
+    assert {(each.what, each.why) for each in found.not_met} >= {
+        ("peer: test_wrong", "no"),
+        ("peer: test_inside", "looks inside"),
+        ("peer: test_old", "for Kafka 0.8"),
+    }
