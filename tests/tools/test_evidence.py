@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from proofs.brokers import Facts
 from tools.evidence import (
     RESULTS,
     Figure,
@@ -195,11 +196,11 @@ def test_of_kafkas_system_tests_it_says_what_failed_and_what_was_not_run() -> No
 
 
 def test_of_brokers_it_sums_up_those_of_apache_kafka() -> None:
-    def broker(*row: str, tests: tuple[str, ...] = ()) -> dict[str, object]:
+    def broker(*row: str, tests: tuple[str, ...] = ()) -> Facts:
         return {"date": "2026-11-25", "kwire": "f9c0837", "row": list(row), "differences": [], "tests": list(tests)}
 
     result = brokers(
-        {  # type: ignore[dict-item]
+        {
             "Apache Kafka 3.9.1": broker("923", "0", "133", "72 of 72", "not offered"),
             "Apache Kafka 4.4.0": broker("1050", "0", "6", "82 of 82", "24 of 24"),
             "kfake": broker("922", "116", "18", "80 of 82", "18 of 24", tests=("test_a", "test_b")),
