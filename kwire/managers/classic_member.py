@@ -41,7 +41,16 @@ from kwire.subscription.subscription import Subscription
 
 log = part_logger("group")
 
-MEMBERSHIP_LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
+MEMBERSHIP_LOST = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_INSTANCE_ID,
+        # The group was deleted while its member slept. Kafka says so to a commit, other brokers to heartbeats as well.
+        # Java raises it; joining makes the group anew.
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    }
+)
 """What the broker answers to a member, or a generation, that it does not know any more."""
 
 

@@ -61,7 +61,7 @@ from kwire.subscription.subscription import Subscription, SubscriptionKind
 log = part_logger("group")
 
 NO_EPOCH = MemberEpoch(NO_GENERATION)
-_FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+_FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND})
 
 
 class ConsumerGroupManager:

@@ -46,6 +46,7 @@ _LOST = frozenset(
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.FENCED_MEMBER_EPOCH,
         ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,  # it was deleted while its member slept; who is no member makes one by a commit
     }
 )
 _MOVED = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}

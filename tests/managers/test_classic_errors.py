@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 O0 = TopicPartition("orders", 0)
 O1 = TopicPartition("orders", 1)
 MakeScenario = Callable[..., "Scenario"]
-LOST = [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION]
+LOST = [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.GROUP_ID_NOT_FOUND]
 MOVED = [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE]
 each_loss = pytest.mark.parametrize("code", LOST, ids=lambda code: code.name)
 each_move = pytest.mark.parametrize("code", MOVED, ids=lambda code: code.name)

@@ -766,7 +766,7 @@ def test_an_asynchronous_commit_with_a_stale_epoch_may_be_made_again(scenario: C
     scenario.accept(2)
 
 
-@pytest.mark.parametrize("code", [C.UNKNOWN_MEMBER_ID, C.FENCED_MEMBER_EPOCH])
+@pytest.mark.parametrize("code", [C.UNKNOWN_MEMBER_ID, C.FENCED_MEMBER_EPOCH, C.GROUP_ID_NOT_FOUND])
 def test_a_commit_may_be_the_first_to_hear_of_a_fence(scenario: ConsumerScenario, code: ErrorCode) -> None:
     scenario.own(O0)
     reply = commit(scenario)
