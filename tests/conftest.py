@@ -31,9 +31,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rows", action="store_true", help="list the rows of the state tables that no test has fired")
     parser.addoption(
         "--kafka",
-        choices=("real", "fake", "both"),
+        choices=("real", "fake", "both", "kfake"),
         default="both",
-        help="tests/integration: against a real Kafka, the one in this process (no Java needed), or each of them",
+        help="tests/integration: against a real Kafka, the one in this process (no Java needed), or each of them; "
+        "kfake: what any real Kafka will do for, against franz-go's broker (no Java, but Go)",
     )
     parser.addoption(
         "--facade",

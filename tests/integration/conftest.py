@@ -1,7 +1,8 @@
 """Fixtures of the tests against Kafka: one broker for the whole run, topics with names of their own, a producer.
 
 Each test runs twice: against a real Kafka, and against the one that `kwire.testing` has in this process. Whatever only
-one of them can do is marked with `only` and the reason; `--kafka fake` or `--kafka real` runs one half.
+one of them can do is marked with `only` and the reason; `--kafka fake` or `--kafka real` runs one half. `--kafka kfake`
+has kfake in the place of the real one, for those tests that need no other than the shared one.
 
 The producer is librdkafka's: what kwire reads here was written by somebody else. A Kafka that cannot start fails the
 tests; none is skipped. With KWIRE_BOOTSTRAP_SERVERS set (`eval "$(scripts/kafka env)"`), the tests use that one.
@@ -23,6 +24,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from kwire.testing.kafka import KafkaCluster, Security
+from kwire.testing.kfake import KfakeCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -107,8 +109,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.integration)
-    wanted = {"real": Side.KAFKA, "fake": Side.FAKE, "both": None}[config.getoption("--kafka")]
+    kafka = config.getoption("--kafka")
+    wanted = {"real": Side.KAFKA, "kfake": Side.KAFKA, "fake": Side.FAKE, "both": None}[kafka]
     others = [item for item in items if wanted is not None and side_of(item) not in {None, wanted}]
+    if kafka == "kfake":
+        others += [item for item in items if side_of(item) is wanted and not wants_just_the_shared_one(item)]
     if others:
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in others]
@@ -122,6 +127,12 @@ def side_of(item: pytest.Item) -> Side | None:
         item.callspec.params.get("side") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
     )
     return chosen if isinstance(chosen, Side) else only_side(item)
+
+
+def wants_just_the_shared_one(item: pytest.Item) -> bool:
+    """Whether any Kafka will do that runs already: it is not stopped, and no users or settings are wanted."""
+    names = item.fixturenames if isinstance(item, pytest.Function) and HERE in item.path.parents else []
+    return "kafka" in names and not {"start_kafka", "secured_kafka"}.intersection(names)
 
 
 @pytest.fixture(scope="session")
@@ -139,7 +150,11 @@ def kafka(side: Side, request: pytest.FixtureRequest) -> SharedKafka:
 
 
 @pytest.fixture(scope="session")
-def real_kafka() -> Iterator[SharedKafka]:
+def real_kafka(pytestconfig: pytest.Config) -> Iterator[SharedKafka]:
+    if pytestconfig.getoption("--kafka") == "kfake":
+        with KfakeCluster(settings=QUICK_GROUPS) as kfake:
+            yield GivenKafka(kfake.bootstrap_servers)
+        return
     if servers := os.environ.get("KWIRE_BOOTSTRAP_SERVERS"):
         yield GivenKafka(servers)
         return
