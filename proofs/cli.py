@@ -17,7 +17,7 @@ import typer
 
 from kwire.testing.kafka import ClusterError
 from proofs.async_revocation.prove import async_revocation
-from proofs.brokers import brokers
+from proofs.brokers.prove import brokers
 from proofs.dashboard.prove import dashboard
 from proofs.event_loops.prove import event_loops
 from proofs.handlers import handlers

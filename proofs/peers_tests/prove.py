@@ -8,6 +8,7 @@ if all peers were run.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -65,6 +66,8 @@ def peers_tests(
     select: Annotated[str, typer.Option("-k", metavar="EXPRESSION", help="Only these tests; see pytest's -k.")] = "",
 ) -> Sequence[str]:
     """The peers' own tests of their consumers run over kwire's adapters."""
+    # Some of these tests interrupt themselves, and a shell that starts a command in the background has it ignore that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     checkouts = dict(each.split("=", 1) for each in checkout or ())
     broken: list[str] = []
     outcomes: list[Outcome] = []

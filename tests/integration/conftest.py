@@ -151,12 +151,12 @@ def kafka(side: Side, request: pytest.FixtureRequest) -> SharedKafka:
 
 @pytest.fixture(scope="session")
 def real_kafka(pytestconfig: pytest.Config) -> Iterator[SharedKafka]:
+    if servers := os.environ.get("KWIRE_BOOTSTRAP_SERVERS"):
+        yield GivenKafka(servers)
+        return
     if pytestconfig.getoption("--kafka") == "kfake":
         with KfakeCluster(settings=QUICK_GROUPS) as kfake:
             yield GivenKafka(kfake.bootstrap_servers)
-        return
-    if servers := os.environ.get("KWIRE_BOOTSTRAP_SERVERS"):
-        yield GivenKafka(servers)
         return
     with OWN_KAFKAS[Side.KAFKA]() as cluster:
         yield cluster

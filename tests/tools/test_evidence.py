@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from proofs.brokers import Facts
+from proofs.brokers.outcome import Facts
 from tools.evidence import (
     RESULTS,
     Figure,
@@ -197,17 +197,25 @@ def test_of_kafkas_system_tests_it_says_what_failed_and_what_was_not_run() -> No
 
 def test_of_brokers_it_sums_up_those_of_apache_kafka() -> None:
     def broker(*row: str, tests: tuple[str, ...] = ()) -> Facts:
-        return {"date": "2026-11-25", "kwire": "f9c0837", "row": list(row), "differences": [], "tests": list(tests)}
+        return {
+            "date": "2026-11-25",
+            "kwire": "f9c0837",
+            "row": list(row),
+            "differences": [],
+            "absent": [],
+            "tests": list(tests),
+            "skipped": {},
+        }
 
     result = brokers(
         {
-            "Apache Kafka 3.9.1": broker("923", "0", "133", "72 of 72", "not offered"),
-            "Apache Kafka 4.4.0": broker("1050", "0", "6", "82 of 82", "24 of 24"),
-            "kfake": broker("922", "116", "18", "80 of 82", "18 of 24", tests=("test_a", "test_b")),
+            "Apache Kafka 3.9.1": broker("923", "0", "133", "72 of 72", "not offered", "not run"),
+            "Apache Kafka 4.4.0": broker("1050", "0", "6", "82 of 82", "24 of 24", "not run"),
+            "kfake": broker("922", "116", "18", "80 of 82", "18 of 24", "200 of 210", tests=("test_a", "test_b")),
         }
     )
     assert result.figures[0] == Figure(
         what="2 releases of Apache Kafka",
         value="178 of 178 tests of kwire pass, 0 answers are otherwise than the suite expects",
     )
-    assert [each.what for each in result.not_met] == ["2 tests on kfake"]
+    assert [each.what for each in result.not_met] == ["2 tests, and 116 answers of the suite, on kfake"]

@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 from kwire import Cursor, OffsetAndMetadata, Records, TopicPartition
 from kwire.conformance.client import BrokerAddress, ClientConnection
 from kwire.parallel_rebalance.token import decode, decode_mark
+from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 if TYPE_CHECKING:
@@ -175,6 +176,8 @@ class Story:
         topics = [OffsetFetchRequestTopic(name=self.tp.topic, partition_indexes=[self.tp.partition])]
         with ClientConnection(BrokerAddress.parse(self._kafka.bootstrap_servers), 10.0) as connection:
             answer = connection.ask(OffsetFetchRequest(group_id=group_id, topics=topics), ONE_GROUP_VERSION)
+        if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+            return Committed(None, "")  # other brokers than Kafka say so of a group without offsets
         (found,) = answer.topics[0].partitions
         assert not found.error_code
         return Committed(None if found.committed_offset < 0 else found.committed_offset, found.metadata or "")
