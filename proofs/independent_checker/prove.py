@@ -67,7 +67,7 @@ def independent_checker(
         table_in.write_text(table(judged) + "\n")
     if write:
         versions = {"kwire": commit(), **Jepsen.versions_in(sources)}
-        write_result("independent-checker", result(judged, date=today(), versions=versions))
+        write_result("independent-checker", result(judged, date=today(), versions=versions, bugs=bugs))
     for each in judged:
         if each.explanation:
             print(f"explained: {each} ({each.explanation})")

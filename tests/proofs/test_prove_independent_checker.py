@@ -143,7 +143,7 @@ def test_jepsens_checker_sees_each_change(tmp_path: Path) -> None:
 def test_evidence_counts_where_the_judges_agree_and_says_where_not() -> None:
     both = judged("dropped", ours=("lost-write",), theirs=("lost-write=1",))
     found = result([judged(), both, judged("late", ours=("commit-ahead",))], date="2026-11-26", versions={"kwire": "a"})
-    assert [figure.value for figure in found.figures] == ["2 of 3 histories", "1 of 1", "1 of 2"]
+    assert [figure.value for figure in found.figures] == ["2 of 3 histories", "1 of 1", "1 of 2", "2 of 2"]
     assert next(each.why for each in found.not_met) == BEYOND
 
 
