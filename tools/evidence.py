@@ -55,7 +55,8 @@ class Result:
         versions: What was judged, and by what; `kwire` is a commit.
         figures: The first one is the sum of it all.
         not_met: What failed, or is left out.
-        page: The page in docs/ that has more, if there is one; it may name a heading (`losses.md#two-judges`).
+        page: The page in docs/ that has more, if there is one; it may name a heading (`losses.md#two-judges`). Or a
+            picture, as SVG, that is shown.
     """
 
     title: str

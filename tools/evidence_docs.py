@@ -69,7 +69,8 @@ def _section(result: Result) -> Iterator[str]:
         for each in result.not_met:
             yield f"| {_cell(each.what)} | {_cell(each.why)} |"
     if result.page is not None:
-        yield f"\n[The page about it]({result.page}) has more."
+        is_picture = result.page.endswith(".svg")
+        yield f"\n![{result.title}]({result.page})" if is_picture else f"\n[The page about it]({result.page}) has more."
     if not result.not_met:
         yield "\nNothing failed, and nothing is left out."
     yield ""

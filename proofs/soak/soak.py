@@ -10,14 +10,11 @@ Exit codes: 0 every promise held; 1 one was broken, or it could not be tried; 13
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from platform import python_version
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,12 +24,13 @@ from kwire.testing.kafka import ClusterError
 from kwire.testing.kafka.jars import KAFKA_VERSION
 from proofs.soak.bed import PARTITIONS, Bed, bed
 from proofs.soak.faults import Faults
-from proofs.soak.group import TOP, Group
+from proofs.soak.group import Group
 from proofs.soak.member import CONTROL, TELL_EVERY_S, WAYS
 from proofs.soak.picture import draw
 from proofs.soak.slopes import FIGURES, Verdict, judge
 from proofs.soak.watch import CPU_OVER_S, Watch
 from proofs.soak.writer import Writer
+from tools.evidence import DOCS, Figure, NotMet, Result, commit, today, write_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +43,7 @@ DRAIN_S = 90.0
 WARM_SHARE, WARM_AT_MOST_S = 0.2, 900.0
 JUDGED_S = 1_200.0
 """Of less time than this a slope says nothing."""
-PICTURE, KNOWN = TOP / "docs" / "soak.svg", TOP / "docs" / "evidence" / "soak.json"
+PICTURE = DOCS / "soak.svg"
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -220,7 +218,8 @@ def soak(
         raise typer.Exit(1) from error
     tell(outcome)
     if write:
-        write_down(plan, outcome)
+        PICTURE.write_text(outcome.picture)
+        write_result("soak", evidence(plan, outcome))
     raise typer.Exit(1 if problems(outcome) else 0)
 
 
@@ -247,7 +246,7 @@ def tell(outcome: Outcome) -> None:
 
 def table(verdicts: Sequence[Verdict]) -> Iterator[str]:
     if not verdicts:
-        yield f"it was too short for slopes: they want {JUDGED_S / 60:.0f} minutes after the first"
+        yield f"it was too short for slopes, which want {JUDGED_S / 60:.0f} minutes after the first fifth"
         return
     yield "\n| member | figure | middle | slope an hour | limit |\n|---|---|---:|---:|---:|"
     for verdict in verdicts:
@@ -256,41 +255,37 @@ def table(verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield f"| {verdict.member} | {figure.name} | {middle} | {verdict.slope} | {figure.limit} |"
 
 
-def write_down(plan: Plan, outcome: Outcome) -> None:
-    PICTURE.write_text(outcome.picture)
-    commit = subprocess.run(
-        ["git", "-C", str(TOP), "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=False
-    ).stdout.strip()
-    steepest = [
-        {
-            "what": f"{figure.name}: steepest slope an hour",
-            "value": f"{worst.slope} ({worst.member}; limit {figure.limit})",
-        }
-        for figure in FIGURES
-        if (found := [verdict for verdict in outcome.verdicts if verdict.figure == figure])
-        for worst in [max(found, key=lambda verdict: verdict.per_hour)]
-    ]
-    facts = {
-        "title": "A soak",
-        "claim": "A group that reads for hours, with a fault every few minutes, loses nothing, never stands still, and "
+def evidence(plan: Plan, outcome: Outcome) -> Result:
+    """What it came to, for the page of evidence."""
+    broken = problems(outcome)
+    whole = f"{plan.hours:g} h, {outcome.records:,} records, {outcome.faults.total()} faults"
+    return Result(
+        title="A soak",
+        claim="A group that reads for hours, with a fault every few minutes, loses nothing, never stands still, and "
         "needs no more at the end than at the beginning.",
-        "command": f"scripts/soak {plan.hours:g} --write",
-        "date": datetime.now(UTC).date().isoformat(),
-        "versions": {"kwire": commit, "Apache Kafka": KAFKA_VERSION, "Python": python_version()},
-        "figures": [
-            {"what": "hours", "value": f"{plan.hours:g}"},
-            {"what": "records", "value": f"{outcome.records:,}"},
-            {"what": "faults", "value": f"{outcome.faults.total()}, of {len(outcome.faults)} kinds"},
-            {"what": "lost", "value": str(outcome.lost)},
-            {"what": "stuck", "value": str(len(outcome.stuck))},
-            {"what": "read again", "value": str(outcome.again)},
-            *steepest,
+        command=f"scripts/soak {plan.hours:g} --write",
+        date=today(),
+        versions={"kwire": commit(), "Apache Kafka": KAFKA_VERSION, "Python": python_version()},
+        figures=[
+            Figure(what=whole, value=f"{outcome.lost} lost, {len(outcome.stuck)} stuck, {len(broken)} promises broken"),
+            Figure(
+                what="kinds of faults", value=", ".join(f"{name} {n}" for name, n in sorted(outcome.faults.items()))
+            ),
+            Figure(what="records read again, after members were killed, frozen or cut off", value=str(outcome.again)),
+            *steepest(outcome.verdicts),
         ],
-        "not_met": [{"what": line, "why": "see the picture"} for line in problems(outcome)],
-        "page": "soak.svg",
-    }
-    KNOWN.parent.mkdir(exist_ok=True)
-    KNOWN.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+        not_met=[NotMet(what=line, why="the picture shows when") for line in broken],
+        page=PICTURE.name,
+    )
+
+
+def steepest(verdicts: Sequence[Verdict]) -> Iterator[Figure]:
+    """Of each figure, the member whose slope is the steepest."""
+    for figure in FIGURES:
+        if found := [verdict for verdict in verdicts if verdict.figure == figure]:
+            worst = max(found, key=lambda verdict: verdict.per_hour)
+            value = f"{worst.slope} ({worst.member}; the limit is {figure.limit})"
+            yield Figure(what=f"{figure.name}: the steepest slope of an hour", value=value)
 
 
 if __name__ == "__main__":

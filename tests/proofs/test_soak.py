@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -14,6 +15,7 @@ from proofs.soak.faults import Strike
 from proofs.soak.member import Report
 from proofs.soak.picture import draw
 from proofs.soak.slopes import FIGURES, HOUR_S, Figure, Point, judge, slope_per_hour, thinned
+from proofs.soak.soak import Outcome, Plan, evidence, problems, table
 from proofs.soak.writer import sent_at_ns, value_of
 
 if TYPE_CHECKING:
@@ -173,3 +175,38 @@ def test_the_picture_has_a_panel_for_each_figure_and_a_mark_for_each_fault() -> 
 def test_limits_say_their_unit() -> None:
     assert [figure.limit for figure in FIGURES] == ["2 MiB", "0.2", "0.5", "5%", "10%"]
     assert Figure(name="x", unit="", limit_per_hour=0.25, is_share=True).limit == "25%"
+
+
+# --- what comes of it -------------------------------------------------------------------------------------------------
+
+
+def outcome(grows_by: float, *, stuck: tuple[str, ...] = ()) -> Outcome:
+    verdict = judge("async", MEMORY, minutes(lambda hour: 60 + grows_by * hour), (), from_s=0)
+    assert verdict is not None
+    faults = Counter({"broker killed": 2, "member frozen": 1})
+    return Outcome(
+        lost=0, records=1_000, again=7, stuck=stuck, broken=(), verdicts=(verdict,), faults=faults, picture=""
+    )  # fmt: skip
+
+
+PLAN = Plan(hours=2, per_second=100, every_s=60, protocol="consumer", seed=1)
+
+
+def test_what_grows_or_stands_still_is_a_promise_broken() -> None:
+    assert problems(outcome(1.0)) == []
+    assert problems(outcome(5.0)) == ["async: memory grows by +5.00 MiB an hour, not 2 MiB at most"]
+    assert problems(outcome(1.0, stuck=("partition 3 stood",))) == ["partition 3 stood"]
+
+
+def test_the_page_of_evidence_is_told_all_of_it() -> None:
+    result = evidence(PLAN, outcome(5.0))
+    assert (result.figures[0].what, result.figures[0].value) == (
+        "2 h, 1,000 records, 3 faults",
+        "0 lost, 0 stuck, 1 promises broken",
+    )
+    assert result.figures[-1].value == "+5.00 MiB (async; the limit is 2 MiB)"
+    assert [each.what for each in result.not_met] == problems(outcome(5.0))
+
+
+def test_a_run_that_was_too_short_says_so() -> None:
+    assert list(table(())) == ["it was too short for slopes, which want 20 minutes after the first fifth"]
