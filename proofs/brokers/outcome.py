@@ -51,6 +51,11 @@ class Counted:
                 skipped[name] = skip.get("message", "")
         return cls(len(names) - len(failed) - len(skipped), sorted(failed), skipped)
 
+    def tried_again(self, again: Counted) -> Counted:
+        """What failed at first and passes now has passed."""
+        failed = [name for name in self.failed if name in again.failed]
+        return Counted(self.passed + len(self.failed) - len(failed), failed, self.skipped)
+
     def __str__(self) -> str:
         return f"{self.passed} of {self.passed + len(self.failed)}"
 

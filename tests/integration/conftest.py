@@ -132,7 +132,8 @@ def side_of(item: pytest.Item) -> Side | None:
 def wants_just_the_shared_one(item: pytest.Item) -> bool:
     """Whether any Kafka will do that runs already: it is not stopped, and no users or settings are wanted."""
     names = item.fixturenames if isinstance(item, pytest.Function) and HERE in item.path.parents else []
-    return "kafka" in names and not {"start_kafka", "secured_kafka"}.intersection(names)
+    # Modules with a Kafka of their own: their fixture `kafka` does not ask for the side, or they have `watched`.
+    return {"kafka", "side"} <= set(names) and not {"start_kafka", "secured_kafka", "watched"}.intersection(names)
 
 
 @pytest.fixture(scope="session")

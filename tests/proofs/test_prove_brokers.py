@@ -66,6 +66,12 @@ def test_a_report_is_counted_test_by_test() -> None:
     assert str(tests) == "1 of 3"
 
 
+def test_what_fails_once_has_passed() -> None:
+    """A busy machine is no difference."""
+    counted = Counted.of_report(REPORT).tried_again(Counted(0, ["test_no_topic"], {}))
+    assert (counted.passed, counted.failed) == (2, ["test_no_topic"])
+
+
 def test_what_is_alike_is_told_once_whatever_the_names_of_the_run() -> None:
     found = facts(OUTCOME)
     assert found["differences"] == [["Heartbeat", "0-1", "knows no member", "the broker answers NOT_FOUND"]]
