@@ -1,0 +1,142 @@
+"""Judges mutants in a process that has the tests loaded: for each it forks, changes the code there, and runs tests.
+
+The process is one run of pytest, whose loop is this. First it runs the tests as they are and notes which lines each of
+them runs, and how long it takes. Then each mutant has a child of its own (`planting.py` changes the code there), which
+runs the tests that come by its lines: those that have found a mutant of that function first, then the quickest ones.
+The first that fails ends it. A child that takes much more processor time than the tests are known to take is stopped.
+What a class or a function's defaults are made of works when the module is imported, so it has a process of its own
+(`fresh.py`).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+import coverage
+import pytest
+
+from tools.mutate.child import BROKEN, SURVIVED, Verdict, run_child, watch_test
+from tools.mutate.fresh import judge_fresh
+from tools.mutate.importers import importers_of
+from tools.mutate.mutant import ROOT, Mutant
+from tools.mutate.planting import Planting
+
+OPTIONS = ("-p", "no:randomly", "-p", "no:cacheprovider", "--capture=no", "-qq", "--no-header")
+FAST = "not slow and not exhaustive and not integration"
+OnVerdict = Callable[[Mutant, Verdict], object]
+
+
+class Judge:
+    """A plugin of pytest.
+
+    Args:
+        on_verdict: hears of each mutant's end.
+    """
+
+    def __init__(self, mutants: Sequence[Mutant], on_verdict: OnVerdict) -> None:
+        self._mutants = mutants
+        self._on_verdict = on_verdict
+        self._importers = {mutant.file: importers_of(mutant.file) for mutant in mutants}
+        self._items: dict[str, pytest.Item] = {}
+        self._seconds: dict[str, float] = {}
+        self._failed: list[str] = []
+        self._tests: dict[str, dict[int, list[str]]] = {}
+        self._finders: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._items = {item.nodeid: item for item in session.items}
+        self._run_as_they_are()
+        if self._failed:
+            raise pytest.UsageError(f"tests fail without any mutant: {', '.join(self._failed[:5])}")
+        planting = Planting({mutant.file for mutant in self._mutants})
+        gc.collect()
+        gc.freeze()
+        for mutant in self._mutants:
+            if mutant.compiled() is not None:
+                verdict = self._judge(mutant, planting)
+                self._finders[mutant.outer or mutant.file][verdict.test] += 1
+                self._on_verdict(mutant, verdict)
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
+        if report.failed:
+            self._failed.append(report.nodeid)
+
+    def _run_as_they_are(self) -> None:
+        importers = {importer for each in self._importers.values() for importer in each}
+        files = [str(ROOT / file) for file in sorted(importers | set(self._importers))]
+        lines = coverage.Coverage(data_file=None, include=files, config_file=False)
+        lines.start()
+        try:
+            for item in self._items.values():
+                lines.switch_context(item.nodeid)
+                _run(item, None)
+        finally:
+            lines.stop()
+        data = lines.get_data()
+        self._tests = {file: data.contexts_by_lineno(file) for file in files}
+
+    def _judge(self, mutant: Mutant, planting: Planting) -> Verdict:
+        tests = self._tests_of(mutant)
+        if not tests:
+            return Verdict(SURVIVED, "no test runs it")
+        if mutant.is_bound or not planting.fits(mutant):
+            return judge_fresh(mutant, tests)
+
+        def judged() -> str:
+            try:
+                planting.plant(mutant)
+            except Exception:  # noqa: BLE001  what the changed module raises when it is imported
+                return BROKEN
+            return self._first_failure([self._items[test] for test in tests])
+
+        return run_child(judged, waiting_seconds=30.0 + 10 * sum(self._seconds[test] for test in tests))
+
+    def _tests_of(self, mutant: Mutant) -> list[str]:
+        """Those that run its lines; of a module's own level, those that run its functions or a module that imports it."""
+        if mutant.outer:
+            tests = self._at(mutant.file, range(mutant.lines[0], mutant.lines[1] + 1))
+        else:
+            tests = {test for file in (mutant.file, *self._importers[mutant.file]) for test in self._at(file)}
+            tests |= {test for test in self._items if test.startswith(f"tests/{mutant.module.partition('/')[0]}/")}
+        found = self._finders[mutant.outer or mutant.file]
+        return sorted(tests, key=lambda test: (-found[test], self._seconds[test], test))
+
+    def _at(self, file: str, lines: Iterable[int] | None = None) -> set[str]:
+        by_line = self._tests[str(ROOT / file)]
+        wanted = by_line if lines is None else lines
+        return {test for line in wanted for test in by_line.get(line, ()) if test in self._items}
+
+    def _first_failure(self, items: Sequence[pytest.Item]) -> str:
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            watch_test(self._seconds[item.nodeid])
+            _run(item, following)
+            if self._failed:
+                return self._failed[0]
+        return SURVIVED
+
+
+def _run(item: pytest.Item, following: pytest.Item | None) -> None:
+    item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+
+
+def judge(mutants: Sequence[Mutant], judges: Sequence[str], on_verdict: OnVerdict) -> int:
+    """Judges mutants, in this process, which becomes a run of pytest.
+
+    Args:
+        judges: files and folders of tests.
+
+    Returns:
+        The exit code of that run.
+    """
+    silent, told = os.open(os.devnull, os.O_WRONLY), os.dup(1)
+    os.dup2(silent, 1)
+    try:
+        return int(pytest.main([*OPTIONS, "-m", FAST, *judges], plugins=[Judge(mutants, on_verdict)]))
+    finally:
+        os.dup2(told, 1)

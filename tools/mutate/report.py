@@ -1,0 +1,97 @@
+"""What came of the mutants: a table by module, and the figures of docs/evidence/mutation.json."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tools.mutate.child import KILLED, SURVIVED, TIMEOUT, Verdict
+from tools.mutate.mutant import ROOT, Mutant
+
+EVIDENCE = ROOT / "docs" / "evidence" / "mutation.json"
+WANTED_SHARE = 0.85
+Judged = tuple[Mutant, Verdict]
+Figure = dict[str, str]
+
+
+def table(judged: Iterable[Judged]) -> Iterator[str]:
+    outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for mutant, verdict in judged:
+        for name in (mutant.module, f"{_package(mutant)}/ in all"):
+            outcomes[name][verdict.outcome] += 1
+    yield f"{'module':38} {'mutants':>8} {'killed':>7} {'timeout':>8} {'survived':>9} {'score':>7}"
+    for name, counts in sorted(
+        outcomes.items(), key=lambda each: (each[0].split("/")[0], " in all" in each[0], each[0])
+    ):
+        numbers = f"{counts.total():8} {counts[KILLED]:7} {counts[TIMEOUT]:8} {counts[SURVIVED]:9}"
+        yield f"{name:38} {numbers} {score(counts):7.1%}"
+
+
+def score(counts: Counter[str]) -> float:
+    return 1 - counts[SURVIVED] / max(1, counts.total())
+
+
+def by_package(judged: Iterable[Judged]) -> dict[str, Counter[str]]:
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for mutant, verdict in judged:
+        counts[_package(mutant)][verdict.outcome] += 1
+    return dict(counts)
+
+
+def survivors(judged: Iterable[Judged]) -> Iterator[str]:
+    for mutant, verdict in sorted(judged, key=lambda each: (each[0].file, each[0].start)):
+        if not verdict.is_found:
+            yield f"{mutant}{f'    ({verdict.test})' if verdict.test else ''}"
+
+
+def _package(mutant: Mutant) -> str:
+    return mutant.module.partition("/")[0]
+
+
+# --- docs/evidence/mutation.json ----------------------------------------------------------------------------------
+
+
+def write(judged: Sequence[Judged], command: str, label: str, path: Path = EVIDENCE) -> None:
+    """Puts these figures where those of the same label stood, and leaves others."""
+    before: dict[str, list[Figure]] = json.loads(path.read_text()) if path.exists() else {}
+    kept = [each for each in before.get("figures", []) if not each["what"].endswith(f", {label}")]
+    figures = sorted([*kept, *_figures(by_package(judged), label)], key=lambda each: each["what"].endswith(", after"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(evidence(figures, list(not_met(judged)), command), indent=2) + "\n")
+
+
+def evidence(figures: Sequence[Figure], missed: Sequence[Figure], command: str) -> dict[str, object]:
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, check=False, stdout=subprocess.PIPE, text=True
+    )
+    return {
+        "title": "Mutation testing",
+        "claim": "A small mistake in a line that decides, planted by a machine, makes a test fail.",
+        "command": command,
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": {"kwire": commit.stdout.strip(), "Python": platform.python_version()},
+        "figures": list(figures),
+        "not_met": list(missed),
+        "page": None,
+    }
+
+
+def _figures(packages: Mapping[str, Counter[str]], label: str) -> Iterator[Figure]:
+    for package, counts in sorted(packages.items(), reverse=True):
+        found = counts[KILLED] + counts[TIMEOUT]
+        value = f"{counts.total()} mutants, {found} killed: {score(counts):.1%}"
+        yield {"what": f"kwire/{package}/, {label}", "value": value}
+
+
+def not_met(judged: Iterable[Judged]) -> Iterator[Figure]:
+    for package, counts in by_package(judged).items():
+        if score(counts) < WANTED_SHARE:
+            yield {
+                "what": f"{WANTED_SHARE:.0%} of kwire/{package}/",
+                "why": f"{score(counts):.1%} are killed; {counts[SURVIVED]} survive",
+            }
