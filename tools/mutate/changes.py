@@ -9,20 +9,35 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 Position = tuple[int, int]
 
-TOKENS: Mapping[type[ast.cmpop | ast.operator | ast.boolop], str] = {
-    **{ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="},
-    **{ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in", ast.And: "and", ast.Or: "or"},
-    **{ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%"},
-    **{ast.BitOr: "|", ast.BitAnd: "&"},
+TOKENS: Mapping[str, str] = {
+    "Lt": "<",
+    "LtE": "<=",
+    "Gt": ">",
+    "GtE": ">=",
+    "Eq": "==",
+    "NotEq": "!=",
+    "Is": "is",
+    "IsNot": "is not",
+    "In": "in",
+    "NotIn": "not in",
+    "And": "and",
+    "Or": "or",
+    "Add": "+",
+    "Sub": "-",
+    "Mult": "*",
+    "Div": "/",
+    "FloorDiv": "//",
+    "Mod": "%",
+    "BitOr": "|",
+    "BitAnd": "&",
 }
 BOUNDS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
-OPPOSITES = {
-    **{"==": "!=", "!=": "==", "is": "is not", "is not": "is", "in": "not in", "not in": "in"},
-    **{"<": ">=", "<=": ">", ">": "<=", ">=": "<"},
-}
+OPPOSITES = {"==": "!=", "is": "is not", "in": "not in", "<": ">=", ">": "<="}
+OPPOSITES |= {opposite: token for token, opposite in OPPOSITES.items()}
 ARITHMETIC = {"+": "-", "-": "+", "*": "/", "/": "*", "//": "*", "%": "*", "|": "&", "&": "|"}
 CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
@@ -107,16 +122,6 @@ def changes_of_statement(node: ast.stmt, *, is_init: bool) -> Iterator[Change]:
 
 def changes_of_expression(node: ast.AST) -> Iterator[Change]:
     match node:
-        case ast.Compare(left=left, ops=[operator], comparators=[right]):
-            yield from _tokens(left, right, "bound", operator, BOUNDS)
-            yield from _tokens(left, right, "opposite", operator, OPPOSITES)
-        case ast.BinOp(left=left, op=operator, right=right) if not (_is_text(left) or _is_text(right)):
-            yield from _tokens(left, right, "arithmetic", operator, ARITHMETIC)
-        case ast.BoolOp(op=operator, values=values):
-            for left, right in zip(values, values[1:], strict=False):
-                yield from _tokens(left, right, "and/or", operator, {"and": "or", "or": "and"})
-        case ast.UnaryOp(op=ast.Not()):
-            yield Change("not", _begin(node), _end(node), "", token="not")
         case ast.IfExp(test=test):
             yield from _forced(test)
         case ast.comprehension(ifs=conditions):
@@ -125,13 +130,29 @@ def changes_of_expression(node: ast.AST) -> Iterator[Change]:
         case ast.match_case(guard=ast.expr() as guard):
             yield from _forced(guard)
         case ast.MatchOr(patterns=patterns):
-            for left, right in zip(patterns, patterns[1:], strict=False):
-                yield Change("case left out", _begin(left), _begin(right), "")
+            for pattern, following in pairwise(patterns):
+                yield Change("case left out", _begin(pattern), _begin(following), "")
             yield Change("case left out", _end(patterns[-2]), _end(patterns[-1]), "")
         case ast.Constant():
             yield from _other_constant(node)
         case ast.Call(func=ast.Name(id=name) as called) if name in CALLS:
             yield _whole(called, "other end", CALLS[name])
+        case _:
+            yield from _other_operator(node)
+
+
+def _other_operator(node: ast.AST) -> Iterator[Change]:
+    match node:
+        case ast.Compare(left=left, ops=[operator], comparators=[right]):
+            yield from _tokens(left, right, "bound", operator, BOUNDS)
+            yield from _tokens(left, right, "opposite", operator, OPPOSITES)
+        case ast.BinOp(left=left, op=operator, right=right) if not (_is_text(left) or _is_text(right)):
+            yield from _tokens(left, right, "arithmetic", operator, ARITHMETIC)
+        case ast.BoolOp(op=operator, values=values):
+            for first, second in pairwise(values):
+                yield from _tokens(first, second, "and/or", operator, {"and": "or", "or": "and"})
+        case ast.UnaryOp(op=ast.Not()):
+            yield Change("not", _begin(node), _end(node), "", token="not")
         case _:
             pass
 
@@ -188,7 +209,7 @@ def _tokens(
     operator: ast.cmpop | ast.operator | ast.boolop,
     others: Mapping[str, str],
 ) -> Iterator[Change]:
-    token = TOKENS.get(type(operator), "")
+    token = TOKENS.get(type(operator).__name__, "")
     if token in others:
         yield Change(kind, _end(left), _begin(right), others[token], token=token)
 

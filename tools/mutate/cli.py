@@ -3,8 +3,8 @@
     scripts/mutate
     scripts/mutate managers --sample 300 --survivors
 
-What survives is a line that the tests run without looking at what it does, or one that is not needed. A mutant that does
-not end counts as killed. Those that no test can tell from the code are argued in `equivalents.py` and left out.
+What survives is a line that the tests run without looking at what it does, or one that is not needed. A mutant that
+does not end counts as killed. Those that no test can tell from the code are argued in `equivalents.py` and left out.
 
 Exit codes: 0 at least 85 % of each package were killed; 1 fewer; 2 wrong usage, or tests that fail without a mutant.
 """
@@ -18,7 +18,6 @@ import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from tools.mutate.child import BROKEN, SURVIVED, Verdict

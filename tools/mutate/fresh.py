@@ -58,7 +58,7 @@ class ChangedModule(MetaPathFinder):
         self._path = path
         self._source = source
 
-    def find_spec(self, fullname: str, path: object, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, _path: object, _target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname != self._name:
             return None
         return spec_from_file_location(fullname, self._path, loader=_Loader(fullname, str(self._path), self._source))
@@ -69,7 +69,7 @@ class _Loader(SourceFileLoader):
         super().__init__(name, path)
         self._source = source
 
-    def get_code(self, fullname: str) -> CodeType:
+    def get_code(self, _fullname: str) -> CodeType:
         return compile(self._source, self.path, "exec")
 
 

@@ -98,7 +98,7 @@ class Judge:
         return run_child(judged, waiting_seconds=30.0 + 10 * sum(self._seconds[test] for test in tests))
 
     def _tests_of(self, mutant: Mutant) -> list[str]:
-        """Those that run its lines; of a module's own level, those that run its functions or a module that imports it."""
+        """Those that run its lines; at a module's own level, its functions, or a module that imports it."""
         if mutant.outer:
             tests = self._at(mutant.file, range(mutant.lines[0], mutant.lines[1] + 1))
         else:

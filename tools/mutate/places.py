@@ -74,23 +74,13 @@ class _Walk:
             case ast.ClassDef():
                 if not {_last_name(base) for base in node.bases} & UNSEEN_BASES:
                     yield from self._body(node.body, replace(place, scope=f"{place.scope}{node.name}.", is_bound=True))
-            case ast.Import() | ast.ImportFrom() | ast.Assert():
-                pass  # an assertion tells the type checker what is so
-            case ast.Expr(value=ast.Constant()):
-                pass  # a docstring
-            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
-                pass
-            case ast.Assign(targets=[ast.Name(id=name)]) if name in UNSEEN_NAMES:
-                pass
-            case ast.Assign(targets=[ast.Tuple()]) if not place.outer:
-                pass  # short names of enums
-            case ast.Expr(value=ast.Call() as call) if _is_log(call):
-                pass
-            case _:
+            case _ if not _is_unseen(node, place):
                 for change in changes_of_statement(node, is_init=place.function.endswith("__init__")):
                     if place.outer:
                         yield self._mutant(change, place)
                 yield from self._parts(node, place)
+            case _:
+                pass
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, place: _Place) -> Iterator[Mutant]:
         if node.name in UNSEEN_FUNCTIONS or any(
@@ -121,40 +111,38 @@ class _Walk:
     # --- expressions --------------------------------------------------------------------------------------------
 
     def _expression(self, node: ast.expr, place: _Place) -> Iterator[Mutant]:
-        if isinstance(node, ast.JoinedStr):
-            return
-        if isinstance(node, ast.Call):
-            name = _last_name(node.func)
-            if _is_log(node) or name in UNSEEN_CALLS:
+        match node:
+            case ast.JoinedStr():
                 return
-            place = replace(place, is_message=place.is_message or name.endswith("Error"))
-        if isinstance(node, ast.Subscript) and not place.outer:
-            return  # `Table[S, E, F]`
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if not (is_text and place.is_message):
-            for change in changes_of_expression(node):
-                yield self._mutant(change, place)
+            case ast.Call(func=called):
+                if _is_log(node) or _last_name(called) in UNSEEN_CALLS:
+                    return
+                place = replace(place, is_message=place.is_message or _last_name(called).endswith("Error"))
+            case ast.Subscript() if not place.outer:
+                return  # `Table[S, E, F]`
+            case _:
+                pass
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, str) and place.is_message):
+            yield from (self._mutant(change, place) for change in changes_of_expression(node))
         if not place.outer:
-            for change in changes_of_table(node, self._members):
-                yield self._mutant(change, place)
+            yield from (self._mutant(change, place) for change in changes_of_table(node, self._members))
         if isinstance(node, ast.Dict | ast.DictComp):
-            keys = [node.key] if isinstance(node, ast.DictComp) else [key for key in node.keys if key is not None]
-            for key in keys:
-                if isinstance(key, ast.Tuple) and not place.outer:
-                    for each in key.elts:  # a pair without one of its two is no key
-                        yield from self._expression(each, place)
-                else:
-                    yield from self._expression(key, place)
-            values = [node.value] if isinstance(node, ast.DictComp) else node.values
-            for value in values:
-                yield from self._expression(value, place)
-            if isinstance(node, ast.DictComp):
-                for generator in node.generators:
-                    yield from self._parts(generator, place)
-                    for change in changes_of_expression(generator):
-                        yield self._mutant(change, place)
-            return
-        yield from self._parts(node, place)
+            yield from self._dict(node, place)
+        else:
+            yield from self._parts(node, place)
+
+    def _dict(self, node: ast.Dict | ast.DictComp, place: _Place) -> Iterator[Mutant]:
+        for key in node.keys if isinstance(node, ast.Dict) else [node.key]:
+            if isinstance(key, ast.Tuple) and not place.outer:
+                for each in key.elts:  # a pair that lacks one of its two is no key
+                    yield from self._expression(each, place)
+            elif key is not None:
+                yield from self._expression(key, place)
+        for value in node.values if isinstance(node, ast.Dict) else [node.value]:
+            yield from self._expression(value, place)
+        for generator in [] if isinstance(node, ast.Dict) else node.generators:
+            yield from self._parts(generator, place)
+            yield from (self._mutant(change, place) for change in changes_of_expression(generator))
 
     # --- a mutant -----------------------------------------------------------------------------------------------
 
@@ -181,6 +169,22 @@ class _Walk:
             new=change.new,
             text=" ".join(self._lines[change.first[0] - 1].decode().split()),
         )
+
+
+def _is_unseen(node: ast.stmt, place: _Place) -> bool:
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.Assert() | ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return True  # an assertion tells the type checker what is so
+        case ast.Expr(value=ast.Constant()):
+            return True  # a docstring
+        case ast.Expr(value=ast.Call() as call):
+            return _is_log(call)
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name in UNSEEN_NAMES
+        case ast.Assign(targets=[ast.Tuple()]):
+            return not place.outer  # short names of enums
+        case _:
+            return False
 
 
 def _own_lines(node: ast.stmt) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import gc
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType
 
 from tools.mutate.mutant import ROOT, Mutant
 
@@ -25,7 +25,7 @@ class Planting:
                 self._functions[each.__code__.co_filename, each.__code__.co_qualname].append(each)
 
     def fits(self, mutant: Mutant) -> bool:
-        """Whether it can be planted in place. A function whose changed code refers to other variables around it cannot."""
+        """Whether it can be planted in place: not where the changed code uses other variables of those around it."""
         if not mutant.outer:
             return True
         changed, functions = self._found(mutant)
@@ -85,5 +85,5 @@ def _replace(name: str, old: object, new: object) -> None:
             vars(old).update(vars(new))
         case _:
             for module in list(sys.modules.values()):
-                if isinstance(module, ModuleType) and vars(module).get(name) is old:
+                if vars(module).get(name) is old:
                     setattr(module, name, new)

@@ -25,9 +25,8 @@ def table(judged: Iterable[Judged]) -> Iterator[str]:
         for name in (mutant.module, f"{_package(mutant)}/ in all"):
             outcomes[name][verdict.outcome] += 1
     yield f"{'module':38} {'mutants':>8} {'killed':>7} {'timeout':>8} {'survived':>9} {'score':>7}"
-    for name, counts in sorted(
-        outcomes.items(), key=lambda each: (each[0].split("/")[0], " in all" in each[0], each[0])
-    ):
+    for name in sorted(outcomes, key=lambda name: (name.partition("/")[0], " in all" in name, name)):
+        counts = outcomes[name]
         numbers = f"{counts.total():8} {counts[KILLED]:7} {counts[TIMEOUT]:8} {counts[SURVIVED]:9}"
         yield f"{name:38} {numbers} {score(counts):7.1%}"
 
