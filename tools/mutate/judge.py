@@ -2,7 +2,7 @@
 
 The process is one run of pytest, whose loop is this. First it runs the tests as they are and notes which lines each of
 them runs, and how long it takes. Then each mutant has a child of its own (`planting.py` changes the code there), which
-runs the tests that come by its lines: those that have found a mutant of that function first, then the quickest ones.
+runs the tests that come by its lines, those that have found a mutant of that function first; some hundreds at most.
 The first that fails ends it. A child that takes much more processor time than the tests are known to take is stopped.
 What a class or a function's defaults are made of works when the module is imported, so it has a process of its own
 (`fresh.py`).
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 import coverage
@@ -26,6 +26,7 @@ from tools.mutate.planting import Planting
 
 OPTIONS = ("-p", "no:randomly", "-p", "no:cacheprovider", "--capture=no", "-qq", "--no-header")
 FAST = "not slow and not exhaustive and not integration"
+MOST_TESTS = 250  # with more, a survivor takes as long as fifty that are killed, and few of them are found late
 OnVerdict = Callable[[Mutant, Verdict], object]
 
 
@@ -44,7 +45,7 @@ class Judge:
         self._seconds: dict[str, float] = {}
         self._failed: list[str] = []
         self._tests: dict[str, dict[int, list[str]]] = {}
-        self._finders: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self._finders = Counter[tuple[str, str]]()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -58,7 +59,8 @@ class Judge:
         for mutant in self._mutants:
             if mutant.compiled() is not None:
                 verdict = self._judge(mutant, planting)
-                self._finders[mutant.outer or mutant.file][verdict.test] += 1
+                self._finders[mutant.outer, verdict.test] += 1
+                self._finders[mutant.file, _file(verdict.test)] += 1
                 self._on_verdict(mutant, verdict)
         return True
 
@@ -104,8 +106,22 @@ class Judge:
         else:
             tests = {test for file in (mutant.file, *self._importers[mutant.file]) for test in self._at(file)}
             tests |= {test for test in self._items if test.startswith(f"tests/{mutant.module.partition('/')[0]}/")}
-        found = self._finders[mutant.outer or mutant.file]
-        return sorted(tests, key=lambda test: (-found[test], self._seconds[test], test))
+        return self._best_first(mutant, tests)[:MOST_TESTS]
+
+    def _best_first(self, mutant: Mutant, tests: Iterable[str]) -> list[str]:
+        """Those that have found a mutant of the function; one of each test that is tried with many values; of the file
+        that has found most mutants of the module; the quickest."""
+        quickest = sorted(tests, key=lambda test: (self._seconds[test], test))
+        first = {test.partition("[")[0]: test for test in reversed(quickest)}
+        files = {file: self._finders[mutant.file, file] for file in map(_file, quickest)}
+        return sorted(
+            quickest,
+            key=lambda test: (
+                -self._finders[mutant.outer, test],
+                first[test.partition("[")[0]] != test,
+                -files[_file(test)],
+            ),
+        )
 
     def _at(self, file: str, lines: Iterable[int] | None = None) -> set[str]:
         by_line = self._tests[str(ROOT / file)]
@@ -119,6 +135,10 @@ class Judge:
             if self._failed:
                 return self._failed[0]
         return SURVIVED
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
 
 
 def _run(item: pytest.Item, following: pytest.Item | None) -> None:

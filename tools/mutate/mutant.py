@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType
 
@@ -53,6 +54,7 @@ class Mutant:
     def applied(self, source: bytes) -> bytes:
         return source[: self.start] + self.new.encode() + source[self.end :]
 
+    @lru_cache(maxsize=4)  # noqa: B019  a few
     def compiled(self) -> CodeType | None:
         """Its module, changed; None if Python cannot compile that."""
         try:
