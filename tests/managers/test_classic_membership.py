@@ -249,7 +249,8 @@ def test_an_assignor_nobody_here_knows_is_an_error_of_the_poll(scenario: Scenari
     scenario.expect(ClassicState.UNJOINED)
 
 
-def test_racks_reach_the_assignor_when_a_member_names_its_own(make_scenario: MakeScenario) -> None:
+@pytest.mark.parametrize("other", ["rack-2", None], ids=["both name theirs", "one does"])
+def test_racks_reach_the_assignor_when_a_member_names_its_own(make_scenario: MakeScenario, other: str | None) -> None:
     """KIP-881: of two members, the one on the rack of a partition's replicas gets it."""
     scenario = make_scenario(client_rack="rack-3")
     scenario.start_joining("orders")
@@ -267,13 +268,13 @@ def test_racks_reach_the_assignor_when_a_member_names_its_own(make_scenario: Mak
         protocol_name="range",
         leader="member-a",
         member_id="member-a",
-        members=[_member("member-a", "rack-3"), _member("member-b", "rack-2")],
+        members=[_member("member-a", "rack-3"), _member("member-b", other)],
     )
     scenario.answer(JoinGroupRequest, joined)
     assert plan(scenario.request(SyncGroupRequest)) == {"member-a": [("orders", [1])], "member-b": [("orders", [0])]}
 
 
-def _member(member_id: str, rack: str) -> JoinGroupResponseMember:
+def _member(member_id: str, rack: str | None) -> JoinGroupResponseMember:
     from kwire.protocol.consumer_protocol import encode_subscription
     from kwire.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 

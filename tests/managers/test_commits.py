@@ -587,3 +587,45 @@ def test_what_is_not_answered_when_the_consumer_closes_is_reported(by_hand: Scen
     by_hand.answer_commit()
     by_hand.answer_commit()
     assert not by_hand.events
+
+
+def test_the_loop_wakes_for_the_first_deadline_of_several_commits(by_hand: Scenario) -> None:
+    commit_async(by_hand, {O0: OffsetAndMetadata(5)})
+    deadline_ms = by_hand.now_ms + by_hand.config.default_api_timeout_ms
+    by_hand.advance(1_000)
+    commit_async(by_hand, {O0: OffsetAndMetadata(6)})
+    assert by_hand.managers.offset_commit.poll(by_hand.now_ms).wake_at_ms == deadline_ms
+
+
+def test_a_commit_says_what_it_waits_for(by_hand: Scenario) -> None:
+    first, second = commit(by_hand, {O0: OffsetAndMetadata(5)}), commit(by_hand, {O0: OffsetAndMetadata(6)})
+    assert first.waiting_for == "the coordinator of group billing"
+    by_hand.serve()
+    assert "to OffsetCommit; it may have been carried out" in first.waiting_for
+    assert second.waiting_for == "a commit that was made before it"
+    by_hand.answer_commit(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert first.waiting_for.startswith("a retry of OffsetCommit (last error: ")
+    by_hand.advance(1_000)
+    by_hand.serve()
+    by_hand.answer_commit()
+    by_hand.answer_commit()
+    assert first.done
+    assert second.done
+
+
+def test_what_was_committed_is_known_of_partitions_that_are_still_assigned(by_hand: Scenario) -> None:
+    commit(by_hand, {O0: OffsetAndMetadata(5), TopicPartition("elsewhere", 0): OffsetAndMetadata(9)})
+    by_hand.serve()
+    assert by_hand.partition(O0).committed_offset != 5
+    by_hand.answer_commit()
+    assert by_hand.partition(O0).committed_offset == 5
+
+
+def test_three_offsets_are_named_and_the_others_counted(by_hand: Scenario, caplog: pytest.LogCaptureFixture) -> None:
+    for count in (3, 4):
+        by_hand.post(CommitAsync({TopicPartition("orders", n): OffsetAndMetadata(n) for n in range(count)}, None))
+        by_hand.serve()
+        by_hand.fail(OffsetCommitRequest)
+        by_hand.serve()
+    assert "orders-0@0, orders-1@1, orders-2@2 failed" in caplog.text
+    assert "orders-0@0, orders-1@1, orders-2@2 and 1 more failed" in caplog.text

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.clock import NEVER_MS
 from kwire.errors import DisconnectError, GroupAuthorizationError
+from kwire.managers.find_coordinator import CoordinatorStanding
 from kwire.managers.unsent import Channel, Destination
 from kwire.model import Node
 from kwire.protocol.error_codes import ErrorCode
@@ -160,3 +163,50 @@ def test_closed_it_stays_down(looking: Scenario) -> None:
     looking.managers.coordinator.lost(GONE)
     looking.advance(60_000)
     assert looking.turn() == []
+
+
+def test_the_search_says_since_when_it_looks_why_it_failed_and_when_it_goes_on(looking: Scenario) -> None:
+    began_ms = looking.now_ms
+    coordinator = looking.managers.coordinator
+    asked = coordinator.standing()
+    assert (asked.node, asked.error, asked.missing_since_ms, asked.next_try_ms) == (None, None, began_ms, NEVER_MS)
+    looking.advance(50)
+    looking.fail(FindCoordinatorRequest, GONE)
+    failed = coordinator.standing()
+    assert (failed.error, failed.missing_since_ms, failed.next_try_ms) == (GONE, began_ms, began_ms + 150)
+    looking.advance(100)
+    looking.serve()
+    found = coordinator.standing()
+    assert found == CoordinatorStanding(Node(3, "broker-3", 9092), None, None, NEVER_MS)
+
+
+def test_a_coordinator_that_is_lost_later_is_missing_since_then(looking: Scenario) -> None:
+    looking.serve()
+    looking.advance(10_000)
+    looking.managers.coordinator.lost(GONE)
+    looking.turn()
+    assert looking.managers.coordinator.standing().missing_since_ms == looking.now_ms
+    looking.serve()
+
+
+def test_who_needs_no_coordinator_misses_none(looking: Scenario) -> None:
+    looking.managers.coordinator.close()
+    looking.turn()
+    assert looking.managers.coordinator.standing().missing_since_ms is None
+
+
+def test_the_log_names_each_coordinator_once_and_again_after_an_outage_that_it_warned_of(
+    looking: Scenario, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kwire.group")
+    for _ in range(2):
+        looking.serve()
+        looking.advance(6_000)
+        looking.managers.coordinator.lost(GONE)
+        looking.turn()
+    for failures in (1, 2, 3, 4):
+        looking.fail(FindCoordinatorRequest, GONE)
+        assert sum("cannot be found" in message for message in caplog.messages) == (failures >= 3)
+        looking.advance(1_000)
+    looking.serve()
+    assert sum("the coordinator of group billing is" in message for message in caplog.messages) == 2

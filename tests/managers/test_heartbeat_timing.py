@@ -162,3 +162,15 @@ def test_heartbeats_fall_behind_the_end_of_a_dead_members_session(
 ) -> None:
     """Survivors heartbeat together with the one that died; those a moment too early would learn of it one later."""
     assert interval_past_session_ms(interval_ms, session_timeout_ms) == expected_ms
+
+
+def test_a_heartbeat_of_the_old_generation_that_is_still_open_does_not_hold_back_the_new_ones(stable: Scenario) -> None:
+    stable.advance(INTERVAL_MS)
+    assert stable.request(HeartbeatRequest).generation_id == 1
+    stable.managers.membership.rejoin_needed("the application wants it")
+    stable.turn()
+    stable.run_callback()
+    stable.serve()
+    stable.rejoin(O0, generation=2)
+    stable.advance(INTERVAL_MS)
+    assert [request.generation_id for request in stable.requests(HeartbeatRequest)] == [1, 2]

@@ -206,7 +206,9 @@ def test_topics_without_permission_are_named(scenario: Scenario) -> None:
     reply = ask(scenario, O0)
     scenario.serve()
     scenario.answer_offsets({O0: -1}, {O0: ErrorCode.TOPIC_AUTHORIZATION_FAILED})
-    assert isinstance(error_of(reply), TopicAuthorizationError)
+    error = error_of(reply)
+    assert isinstance(error, TopicAuthorizationError)
+    assert error.topics == {"orders"}
 
 
 def test_a_broker_that_leaves_a_partition_out_is_an_error_or_asked_again(scenario: Scenario) -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kwire.subscription.subscription import Subscription
 
 O0 = TopicPartition("orders", 0)
+O1 = TopicPartition("orders", 1)
 SESSION_MS = 10_000.0
 POLLS_MS = 60_000.0
 
@@ -230,3 +231,64 @@ def test_without_a_bound_nobody_looks_at_lags() -> None:
     watch = OperatorWatch(config, cast("Membership", member), nothing, metrics, lambda: 0.0, told.append)
     assert watch.poll(0.0).wake_at_ms == NEVER_MS
     assert told == []
+
+
+def test_a_second_outage_is_told_of_from_its_beginning(watched: Watched) -> None:
+    for answered_ms in (1_000.0, 50_000.0):
+        watched.metrics.heartbeat_answered_ms = answered_ms
+        watched.look(answered_ms)
+        watched.take()
+        watched.look(answered_ms + 5_000.0)
+        assert [type(event) for event in watched.take()] == [HeartbeatsUnanswered]
+
+
+def test_each_poll_begins_a_new_interval(watched: Watched) -> None:
+    for polled_ms in (0.0, 100_000.0):
+        watched.polled_ms = polled_ms
+        watched.look(polled_ms + 47_999.0)
+        assert watched.take() == []
+        watched.look(polled_ms + 48_000.0)
+        assert [type(event) for event in watched.take()] == [PollOverdueSoon]
+
+
+def test_without_a_heartbeat_answered_yet_there_is_nothing_to_wait_for(watched: Watched) -> None:
+    watched.look(900_000.0)
+    assert HeartbeatsUnanswered not in {type(event) for event in watched.take()}
+
+
+def test_a_partition_that_was_taken_away_and_comes_back_is_told_of_again(watched: Watched) -> None:
+    watched.partitions[O0] = Partition(end=500)
+    watched.look(0.0)
+    watched.take()
+    taken_away = watched.partitions.pop(O0)
+    watched.look(1_000.0)
+    watched.partitions[O0] = taken_away
+    watched.look(2_000.0)
+    assert watched.take() == [LagExceeded(partition=O0, lag=500, bound=100)]
+
+
+@pytest.mark.parametrize("unknown", ["position", "end"])
+def test_a_lag_that_is_not_known_is_told_to_nobody_and_hides_no_other(watched: Watched, unknown: str) -> None:
+    watched.partitions[O0] = Partition(end=500 if unknown == "position" else -1, has_position=unknown != "position")
+    watched.partitions[O1] = Partition(end=101)
+    watched.look(0.0)
+    assert watched.take() == [LagExceeded(partition=O1, lag=101, bound=100)]
+
+
+def test_who_is_ahead_of_the_end_that_is_known_has_no_lag(watched: Watched) -> None:
+    """The end is as old as the newest answer."""
+    watched.partitions[O0] = Partition(end=500)
+    watched.look(0.0)
+    watched.partitions[O0].consumed = OffsetAndMetadata(600)
+    watched.look(1_000.0)
+    assert watched.take()[1:] == [LagRecovered(partition=O0, lag=0, bound=100)]
+
+
+def test_a_rebalance_that_failed_is_told_as_such(watched: Watched) -> None:
+    watched.metrics.rebalances.started(1_000.0)
+    watched.look(1_000.0)
+    watched.metrics.rebalances.broken_off(2_500.0)
+    watched.member.generation = None
+    watched.look(2_500.0)
+    ended = watched.take()[1]
+    assert ended == RebalanceEnded(reason="it joins the group", duration_ms=1_500.0, succeeded=False, generation=None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.consumer_events import DataLost, PositionReset
 from kwire.errors import (
     GroupAuthorizationError,
     IllegalStateError,
@@ -453,3 +454,60 @@ def test_a_group_without_permission_is_told_to_every_poll(scenario: Scenario) ->
     scenario.poll()
     scenario.answer_committed({O0: 4})
     assert state(scenario, O0) is PartitionState.FETCHING
+
+
+# --- what operators are told of resets --------------------------------------------------------------------------
+
+
+def test_operators_are_told_of_a_reset_that_the_policy_makes_and_of_what_it_skips(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(auto_offset_reset="earliest")
+    scenario.start_fetching(O0, offset=5)
+    out_of_range(scenario)
+    scenario.answer_offsets({O0: 100})
+    reason = "its offset is out of range"
+    assert scenario.told == [
+        PositionReset(partition=O0, from_offset=5, to_offset=100, reason=reason),
+        DataLost(partition=O0, from_offset=5, to_offset=100, reason="they were deleted before they were read"),
+    ]
+
+
+@pytest.mark.parametrize("found", [3, 5])
+def test_a_reset_that_skips_nothing_loses_nothing(make_scenario: MakeScenario, found: int) -> None:
+    scenario = make_scenario(auto_offset_reset="latest")
+    scenario.start_fetching(O0, offset=5)
+    out_of_range(scenario)
+    scenario.answer_offsets({O0: found})
+    assert [type(event) for event in scenario.told] == [PositionReset]
+
+
+def test_operators_are_told_that_nothing_was_committed(make_scenario: MakeScenario) -> None:
+    scenario = assigned(make_scenario(auto_offset_reset="earliest"), O0)
+    scenario.answer_committed({O0: -1})
+    scenario.answer_offsets({O0: 7})
+    assert scenario.told == [PositionReset(partition=O0, from_offset=None, to_offset=7, reason="nothing is committed")]
+
+
+def test_nobody_is_told_of_a_reset_that_the_application_asked_for(make_scenario: MakeScenario) -> None:
+    """Nor of the first position of a consumer without a group, which has no other way to begin."""
+    scenario = make_scenario(auto_offset_reset="earliest")
+    scenario.start_fetching(O0, offset=5)
+    out_of_range(scenario)
+    scenario.post(ResetPositions(frozenset({O0}), ResetTo.LATEST, Reply()))
+    scenario.answer_offsets({O0: 0})  # to the beginning: nobody wants it any more
+    scenario.answer_offsets({O0: 7})
+    alone = assigned(make_scenario(group_id=None, auto_offset_reset="earliest"), O0)
+    alone.answer_offsets({O0: 0})
+    assert scenario.told == alone.told == []
+
+
+def test_a_reason_is_told_once_and_not_of_the_next_reset(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(auto_offset_reset="earliest")
+    scenario.start_fetching(O0, offset=5)
+    scenario.post(ResetPositions(frozenset({O0}), ResetTo.EARLIEST, Reply()))
+    scenario.seek(O0, 50)
+    scenario.answer_offsets({O0: 0})
+    scenario.fail(FetchRequest)
+    scenario.advance(1_000)
+    out_of_range(scenario)
+    scenario.answer_offsets({O0: 60})
+    assert [type(event) for event in scenario.told] == [PositionReset, DataLost]

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from kwire.errors import DisconnectError, UnsupportedVersionError
+from kwire.events import Reply
 from kwire.managers.telemetry import TelemetryManager, TelemetrySource
 from kwire.managers.telemetry_points import PushedTotals, is_wanted, telemetry_name
 from kwire.managers.unsent import AnyUnsentRequest
@@ -293,3 +294,54 @@ def test_tags_become_attributes_without_the_client_that_the_broker_knows() -> No
 )
 def test_names_are_chosen_by_how_they_begin(prefixes: list[str], is_there: bool) -> None:
     assert is_wanted(telemetry_name(TOTAL), prefixes) is is_there
+
+
+# --- by which id brokers know this client -------------------------------------------------------------------
+
+
+def test_who_asks_for_the_id_gets_it_with_the_first_answer_and_later_at_once(telemetry: Telemetry) -> None:
+    early: Reply[UUID] = Reply()
+    telemetry.manager.ask_client_instance_id(early)
+    assert not early.done
+    assert early.waiting_for == "the first answer of a broker about the metrics that it wants"
+    telemetry.answer(telemetry.must_send(), subscription())
+    late: Reply[UUID] = Reply()
+    telemetry.manager.ask_client_instance_id(late)
+    assert early.result() == late.result() == ME
+
+
+def test_who_asks_for_the_id_is_told_why_there_is_none(telemetry: Telemetry) -> None:
+    reply: Reply[UUID] = Reply()
+    telemetry.manager.ask_client_instance_id(reply)
+    telemetry.must_send().on_failure(DisconnectError("gone"), telemetry.now_ms)
+    assert reply.waiting_for == "a broker that takes metrics (gone)"
+    refused = telemetry.sent_after(300_000)
+    telemetry.answer(refused, subscription(error_code=ErrorCode.INVALID_REQUEST))
+    assert "this one: " in reply.waiting_for
+    assert not reply.done
+
+
+def test_who_has_given_up_is_not_answered(telemetry: Telemetry) -> None:
+    reply: Reply[UUID] = Reply()
+    telemetry.manager.ask_client_instance_id(reply)
+    reply.abandon()
+    telemetry.manager.ask_client_instance_id(Reply())
+    telemetry.answer(telemetry.must_send(), subscription())
+    assert not reply.done
+
+
+def test_exactly_as_much_as_the_broker_takes_is_told_whole(telemetry: Telemetry) -> None:
+    whole = push_of(telemetry.subscribed()).metrics
+    for room, is_whole in ((len(whole), True), (len(whole) - 1, False)):
+        other = Telemetry()
+        pushed = push_of(other.subscribed(telemetry_max_bytes=room)).metrics
+        assert (len(pushed) == len(whole)) is is_whole
+
+
+def test_an_answer_to_a_question_from_before_the_end_changes_nothing(telemetry: Telemetry) -> None:
+    question = telemetry.must_send()
+    telemetry.manager.close(telemetry.now_ms)
+    telemetry.answer(question, subscription())
+    question.on_failure(DisconnectError("gone"), telemetry.now_ms)
+    assert telemetry.state is S.TERMINATED
+    assert telemetry.sent() is None

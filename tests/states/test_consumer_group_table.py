@@ -97,3 +97,10 @@ def test_every_way_out_of_the_membership_stops_fetching_and_forgets_the_epoch() 
     assert len(leaving) == len(MEMBER)
     assert all(row.effects == (F.STOP_FETCHING,) for row in leaving)
     assert all(F.FORGET_MEMBER in row.effects for row in CONSUMER_GROUP.rows if row.source is S.PREPARE_LEAVING)
+
+
+def test_whoever_is_out_owns_nothing() -> None:
+    """By the way of a farewell, or of a fence after which nobody joins again; no broker, no partitions."""
+    for row in CONSUMER_GROUP.rows:
+        if row.target is S.UNSUBSCRIBED and row.source is not S.PREPARE_LEAVING:
+            assert row.effects == (F.DROP_PARTITIONS,)
