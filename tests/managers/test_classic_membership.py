@@ -637,6 +637,22 @@ def test_a_static_member_leaves_silently(make_scenario: MakeScenario) -> None:
     assert reply.done
 
 
+def test_without_a_coordinator_there_is_nobody_to_say_farewell_to(scenario: Scenario) -> None:
+    scenario.become_stable(O0)
+    scenario.managers.coordinator.lost(DisconnectError("gone"))
+    assert is_done(scenario.unsubscribe())
+    scenario.serve()
+    assert not scenario.pending(LeaveGroupRequest)
+
+
+def test_who_unsubscribes_hears_of_it_when_the_farewell_is_answered(scenario: Scenario) -> None:
+    scenario.become_stable(O0)
+    reply = scenario.unsubscribe()
+    assert not is_done(reply)
+    scenario.answer(LeaveGroupRequest, LeaveGroupResponse())
+    assert is_done(reply)
+
+
 def test_a_leave_that_fails_twice_is_a_leave(scenario: Scenario) -> None:
     scenario.become_stable(O0)
     reply = scenario.unsubscribe()

@@ -663,6 +663,16 @@ def test_missing_rights_on_a_topic_are_raised_and_asked_for_again(scenario: Cons
     assert scenario.heartbeat.member_epoch == 0
 
 
+@pytest.mark.parametrize("others", [(), ("clicks",)], ids=["one topic", "two"])
+def test_of_several_topics_the_one_without_rights_is_not_guessed(
+    scenario: ConsumerScenario, others: tuple[str, ...]
+) -> None:
+    scenario.topics["clicks"] = (1,)
+    scenario.start("orders", *others)
+    scenario.refuse_heartbeat(C.TOPIC_AUTHORIZATION_FAILED)
+    assert scenario.take_error(TopicAuthorizationError).topics == (set() if others else {"orders"})
+
+
 def test_a_broker_without_the_protocol_is_named_with_the_way_out(scenario: ConsumerScenario) -> None:
     scenario.start("orders")
     scenario.fail(HEARTBEAT, UnsupportedVersionError("the broker does not offer ConsumerGroupHeartbeat"))
@@ -864,6 +874,22 @@ def test_a_lookup_may_be_the_first_to_hear_of_a_fence(scenario: ConsumerScenario
     assert scenario.run_callback().kind is CallbackKind.LOST
     assert not scenario.errors
     assert_rejoined(scenario, member_id)
+
+
+@pytest.mark.parametrize("code", [C.UNKNOWN_MEMBER_ID, C.FENCED_MEMBER_EPOCH, C.STALE_MEMBER_EPOCH])
+def test_what_a_lookup_hears_of_an_older_epoch_is_not_this_ones(scenario: ConsumerScenario, code: ErrorCode) -> None:
+    scenario.start("orders")
+    scenario.accept(1, assignment(O0))
+    scenario.run_callback()
+    scenario.accept(1)
+    scenario.beat()
+    scenario.accept(2)
+    refuse_lookup(scenario, code)
+    assert scenario.member_state() is S.STABLE
+    assert not scenario.pending(HEARTBEAT), "nor does it hurry"
+    scenario.advance(1_000)
+    assert scenario.request(OffsetFetchRequest).groups[0].member_epoch == 2
+    scenario.answer_committed({O0: 7})
 
 
 def test_who_is_no_member_asks_as_nobody(scenario: ConsumerScenario) -> None:

@@ -237,6 +237,11 @@ def test_an_expression_for_the_broker_is_sent_and_taken_back(scenario: ConsumerS
     assert scenario.heartbeat.subscribed_topic_regex == ""
 
 
+def test_topics_by_their_names_need_no_newer_version(scenario: ConsumerScenario) -> None:
+    scenario.start("orders")
+    assert scenario.unsent(HEARTBEAT).min_version is None
+
+
 def test_topics_of_an_expression_are_found_by_id(scenario: ConsumerScenario) -> None:
     scenario.post(Subscribe(pattern=SubscriptionPattern("or.*"), reply=Reply()))
     scenario.poll()
@@ -422,6 +427,33 @@ def test_a_new_member_is_not_told_of_an_assignment_without_known_topics(scenario
         assert owned(scenario.beat()) is None
         scenario.accept(1)
     assert scenario.member_state() is S.RECONCILING
+
+
+def test_another_unknown_topic_does_not_wait_for_the_back_off_of_the_first(scenario: ConsumerScenario) -> None:
+    scenario.start("clicks", "views")
+    scenario.accept(1, assignment(CLICKS))
+    for _ in range(3):
+        scenario.serve()
+        scenario.advance(1_000)
+    scenario.serve()
+    assert not scenario.pending(MetadataRequest)
+    scenario.beat()
+    scenario.serve()
+    scenario.accept(2, assignment(TopicPartition("views", 0)))
+    asked = [topic.topic_id for r in scenario.requests(MetadataRequest) for topic in r.topics or []]
+    assert topic_id("views") in asked
+    scenario.serve()
+
+
+def test_a_target_that_is_told_again_does_not_hurry_the_search_for_its_topics(scenario: ConsumerScenario) -> None:
+    scenario.start("clicks")
+    scenario.accept(1, assignment(CLICKS))
+    for _ in range(3):
+        scenario.serve()
+        scenario.advance(1_000)
+    scenario.serve()
+    scenario.turn()
+    assert not scenario.pending(MetadataRequest)
 
 
 def test_unknown_topics_that_are_taken_away_again_leave_nothing_to_do(scenario: ConsumerScenario) -> None:

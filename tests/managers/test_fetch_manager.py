@@ -22,7 +22,7 @@ from kwire.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from kwire.protocol.messages.metadata import MetadataRequest
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
 from kwire.subscription.partition import AssignedPartition
 
 if TYPE_CHECKING:
@@ -654,6 +654,17 @@ def test_the_follower_that_the_leader_names_is_fetched_from(scenario: Scenario) 
     assert fetched_from(scenario) == [3]
 
 
+def test_a_follower_whose_id_is_0_is_one(scenario: Scenario) -> None:
+    scenario.start_fetching(O0)
+    scenario.managers.metadata.request_update()
+    scenario.advance(1_000)
+    known = scenario.metadata()
+    known.brokers = [*known.brokers, MetadataResponseBroker(node_id=0, host="broker-0", port=9092)]
+    scenario.answer(MetadataRequest, known)
+    answer(scenario, data(0, preferred_read_replica=0))
+    assert fetched_from(scenario) == [0]
+
+
 def test_an_unknown_follower_is_not_and_the_leader_is_left_alone_for_a_moment(scenario: Scenario) -> None:
     """It may name it again, at once and without records, as often as it is asked: that was a loop without a pause."""
     follow(scenario, replica=99)
@@ -703,6 +714,31 @@ def test_a_broker_that_answers_nothing_at_once_each_time_is_not_asked_as_fast_as
             assert count < 150, "a spin"
         one_broker.advance(100)
     assert 100 <= count <= 115
+
+
+def test_ten_empty_answers_at_once_are_no_reason_to_wait_and_the_eleventh_is(one_broker: Scenario) -> None:
+    for _ in range(10):
+        answer(one_broker)
+        assert one_broker.pending(FetchRequest)
+    answer(one_broker)
+    assert not one_broker.pending(FetchRequest)
+    one_broker.advance(100)
+
+
+def test_a_tenth_of_the_wait_is_not_at_once(one_broker: Scenario) -> None:
+    for _ in range(20):
+        one_broker.advance(50)
+        answer(one_broker)
+        assert one_broker.pending(FetchRequest)
+
+
+def test_empty_answers_at_once_count_in_a_row_only(one_broker: Scenario) -> None:
+    for _ in range(3):
+        for _ in range(10):
+            answer(one_broker)
+        one_broker.advance(500)
+        answer(one_broker)
+        assert one_broker.pending(FetchRequest)
 
 
 def test_empty_answers_after_the_wait_hold_up_no_fetch(one_broker: Scenario) -> None:

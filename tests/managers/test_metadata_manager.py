@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.clock import NEVER_MS
 from kwire.errors import BrokerError, InvalidTopicError, KafkaError, TopicAuthorizationError
 from kwire.events import LookUpTopics, Reply, Subscribe
 from kwire.model import PartitionInfo, TopicPartition
@@ -309,3 +311,76 @@ def test_a_look_up_that_cannot_be_answered_fails(scenario: Scenario) -> None:
     scenario.fail(MetadataRequest, KafkaError("no version in common"))
     with pytest.raises(KafkaError, match="no version"):
         reply.result()
+
+
+# --- who needs to know ----------------------------------------------------------------------------------------
+
+
+def test_the_next_refresh_is_known_but_while_an_answer_is_awaited(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(metadata_max_age_ms=10_000)
+    scenario.subscribe("orders")
+    assert scenario.managers.metadata.next_refresh_ms == NEVER_MS
+    scenario.serve_once()
+    assert scenario.managers.metadata.next_refresh_ms == scenario.now_ms + 10_000
+    scenario.advance(5_000)
+    scenario.managers.metadata.request_update()
+    scenario.turn()
+    scenario.fail(MetadataRequest)
+    assert scenario.managers.metadata.next_refresh_ms == scenario.now_ms + 200
+
+
+def test_topics_that_do_not_exist_are_known_since_the_first_answer_that_lacked_them(scenario: Scenario) -> None:
+    scenario.subscribe("ghost")
+    scenario.serve_once()
+    since_ms = scenario.now_ms
+    scenario.advance(5_000)
+    scenario.serve_once()
+    assert scenario.managers.metadata.unknown == {"ghost": since_ms}
+    scenario.topics["ghost"] = (1,)
+    scenario.advance(5_000)
+    scenario.serve()
+    assert scenario.managers.metadata.unknown == {}
+
+
+def test_that_a_topic_does_not_exist_and_that_it_does_now_are_logged_once(
+    scenario: Scenario, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kwire")
+    scenario.subscribe("ghost")
+    for _ in range(3):
+        scenario.serve_once()
+        scenario.advance(1_000)
+    scenario.topics["ghost"] = (1,)
+    scenario.serve_once()
+    scenario.advance(1_000)
+    scenario.serve()
+    assert [message for message in caplog.messages if "ghost" in message] == [
+        "topic 'ghost' does not exist (yet); waiting for it",
+        "topic 'ghost' exists now",
+    ]
+
+
+def test_what_is_borrowed_is_covered_for_as_long_as_metadata_is_good(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(metadata_max_age_ms=10_000)
+    scenario.topics["clicks"] = (1,)
+    scenario.subscribe("orders")
+    scenario.serve_once()
+    scenario.managers.metadata.borrow(("clicks",), scenario.now_ms)
+    scenario.turn()
+    assert names(scenario) == ["clicks", "orders"]
+    scenario.serve_once()
+    scenario.advance(9_999)
+    assert scenario.managers.metadata.of_interest() == {"clicks", "orders"}
+    scenario.advance(1)
+    assert scenario.managers.metadata.of_interest() == {"orders"}
+    scenario.serve()
+
+
+def test_a_look_up_that_is_answered_says_what_it_waited_for(scenario: Scenario) -> None:
+    reply = look_up(scenario, "orders")
+    assert reply.waiting_for == "the answer of a broker to Metadata"
+    scenario.fail(MetadataRequest)
+    assert reply.waiting_for == "a broker to answer Metadata (last error: the broker hung up)"
+    scenario.advance(100)
+    scenario.serve_once()
+    assert reply.done

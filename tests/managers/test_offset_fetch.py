@@ -208,3 +208,25 @@ def error_of(reply: Reply[Committed]) -> KafkaError:
     with pytest.raises(KafkaError) as caught:
         reply.result()
     return caught.value
+
+
+def test_a_metadata_of_the_user_comes_back_as_it_was_and_none_stays_none(connected: Scenario) -> None:
+    reply = ask(connected, O0, O1)
+    partitions = [
+        OffsetFetchResponsePartitions(partition_index=0, committed_offset=5, committed_leader_epoch=3, metadata="mine"),
+        OffsetFetchResponsePartitions(partition_index=1, committed_offset=0, metadata=None),
+    ]
+    topic = OffsetFetchResponseTopics(name="orders", partitions=partitions)
+    connected.answer(OffsetFetchRequest, OffsetFetchResponse(groups=[OffsetFetchResponseGroup(topics=[topic])]))
+    assert reply.result() == {O0: OffsetAndMetadata(5, "mine", 3), O1: OffsetAndMetadata(0, "", None)}
+
+
+def test_what_is_asked_says_what_it_waits_for(connected: Scenario) -> None:
+    reply = ask(connected, O0)
+    assert "the answer of coordinator" in reply.waiting_for
+    assert "to OffsetFetch" in reply.waiting_for
+    connected.answer_committed({O0: -1}, {O0: ErrorCode.UNSTABLE_OFFSET_COMMIT})
+    assert reply.waiting_for.startswith("a retry of OffsetFetch (last error: ")
+    connected.advance(1_000)
+    connected.answer_committed({O0: 4})
+    assert reply.done

@@ -441,6 +441,18 @@ def test_a_reset_that_was_refused_is_asked_again_with_the_next_poll_only(make_sc
     assert timestamps(scenario) == [EARLIEST]
 
 
+def test_a_refusal_that_a_seek_has_overtaken_is_forgotten(scenario: Scenario) -> None:
+    assigned(scenario, O0)
+    scenario.answer_committed({O0: -1}, {O0: ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+    scenario.take_error(TopicAuthorizationError)
+    positions = scenario.managers.main.positions
+    assert isinstance(positions.problem(O0), TopicAuthorizationError)
+    assert positions.awaits_poll
+    scenario.seek(O0, 5)
+    assert positions.problem(O0) is None
+    assert not positions.awaits_poll
+
+
 def test_a_group_without_permission_is_told_to_every_poll(scenario: Scenario) -> None:
     scenario.post(Assign(frozenset({O0}), Reply()))
     for _ in range(3):
