@@ -239,7 +239,7 @@ class ClassicGroupManager:
                 self._maybe_begin()
             case ClassicState.PARTITIONS_ASSIGNED if self._subscription.all_have_positions:
                 self._member.fire(ClassicEvent.POSITIONS_KNOWN)
-            case ClassicState.COMPLETING_REBALANCE if self._leader.has_to_assign:
+            case ClassicState.COMPLETING_REBALANCE:
                 self._join.maybe_assign()
             case _:
                 pass

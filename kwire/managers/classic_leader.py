@@ -55,10 +55,6 @@ class ClassicLeader:
     def assignors(self) -> Iterable[Assignor]:
         return self._assignors.values()
 
-    @property
-    def has_to_assign(self) -> bool:
-        return self._members is not None
-
     def lead(self, protocol_name: str, members: Mapping[str, MemberSubscription]) -> None:
         """This member leads the new generation."""
         self._protocol_name, self._members = protocol_name, members
@@ -84,7 +80,7 @@ class ClassicLeader:
         self._members = None
 
     def assign(self) -> Plan | None:
-        """The plan, or None while the metadata does not cover every topic yet.
+        """The plan, or None: somebody else leads, it was asked for before, or a topic is not known yet.
 
         Raises:
             InconsistentGroupProtocolError: The group chose an assignor that this member does not have.

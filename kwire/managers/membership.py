@@ -69,10 +69,10 @@ class MemberStanding(NamedTuple):
     waits_for: str
     member_id: str
     generation: int | None
-    owes_callback: bool = False
-    is_joining: bool = False
-    awaits_poll: bool = False
-    reason: str = ""
+    owes_callback: bool
+    is_joining: bool
+    awaits_poll: bool
+    reason: str
 
 
 class Committer(Protocol):

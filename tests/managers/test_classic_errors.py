@@ -383,6 +383,13 @@ def test_a_member_that_does_not_poll_leaves_loses_its_partitions_and_rejoins_wit
     assert slow.request(JoinGroupRequest).member_id == ""
 
 
+def test_the_coordinator_is_told_that_the_member_was_not_polled(slow: Scenario) -> None:
+    slow.become_stable(O0)
+    overdue(slow)
+    (leaver,) = slow.written_for(LeaveGroupRequest, 5).members
+    assert leaver.reason == "the application has not polled for max_poll_interval_ms"  # KIP-800
+
+
 def test_polling_in_time_keeps_the_membership(slow: Scenario) -> None:
     slow.become_stable(O0)
     for _ in range(5):

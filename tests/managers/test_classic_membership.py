@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -105,6 +106,24 @@ def test_a_member_joins_is_assigned_calls_back_and_finds_positions_before_it_is_
     assert scenario.subscription.group is not None
     assert scenario.subscription.group.generation_id == 1
     assert {request.topics[0].partitions[0].fetch_offset for request in scenario.requests(FetchRequest)} == {10, 20}
+
+
+def test_the_log_says_of_each_generation_once_that_it_was_joined(
+    scenario: Scenario, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kwire.group")
+    for generation in (1, 2):
+        if generation == 1:
+            scenario.become_stable(O0)
+        else:
+            scenario.managers.membership.rejoin_needed("the application wants it")
+            scenario.turn()
+            scenario.run_callback()
+            scenario.rejoin(O0, generation=2)
+    assert [message for message in caplog.messages if message.startswith("joined")] == [
+        "joined group billing: generation 1, member member-a",
+        "joined group billing: generation 2, member member-a",
+    ]
 
 
 def test_an_empty_assignment_is_called_back_too_and_is_stable_at_once(scenario: Scenario) -> None:
@@ -651,6 +670,31 @@ def test_who_unsubscribes_hears_of_it_when_the_farewell_is_answered(scenario: Sc
     assert not is_done(reply)
     scenario.answer(LeaveGroupRequest, LeaveGroupResponse())
     assert is_done(reply)
+
+
+def test_a_farewell_that_failed_is_said_again_after_the_back_off(scenario: Scenario) -> None:
+    scenario.become_stable(O0)
+    scenario.unsubscribe()
+    scenario.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    assert scenario.managers.membership.poll(scenario.now_ms).wake_at_ms == scenario.now_ms + 100
+    scenario.advance(100)
+    scenario.answer(LeaveGroupRequest, LeaveGroupResponse())
+
+
+def test_a_farewell_that_finds_no_coordinator_is_over_two_seconds_after_it_failed(scenario: Scenario) -> None:
+    scenario.become_stable(O0)
+    reply = scenario.unsubscribe()
+    scenario.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+    scenario.advance(1_999)
+    assert not is_done(reply)
+    scenario.advance(1)
+    assert is_done(reply)
+
+
+def test_who_has_left_at_the_end_owns_nothing(scenario: Scenario) -> None:
+    scenario.become_stable(O0, O1)
+    scenario.leave_at_the_end(None)
+    assert not scenario.subscription.partitions
 
 
 def test_a_leave_that_fails_twice_is_a_leave(scenario: Scenario) -> None:

@@ -46,7 +46,16 @@ class Member:
     blocks_coordinator: bool = False
 
     def standing(self) -> MemberStanding:
-        return MemberStanding("STABLE", "", "me", self.generation, reason=self.reason)
+        return MemberStanding(
+            "STABLE",
+            "",
+            "me",
+            self.generation,
+            owes_callback=False,
+            is_joining=False,
+            awaits_poll=False,
+            reason=self.reason,
+        )
 
 
 @dataclass
@@ -248,7 +257,7 @@ def test_each_poll_begins_a_new_interval(watched: Watched) -> None:
         watched.look(polled_ms + 47_999.0)
         assert watched.take() == []
         watched.look(polled_ms + 48_000.0)
-        assert [type(event) for event in watched.take()] == [PollOverdueSoon]
+        assert watched.take() == [PollOverdueSoon(since_poll_ms=48_000.0, max_poll_interval_ms=POLLS_MS)]
 
 
 def test_without_a_heartbeat_answered_yet_there_is_nothing_to_wait_for(watched: Watched) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.consumer_events import DataLost, PositionReset
+from kwire.epochs import AssignmentEpoch
 from kwire.errors import (
     GroupAuthorizationError,
     IllegalStateError,
@@ -240,6 +241,14 @@ def test_a_refusal_that_comes_after_a_seek_is_nobodys_business(make_scenario: Ma
     assert not scenario.errors
 
 
+def test_a_seek_is_answered_whether_it_moves_anything_or_not(scenario: Scenario) -> None:
+    scenario.start_fetching(O0, offset=5)
+    for epoch in (None, scenario.partition(O0).epoch, AssignmentEpoch(-7)):
+        reply: Reply[None] = Reply()
+        scenario.post(Seek(O0, OffsetAndMetadata(9), reply, epoch))
+        assert reply.done
+
+
 def test_another_reset_replaces_the_one_under_way(make_scenario: MakeScenario) -> None:
     scenario = assigned(make_scenario(auto_offset_reset="earliest"), O0)
     scenario.answer_committed({O0: -1})
@@ -299,6 +308,16 @@ def test_partitions_that_are_not_assigned_cannot_be_sought_or_reset(scenario: Sc
     for refused in (reply, reset(scenario, ResetTo.LATEST, O1)):
         with pytest.raises(IllegalStateError):
             refused.result()
+
+
+def test_of_several_that_are_not_assigned_the_first_is_named(scenario: Scenario) -> None:
+    scenario.assign(O0)
+    reply: Reply[None] = Reply()
+    elsewhere = {TopicPartition("clicks", 0), TopicPartition("views", 0), O0}
+    scenario.post(ResetPositions(frozenset(elsewhere), ResetTo.EARLIEST, reply))
+    with pytest.raises(IllegalStateError, match="clicks-0"):
+        reply.result()
+    scenario.serve_all_but_the_group()
 
 
 def test_an_offset_found_for_an_older_assignment_is_not_used(scenario: Scenario) -> None:

@@ -130,6 +130,19 @@ def test_a_look_up_that_meets_it_is_repeated(watched: Watched) -> None:
     assert set(reply.result()) == {"orders"}
 
 
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.LEADER_NOT_AVAILABLE])
+def test_a_look_up_or_a_refresh_that_fails_otherwise_leaves_the_brokers_alone(
+    watched: Watched, code: ErrorCode
+) -> None:
+    watched.scenario.post(LookUpTopics(frozenset({"orders"}), Reply()))
+    watched.scenario.answer(MetadataRequest, MetadataResponse(error_code=code))
+    watched.ask()
+    for _ in watched.scenario.pending(MetadataRequest):
+        watched.scenario.answer(MetadataRequest, MetadataResponse(error_code=code))
+    assert not watched.hung_up_after_ms
+    assert watched.nodes == {1, 2, 3}
+
+
 # --- asked in vain ----------------------------------------------------------------------------------------------
 
 

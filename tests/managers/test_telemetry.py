@@ -261,6 +261,15 @@ def test_totals_are_told_from_the_beginning_unless_differences_are_wanted() -> N
     assert told(totals, 7.0, 20, as_deltas=False)[2:] == (7.0, 20_000_000, 1_000_000, Temporality.CUMULATIVE)
 
 
+@pytest.mark.parametrize("as_deltas", [True, False])
+def test_what_is_no_total_is_told_as_it_stands(as_deltas: bool) -> None:
+    totals = PushedTotals(started_ms=1)
+    for value in (3.0, 2.0):
+        (point,) = totals.points({LAG: value}, ["*"], 10, as_deltas=as_deltas)
+        assert (point.value, point.started_ns, point.temporality) == (value, Point("", {}, 0.0, 0).started_ns, None)
+        totals.taken()
+
+
 def test_another_temporality_begins_anew(telemetry: Telemetry) -> None:
     telemetry.pushed(telemetry.subscribed(), ErrorCode.NONE)
     telemetry.pushed(telemetry.sent_after(INTERVAL_MS), ErrorCode.UNKNOWN_SUBSCRIPTION_ID)

@@ -12,7 +12,7 @@ from kwire.errors import IllegalTransitionError
 from kwire.states.classic_group import CLASSIC_GROUP, FACTS, ClassicEffect, ClassicEvent, ClassicState
 from kwire.states.consumer_group import CONSUMER_GROUP, MemberEffect, MemberEvent, MemberState
 from kwire.states.machine import Machine, Row, Table
-from kwire.states.partition import PARTITION, PartitionEffect, PartitionEvent, PartitionState
+from kwire.states.partition import PARTITION, STATE_REASONS, PartitionEffect, PartitionEvent, PartitionState
 from kwire.states.telemetry import TELEMETRY, TelemetryEffect, TelemetryEvent, TelemetryState
 
 AnyTable: TypeAlias = Table[Enum, Enum, Enum]
@@ -105,6 +105,10 @@ def in_state(table: AnyTable, state: Enum, fired: list[Row[Enum, Enum, Enum]]) -
         machine.fire(event)
     fired.clear()
     return machine
+
+
+def test_a_partition_that_is_not_fetched_says_why() -> None:
+    assert set(STATE_REASONS) == set(PartitionState) - {PartitionState.FETCHING}
 
 
 # --- the classic group --------------------------------------------------------------------------------------------

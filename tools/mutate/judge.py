@@ -112,17 +112,17 @@ class Judge:
         return self._best_first(mutant, tests)[:MOST_TESTS]
 
     def _best_first(self, mutant: Mutant, tests: Iterable[str]) -> list[str]:
-        """Those that have found a mutant of the function; one of each test that is tried with many values; of the file
-        that has found most mutants of the module; the quickest."""
+        """Those that have found a mutant of the function; of files that are about the module by their name; one of each
+        test that is tried with many values; of the file that has found most mutants of the module; the quickest."""
         quickest = sorted(tests, key=lambda test: (self._seconds[test], test))
         first = {test.partition("[")[0]: test for test in reversed(quickest)}
-        files = {file: self._finders[mutant.file, file] for file in map(_file, quickest)}
         return sorted(
             quickest,
             key=lambda test: (
                 -self._finders[mutant.outer, test],
+                not is_about(_file(test), mutant),
                 first[test.partition("[")[0]] != test,
-                -files[_file(test)],
+                -self._finders[mutant.file, _file(test)],
             ),
         )
 
@@ -138,6 +138,15 @@ class Judge:
             if self._failed:
                 return self._failed[0]
         return SURVIVED
+
+
+def is_about(file: str, mutant: Mutant) -> bool:
+    """Whether a file of tests has a word of the module's name in its own (`fetch_request.py`, `test_fetch_turns.py`);
+    or is about tables, which stand at a module's own level."""
+    if not mutant.outer and file.startswith("tests/states/"):
+        return True
+    words = mutant.module.rpartition("/")[2].split("_")
+    return any(word in file.rpartition("/")[2].split(".")[0].split("_") or f"{word}s" in file for word in words)
 
 
 def _file(test: str) -> str:

@@ -18,7 +18,7 @@ from tools.mutate.mutant import ROOT, Mutant
 UNSEEN_FUNCTIONS = frozenset({"__repr__", "__str__"})
 UNSEEN_NAMES = frozenset({"__slots__", "__all__", "log"})
 LOGS = frozenset({"log", "logger", "logging", "_logger"})
-UNSEEN_CALLS = frozenset({"TypeVar", "NewType", "cast", "part_logger", "auto"})
+UNSEEN_CALLS = frozenset({"TypeVar", "NewType", "cast", "part_logger", "auto", "assert_never"})
 UNSEEN_BASES = frozenset({"Protocol", "Enum", "IntEnum", "StrEnum", "TypedDict"})
 
 
@@ -178,7 +178,7 @@ def _is_unseen(node: ast.stmt, place: _Place) -> bool:
         case ast.Expr(value=ast.Constant()):
             return True  # a docstring
         case ast.Expr(value=ast.Call() as call):
-            return _is_log(call)
+            return _is_log(call) or _last_name(call.func) in UNSEEN_CALLS
         case ast.Assign(targets=[ast.Name(id=name)]):
             return name in UNSEEN_NAMES
         case ast.Assign(targets=[ast.Tuple()]):
