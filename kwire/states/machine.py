@@ -59,10 +59,6 @@ class Table(Generic[S, E, F]):
             twice = {f"({state.name}, {event.name})" for state, event in answers if answers.count((state, event)) > 1}
             raise ValueError(f"table {name} answers a cell twice: {', '.join(sorted(twice))}")
 
-    def __contains__(self, cell: object) -> bool:
-        """Whether this (state, event) is a row, dropped or impossible: whether somebody has thought of it."""
-        return cell in self._cells or cell in self.dropped or cell in self.impossible
-
     def row(self, state: S, event: E) -> Row[S, E, F] | None:
         """The row of this cell, or None when the event is to be dropped.
 

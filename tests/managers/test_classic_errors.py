@@ -481,3 +481,15 @@ def test_committed_offsets_go_around_an_open_join(scenario: Scenario) -> None:
     scenario.sync(O0)
     scenario.post(GetCommitted(frozenset({O1}), Reply()))
     assert scenario.pending(OffsetFetchRequest)[-1].destination.channel is Channel.COORDINATOR
+
+
+def test_who_unsubscribes_hears_no_more_of_a_refusal(make_scenario: Callable[..., Scenario]) -> None:
+    scenario = make_scenario(group_instance_id="i1")
+    scenario.start_joining("orders")
+    scenario.refuse(JoinGroupRequest, ErrorCode.FENCED_INSTANCE_ID)
+    assert scenario.errors
+    scenario.events.clear()
+    scenario.unsubscribe()
+    scenario.poll()
+    assert not scenario.errors
+    assert scenario.managers.membership.refusal is None

@@ -255,6 +255,14 @@ def test_an_asynchronous_commit_reports_its_success(by_hand: Scenario) -> None:
     assert (done.offsets, done.error) == ({O0: OffsetAndMetadata(5)}, None)
 
 
+def test_an_asynchronous_commit_without_offsets_commits_everything_delivered(by_hand: Scenario) -> None:
+    by_hand.delivered(O0, 12)
+    by_hand.post(CommitAsync(None, lambda _offsets, _error: None))
+    by_hand.serve()
+    assert committed(by_hand) == [{("orders", 0): 12, ("orders", 1): 10}]
+    by_hand.answer_commit()
+
+
 def test_an_asynchronous_commit_is_not_retried(by_hand: Scenario) -> None:
     commit_async(by_hand, {O0: OffsetAndMetadata(5)})
     by_hand.serve()
@@ -629,3 +637,11 @@ def test_three_offsets_are_named_and_the_others_counted(by_hand: Scenario, caplo
         by_hand.serve()
     assert "orders-0@0, orders-1@1, orders-2@2 failed" in caplog.text
     assert "orders-0@0, orders-1@1, orders-2@2 and 1 more failed" in caplog.text
+
+
+def test_a_commit_that_nobody_waits_for_any_more_is_no_reason_to_wait(by_hand: Scenario) -> None:
+    reply = commit(by_hand, {O0: OffsetAndMetadata(5)})
+    assert not by_hand.managers.offset_commit.idle
+    reply.abandon()
+    assert by_hand.managers.offset_commit.idle
+    by_hand.serve()

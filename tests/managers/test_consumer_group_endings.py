@@ -902,6 +902,15 @@ def test_who_is_no_member_asks_as_nobody(scenario: ConsumerScenario) -> None:
     assert is_done(reply)
 
 
+def test_who_only_joins_is_no_member_yet(scenario: ConsumerScenario) -> None:
+    scenario.start("orders")
+    assert not scenario.member.identity().is_member
+    scenario.accept(1, assignment())
+    assert scenario.member.identity().is_member
+    scenario.run_callback()
+    scenario.accept(1)
+
+
 # --- debugging --------------------------------------------------------------------------------------------------
 
 

@@ -113,6 +113,16 @@ def test_what_the_plan_covers_is_asked_until_the_coordinator_answers(scenario: S
     scenario.expect(ClassicState.REVOKING_PARTITIONS)
 
 
+def test_a_coordinator_that_does_not_answer_what_the_plan_covers_is_looked_up(scenario: Scenario) -> None:
+    come_back(scenario, O0, O1, members={"member-a": ["orders"]})
+    scenario.fail(DescribeGroupsRequest)
+    assert scenario.managers.coordinator.destination is None
+    scenario.serve()
+    scenario.advance(1_000)
+    describe(scenario, [O0, O1])
+    scenario.expect(ClassicState.STABLE)
+
+
 def test_a_leader_that_is_not_told_what_the_plan_covers_watches_from_now_on(scenario: Scenario) -> None:
     come_back(scenario, O0, O1, members={"member-a": ["orders"]})
     describe(scenario, code=ErrorCode.GROUP_AUTHORIZATION_FAILED)

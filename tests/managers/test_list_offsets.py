@@ -245,6 +245,29 @@ def test_a_lost_connection_is_repeated(scenario: Scenario) -> None:
     assert reply.done
 
 
+def test_a_lost_connection_makes_metadata_suspect(scenario: Scenario) -> None:
+    ask(scenario, O0)
+    scenario.serve()
+    scenario.fail(ListOffsetsRequest)
+    scenario.advance(1_000)
+    assert scenario.pending(MetadataRequest)
+    scenario.serve()
+    scenario.answer_offsets({O0: 1})
+
+
+def test_the_loop_wakes_for_the_first_of_several_repetitions(scenario: Scenario) -> None:
+    ask(scenario, O0)
+    ask(scenario, O1)
+    scenario.serve()
+    scenario.fail(ListOffsetsRequest)
+    first_ms = scenario.now_ms + 100
+    scenario.advance(50)
+    scenario.fail(ListOffsetsRequest)
+    assert scenario.managers.list_offsets.poll(scenario.now_ms).wake_at_ms == first_ms
+    scenario.advance(1_000)
+    scenario.serve()
+
+
 def test_an_error_of_the_connection_that_stays_is_the_answer(scenario: Scenario) -> None:
     reply = ask(scenario, O0)
     scenario.serve()

@@ -118,6 +118,7 @@ def test_the_first_push_is_spread_over_time_and_the_next_ones_keep_the_interval(
     first = telemetry.subscribed()
     assert (push_of(first).client_instance_id, push_of(first).subscription_id) == (ME, 3)
     assert not push_of(first).terminating
+    assert b"\x05kwire" in push_of(first).metrics, "the name of the library, behind its length"
     telemetry.pushed(first)
     telemetry.pushed(telemetry.sent_after(INTERVAL_MS))
     telemetry.sent_after(INTERVAL_MS)
