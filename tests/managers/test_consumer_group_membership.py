@@ -237,6 +237,19 @@ def test_an_expression_for_the_broker_is_sent_and_taken_back(scenario: ConsumerS
     assert scenario.heartbeat.subscribed_topic_regex == ""
 
 
+def test_a_member_that_has_left_has_no_expression_to_take_back(scenario: ConsumerScenario) -> None:
+    scenario.post(Subscribe(pattern=SubscriptionPattern("or.*"), reply=Reply()))
+    scenario.poll()
+    scenario.serve()
+    scenario.accept(1, assignment())
+    scenario.run_callback()
+    scenario.accept(1)
+    scenario.unsubscribe()
+    scenario.accept(-1)
+    scenario.start("orders")
+    assert scenario.heartbeat.subscribed_topic_regex is None
+
+
 def test_topics_by_their_names_need_no_newer_version(scenario: ConsumerScenario) -> None:
     scenario.start("orders")
     assert scenario.unsent(HEARTBEAT).min_version is None

@@ -137,6 +137,16 @@ def test_an_error_of_one_partition_is_its_own_and_has_a_time_of_its_own(scenario
     assert fetches(scenario, O1) == (True, False, None)
 
 
+def test_an_error_of_a_partition_is_over_with_its_next_answer(scenario: Scenario) -> None:
+    scenario.start_fetching(O0)
+    refused = PartitionData(partition_index=0, error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    for data in (refused, PartitionData(partition_index=0)):
+        topic = FetchableTopicResponse(topic="orders", partitions=[data])
+        scenario.answer(FetchRequest, FetchResponse(session_id=7, responses=[topic]))
+        assert fetches(scenario, O0)[1] is (data is refused)
+        scenario.advance(100)
+
+
 # --- positions ------------------------------------------------------------------------------------------------
 
 

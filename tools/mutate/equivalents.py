@@ -89,6 +89,13 @@ ARGUED: tuple[Argued, ...] = (
     Argued("managers/classic_join: ClassicJoin._on_join_answer", '"joining"', "joiningX", _WORDS),
     Argued("managers/classic_group: ClassicGroupManager.on_heartbeat_error", '"heartbeat"', "heartbeatX", _WORDS),
     Argued("managers/heartbeat", "PAST_SESSION_MS = 60.0", "", "a choice: a few milliseconds more or less are as good"),
+    # --- shortcuts ----------------------------------------------------------------------------------------------
+    Argued(
+        "managers/list_offsets: ListOffsetsManager.poll",
+        "if not self._queries:",
+        "never",
+        "a shortcut, for it is polled in each turn: without questions the rest comes to the same",
+    ),
     # --- what is done a second time -----------------------------------------------------------------------------
     Argued(
         "managers/fetch: FetchManager._on_partition_error",
