@@ -167,13 +167,15 @@ def test_the_table_counts_by_module_and_by_package_and_names_what_survived() -> 
 
 def test_the_figures_of_before_stay_when_those_of_after_are_written(tmp_path: Path) -> None:
     path = tmp_path / "evidence" / "mutation.json"
-    write(JUDGED[2:], "scripts/mutate", "before", path)
-    write(JUDGED, "scripts/mutate", "after", path)
-    write(JUDGED, "scripts/mutate", "after", path)
+    write(JUDGED[2:], 9, "scripts/mutate", "before", path)
+    write(JUDGED, 9, "scripts/mutate", "after", path)
+    write(JUDGED, 9, "scripts/mutate", "after", path)
     figures = [f"{name}: {value}" for name, value in read_figures(path)]
     assert figures == [
+        "mutants judged, before: 2 of 9, by chance",
         "kwire/states/, before: 1 mutants, 1 killed: 100.0%",
         "kwire/managers/, before: 1 mutants, 0 killed: 0.0%",
+        "mutants judged, after: 4 of 9, by chance",
         "kwire/states/, after: 1 mutants, 1 killed: 100.0%",
         "kwire/managers/, after: 3 mutants, 2 killed: 66.7%",
     ]

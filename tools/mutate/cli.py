@@ -39,7 +39,8 @@ STATED = Path(os.environ.get("KWIRE_CACHE", ROOT / ".cache")) / "mutation"
 
 def main(argv: Sequence[str]) -> int:
     arguments = parse(argv)
-    mutants = chosen(arguments)
+    everything = by_chance(arguments)
+    mutants = everything[: arguments.sample]
     earlier = dict(remembered(arguments.results)) if arguments.again else {}
     judged: list[Judged] = [(each, earlier[each.key]) for each in mutants if is_known(each, earlier)]
     left = [each for each in mutants if not is_known(each, earlier)]
@@ -64,16 +65,16 @@ def main(argv: Sequence[str]) -> int:
     if arguments.survivors:
         print("\n".join(survivors(judged)))
     if arguments.write:
-        write(judged, f"scripts/mutate {' '.join(argv)}".strip(), arguments.write)
+        write(judged, len(everything), f"scripts/mutate {' '.join(argv)}".strip(), arguments.write)
     return 1 if any(not_met(judged)) else 0
 
 
-def chosen(arguments: argparse.Namespace) -> list[Mutant]:
+def by_chance(arguments: argparse.Namespace) -> list[Mutant]:
     """In an order of chance, so that the first of them are a sample of all; the same where the code has not changed."""
     files = [file for package in arguments.packages for file in sorted((ROOT / "kwire" / package).glob("*.py"))]
     mutants = without_argued(each for file in files for each in mutants_of(file))
     mutants.sort(key=lambda mutant: sha256(f"{arguments.seed} {mutant.key}".encode()).digest())
-    return mutants[: arguments.sample]
+    return mutants
 
 
 def is_known(mutant: Mutant, earlier: dict[str, Verdict]) -> bool:

@@ -55,11 +55,13 @@ def _package(mutant: Mutant) -> str:
 # --- docs/evidence/mutation.json ----------------------------------------------------------------------------------
 
 
-def write(judged: Sequence[Judged], command: str, label: str, path: Path = EVIDENCE) -> None:
+def write(judged: Sequence[Judged], of_all: int, command: str, label: str, path: Path = EVIDENCE) -> None:
     """Puts these figures where those of the same label stood, and leaves others."""
     before: dict[str, list[Figure]] = json.loads(path.read_text()) if path.exists() else {}
     kept = [each for each in before.get("figures", []) if not each["what"].endswith(f", {label}")]
-    figures = sorted([*kept, *_figures(by_package(judged), label)], key=lambda each: each["what"].endswith(", after"))
+    count: Figure = {"what": f"mutants judged, {label}", "value": f"{len(judged):,} of {of_all:,}, by chance"}
+    figures = [*kept, count, *_figures(by_package(judged), label)]
+    figures.sort(key=lambda each: each["what"].endswith(", after"))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(evidence(figures, list(not_met(judged)), command), indent=2) + "\n")
 
