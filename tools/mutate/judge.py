@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 import coverage
@@ -27,6 +27,7 @@ from tools.mutate.planting import Planting
 
 OPTIONS = ("-p", "no:randomly", "-p", "no:cacheprovider", "--capture=no", "-qq", "--no-header")
 FAST = "not slow and not exhaustive and not integration"
+START_SECONDS = 0.01
 MOST_TESTS = 250  # with more, a survivor takes as long as fifty that are killed, and few of them are found late
 OnVerdict = Callable[[Mutant, Verdict], object]
 
@@ -47,6 +48,7 @@ class Judge:
         self._failed: list[str] = []
         self._tests: dict[str, dict[int, list[str]]] = {}
         self._finders = Counter[tuple[str, str]]()
+        self._told: dict[str, dict[str, float]] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -63,7 +65,6 @@ class Judge:
             if mutant.compiled() is not None:
                 verdict = self._judge(mutant, planting)
                 self._finders[mutant.outer, verdict.test] += 1
-                self._finders[mutant.file, _file(verdict.test)] += 1
                 self._on_verdict(mutant, verdict)
         return True
 
@@ -112,19 +113,29 @@ class Judge:
         return self._best_first(mutant, tests)[:MOST_TESTS]
 
     def _best_first(self, mutant: Mutant, tests: Iterable[str]) -> list[str]:
-        """Those that have found a mutant of the function; of files that are about the module by their name; one of each
-        test that is tried with many values; of the file that has found most mutants of the module; the quickest."""
-        quickest = sorted(tests, key=lambda test: (self._seconds[test], test))
-        first = {test.partition("[")[0]: test for test in reversed(quickest)}
+        """Those that have found a mutant of the function; of tables, their own; then those that tell most of the module
+        for their time: what few tests run is what a test is about."""
+        telling = self._telling(mutant.file)
         return sorted(
-            quickest,
+            tests,
             key=lambda test: (
                 -self._finders[mutant.outer, test],
-                not is_about(_file(test), mutant),
-                first[test.partition("[")[0]] != test,
-                -self._finders[mutant.file, _file(test)],
+                bool(mutant.outer) or not test.startswith("tests/states/"),
+                -telling[test] / (self._seconds[test] + START_SECONDS),
+                test,
             ),
         )
+
+    def _telling(self, file: str) -> dict[str, float]:
+        """How much of a module each test runs; a line counts the less the more tests run it."""
+        if file not in self._told:
+            told: defaultdict[str, float] = defaultdict(float)
+            for each in (file,) if self._tests[str(ROOT / file)] else self._importers[file]:
+                for found in self._tests[str(ROOT / each)].values():
+                    for test in found:
+                        told[test] += 1 / len(found)
+            self._told[file] = told
+        return self._told[file]
 
     def _at(self, file: str, lines: Iterable[int] | None = None) -> set[str]:
         by_line = self._tests[str(ROOT / file)]
@@ -138,19 +149,6 @@ class Judge:
             if self._failed:
                 return self._failed[0]
         return SURVIVED
-
-
-def is_about(file: str, mutant: Mutant) -> bool:
-    """Whether a file of tests has a word of the module's name in its own (`fetch_request.py`, `test_fetch_turns.py`);
-    or is about tables, which stand at a module's own level."""
-    if not mutant.outer and file.startswith("tests/states/"):
-        return True
-    words = mutant.module.rpartition("/")[2].split("_")
-    return any(word in file.rpartition("/")[2].split(".")[0].split("_") or f"{word}s" in file for word in words)
-
-
-def _file(test: str) -> str:
-    return test.partition("::")[0]
 
 
 def _run(item: pytest.Item, following: pytest.Item | None) -> None:
