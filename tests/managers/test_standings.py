@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.clock import NEVER_MS
 from kwire.errors import DisconnectError
 from kwire.events import CallbackKind
 from kwire.managers.base import LastError
@@ -176,6 +177,11 @@ def test_of_several_loads_each_partition_waits_for_its_own(scenario: Scenario) -
     assert positions.waits_for(O0) != positions.waits_for(O1)
     scenario.advance(1_000)
     scenario.serve_all_but_the_group()
+
+
+def test_who_reads_in_order_has_nothing_to_tell_of_catching_up(scenario: Scenario) -> None:
+    assert scenario.managers.catch_up_progress() == {}
+    assert scenario.managers.tell_catch_up(scenario.now_ms) == NEVER_MS
 
 
 # --- nobody, and small words ----------------------------------------------------------------------------------
