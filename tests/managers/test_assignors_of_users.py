@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,7 +42,7 @@ class AllToTheLeader(Assignor):
         members: Mapping[str, MemberSubscription],
         *,
         partition_racks: PartitionRacks = NO_RACKS,
-    ) -> Mapping[str, Sequence[TopicPartition]]:
+    ) -> dict[str, list[TopicPartition]]:
         if self._error is not None:
             raise self._error
         return {"member-a": [O0, O1], "member-b": []}

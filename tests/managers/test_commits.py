@@ -640,8 +640,10 @@ def test_three_offsets_are_named_and_the_others_counted(by_hand: Scenario, caplo
 
 
 def test_a_commit_that_nobody_waits_for_any_more_is_no_reason_to_wait(by_hand: Scenario) -> None:
+    commits = by_hand.managers.offset_commit
     reply = commit(by_hand, {O0: OffsetAndMetadata(5)})
-    assert not by_hand.managers.offset_commit.idle
+    were_idle = [commits.idle]
     reply.abandon()
-    assert by_hand.managers.offset_commit.idle
+    were_idle.append(commits.idle)
+    assert were_idle == [False, True]
     by_hand.serve()

@@ -370,9 +370,9 @@ def test_what_is_borrowed_is_covered_for_as_long_as_metadata_is_good(make_scenar
     assert names(scenario) == ["clicks", "orders"]
     scenario.serve_once()
     scenario.advance(9_999)
-    assert scenario.managers.metadata.of_interest() == {"clicks", "orders"}
+    assert scenario.managers.metadata.of_interest() == frozenset({"clicks", "orders"})
     scenario.advance(1)
-    assert scenario.managers.metadata.of_interest() == {"orders"}
+    assert scenario.managers.metadata.of_interest() == frozenset({"orders"})
     scenario.serve()
 
 
