@@ -15,7 +15,7 @@ from proofs.soak.faults import Strike
 from proofs.soak.member import Report
 from proofs.soak.picture import draw
 from proofs.soak.slopes import FIGURES, HOUR_S, Figure, Point, judge, slope_per_hour, thinned
-from proofs.soak.soak import Outcome, Plan, evidence, problems, table
+from proofs.soak.soak import Outcome, Plan, claim, evidence, problems, table
 from proofs.soak.writer import sent_at_ns, value_of
 
 if TYPE_CHECKING:
@@ -206,6 +206,18 @@ def test_the_page_of_evidence_is_told_all_of_it() -> None:
     )
     assert result.figures[-1].value == "+5.00 MiB (async; the limit is 2 MiB)"
     assert [each.what for each in result.not_met] == problems(outcome(5.0))
+
+
+@pytest.mark.parametrize(
+    ("grows_by", "stuck", "said"),
+    [
+        (1.0, (), "loses nothing, never stands still, and needs no more than at the beginning."),
+        (5.0, (), "loses nothing, and never stands still."),
+        (5.0, ("partition 3 stood",), "loses nothing."),
+    ],
+)
+def test_what_did_not_hold_is_not_claimed(grows_by: float, stuck: tuple[str, ...], said: str) -> None:
+    assert claim(outcome(grows_by, stuck=stuck)).endswith(f"minutes, {said}")
 
 
 def test_a_run_that_was_too_short_says_so() -> None:
