@@ -61,16 +61,18 @@ class Verdict:
     Args:
         middle: its median over the time that is judged, in its unit.
         per_hour: its slope: as the limit is given.
+        is_promise: whether it may break one: the control is only told.
     """
 
     member: str
     figure: Figure
     middle: float
     per_hour: float
+    is_promise: bool = True
 
     @property
     def is_broken(self) -> bool:
-        return self.per_hour > self.figure.limit_per_hour
+        return self.is_promise and self.per_hour > self.figure.limit_per_hour
 
     @property
     def slope(self) -> str:

@@ -14,7 +14,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from platform import python_version
 from typing import TYPE_CHECKING, Annotated
 
@@ -197,6 +197,8 @@ class Run:
                     points = [at for at in points if not self._faults.is_near(at.at_s - CPU_OVER_S, at.at_s)]
                 if verdict := judge(way, figure, points, control, from_s=self._plan.warm_s):
                     yield verdict
+            if not figure.beside_control and (told := judge(CONTROL, figure, control, (), from_s=self._plan.warm_s)):
+                yield replace(told, is_promise=False)
 
 
 @app.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -292,9 +294,12 @@ def claim(outcome: Outcome) -> str:
 def steepest(verdicts: Sequence[Verdict]) -> Iterator[Figure]:
     """Of each figure, the member whose slope is the steepest."""
     for figure in FIGURES:
-        if found := [verdict for verdict in verdicts if verdict.figure == figure]:
+        if found := [verdict for verdict in verdicts if verdict.figure == figure and verdict.is_promise]:
             worst = max(found, key=lambda verdict: verdict.per_hour)
-            value = f"{worst.slope} ({worst.member}; the limit is {figure.limit})"
+            control = [
+                f"; the control {told.slope}" for told in verdicts if told.figure == figure and not told.is_promise
+            ]
+            value = f"{worst.slope} ({worst.member}; the limit is {figure.limit}{''.join(control)})"
             yield Figure(what=f"{figure.name}: the steepest slope of an hour", value=value)
 
 

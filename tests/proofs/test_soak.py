@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -196,6 +197,14 @@ def test_what_grows_or_stands_still_is_a_promise_broken() -> None:
     assert problems(outcome(1.0)) == []
     assert problems(outcome(5.0)) == ["async: memory grows by +5.00 MiB an hour, not 2 MiB at most"]
     assert problems(outcome(1.0, stuck=("partition 3 stood",))) == ["partition 3 stood"]
+
+
+def test_what_the_control_needs_more_is_told_and_breaks_no_promise() -> None:
+    came = outcome(1.0)
+    told = replace(came.verdicts[0], member="control", per_hour=9.0, is_promise=False)
+    beside = replace(came, verdicts=(*came.verdicts, told))
+    assert problems(beside) == []
+    assert evidence(PLAN, beside).figures[-1].value == "+1.00 MiB (async; the limit is 2 MiB; the control +9.00 MiB)"
 
 
 def test_the_page_of_evidence_is_told_all_of_it() -> None:
