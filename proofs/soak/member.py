@@ -131,10 +131,13 @@ def read_control(topic: str, settings: dict[str, str], report: Report) -> None:
     consumer = Consumer(settings)
     consumer.subscribe([topic])
     while not stop.is_set():
-        for message in consumer.consume(500, POLL_S):
+        # Not `consume`, which waits until it has so many: its latency would be the timeout, whatever the machine does.
+        message = consumer.poll(POLL_S)
+        if message is not None and message.error() is None:
             partition, offset = message.partition(), message.offset()
-            if message.error() is None and partition is not None and offset is not None:
-                report.take(partition, offset, message.value())
+            assert partition is not None
+            assert offset is not None
+            report.take(partition, offset, message.value())
         report.polled()
     consumer.close()
 
