@@ -89,5 +89,10 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-if __name__ == "__main__":
+def rewrite() -> None:
+    """Writes the page anew: a command has left other figures."""
     PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    rewrite()

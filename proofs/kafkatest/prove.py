@@ -22,6 +22,7 @@ from proofs.kafkatest.installation import install
 from proofs.kafkatest.results import Results, applicable
 from proofs.kafkatest.running import TOP, Bench, Client, Outcome, check_machine, run_case, write_commands
 from proofs.kafkatest.sources import copy_tests, find_checkout, identity
+from tools import evidence_docs
 from tools.environment import KAFKATEST, prepare
 from tools.lock import pins
 
@@ -98,6 +99,7 @@ def run_all(
             results.add(case, client, outcome)
             if write:
                 results.write()
+                evidence_docs.rewrite()
             print(f"{client.value:5}  {told(outcome)}  {case}", flush=True)
             if client.is_kwire and not outcome.passed:
                 yield f"{client.value}: {case}: {outcome.reason}"
