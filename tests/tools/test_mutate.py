@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -179,7 +179,7 @@ def test_the_figures_of_before_stay_when_those_of_after_are_written(tmp_path: Pa
         "kwire/states/, after: 1 mutants, 1 killed: 100.0%",
         "kwire/managers/, after: 3 mutants, 2 killed: 66.7%",
     ]
-    assert set(evidence([], [], "")) == {
+    assert set(asdict(evidence([], [], ""))) == {
         *("title", "claim", "command", "date", "versions", "figures", "not_met", "page")
     }
 

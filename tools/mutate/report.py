@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import platform
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
+from tools.evidence import RESULTS, Figure, NotMet, Result, commit, read_result, today, write_result
 from tools.mutate.child import KILLED, SURVIVED, TIMEOUT, Verdict
-from tools.mutate.mutant import ROOT, Mutant
+from tools.mutate.mutant import Mutant
 
-EVIDENCE = ROOT / "docs" / "evidence" / "mutation.json"
+EVIDENCE = RESULTS / "mutation.json"
 WANTED_SHARE = 0.85
 Judged = tuple[Mutant, Verdict]
-Figure = dict[str, str]
 
 
 def table(judged: Iterable[Judged]) -> Iterator[str]:
@@ -57,42 +54,37 @@ def _package(mutant: Mutant) -> str:
 
 def write(judged: Sequence[Judged], of_all: int, command: str, label: str, path: Path = EVIDENCE) -> None:
     """Puts these figures where those of the same label stood, and leaves others."""
-    before: dict[str, list[Figure]] = json.loads(path.read_text()) if path.exists() else {}
-    kept = [each for each in before.get("figures", []) if not each["what"].endswith(f", {label}")]
-    count: Figure = {"what": f"mutants judged, {label}", "value": f"{len(judged):,} of {of_all:,}, by chance"}
+    before = read_result(path).figures if path.exists() else ()
+    kept = [each for each in before if not each.what.endswith(f", {label}")]
+    count = Figure(what=f"mutants judged, {label}", value=f"{len(judged):,} of {of_all:,}, by chance")
     figures = [*kept, count, *_figures(by_package(judged), label)]
-    figures.sort(key=lambda each: each["what"].endswith(", after"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(evidence(figures, list(not_met(judged)), command), indent=2) + "\n")
+    figures.sort(key=lambda each: each.what.endswith(", after"))
+    write_result(path.stem, evidence(figures, list(not_met(judged)), command), path.parent)
 
 
-def evidence(figures: Sequence[Figure], missed: Sequence[Figure], command: str) -> dict[str, object]:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, check=False, stdout=subprocess.PIPE, text=True
+def evidence(figures: Sequence[Figure], missed: Sequence[NotMet], command: str) -> Result:
+    return Result(
+        title="Mutation testing",
+        claim="A small mistake in a line that decides, planted by a machine, makes a test fail.",
+        command=command,
+        date=today(),
+        versions={"kwire": commit(), "Python": platform.python_version()},
+        figures=figures,
+        not_met=missed,
     )
-    return {
-        "title": "Mutation testing",
-        "claim": "A small mistake in a line that decides, planted by a machine, makes a test fail.",
-        "command": command,
-        "date": datetime.now(UTC).date().isoformat(),
-        "versions": {"kwire": commit.stdout.strip(), "Python": platform.python_version()},
-        "figures": list(figures),
-        "not_met": list(missed),
-        "page": None,
-    }
 
 
 def _figures(packages: Mapping[str, Counter[str]], label: str) -> Iterator[Figure]:
     for package, counts in sorted(packages.items(), reverse=True):
         found = counts[KILLED] + counts[TIMEOUT]
         value = f"{counts.total()} mutants, {found} killed: {score(counts):.1%}"
-        yield {"what": f"kwire/{package}/, {label}", "value": value}
+        yield Figure(what=f"kwire/{package}/, {label}", value=value)
 
 
-def not_met(judged: Iterable[Judged]) -> Iterator[Figure]:
+def not_met(judged: Iterable[Judged]) -> Iterator[NotMet]:
     for package, counts in by_package(judged).items():
         if score(counts) < WANTED_SHARE:
-            yield {
-                "what": f"{WANTED_SHARE:.0%} of kwire/{package}/",
-                "why": f"{score(counts):.1%} are killed; {counts[SURVIVED]} survive",
-            }
+            yield NotMet(
+                what=f"{WANTED_SHARE:.0%} of kwire/{package}/",
+                why=f"{score(counts):.1%} are killed; {counts[SURVIVED]} survive",
+            )
