@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, TypeAlias
+
+from kwire.offset_set import OffsetSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,25 +33,19 @@ class Coverage:
     """
 
     def __init__(self) -> None:
-        self._firsts: list[int] = []
-        self._ends: list[int] = []
+        self._read = OffsetSet()
         self.again = 0
 
     @property
     def read_up_to(self) -> int:
         """All in front of this offset were read."""
-        return self._ends[0] if self._firsts and self._firsts[0] == 0 else 0
+        return self._read[0].stop if self._read.covers(0) else 0
 
     def add(self, first: int, end: int) -> None:
-        # Those from `left` to `right` touch it, and become one with it.
-        left, right = bisect_left(self._ends, first), bisect_right(self._firsts, end)
-        touched = list(zip(self._firsts[left:right], self._ends[left:right], strict=True))
-        self.again += sum(max(0, min(end, theirs) - max(first, begins)) for begins, theirs in touched)
-        merged = min([first, *(begins for begins, _ in touched)]), max([end, *(theirs for _, theirs in touched)])
-        self._firsts[left:right], self._ends[left:right] = [merged[0]], [merged[1]]
+        run = range(first, end)
+        self.again += self._read.within(run).size
+        self._read |= [run]
 
     def missing(self, end: int) -> Sequence[Run]:
         """The runs in front of this end that nobody has read."""
-        begins = [0, *self._ends]
-        stops = [*self._firsts, end]
-        return [(begin, min(stop, end)) for begin, stop in zip(begins, stops, strict=True) if begin < min(stop, end)]
+        return [(run.start, run.stop) for run in OffsetSet([range(end)]) - self._read]

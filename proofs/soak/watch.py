@@ -6,9 +6,9 @@ import os
 import threading
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kwire.testing.faults.process_state import PROC, resident_bytes
 from proofs.soak.slopes import FIGURES, Figure, Point
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ CPU_OVER_S = 60.0
 """A point of CPU is of so much time."""
 MIB = 1024 * 1024
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +34,13 @@ class Sample:
 
 def sample(pid: int) -> Sample | None:
     """None if it is gone."""
-    process = Path("/proc", str(pid))
+    process = PROC / str(pid)
     try:
         fields = (process / "stat").read_text().rpartition(")")[2].split()
-        resident = int((process / "statm").read_text().split()[1]) * PAGE_BYTES
         descriptors = len(os.listdir(process / "fd"))
     except OSError:
+        return None
+    if (resident := resident_bytes(pid)) is None:
         return None
     user, system, threads = int(fields[11]), int(fields[12]), int(fields[17])
     cpu_s = (user + system) / TICKS_PER_S
