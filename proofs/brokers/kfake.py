@@ -6,24 +6,18 @@ it leaves out on purpose stands in its own list, `skipped_features`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from proofs.brokers.decisions import Decision, Decisions, Verdict
 
 _PRODUCER = "a consumer never writes"
 _ADMIN = "a consumer never asks for it"
-_OFFSET_FETCH_OF_NO_GROUP = Decision(
-    what="",
-    kafka="NONE, with an offset of -1 for each partition",
-    right="Kafka: `OffsetMetadataManager.fetchOffsets`; an unknown group has no offsets",
-    verdict=Verdict.COPES,
-    why="who is no member and hears of no group has no offsets (`managers/offset_fetch.py`)",
-)
 
 
-def _of_no_group(what: str) -> Decision:
-    """The same answer, whatever the check is about otherwise."""
-    return replace(_OFFSET_FETCH_OF_NO_GROUP, what=what)
+def _each(whats: Sequence[str], same: Decision) -> Iterator[Decision]:
+    """The same decision about several differences."""
+    return (replace(same, what=what) for what in whats)
 
 
 def _not_asked(what: str, kafka: str, why: str, right: str = "Kafka") -> Decision:
@@ -93,17 +87,14 @@ _CHECKS = (
         _ADMIN,
         "Kafka, by KIP-919",
     ),
-    _not_asked(
-        "JoinGroup: refuses a protocol the others lack",
-        "in version 0 the session timeout is that of rebalances, too",
-        "it joins in the newest version that is offered, and kfake offers all",
-        "Kafka, by the protocol's definition; kfake takes the default of -1, and drops members at once",
-    ),
-    _not_asked(
-        "JoinGroup: rebalances when a second member joins",
-        "in version 0 the session timeout is that of rebalances, too",
-        "it joins in the newest version that is offered, and kfake offers all",
-        "Kafka, by the protocol's definition; kfake takes the default of -1, and drops members at once",
+    *_each(
+        ("JoinGroup: refuses a protocol the others lack", "JoinGroup: rebalances when a second member joins"),
+        _not_asked(
+            "",
+            "in version 0 the session timeout is that of rebalances, too",
+            "it joins in the newest version that is offered, and kfake offers all",
+            "Kafka, by the protocol's definition; kfake takes the default of -1, and drops members at once",
+        ),
     ),
     Decision(
         what="Heartbeat: knows no members of a group there is not",
@@ -147,10 +138,21 @@ _CHECKS = (
         verdict=Verdict.COPES,
         why="both raise `CommitFailedError`, and the member joins again",
     ),
-    _of_no_group("OffsetFetch: has no offset where none was committed"),
-    _of_no_group("OffsetFetch: refuses an unknown topic id"),
-    _of_no_group("DeleteGroups: deletes a group with its offsets"),
-    _of_no_group("TxnOffsetCommit: commits offsets with the transaction"),
+    *_each(
+        (
+            "OffsetFetch: has no offset where none was committed",
+            "OffsetFetch: refuses an unknown topic id",
+            "DeleteGroups: deletes a group with its offsets",
+            "TxnOffsetCommit: commits offsets with the transaction",
+        ),
+        Decision(
+            what="",
+            kafka="NONE, with an offset of -1 for each partition",
+            right="Kafka: `OffsetMetadataManager.fetchOffsets`; an unknown group has no offsets",
+            verdict=Verdict.COPES,
+            why="who is no member and hears of no group has no offsets (`managers/offset_fetch.py`)",
+        ),
+    ),
     Decision(
         what="SaslHandshake: refuses a handshake in plain text",
         kafka="ILLEGAL_SASL_STATE where the listener has no SASL",
@@ -192,14 +194,6 @@ _CHECKS = (
         "Kafka, by KIP-932",
     ),
 )
-_DELTAS = Decision(
-    what="",
-    kafka="takes what a heartbeat says of the subscription, and lets what it leaves out stand",
-    other="overlooks it, unless the heartbeat says everything",
-    right="Kafka, by the protocol's definition (null: it did not change)",
-    verdict=Verdict.SHOULD_NOT,
-    why="it tells a change as the protocol defines it, and as Java does, which kfake overlooks as well",
-)
 _TESTS = (
     Decision(
         what="test_a_topic_name_that_no_broker_takes",
@@ -225,8 +219,17 @@ _TESTS = (
         verdict=Verdict.NOT_ASKED,
         why="a member commits nothing that it has given back; the test does so by hand",
     ),
-    replace(_DELTAS, what="test_the_broker_matches_an_expression"),
-    replace(_DELTAS, what="test_rebalances_in_a_row_while_records_flow"),
+    *_each(
+        ("test_the_broker_matches_an_expression", "test_rebalances_in_a_row_while_records_flow"),
+        Decision(
+            what="",
+            kafka="takes what a heartbeat says of the subscription, and lets what it leaves out stand",
+            other="overlooks it, unless the heartbeat says everything",
+            right="Kafka, by the protocol's definition (null: it did not change)",
+            verdict=Verdict.SHOULD_NOT,
+            why="it tells a change as the protocol defines it, and as Java does, which kfake overlooks as well",
+        ),
+    ),
     Decision(
         what="test_an_expression_the_broker_cannot_read_is_refused",
         kafka="INVALID_REGULAR_EXPRESSION",

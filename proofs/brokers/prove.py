@@ -32,6 +32,7 @@ from proofs.brokers.decisions import Decisions, function_of
 from proofs.brokers.kfake import KFAKE
 from proofs.brokers.outcome import Counted, Outcome, facts
 from proofs.brokers.page import page, remember, rewrite
+from tools import evidence_docs
 from tools.evidence import TOP
 
 QUICK_GROUPS = {"group.consumer.heartbeat.interval.ms": "100", "group.consumer.assignment.interval.ms": "0"}
@@ -127,6 +128,7 @@ def brokers(
     decisions = {each.name: each.decisions for each in BROKERS.values()}
     if page_only:
         rewrite(decisions)
+        evidence_docs.rewrite()
         return []
     broken: list[str] = []
     for name in only or BROKERS:
@@ -136,6 +138,7 @@ def brokers(
         print(page({broker.name: told}, {broker.name: broker.decisions}), flush=True)
         if write:
             remember(broker.name, told, decisions)
+            evidence_docs.rewrite()
         broken += [f"{broker.name}: {line}" for line in breaches(broker, outcome)]
     return broken
 
