@@ -79,9 +79,8 @@ def result(judged: Sequence[Judged], *, date: str, versions: Mapping[str, str], 
     alike = len(judged) - sum(each.verdict.endswith("alone") for each in judged)
     return Result(
         title="Jepsen's checker",
-        claim="Jepsen's checker of Kafka histories finds nothing wrong in what kwire's consumers have read under "
-        "faults, finds what was planted in such histories, and agrees with the judge of kwire's own simulation "
-        "wherever it has words for what is wrong.",
+        claim="Jepsen's checker finds no error in histories that kwire's consumers have read under faults, and finds "
+        "the planted ones. On every kind of error that it knows, kwire's own judge says the same.",
         command=f"scripts/prove independent-checker --checkout PATH{f' --bugs {bugs}' if bugs else ''}",
         date=date,
         versions=versions,

@@ -79,7 +79,7 @@ def _first_child(parent: subprocess.Popen[bytes]) -> int:
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
     while time.monotonic() < deadline_s and parent.poll() is None:
         for pid in children.read_text().split():
-            if Path(f"/proc/{pid}/root/mnt/.ready").exists():
+            if Path("/proc", pid, "root", "mnt", ".ready").exists():
                 return int(pid)
         time.sleep(0.02)
     raise RuntimeError("a machine did not start: see the output above")

@@ -24,7 +24,7 @@ MakeScenario = Callable[..., "Scenario"]
 
 
 class AllToTheLeader(Assignor):
-    """Whoever has them."""
+    """Gives all partitions to the leader, whoever owns them."""
 
     name = "all-to-the-leader"
 
