@@ -8,6 +8,7 @@ client in a group of its own, which shows what the machine itself does.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import signal
 import sys
@@ -71,9 +72,36 @@ class Report:
                 "records": sum(map(len, offsets.values())),
                 "runs": {partition: runs_of(found) for partition, found in offsets.items()},
                 "spoilt": spoilt,
+                **in_use(),
                 **({"p50_ms": round(median(latencies_ms), 3)} if latencies_ms else {}),
             }
             print(json.dumps(told), flush=True)
+
+
+class MallocInfo(ctypes.Structure):
+    """`struct mallinfo2` of glibc, all in bytes or pieces."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+        )
+    )  # fmt: skip
+
+
+def in_use() -> dict[str, float]:
+    """What lives: Python's objects, in thousands, and what is taken from `malloc`, in MiB, where it tells.
+
+    The memory that a process holds is more: the allocators keep what was given back.
+    """
+    objects = {"objects": sys.getallocatedblocks() / 1000}
+    try:
+        mallinfo = ctypes.CDLL(None).mallinfo2
+    except AttributeError:
+        return objects
+    mallinfo.restype = MallocInfo
+    info = mallinfo()
+    return {**objects, "malloc": (info.uordblks + info.hblkhd) / 1024 / 1024}
 
 
 # --- the ways ---------------------------------------------------------------------------------------------------------

@@ -47,6 +47,8 @@ class Figure:
 
 FIGURES = (
     Figure(name="memory", unit="MiB", limit_per_hour=2.0),
+    Figure(name="objects", unit="thousand", limit_per_hour=2.0),
+    Figure(name="malloc", unit="MiB", limit_per_hour=0.5),
     Figure(name="threads", unit="", limit_per_hour=0.2),
     Figure(name="descriptors", unit="", limit_per_hour=0.5),
     Figure(name="cpu a record", unit="us", limit_per_hour=0.05, is_share=True, beside_control=True, in_calm=True),

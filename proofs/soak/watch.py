@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kwire.testing.faults.process_state import PROC, resident_bytes
+from proofs.soak.member import GUEST
 from proofs.soak.slopes import FIGURES, Figure, Point
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 CPU_OVER_S = 60.0
 """A point of CPU is of so much time."""
+TOLD = ("objects", "malloc")
+"""Figures that a member tells of itself."""
 MIB = 1024 * 1024
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -64,7 +67,12 @@ class Watch:
         self._minute = 0
 
     def hear(self, told: Told) -> None:
+        at_s = self._now_s()
         with self._lock:
+            if told.way != GUEST:
+                for figure in TOLD:
+                    if (value := told.number(figure)) is not None:
+                        self._add(told.way, figure, at_s, value)
             self._records[told.way] += told.number("records") or 0
             if (p50_ms := told.number("p50_ms")) is not None:
                 self._latencies[told.way].append(p50_ms)

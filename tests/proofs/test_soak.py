@@ -161,6 +161,17 @@ def test_what_was_spoilt_is_read_and_told(capsys: pytest.CaptureFixture[str]) ->
     assert (line["records"], line["spoilt"]) == (1, 1)
 
 
+def test_a_member_tells_what_lives_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(each_poll=False)
+    report.tell()
+    kept = [bytes(1_000) for _ in range(10_000)]
+    report.tell()
+    before, after = told(capsys)
+    assert isinstance(before["malloc"], float)
+    assert isinstance(after["malloc"], float)
+    assert 9 < after["malloc"] - before["malloc"] < 12, len(kept)
+
+
 # --- the picture ---------------------------------------------------------------------------------------------------
 
 
@@ -174,7 +185,7 @@ def test_the_picture_has_a_panel_for_each_figure_and_a_mark_for_each_fault() -> 
 
 
 def test_limits_say_their_unit() -> None:
-    assert [figure.limit for figure in FIGURES] == ["2 MiB", "0.2", "0.5", "5%", "10%"]
+    assert [figure.limit for figure in FIGURES] == ["2 MiB", "2 thousand", "0.5 MiB", "0.2", "0.5", "5%", "10%"]
     assert Figure(name="x", unit="", limit_per_hour=0.25, is_share=True).limit == "25%"
 
 
