@@ -28,9 +28,14 @@ _LZ4_MAX_RATIO = 255
 _LZ4_SLACK_BYTES = 64
 
 
-# Version 01 and independent blocks; a content size (0x08) is allowed, but no checksum, dictionary or reserved bit.
+_LZ4_CONTENT_SIZE, _LZ4_CONTENT_CHECKSUM, _LZ4_BLOCK_CHECKSUMS, _LZ4_DICTIONARY_ID = 0x08, 0x04, 0x10, 0x01
+_LZ4_CHECKSUM_BYTES = 4
+# Version 01 and independent blocks; a content size and checksums are allowed, but no dictionary or reserved bit.
+# Checksums are passed over: that of the batch covers the same bytes, and to check twice takes three times as long.
+# Java looks at those of blocks, not at that of the content. Producers in Go and Python write them.
 _LZ4_SIMPLE = 0x60
-_LZ4_SIMPLE_MASK = 0xFF & ~0x08
+_LZ4_CHECKSUMS = _LZ4_CONTENT_CHECKSUM | _LZ4_BLOCK_CHECKSUMS
+_LZ4_SIMPLE_MASK = 0xFF & ~(_LZ4_CONTENT_SIZE | _LZ4_CHECKSUMS)
 
 
 Lz4Block: TypeAlias = tuple[int, int, bool]
@@ -48,7 +53,7 @@ class LoneLz4Block(NamedTuple):
 class Lz4Frame(NamedTuple):
     """One frame, and the most it inflates to.
 
-    `blocks` is None when they cannot be inflated one by one: when one refers to the one before, or is checksummed.
+    `blocks` is None when they cannot be inflated one by one: as a rule because each refers to the one before.
     """
 
     data: bytes | memoryview
@@ -87,25 +92,39 @@ def lz4_frame(data: bytes | memoryview, *, fix_checksum: bool) -> Lz4Frame:
 
 
 def lone_lz4_block(data: bytes | memoryview) -> LoneLz4Block | None:
-    """The block of a frame that has only one, compressed, and no checksum: what most producers write of a batch of up
-    to 64 KiB. None: the frame is another one, or damaged; `lz4_frame` says so.
+    """The block of a frame that has only one, compressed, and no content size: what most producers write of a batch of
+    up to 64 KiB. None: the frame is another one, or damaged; `lz4_frame` says so.
 
     Of such small batches a third of the time goes into the walk through their frames.
     """
     size = len(data)
-    if size < _LONE_BLOCK_AT + 4 or data[4] != _LZ4_SIMPLE:
+    if size < _LONE_BLOCK_AT + 4 or data[4] & ~_LZ4_CHECKSUMS != _LZ4_SIMPLE:
         return None
     header = _lz4_header(bytes(data[: _LONE_BLOCK_AT - 4]))
     (word,) = _LZ4_WORD.unpack_from(data, _LONE_BLOCK_AT - 4)
     end = _LONE_BLOCK_AT + word
     # The end mark is four zeros. A stored block has its highest bit set, and ends far behind all data.
-    if not header.has_its_checksum or end + 4 > size or data[end : end + 4] != _LZ4_END_MARK:
+    mark = end + _lz4_block_checksum_bytes(header.flags)
+    end_of_frame = mark + len(_LZ4_END_MARK) + _lz4_content_checksum_bytes(header.flags)
+    # Without a block the first word is the end mark itself.
+    has_block = word and end_of_frame <= size and data[mark : mark + 4] == _LZ4_END_MARK
+    if not has_block or not header.has_its_checksum:
         return None
     return LoneLz4Block(_LONE_BLOCK_AT, end, min(header.block_bytes, word * _LZ4_MAX_RATIO + _LZ4_SLACK_BYTES))
 
 
 def _lz4_optional_bytes(flags: int) -> int:
-    return (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)  # content size, dictionary id
+    return (8 if flags & _LZ4_CONTENT_SIZE else 0) + (4 if flags & _LZ4_DICTIONARY_ID else 0)
+
+
+def _lz4_block_checksum_bytes(flags: int) -> int:
+    """Behind each block."""
+    return _LZ4_CHECKSUM_BYTES if flags & _LZ4_BLOCK_CHECKSUMS else 0
+
+
+def _lz4_content_checksum_bytes(flags: int) -> int:
+    """Behind the end mark."""
+    return _LZ4_CHECKSUM_BYTES if flags & _LZ4_CONTENT_CHECKSUM else 0
 
 
 @lru_cache(maxsize=64)
@@ -123,7 +142,7 @@ def _lz4_header(header: bytes) -> _Lz4Header:
 
 def _lz4_blocks(data: bytes | memoryview, header: _Lz4Header) -> tuple[int, int, list[Lz4Block]]:
     """Where the frame ends, the most its blocks inflate to, and those."""
-    trailer_bytes = 4 if header.flags & 0x10 else 0  # a checksum behind each block
+    trailer_bytes = _lz4_block_checksum_bytes(header.flags)
     bound_bytes = 0
     blocks: list[Lz4Block] = []
     position, end = header.size_bytes, len(data)
@@ -131,7 +150,7 @@ def _lz4_blocks(data: bytes | memoryview, header: _Lz4Header) -> tuple[int, int,
         (word,) = _LZ4_WORD.unpack_from(data, position)
         start = position + 4
         if word == 0:
-            end_of_frame = start + (4 if header.flags & 0x04 else 0)  # content checksum
+            end_of_frame = start + _lz4_content_checksum_bytes(header.flags)
             if end_of_frame > end:
                 break
             return end_of_frame, bound_bytes, blocks
