@@ -29,6 +29,7 @@ MIB = 1024 * 1024
 Some = TypeVar("Some", Sequence["Row"], int)
 Row = tuple[str, int, int, bytes]
 """Topic, partition, offset, value."""
+Take = Callable[[Sequence[Row]], None]
 
 
 class Reader(Protocol):
@@ -37,13 +38,18 @@ class Reader(Protocol):
     def read(self) -> Sequence[Row]:
         """What one call of the library hands out; waits `POLL_S` for it."""
 
+    def read_until(self, end_s: float, take: Take) -> None:
+        """One such call after the other."""
+        while time.monotonic() < end_s:
+            take(self.read())
+
     def read_values(self) -> int:
         """The same, but only the values, in the library's fastest way to get at them; how many there were."""
 
     def close(self) -> None: ...
 
 
-class Kwire:
+class Kwire(Reader):
     """kwire, row by row."""
 
     def __init__(self, servers: str, partitions: Iterable[tuple[str, int]], *, start: str, settings: Settings) -> None:
@@ -63,7 +69,7 @@ class Kwire:
         self._consumer.close()
 
 
-class Confluent:
+class Confluent(Reader):
     """librdkafka by way of confluent-kafka, with the settings it is fastest with. `limit` 1: `poll()`."""
 
     def __init__(
@@ -106,14 +112,24 @@ def _confluent_row(message: Message[bytes, bytes]) -> Row:
     return topic, partition, offset, message.value() or b""
 
 
-class OnLoop:
-    """A consumer of asyncio. The event loop is started for each read, which adds some 30 us to each library."""
+class OnLoop(Reader):
+    """A consumer of asyncio. The event loop is started for each call, and goes on in `read_until`, as a program's does."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
 
     def read(self) -> Sequence[Row]:
-        return [(r.topic, r.partition, r.offset, r.value or b"") for r in self._runner.run(self._next())]
+        return self._runner.run(self._rows())
+
+    def read_until(self, end_s: float, take: Take) -> None:
+        async def reading() -> None:
+            while time.monotonic() < end_s:
+                take(await self._rows())
+
+        self._runner.run(reading())
+
+    async def _rows(self) -> Sequence[Row]:
+        return [(r.topic, r.partition, r.offset, r.value or b"") for r in await self._next()]
 
     def read_values(self) -> int:
         return len([r.value for r in self._runner.run(self._next())])
@@ -181,7 +197,7 @@ class Aiokafka(OnLoop):
         await self._consumer.stop()
 
 
-class KafkaPython:
+class KafkaPython(Reader):
     """kafka-python."""
 
     def __init__(self, servers: str, partitions: Iterable[tuple[str, int]], *, start: str, settings: Settings) -> None:
@@ -251,7 +267,12 @@ class Watched:
         self.count = 0
 
     def read(self) -> Sequence[Row]:
-        rows = self._reader.read()
+        return self._checked(self._reader.read())
+
+    def read_until(self, end_s: float, take: Take) -> None:
+        self._reader.read_until(end_s, lambda rows: take(self._checked(rows)))
+
+    def _checked(self, rows: Sequence[Row]) -> Sequence[Row]:
         for topic, partition, offset, _ in rows:
             expected = self._next.get((topic, partition), offset)
             if offset != expected:
@@ -289,11 +310,13 @@ def latency(reader: Watched, options: Mapping[str, object]) -> dict[str, float]:
     reader.read_some()
     _drop_until(reader, time.monotonic() + WARM_UP_S)
     took_ns: list[int] = []
-    cpu_s, end_s = time.process_time(), time.monotonic() + float(str(options["seconds"]))
-    while time.monotonic() < end_s:
-        rows = reader.read()
+
+    def take(rows: Sequence[Row]) -> None:
         now_ns = time.monotonic_ns()
-        took_ns += [now_ns - int.from_bytes(value[:8], "big") for _, _, _, value in rows]
+        took_ns.extend(now_ns - int.from_bytes(value[:8], "big") for _, _, _, value in rows)
+
+    cpu_s = time.process_time()
+    reader.read_until(time.monotonic() + float(str(options["seconds"])), take)
     cpu_s = time.process_time() - cpu_s
     took_ns.sort()
     return {
@@ -305,8 +328,7 @@ def latency(reader: Watched, options: Mapping[str, object]) -> dict[str, float]:
 
 
 def _drop_until(reader: Watched, end_s: float) -> None:
-    while time.monotonic() < end_s:
-        reader.read()
+    reader.read_until(end_s, lambda _: None)
 
 
 def percentile(ordered: Sequence[int], share: float) -> float:

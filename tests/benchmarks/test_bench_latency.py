@@ -12,7 +12,7 @@ from rich.console import Console
 
 from benchmarks import cli as benchmarks_cli
 from benchmarks import latency
-from benchmarks.consumer_worker import Watched, partitions_of, percentile
+from benchmarks.consumer_worker import Reader, Watched, partitions_of, percentile
 from benchmarks.feed import values
 from benchmarks.throughput.turn import WrongAnswerError
 from benchmarks.turns import Figures, Target, print_table, ratio, run_worker, take_turns
@@ -20,7 +20,7 @@ from benchmarks.turns import Figures, Target, print_table, ratio, run_worker, ta
 Row = tuple[str, int, int, bytes]
 
 
-class Given:
+class Given(Reader):
     """A consumer that hands out what it was given."""
 
     def __init__(self, *polls: Sequence[Row]) -> None:
