@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kwire.testing.faults.proxies.toxics import Latency
+from kwire.testing.kafka.guard import GuardOrder
 from proofs.soak.bed import BROKERS, SESSION_MS
 from proofs.soak.member import WAYS
 
@@ -153,17 +154,17 @@ class Faults:
 
     def _member_frozen(self) -> None:
         member = self._group.members[self._chance.choice(WAYS)]
-        member.freeze()
+        member.order(GuardOrder.PAUSE)
         time.sleep(FROZEN_S)
-        member.thaw()
+        member.order(GuardOrder.RESUME)
 
     def _member_killed(self) -> None:
-        guest = self._group.invite()
-        time.sleep(LASTS_S)
-        guest.kill()
+        self._guest_ends(GuardOrder.KILL)
 
     def _member_leaves(self) -> None:
+        self._guest_ends(GuardOrder.TERMINATE)
+
+    def _guest_ends(self, order: GuardOrder) -> None:
         guest = self._group.invite()
         time.sleep(LASTS_S)
-        guest.ask_to_end()
-        guest.wait()
+        guest.end(order)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import threading
 from collections import defaultdict
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kwire.testing.kafka.guard import GuardOrder, guarded
-from kwire.testing.kafka.node import running_processes
+from kwire.testing.kafka.guard import GuardOrder
+from kwire.testing.kafka.guarded_process import GuardedProcess
 from proofs.soak.coverage import Coverage
 from proofs.soak.member import CONTROL, GUEST, WAYS
 
@@ -26,8 +23,8 @@ TOP = Path(__file__).parents[2]
 CLOSES_WITHIN_S = 60.0
 
 
-class Member:
-    """One process and the thread that reads what it says.
+class Member(GuardedProcess):
+    """One process, and what it tells.
 
     Args:
         hear: is given what it tells, by the reader's thread.
@@ -37,61 +34,19 @@ class Member:
         self, way: str, topic: str, settings: dict[str, str], directory: Path, hear: Callable[[Told], None]
     ) -> None:
         directory.mkdir()
-        self.way = way
-        self._directory, self._hear = directory, hear
         file = directory / "settings.json"
         file.write_text(json.dumps(settings))
         command = [sys.executable, "-m", "proofs.soak.member", way, topic, str(file)]
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                guarded(command, lock=directory / "lock", grace_s=CLOSES_WITHIN_S),
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=TOP, start_new_session=True,
-            )  # fmt: skip
-        self._reader = threading.Thread(target=self._read, name=f"reader of {way}", daemon=True)
-        self._reader.start()
 
-    @property
-    def log(self) -> Path:
-        return self._directory / "stderr.log"
+        def take(line: bytes) -> None:
+            hear(Told(way, json.loads(line)))
 
-    @property
-    def pid(self) -> int | None:
-        found = running_processes(self._directory)
-        return None if found is None else found.broker
+        super().__init__(way, command, directory, grace_s=CLOSES_WITHIN_S, on_line=take, cwd=TOP)
 
-    @property
-    def has_ended(self) -> bool:
-        return not self._reader.is_alive()
-
-    def freeze(self) -> None:
-        self._order(GuardOrder.PAUSE)
-
-    def thaw(self) -> None:
-        self._order(GuardOrder.RESUME)
-
-    def kill(self) -> None:
-        self._order(GuardOrder.KILL)
-        self._reader.join(CLOSES_WITHIN_S)
-
-    def ask_to_end(self) -> None:
-        self._order(GuardOrder.TERMINATE)
-
-    def wait(self) -> int:
-        """Its exit code, once it has ended and all that it said is heard."""
-        code = self._process.wait(2 * CLOSES_WITHIN_S)
-        self._reader.join(CLOSES_WITHIN_S)
-        return code
-
-    def _order(self, order: GuardOrder) -> None:
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
-            os.write(self._process.stdin.fileno(), order.value)
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            with suppress(json.JSONDecodeError):  # it was killed in the middle of a word
-                self._hear(Told(self.way, json.loads(line)))
+    def end(self, order: GuardOrder) -> None:
+        """Have it end in this way, and wait for that."""
+        self.order(order)
+        self.wait(2 * CLOSES_WITHIN_S)
 
 
 class Told:
@@ -143,7 +98,7 @@ class Group:
     def ended(self) -> list[str]:
         """Who has ended though nobody asked, in one line each."""
         return [
-            f"{way} has ended: {member.log.read_text(errors='replace').strip()[-600:]}"
+            f"{way} has ended: {member.last_words()}"
             for way, member in self.members.items()
             if way != GUEST and member.has_ended
         ]
@@ -159,13 +114,15 @@ class Group:
     def stop(self) -> list[str]:
         """Asks all to end, and says which did so in another way than was asked."""
         for member in self.members.values():
-            member.ask_to_end()
-        codes = {way: member.wait() for way, member in self.members.items()}
-        return [f"{way} ended with {code}" for way, code in codes.items() if code and way != GUEST]
+            member.order(GuardOrder.TERMINATE)
+        for member in self.members.values():
+            member.wait(2 * CLOSES_WITHIN_S)
+        codes = {way: member.exit_code for way, member in self.members.items() if way != GUEST}
+        return [f"{way} ended with {code}" for way, code in codes.items() if code != 0]
 
     def kill(self) -> None:
         for member in self.members.values():
-            member.kill()
+            member.end(GuardOrder.KILL)
 
     def _start(self, way: str) -> Member:
         client, group = ("confluent", "control") if way == CONTROL else ("kwire", "soak")
