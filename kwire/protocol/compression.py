@@ -8,7 +8,6 @@ field. `decompress_into` does the same for many batches in one buffer. Called by
 
 from __future__ import annotations
 
-import zlib
 from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,6 +17,7 @@ import cramjam
 from kwire.errors import CorruptRecordError
 from kwire.protocol.compression_buffer import InflationBuffer
 from kwire.protocol.compression_frames import lone_lz4_block, lz4_frame, zstd_output_bound
+from kwire.protocol.gzip_library import isal_or_zlib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,9 +36,10 @@ _XERIAL_HEADER_BYTES = 16
 # A snappy copy element is 2 to 5 bytes long and yields at most 64, so no block grows by more than this.
 _SNAPPY_MAX_RATIO = 32
 
-# RFC 1952: every member starts with these two bytes. 16 + 15 asks zlib for the gzip wrapper with the full window.
+# RFC 1952: every member starts with these two bytes. 16 + 15 asks for the gzip wrapper with the full window.
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WBITS = 31
+_GZIP = isal_or_zlib()
 
 
 class Codec(IntEnum):
@@ -101,11 +102,11 @@ def _gzip(target: InflationBuffer, data: Bytes, limit_bytes: int) -> None:
     rest = data
     inflater = None
     while inflater is None or rest[:2] == _GZIP_MAGIC:
-        inflater = zlib.decompressobj(_GZIP_WBITS)
+        inflater = _GZIP.inflater(_GZIP_WBITS)
         try:
             # One byte over the limit is asked for, to tell "exactly full" from "more to come".
             member = inflater.decompress(rest, room_bytes + 1)
-        except zlib.error as error:
+        except _GZIP.error as error:
             raise CorruptRecordError(f"undecodable gzip payload: {error}") from error
         room_bytes -= len(member)
         if room_bytes < 0:
