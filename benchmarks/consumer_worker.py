@@ -113,7 +113,7 @@ def _confluent_row(message: Message[bytes, bytes]) -> Row:
 
 
 class OnLoop(Reader):
-    """A consumer of asyncio. The event loop is started for each call, and goes on in `read_until`, as a program's does."""
+    """A consumer of asyncio. Its event loop is started for each call, and goes on in `read_until`, as in programs."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
