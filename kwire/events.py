@@ -1,7 +1,8 @@
-"""What the two threads say to each other: frozen values, plus the `Reply` a command is answered through.
+"""What the two threads say to each other: values, plus the `Reply` a command is answered through.
 
 Application events travel from the application thread to the network thread, background events the other way. The
-`AssignmentView` is not sent but published: the newest one replaces the last.
+`AssignmentView` is not sent but published: the newest one replaces the last. Events are named tuples: thirty frozen
+dataclasses would be a sixth of what `import kwire` takes.
 """
 
 from __future__ import annotations
@@ -124,53 +125,45 @@ Delivered: TypeAlias = tuple[TopicPartition, int, OffsetAndMetadata]
 """A partition, the assignment epoch its records carried, and the offset after the last one handed out."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsDelivered:
+class RecordsDelivered(NamedTuple):
     """What earlier polls returned; noted by the next poll before it collects anything, so commits can rely on it."""
 
     delivered: Sequence[Delivered]
 
 
-@dataclass(frozen=True, slots=True)
-class PollStarted:
+class PollStarted(NamedTuple):
     """The application polls: joining may begin."""
 
 
-@dataclass(frozen=True, slots=True)
-class BufferDrained:
+class BufferDrained(NamedTuple):
     """There is room for fetches again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscribe:
+class Subscribe(NamedTuple):
+    reply: Reply[None]
     topics: frozenset[str] = frozenset()
     pattern: Pattern[str] | SubscriptionPattern | None = None
-    reply: Reply[None]
 
 
-@dataclass(frozen=True, slots=True)
-class Assign:
+class Assign(NamedTuple):
     partitions: frozenset[TopicPartition]
     reply: Reply[None]
 
 
-@dataclass(frozen=True, slots=True)
-class AssignRanges:
+class AssignRanges(NamedTuple):
     """Replace the assignment, by ranges of offsets (start, end) that are read to their ends and no further."""
 
     ranges: Mapping[TopicPartition, tuple[int, int]]
     reply: Reply[None]
 
 
-@dataclass(frozen=True, slots=True)
-class Unsubscribe:
+class Unsubscribe(NamedTuple):
     """Leave the group if there is one; callbacks have been run."""
 
     reply: Reply[None]
 
 
-@dataclass(frozen=True, slots=True)
-class Seek:
+class Seek(NamedTuple):
     """`epoch`: only if this is still the assignment epoch of one of the cursors, which then is the one to be moved."""
 
     partition: TopicPartition
@@ -186,8 +179,7 @@ class ResetTo(Enum):
     LATEST = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class ResetPositions:
+class ResetPositions(NamedTuple):
     """`seek_to_beginning` and `seek_to_end`; no partitions means all."""
 
     partitions: frozenset[TopicPartition]
@@ -195,8 +187,7 @@ class ResetPositions:
     reply: Reply[None]
 
 
-@dataclass(frozen=True, slots=True)
-class SetHold:
+class SetHold(NamedTuple):
     """Hold these partitions for this reason, or no longer.
 
     Attributes:
@@ -210,8 +201,7 @@ class SetHold:
     cursor: Cursor | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Redeliver:
+class Redeliver(NamedTuple):
     """The application was given what lies between `position` and `stop` by a child, and has not dealt with it."""
 
     partition: TopicPartition
@@ -220,14 +210,12 @@ class Redeliver:
     reply: Reply[None]
 
 
-@dataclass(frozen=True, slots=True)
-class GetPosition:
+class GetPosition(NamedTuple):
     partition: TopicPartition
     reply: Reply[int]
 
 
-@dataclass(frozen=True, slots=True)
-class GetLag:
+class GetLag(NamedTuple):
     """`position` is what was handed out since the last note, which the network thread does not know of yet."""
 
     partition: TopicPartition
@@ -235,8 +223,7 @@ class GetLag:
     reply: Reply[int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class GetLeaders:
+class GetLeaders(NamedTuple):
     """Who is asked for the records of each partition, as far as is known: to say what does not come."""
 
     partitions: frozenset[TopicPartition]
@@ -282,8 +269,7 @@ class ProcessedOffsets(NamedTuple):
         return OffsetSet(each.part for each in self.unfinished)
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """Commit `offsets`, or all delivered positions when it is None; retried until the caller gives up.
 
     `is_last`: partitions are being given up, perhaps because their topic was deleted, so that is not waited for.
@@ -296,8 +282,7 @@ class Commit:
     processed: Mapping[TopicPartition, ProcessedOffsets] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CommitAsync:
+class CommitAsync(NamedTuple):
     """Commit once, without retries; the outcome is delivered as `CommitCompleted`."""
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata] | None
@@ -305,21 +290,18 @@ class CommitAsync:
     processed: Mapping[TopicPartition, ProcessedOffsets] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GetCommitted:
+class GetCommitted(NamedTuple):
     partitions: frozenset[TopicPartition]
     reply: Reply[dict[TopicPartition, OffsetAndMetadata | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class GetCatchUp:
+class GetCatchUp(NamedTuple):
     """How far the catching up of each partition is that has something to catch up."""
 
     reply: Reply[dict[TopicPartition, CatchUpProgress]]
 
 
-@dataclass(frozen=True, slots=True)
-class GetClientInstanceId:
+class GetClientInstanceId(NamedTuple):
     """By which id brokers know this client's metrics (KIP-714)."""
 
     reply: Reply[UUID]
@@ -330,44 +312,38 @@ LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 
 
-@dataclass(frozen=True, slots=True)
-class LookUpOffsets:
+class LookUpOffsets(NamedTuple):
     """ListOffsets by timestamp in ms, or one of the two above for the end and the beginning."""
 
     timestamps: Mapping[TopicPartition, int]
     reply: Reply[dict[TopicPartition, OffsetAndTimestamp | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class LookUpTopics:
+class LookUpTopics(NamedTuple):
     """Metadata of some topics, or of all of them. Topics that do not exist are absent from the answer."""
 
     topics: frozenset[str] | None
     reply: Reply[dict[str, list[PartitionInfo]]]
 
 
-@dataclass(frozen=True, slots=True)
-class CallbackCompleted:
+class CallbackCompleted(NamedTuple):
     """The application thread has finished what a `RunCallback` asked for, with or without an exception."""
 
     attempt: Attempt
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsReleased:
+class PartitionsReleased(NamedTuple):
     """The callback has run for some of those a `RunCallback` names, and will later for the rest: commits of all that
     was returned are not to cover these any more."""
 
     partitions: frozenset[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
-class EnforceRebalance:
+class EnforceRebalance(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(NamedTuple):
     """Leave the group, close fetch sessions, stop; at most until `deadline_ms`.
 
     `leave_group` (KIP-1092): True leaves, False stays, and None leaves unless the member is static.
@@ -377,15 +353,13 @@ class Close:
     leave_group: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Describe:
+class Describe(NamedTuple):
     """How everything stands that the network thread owns; the application's side adds what it knows."""
 
     reply: Reply[ConsumerDescription]
 
 
-@dataclass(frozen=True, slots=True)
-class EndOfTurn:
+class EndOfTurn(NamedTuple):
     """Answered when the turn is over: all that was posted before has been looked at, and sent if it could be."""
 
     reply: Reply[None]
@@ -430,8 +404,7 @@ class CallbackKind(Enum):
     LOST = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class RunCallback:
+class RunCallback(NamedTuple):
     """Run the listener for these partitions inside `poll()`, then answer with `CallbackCompleted(attempt)`."""
 
     kind: CallbackKind
@@ -440,8 +413,7 @@ class RunCallback:
     subscription_epoch: SubscriptionEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorRaised:
+class ErrorRaised(NamedTuple):
     """An error that no call is waiting for: the next `poll()` raises it.
 
     `subscription_epoch` is that of the subscription it belongs to; a subscribe, assign or unsubscribe since then makes
@@ -452,8 +424,7 @@ class ErrorRaised:
     subscription_epoch: SubscriptionEpoch | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CommitCompleted:
+class CommitCompleted(NamedTuple):
     callback: CommitCallback
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     error: KafkaError | None
