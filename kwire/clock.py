@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID, uuid4
 
 NEVER_MS = float("inf")
@@ -65,8 +66,7 @@ def unguessable(count: int) -> bytes:
     return _installed.unguessable(count)
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(NamedTuple):
     """A point in time that a call must not outlast. Deadlines, not timeouts, cross the thread boundary."""
 
     at_ms: float

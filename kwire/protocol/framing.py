@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.errors import InternalError, ProtocolError
 from kwire.protocol.compiler import decode_message, decode_prefix, encode_message
@@ -66,8 +66,7 @@ class Answer:
     size_bytes: int = field(default=0, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _InFlight:
+class _InFlight(NamedTuple):
     correlation_id: int
     request: Request[Message]
     version: int
