@@ -24,6 +24,7 @@ LASTS_S = 20.0
 FROZEN_S = 1.5 * SESSION_MS / 1000
 """A session ends in it."""
 CUT_OFF_S = 8.0
+LEAST_PAUSE_S = 5.0
 NEAR_S = 45.0
 """So long after its end a fault may be felt: a session, a rebalance, a lag that is read."""
 
@@ -37,16 +38,25 @@ class Strike:
     end_s: float
 
 
+def pause_s(nth: int, every_s: float, warm_s: float, kinds: int) -> float:
+    """How long nothing strikes before the `nth` fault. The first ones share half of the time to warm up."""
+    return min(every_s, max(LEAST_PAUSE_S, warm_s / 2 / kinds)) if nth < kinds else every_s
+
+
 class Faults:
     """A thread that strikes every so often.
 
     Args:
+        every_s: from a fault's end to the next one.
+        warm_s: in this time all kinds strike once, for they leave buffers that were never as full before.
         now_s: the run's clock.
     """
 
-    def __init__(self, bed: Bed, group: Group, *, every_s: float, seed: int, now_s: Callable[[], float]) -> None:
+    def __init__(
+        self, bed: Bed, group: Group, *, every_s: float, warm_s: float, seed: int, now_s: Callable[[], float]
+    ) -> None:
         self._bed, self._group = bed, group
-        self._every_s, self._now_s = every_s, now_s
+        self._every_s, self._warm_s, self._now_s = every_s, warm_s, now_s
         self._chance = random.Random(seed)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="faults")
@@ -83,7 +93,7 @@ class Faults:
 
     def _run(self) -> None:
         for name in self._drawn():
-            if self._stopping.wait(self._every_s):
+            if self._stopping.wait(pause_s(len(self.strikes), self._every_s, self._warm_s, len(self._kinds))):
                 return
             self._acting_since_s = begin_s = self._now_s()
             try:

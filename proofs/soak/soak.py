@@ -90,7 +90,9 @@ class Run:
         self._bed, self._plan = bed, plan
         self._watch = Watch(self._now_s)
         self._group = Group(bed, plan.protocol, self._watch.hear)
-        self._faults = Faults(bed, self._group, every_s=plan.every_s, seed=plan.seed, now_s=self._now_s)
+        self._faults = Faults(
+            bed, self._group, every_s=plan.every_s, warm_s=plan.warm_s, seed=plan.seed, now_s=self._now_s
+        )
         self._writer = Writer(
             bed.cluster.direct_servers, bed.topic, PARTITIONS, per_second=plan.per_second, seed=plan.seed
         )

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from proofs.soak.coverage import Coverage, runs_of
-from proofs.soak.faults import Strike
+from proofs.soak.faults import Strike, pause_s
 from proofs.soak.member import Report
 from proofs.soak.picture import draw
 from proofs.soak.slopes import FIGURES, HOUR_S, Figure, Point, judge, slope_per_hour, thinned
@@ -170,6 +170,15 @@ def test_a_member_tells_what_lives_in_it(capsys: pytest.CaptureFixture[str]) -> 
     assert isinstance(before["malloc"], float)
     assert isinstance(after["malloc"], float)
     assert 9 < after["malloc"] - before["malloc"] < 12, len(kept)
+
+
+def test_all_kinds_of_faults_strike_while_it_warms_up() -> None:
+    """So that what the first of each leaves, a buffer that was full, is not taken for growth."""
+    pauses = [pause_s(nth, every_s=150, warm_s=900, kinds=9) for nth in range(12)]
+    assert sum(pauses[:9]) == 450
+    assert pauses[9:] == [150, 150, 150]
+    assert pause_s(0, every_s=8, warm_s=900, kinds=9) == 8
+    assert pause_s(0, every_s=150, warm_s=14, kinds=9) == 5
 
 
 # --- the picture ---------------------------------------------------------------------------------------------------
