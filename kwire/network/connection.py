@@ -29,7 +29,7 @@ from kwire.managers.unsent import AnyUnsentRequest
 from kwire.metrics.connections import ConnectionMetrics
 from kwire.metrics.requests import RequestMetrics
 from kwire.model import Node
-from kwire.network.connection_errors import BREAKS, NO_ANSWER_HINT, connection_failure
+from kwire.network.connection_errors import BREAKS, NO_ANSWER_HINT, connection_failure, forget_frames
 from kwire.network.handshake import Greeting, Handshake
 from kwire.network.security import Security
 from kwire.network.transport import ByteStream, Transport
@@ -229,6 +229,8 @@ class Connection:
                     self._transport.avoid(self._dialled)
                 self.hung_up_on_greeting = self._has_hung_up_on_greeting(error)
                 self._end(self._as_kafka_error(error))
+                forget_frames(error)
+        self._handshake = self._dialled = self._stream = None  # the first knows this object, and holds TLS
 
     def _has_hung_up_on_greeting(self, error: Exception) -> bool:
         is_greeting = self._handshake is not None and self._handshake.step == "version" and not self.is_ready

@@ -9,6 +9,7 @@ from kwire.errors import (
     AuthenticationError,
     DisconnectError,
     KafkaError,
+    NoTokenError,
     ProtocolError,
     RebootstrapRequiredError,
     UnsupportedVersionError,
@@ -18,6 +19,9 @@ from kwire.network.security import Security
 
 BREAKS = (OSError, ProtocolError, UnsupportedVersionError, DisconnectError, AuthenticationError, trio.TooSlowError)
 """What ends a connection. Other errors are bugs."""
+
+_OF_CONNECTIONS = (KafkaError, OSError, EOFError, trio.TooSlowError, trio.Cancelled, BaseExceptionGroup)
+"""What connections raise, or fail by."""
 
 NO_ANSWER_HINT = "it answered no request: does it expect a login (security_protocol SASL_PLAINTEXT or SASL_SSL)?"
 """What to look at when a broker says what it speaks, and then hangs up over the first request."""
@@ -42,6 +46,24 @@ def connection_failure(error: Exception, node: Node, security: Security, *, wait
     kafka_error = DisconnectError("; ".join(filter(None, (f"broker {node}: {reason}", hint))))
     kafka_error.__cause__ = error
     return kafka_error
+
+
+def forget_frames(error: BaseException) -> None:
+    """Drop the tracebacks of an error that is kept, and of those it came from: frames hold whatever was in use in them.
+
+    Here that is a connection with its TLS, which holds the error. Such a circle waits for a full collection of
+    Python's, which does not come for hours in a program whose objects stay as many as they are. What the user's code
+    for tokens has raised keeps its own.
+    """
+    errors: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while errors:
+        each = errors.pop()
+        if isinstance(each, _OF_CONNECTIONS) and id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = None
+            if not isinstance(each, NoTokenError):
+                errors += [each.__cause__, each.__context__]
 
 
 def took_too_long(error: KafkaError) -> bool:
