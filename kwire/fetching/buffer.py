@@ -188,6 +188,15 @@ class FetchBuffer:
                     self._release(fetch)
             self._fetches = deque(fetch for fetch in self._fetches if fetch.topic_partition not in gone)
 
+    def clear(self) -> None:
+        """Forget all, what is taken as well: the consumer is closed. Who releases that later does no harm."""
+        with self._lock:
+            self._size_bytes = 0
+            for each in (self._fetches, self._answers, self._begun, self._bytes, self._taken):
+                each.clear()
+        for child in self.children:
+            child.clear()
+
     def forget_other_threads(self) -> None:
         """In a process that was forked: another thread may have held the lock, and is not there."""
         self._lock = Lock()

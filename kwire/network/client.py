@@ -206,6 +206,12 @@ class NetworkClient:
         for connection in self._connections.values():
             connection.close(DisconnectError("the consumer was closed"))
 
+    def forget(self) -> None:
+        """After `close`, when the tasks of all connections have ended: nobody takes turns any more, and their buffers
+        need not wait until this object goes."""
+        self._connections.clear()
+        self._completed.clear()
+
     # --- for those who watch --------------------------------------------------------------------------------
 
     def is_connected(self, node: Node, channel: Channel) -> bool:

@@ -114,6 +114,9 @@ class NetworkThread:
             self._mailbox.attach(None)
             self._started.set()
             self._mailbox.notify()
+            # What is left of a consumer waits for a full collection of Python's, as its parts know each other; without
+            # this, answers of many MiB would wait with it.
+            self._buffer.clear()
 
 
 def _failure(error: BaseException) -> KafkaError:

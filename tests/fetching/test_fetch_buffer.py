@@ -123,6 +123,19 @@ def test_dropping_what_is_not_there_changes_nothing() -> None:
     assert buffer.size_bytes == 100
 
 
+def test_a_buffer_that_is_cleared_holds_nothing_and_a_late_release_does_no_harm() -> None:
+    buffer = answered([fetch(A, 10), fetch(B, 5)], [fetch(A, 7)])
+    taken = buffer.take()
+    assert taken is not None
+    for _ in range(2):
+        buffer.clear()
+        assert buffer.take() is None
+        assert (list(buffer.taken), buffer.size_bytes) == ([], 0)
+        buffer.release(taken)
+    buffer.put([fetch(C, 3)])
+    assert buffer.size_bytes == 3
+
+
 def test_what_is_paused_does_not_count() -> None:
     buffer = answered([fetch(A, 100), fetch(B, 50)])
     assert buffer.room_bytes(120, ()) == -30

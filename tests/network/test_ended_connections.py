@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from kwire import Consumer
 from kwire.errors import AuthenticationError, DisconnectError, NoTokenError
 from kwire.network.connection import Connection
 from kwire.network.connection_errors import forget_frames
 from kwire.protocol.messages.api_versions import ApiVersionsResponse
 from kwire.protocol.messages.metadata import MetadataResponse
+from kwire.testing import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -129,6 +131,27 @@ def test_one_that_is_refused_in_the_handshake_is_gone(
             assert len(made) == 0
 
     in_virtual_time(scenario)
+
+
+@pytest.mark.slow
+def test_a_closed_consumer_keeps_no_connection_and_no_answer(made: weakref.WeakSet[Connection]) -> None:
+    """The parts of its network thread know each other, and wait for a full collection; what is large must not."""
+    with Cluster(topics={"orders": 4}) as cluster:
+        for partition in range(4):
+            cluster.produce("orders", *[bytes(10_000)] * 20, partition=partition)
+        consumer: Consumer[bytes, bytes] = Consumer(
+            "orders", bootstrap_servers=cluster.bootstrap_servers, group_id="billing", auto_offset_reset="earliest",
+            max_poll_records=1,
+        )  # fmt: skip
+        buffer = consumer._session.link.buffer
+        with consumer:
+            while not consumer.poll(1.0):
+                pass
+            assert made
+            assert buffer.size_bytes > 100_000
+        del consumer
+        assert len(made) == 0
+        assert buffer.size_bytes == 0
 
 
 # --- tracebacks --------------------------------------------------------------------------------------------------
