@@ -210,39 +210,32 @@ class Connection:
     async def run(self, setup_timeout_ms: float, request_timeout_ms: float) -> None:
         """Live until closed or broken. Ends normally: why it broke is in `error`."""
         self._renewal_timeout_ms = request_timeout_ms
-        try:
-            with self._scope:
-                await self._live(setup_timeout_ms, request_timeout_ms)
-        finally:
-            self._handshake = self._dialled = self._stream = None  # the first knows this object, and holds TLS
-
-    async def _live(self, setup_timeout_ms: float, request_timeout_ms: float) -> None:
-        try:
-            with trio.fail_after(setup_timeout_ms / 1000.0):
-                self._dialled = await self._transport.connect(self.node.host, self.node.port)
-            self._handshake = Handshake(
-                self.node, self._dialled, self._framing, self._security, self._dial_again, self.greeting
-            )
+        # No method: the handshake would hold this object, which holds the handshake.
+        dial = partial(self._transport.connect, self.node.host, self.node.port)
+        with self._scope:
             try:
-                await self._shake_hands(self._handshake, request_timeout_ms)
-                await self._read_and_write(self._handshake.stream)
-            finally:
-                with trio.CancelScope(shield=True):
-                    await self._handshake.stream.aclose()
-        except* BREAKS as group:
-            error = _first(group)
-            if self._dialled is not None and not self.is_ready:
-                self._transport.avoid(self._dialled)
-            self.hung_up_on_greeting = self._has_hung_up_on_greeting(error)
-            self._end(self._as_kafka_error(error))
-            forget_frames(error)
+                with trio.fail_after(setup_timeout_ms / 1000.0):
+                    self._dialled = await dial()
+                self._handshake = Handshake(
+                    self.node, self._dialled, self._framing, self._security, dial, self.greeting
+                )
+                try:
+                    await self._shake_hands(self._handshake, request_timeout_ms)
+                    await self._read_and_write(self._handshake.stream)
+                finally:
+                    with trio.CancelScope(shield=True):
+                        await self._handshake.stream.aclose()
+            except* BREAKS as group:
+                error = _first(group)
+                if self._dialled is not None and not self.is_ready:
+                    self._transport.avoid(self._dialled)
+                self.hung_up_on_greeting = self._has_hung_up_on_greeting(error)
+                self._end(self._as_kafka_error(error))
+                forget_frames(error)
 
     def _has_hung_up_on_greeting(self, error: Exception) -> bool:
         is_greeting = self._handshake is not None and self._handshake.step == "version" and not self.is_ready
         return is_greeting and isinstance(error, ConnectionError | DisconnectError)
-
-    async def _dial_again(self) -> ByteStream:
-        return await self._transport.connect(self.node.host, self.node.port)
 
     async def _shake_hands(self, handshake: Handshake, timeout_ms: float) -> None:
         with trio.fail_after(timeout_ms / 1000.0):
