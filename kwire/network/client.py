@@ -207,8 +207,8 @@ class NetworkClient:
             connection.close(DisconnectError("the consumer was closed"))
 
     def forget(self) -> None:
-        """After `close`, when the tasks of all connections have ended: nobody takes turns any more, and their buffers
-        need not wait until this object goes."""
+        """Drop the connections and the handlers that nobody will call. Called after `close`, when the tasks of all
+        connections have ended."""
         self._connections.clear()
         self._completed.clear()
 

@@ -114,8 +114,8 @@ class NetworkThread:
             self._mailbox.attach(None)
             self._started.set()
             self._mailbox.notify()
-            # What is left of a consumer waits for a full collection of Python's, as its parts know each other; without
-            # this, answers of many MiB would wait with it.
+            # The parts of a closed consumer refer to each other, so they stay until Python's next full collection.
+            # The answers in the buffer, which may be many MiB, go now.
             self._buffer.clear()
 
 

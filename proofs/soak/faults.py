@@ -48,7 +48,7 @@ class Faults:
 
     Args:
         every_s: from a fault's end to the next one.
-        warm_s: in this time all kinds strike once, for they leave buffers that were never as full before.
+        warm_s: in this time all kinds strike once: the first fault of a kind may fill buffers as nothing did before.
         now_s: the run's clock.
     """
 

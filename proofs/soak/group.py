@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,8 @@ class Member(GuardedProcess):
         command = [sys.executable, "-m", "proofs.soak.member", way, topic, str(file)]
 
         def take(line: bytes) -> None:
-            hear(Told(way, json.loads(line)))
+            with suppress(json.JSONDecodeError):  # a library of the member's may print, too
+                hear(Told(way, json.loads(line)))
 
         super().__init__(way, command, directory, grace_s=CLOSES_WITHIN_S, on_line=take, cwd=TOP)
 

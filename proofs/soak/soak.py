@@ -266,7 +266,7 @@ def evidence(plan: Plan, outcome: Outcome) -> Result:
     return Result(
         title="A soak",
         claim=claim(outcome),
-        command=f"scripts/soak {plan.hours:g} --write",
+        command=f"scripts/soak {plan.hours:g} --per-second {plan.per_second} --write",
         date=today(),
         versions={"kwire": commit(), "Apache Kafka": KAFKA_VERSION, "Python": python_version()},
         figures=[
