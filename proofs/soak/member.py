@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -89,18 +90,24 @@ class MallocInfo(ctypes.Structure):
     )  # fmt: skip
 
 
+@cache
+def malloc_info() -> Callable[[], MallocInfo] | None:
+    """None where the C library has no such call. Kept: each library that is opened is a circle of references."""
+    mallinfo = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if mallinfo is not None:
+        mallinfo.restype = MallocInfo
+    return mallinfo
+
+
 def in_use() -> dict[str, float]:
     """What lives: Python's objects, in thousands, and what is taken from `malloc`, in MiB, where it tells.
 
     The memory that a process holds is more: the allocators keep what was given back.
     """
     objects = {"objects": sys.getallocatedblocks() / 1000}
-    try:
-        mallinfo = ctypes.CDLL(None).mallinfo2
-    except AttributeError:
+    if (asked := malloc_info()) is None:
         return objects
-    mallinfo.restype = MallocInfo
-    info = mallinfo()
+    info = asked()
     return {**objects, "malloc": (info.uordblks + info.hblkhd) / 1024 / 1024}
 
 
