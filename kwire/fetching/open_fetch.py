@@ -9,6 +9,7 @@ strike between any two lines, never leaves it half changed.
 
 from __future__ import annotations
 
+from itertools import dropwhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.errors import CorruptRecordError
@@ -20,7 +21,7 @@ from kwire.protocol.record_columns import RecordColumns, empty_columns
 from kwire.protocol.records import decode_available
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from kwire.fetching.buffer import CompletedFetch
     from kwire.protocol.record_decoding import Decoded
@@ -66,29 +67,37 @@ class OpenFetch:
         # Numbers until somebody asks: of large records a fetch has many batches, and only the last one's count.
         self._end_offset = fetch.fetch_offset
         self._end_epoch = NO_LEADER_EPOCH if fetch.fetch_epoch is None else fetch.fetch_epoch
+        sound, damage = self._sound_batches()
         batches: list[Batch] = []
-        damage = None
         try:
-            # One by one: what lies in front of a damaged batch is good.
-            for batch in visible_batches(self._scan(), fetch.aborted, read_committed=read_committed):
+            # One by one: what lies in front of a damaged marker is good.
+            for batch in visible_batches(sound, fetch.aborted, read_committed=read_committed):
                 batches.append(batch)  # noqa: PERF402  what was appended stays, though the next one raises
         except CorruptRecordError as error:
             damage = error
         position = OffsetAndMetadata(fetch.fetch_offset, leader_epoch=fetch.fetch_epoch)
         self.progress = CollectProgress(position, batches, damage)
 
-    def _scan(self) -> Iterator[Batch]:
-        """All whole, sound batches that reach beyond the fetch offset. The first of a fetch may begin before it."""
-        fetch_offset, stop = self.fetch.fetch_offset, self.fetch.stop_offset
-        for batch in iter_batches(self.fetch.records, check_crcs=self._check_crcs):
-            # An old compressed message shows its last offset for its first, until it is inflated.
-            if stop is not None and batch.base_offset >= stop and batch.record_count >= 0:
-                self._end_offset = stop  # somebody else reads what lies behind
-                return
-            if batch.next_offset > fetch_offset:
-                self._end_offset = batch.next_offset if stop is None else min(batch.next_offset, stop)
-                self._end_epoch = batch.partition_leader_epoch
-                yield batch
+    def _sound_batches(self) -> tuple[Sequence[Batch], CorruptRecordError | None]:
+        """All whole, sound batches that reach beyond the fetch offset, and the damage behind them, if any."""
+        stop, damage, found = self.fetch.stop_offset, None, []
+        is_stopped = False
+        try:
+            for batch in iter_batches(self.fetch.records, check_crcs=self._check_crcs):
+                # An old compressed message shows its last offset for its first, until it is inflated.
+                if stop is not None and batch.base_offset >= stop and batch.record_count >= 0:
+                    is_stopped = True  # somebody else reads what lies behind
+                    break
+                found.append(batch)
+        except CorruptRecordError as error:
+            damage = error
+        # The first of a fetch may begin before it.
+        batches = list(dropwhile(lambda batch: batch.next_offset <= self.fetch.fetch_offset, found))
+        if batches:
+            self._end_offset, self._end_epoch = batches[-1].next_offset, batches[-1].partition_leader_epoch
+        if stop is not None and (is_stopped or self._end_offset > stop):
+            self._end_offset = stop
+        return batches, damage
 
     @property
     def _end(self) -> OffsetAndMetadata:

@@ -10,27 +10,38 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from kwire.protocol.record_batch import CONTROL_BIT
 from kwire.protocol.records import ControlType, read_control
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from kwire.protocol.record_batch import Batch
 
 
 def visible_batches(
-    batches: Iterable[Batch], aborted: Iterable[tuple[int, int]], *, read_committed: bool
-) -> Iterator[Batch]:
-    """The batches to decode, in order."""
+    batches: Iterable[Batch], aborted: Collection[tuple[int, int]], *, read_committed: bool
+) -> Iterable[Batch]:
+    """The batches to decode, in order.
+
+    Raises:
+        CorruptRecordError: A marker is damaged. What lies in front of it has been yielded by then.
+    """
+    if not (read_committed and aborted):
+        return [batch for batch in batches if not batch.attributes & CONTROL_BIT]
+    return _committed(batches, aborted)
+
+
+def _committed(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> Iterator[Batch]:
     starting = deque(sorted(aborted, key=lambda transaction: transaction[1]))
     aborting: set[int] = set()
     for batch in batches:
         while starting and starting[0][1] <= batch.last_offset:
             aborting.add(starting.popleft()[0])
         if batch.is_control:
-            if read_committed and _is_abort(batch):
+            if _is_abort(batch):
                 aborting.discard(batch.producer_id)
-        elif not (read_committed and batch.is_transactional and batch.producer_id in aborting):
+        elif not (batch.is_transactional and batch.producer_id in aborting):
             yield batch
 
 

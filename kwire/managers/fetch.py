@@ -41,7 +41,7 @@ from kwire.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from kwire.protocol.record_batch import iter_batches
+from kwire.protocol.record_batch import last_batch
 from kwire.subscription.partition import NO_TURN, AssignedPartition
 from kwire.subscription.subscription import Subscription
 
@@ -441,10 +441,8 @@ class FetchManager:
             log=self._log_span(partition, data),
             answer=self._answer,
         )
-        batch = None
         try:
-            for batch in iter_batches(data.records, check_crcs=False):  # noqa: B007  the last one counts
-                pass
+            batch = last_batch(data.records)
         except CorruptRecordError:
             # The collector meets it behind the batches in front, raises it and sets the position; until then: no more.
             partition.blocked_until_ms = NEVER_MS

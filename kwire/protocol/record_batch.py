@@ -35,12 +35,15 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _MESSAGE = struct.Struct(">qiIbb")
 _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
+_LENGTH_AND_MAGIC = struct.Struct(">i4xb")
 _LENGTH_AT = 8
+_LEAST_LENGTH_BYTES = HEADER_BYTES - LOG_OVERHEAD_BYTES
+"""Of magic 2."""
 
-_CODEC_MASK = 0x07
+CODEC_MASK = 0x07
 LOG_APPEND_TIME_BIT = 0x08
 _TRANSACTIONAL_BIT = 0x10
-_CONTROL_BIT = 0x20
+CONTROL_BIT = 0x20
 _DELETE_HORIZON_BIT = 0x40  # KIP-534: the base timestamp is a delete horizon
 
 
@@ -89,12 +92,12 @@ class Batch(NamedTuple):
 
     @property
     def codec(self) -> int:
-        return self.attributes & _CODEC_MASK
+        return self.attributes & CODEC_MASK
 
     @property
     def is_plain(self) -> bool:
         """Whether its records lie there as they are: of magic 2, not compressed, and not all gone by compaction."""
-        return self.magic == 2 and self.record_count > 0 and not self.attributes & _CODEC_MASK
+        return self.magic == 2 and self.record_count > 0 and not self.attributes & CODEC_MASK
 
     @property
     def is_log_append_time(self) -> bool:
@@ -112,7 +115,7 @@ class Batch(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        return self.attributes & _CONTROL_BIT != 0
+        return self.attributes & CONTROL_BIT != 0
 
     @property
     def has_delete_horizon(self) -> bool:
@@ -123,43 +126,64 @@ class Batch(NamedTuple):
         return CorruptRecordError(f"record batch at base offset {self.base_offset}: {problem}", offset=self.base_offset)
 
 
-def iter_batches(data: Buffer, *, check_crcs: bool = True) -> Iterator[Batch]:
+def iter_batches(data: Buffer, *, check_crcs: bool = True, start: int = 0) -> Iterator[Batch]:
     """The batches of a record set, as a fetch answer carries it for one partition.
 
     Args:
         data: The record set; it may end in the middle of a batch.
         check_crcs: Whether to verify each batch's checksum before it is yielded.
+        start: Where the first of them lies in `data`.
 
     Raises:
         CorruptRecordError: A length no batch can have, an unknown magic, a wrong checksum. All batches before the
             damaged one have been yielded by then.
     """
-    crc32c = _crc32c_of(data) if check_crcs else None
+    # Checksums are of `view`, so that a stretch of it is no copy.
+    crc32c, view = (_crc32c(), memoryview(data)) if check_crcs else (None, data)
+    read, new = _HEADER.unpack_from, tuple.__new__
     size_bytes = len(data)
-    position = 0
-    while position + MAGIC_AT < size_bytes:
-        (length_bytes,) = _LENGTH.unpack_from(data, position + _LENGTH_AT)
-        magic = data[position + MAGIC_AT]
-        if length_bytes < MIN_MESSAGE_BYTES or magic > 2:
-            raise _framing_damage(data, position)
-        end = position + LOG_OVERHEAD_BYTES + length_bytes
-        if end > size_bytes:
+    position = start
+    while True:
+        while position + HEADER_BYTES <= size_bytes:
+            # What is done for each batch, so that tiny ones cost little: all of it in these few lines.
+            header = read(data, position)
+            end = position + LOG_OVERHEAD_BYTES + header[1]
+            if header[3] != 2 or header[1] < _LEAST_LENGTH_BYTES or end > size_bytes:
+                break
+            batch = new(Batch, (data, position, *header))
+            if crc32c is not None and crc32c(view[position + _CRC_COVERS_FROM : end]) != header[4]:
+                raise _wrong_checksum(batch)
+            yield batch
+            position = end
+        message = _message_at(data, position)
+        if message is None:
             return
-        if magic == 2:
-            batch = _read_header(data, position, end)
-            sound = crc32c is None or crc32c(position + _CRC_COVERS_FROM, end) == batch.crc
-        else:
-            batch = read_message(data, position, end)
-            sound = not check_crcs or message_crc(batch) == batch.crc
-        if not sound:
-            raise batch.damage(f"wrong checksum: its header says 0x{batch.crc:08x}, its bytes differ")
-        yield batch
-        position = end
-    if position + LOG_OVERHEAD_BYTES <= size_bytes:
-        # Too short for the magic byte, yet long enough for a length that cannot be.
-        (length_bytes,) = _LENGTH.unpack_from(data, position + _LENGTH_AT)
-        if length_bytes < MIN_MESSAGE_BYTES:
-            raise _framing_damage(data, position)
+        if check_crcs and message_crc(message) != message.crc:
+            raise _wrong_checksum(message)
+        yield message
+        position = message.end
+
+
+def last_batch(data: Buffer) -> Batch | None:
+    """The last whole batch of a record set, without a look at checksums. None: none is whole.
+
+    Raises:
+        CorruptRecordError: As `iter_batches`.
+    """
+    read = _LENGTH_AND_MAGIC.unpack_from
+    size_bytes = len(data)
+    start = position = 0
+    while position + HEADER_BYTES <= size_bytes:
+        length_bytes, magic = read(data, position + _LENGTH_AT)
+        end = position + LOG_OVERHEAD_BYTES + length_bytes
+        if magic != 2 or length_bytes < _LEAST_LENGTH_BYTES or end > size_bytes:
+            break
+        start, position = position, end
+    # From the last of those on, all is looked at: what is behind them may be whole, cut off, or damaged.
+    batch = None
+    for batch in iter_batches(data, check_crcs=False, start=start):  # noqa: B007  the last one counts
+        pass
+    return batch
 
 
 def next_sound_offset(data: Buffer, position: int) -> int | None:
@@ -185,19 +209,40 @@ def _is_sound(batch: memoryview) -> bool:
         return False
 
 
-def _crc32c_of(data: Buffer) -> Callable[[int, int], int]:
-    """The checksum of a stretch of `data`, from start to end. Only who checks loads the extension: the network thread
-    does not, it looks at headers."""
-    from fastcrc.crc32 import iscsi as crc32c
+def _crc32c() -> Callable[[Buffer], int]:
+    """Only who checks loads the extension: the network thread does not, it looks at headers."""
+    from fastcrc.crc32 import iscsi
 
-    view = memoryview(data)
-    return lambda start, end: crc32c(view[start:end])
+    return iscsi
 
 
-def _read_header(data: Buffer, position: int, end: int) -> Batch:
-    if end - position < HEADER_BYTES:
+def _wrong_checksum(batch: Batch) -> CorruptRecordError:
+    return batch.damage(f"wrong checksum: its header says 0x{batch.crc:08x}, its bytes differ")
+
+
+def _message_at(data: Buffer, position: int) -> Batch | None:
+    """The message of magic 0 or 1 that lies there, where no whole batch of magic 2 does. None: it is not whole.
+
+    Raises:
+        CorruptRecordError: What lies there is neither.
+    """
+    rest_bytes = len(data) - position
+    if rest_bytes < LOG_OVERHEAD_BYTES:
+        return None
+    (length_bytes,) = _LENGTH.unpack_from(data, position + _LENGTH_AT)
+    if length_bytes < MIN_MESSAGE_BYTES:
         raise _framing_damage(data, position)
-    return Batch._make((data, position, *_HEADER.unpack_from(data, position)))
+    if rest_bytes <= MAGIC_AT:
+        return None
+    magic = data[position + MAGIC_AT]
+    if magic > 2:
+        raise _framing_damage(data, position)
+    end = position + LOG_OVERHEAD_BYTES + length_bytes
+    if end > len(data):
+        return None
+    if magic == 2:  # too short for its header, or it would have been a batch
+        raise _framing_damage(data, position)
+    return read_message(data, position, end)
 
 
 def read_message(data: Buffer, position: int, end: int) -> Batch:
@@ -207,8 +252,8 @@ def read_message(data: Buffer, position: int, end: int) -> Batch:
     if magic > 0 and position + _MESSAGE.size + _TIMESTAMP.size <= end:
         (timestamp,) = _TIMESTAMP.unpack_from(data, position + _MESSAGE.size)
     # Only codec and timestamp type are defined here (KIP-32); the other bits mean nothing before magic 2.
-    attributes &= _CODEC_MASK | LOG_APPEND_TIME_BIT
-    count = -1 if attributes & _CODEC_MASK else 1
+    attributes &= CODEC_MASK | LOG_APPEND_TIME_BIT
+    count = -1 if attributes & CODEC_MASK else 1
     return Batch(
         data, position, offset, length_bytes, -1, magic, crc, attributes, 0, timestamp, timestamp, -1, -1, -1, count
     )

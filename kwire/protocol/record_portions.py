@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.protocol.record_batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, Batch, Buffer
+from kwire.protocol.record_batch import CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD_BYTES, Batch, Buffer
 from kwire.protocol.record_boundaries import MIN_RECORD_BYTES, DamagedBatchError, impossible
 from kwire.protocol.record_varints import read_varint
 
@@ -23,8 +23,6 @@ MOST_BYTES = 16 * 1024 * 1024
 FRONT_RECORDS = 125_000
 FRONT_BYTES = 4 * 1024 * 1024
 """What is taken of a batch that is larger. Its records are found one by one, which takes a moment."""
-
-_CODEC_MASK = 0x07
 
 
 def fits(payloads: Buffer) -> bool:
@@ -75,6 +73,6 @@ def rest_of(batch: Batch, payload: Buffer, taken: int, place: int, end: int) -> 
         data=payload,
         position=position,
         length_bytes=end - position - LOG_OVERHEAD_BYTES,
-        attributes=batch.attributes & ~_CODEC_MASK,
+        attributes=batch.attributes & ~CODEC_MASK,
         record_count=batch.record_count - taken,
     )
