@@ -12,7 +12,6 @@ what a header claims. Called by `records.py`.
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,6 +19,8 @@ import numpy as np
 from kwire.protocol.record_varints import DamagedRecordError, Ints, Octets, read_varint, read_varints
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from kwire.protocol.record_batch import Buffer
@@ -79,6 +80,8 @@ def find_records(buffer: Buffer, data: Octets, starts: Ints, ends: Ints, counts:
     bodies = np.empty(int(counts.sum()), dtype=np.int64)
     record_ends = np.empty_like(bodies)
     todo = _OpenBatches(np.arange(len(counts)), starts, ends, counts, np.cumsum(counts) - counts).keep(counts > 0)
+    if (todo.left == 1).all():
+        return _only_records(data, todo)
     left = len(bodies)
     loss = 0
     longest = _FIRST_GUESS_RECORDS
@@ -103,6 +106,14 @@ def _check_counts(starts: Ints, ends: Ints, counts: Ints) -> None:
         raise DamagedBatchError(
             index, f"its header says {counts[index]} records, its payload has {ends[index] - starts[index]} bytes"
         )
+
+
+def _only_records(data: Octets, todo: _OpenBatches) -> tuple[Ints, Ints]:
+    """Of batches with one record each."""
+    length_bytes, stride = _first_lengths(data, todo)
+    behind = todo.place + stride
+    _check_finished(todo._replace(place=behind, left=np.zeros_like(todo.left)))
+    return todo.place + length_bytes, behind
 
 
 def _sizes_vary(buffer: Buffer, todo: _OpenBatches) -> bool:
@@ -183,41 +194,33 @@ def _check_finished(todo: _OpenBatches) -> None:
 
 def _loop(buffer: Buffer, data: Octets, todo: _OpenBatches, bodies: Ints, record_ends: Ints) -> None:
     """The plain way; only the places are gathered here, the rest is one pass at the end."""
-    found = _found_together(buffer, todo)
-    starts, ends = _found_one_by_one(buffer, todo) if found is None else found
+    starts, ends = _starts_and_ends(buffer, todo)
     rows = np.repeat(todo.row, todo.left) + count_up(todo.left)
     record_ends[rows] = ends
     bodies[rows] = read_varints(data, starts, ends)[1]
 
 
-def _found_together(buffer: Buffer, todo: _OpenBatches) -> tuple[Ints, Ints] | None:
-    """Where all records start and end, if the batches lie one behind the other, as inflated ones do: small batches
-    would each have their share of what it takes to begin. None: they do not, or one of them is damaged."""
-    if len(todo.left) == 1 or (todo.place[1:] != todo.end[:-1]).any():
-        return None
-    start, end = int(todo.place[0]), int(todo.end[-1])
+def _starts_and_ends(buffer: Buffer, todo: _OpenBatches) -> tuple[Ints, Ints]:
+    """Of all records. All batches at once: small ones would each have their share of what it takes to begin."""
     try:
-        edges = np.array(_scan(memoryview(buffer)[start:end], int(todo.left.sum())), dtype=np.int64) + start
-    except (ValueError, IndexError):
-        return None
-    return None if (edges[np.cumsum(todo.left)] != todo.end).any() else (edges[:-1], edges[1:])
+        scanned = _scan(memoryview(buffer), zip(todo.place.tolist(), todo.left.tolist(), strict=True))
+    except (ValueError, IndexError) as error:
+        raise _damage(buffer, todo) from error
+    starts, behind = (np.array(places, dtype=np.int64) for places in scanned)
+    if (behind != todo.end).any():
+        raise _damage(buffer, todo)
+    ends = np.empty_like(starts)
+    ends[:-1] = starts[1:]
+    ends[np.cumsum(todo.left) - 1] = behind
+    return starts, ends
 
 
-def _found_one_by_one(buffer: Buffer, todo: _OpenBatches) -> tuple[Ints, Ints]:
-    """The same, batch after batch."""
-    found: list[int] = []
-    for index, start, end, left in zip(*(column.tolist() for column in todo[:4]), strict=True):
-        try:
-            found += _scan(memoryview(buffer)[start:end], left)
-        except ValueError as error:
-            raise DamagedBatchError(index, str(error)) from error
-        except IndexError as error:
-            raise DamagedBatchError(index, _missing(left)) from error
-    edges = np.array(found, dtype=np.int64)
-    # Each batch has one edge more than records.
-    edge = np.arange(len(edges) - len(todo.left)) + np.repeat(np.arange(len(todo.left)), todo.left)
-    start_of = np.repeat(todo.place, todo.left)
-    return edges[edge] + start_of, edges[edge + 1] + start_of
+def _damage(buffer: Buffer, todo: _OpenBatches) -> DamagedBatchError:
+    """What is wrong with the first of these batches that is damaged; one of them is."""
+    view = memoryview(buffer)
+    batches = zip(*(column.tolist() for column in todo[:4]), strict=True)
+    problems = ((index, _problem(view[start:end], left)) for index, start, end, left in batches)
+    return next(DamagedBatchError(index, problem) for index, problem in problems if problem is not None)
 
 
 # What the first byte of a length says of how far it is to the next record, when it is the only one, when a second one
@@ -227,56 +230,63 @@ _FIRST = [2 + (low % 0x80 >> 1) if low % 2 == 0 else None for low in range(0x100
 _SECOND = [high << 6 if 0 < high < 0x80 else None for high in range(0x100)]
 
 
-def _scan(chunk: memoryview, count: int) -> list[int]:
-    """The places of `count` records and the end of the last. One step per record: this is the loop to keep tight."""
-    places = [0]
-    found = places.append
+def _scan(data: memoryview, batches: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Where each record starts, and where the last one of each batch ends. One step per record: this is the loop to
+    keep tight. It looks beyond the end of a batch when that has fewer records than it should.
+
+    Args:
+        batches: Where the records of each begin, and how many there are.
+
+    Raises:
+        ValueError, IndexError: A length is none that a record can have, or a record ends behind the data.
+    """
+    starts: list[int] = []
+    behind: list[int] = []
+    found = starts.append
     only, first, second = _ONLY, _FIRST, _SECOND
-    place = 0
-    while len(places) <= count:
-        try:
-            for _ in repeat(None, count + 1 - len(places)):
-                low = chunk[place]
-                if low < 0x80:
-                    place += only[low]  # type: ignore[operator]  # None raises, which is the test that costs nothing
-                else:
-                    place += first[low] + second[chunk[place + 1]]  # type: ignore[operator]
-                found(place)
-        except TypeError:
-            place = _behind_any(chunk, place)
-            found(place)
-        except IndexError:
-            break
-    return places if place == len(chunk) and len(places) > count else _scan_carefully(chunk, count)
+    for place, count in batches:
+        left = count
+        while left:
+            try:
+                for left in range(left - 1, -1, -1):  # noqa: B007, B020  how many are left when a length is long
+                    found(place)
+                    low = data[place]
+                    if low < 0x80:
+                        place += only[low]  # type: ignore[operator]  # None raises, which is the test that costs nothing
+                    else:
+                        place += first[low] + second[data[place + 1]]  # type: ignore[operator]
+            except TypeError:
+                place = _behind_any(data, place)
+        behind.append(place)
+    return starts, behind
 
 
-def _behind_any(chunk: memoryview, place: int) -> int:
+def _behind_any(data: memoryview, place: int) -> int:
     """Where a record ends whose length has any form: of 8 KiB or more it takes three bytes.
 
     Raises:
         ValueError: It is none that a record can have.
     """
-    length, body = read_varint(chunk, place, len(chunk))
+    length, body = read_varint(data, place, len(data))
     if length < MIN_RECORD_BYTES - 1:
-        raise ValueError(impossible(length, len(chunk) - body))
+        raise ValueError(impossible(length, len(data) - body))
     return body + length
 
 
-def _scan_carefully(chunk: memoryview, count: int) -> list[int]:
-    """The same, with an error that says what is wrong."""
-    places = [0]
+def _problem(payload: memoryview, count: int) -> str | None:
+    """What is wrong with the records of one batch."""
+    place = 0
     for _ in range(count):
-        place = places[-1]
-        if place >= len(chunk):
-            raise IndexError(place)
-        behind = _behind_any(chunk, place)
-        if behind > len(chunk):
-            length, body = read_varint(chunk, place, len(chunk))
-            raise ValueError(impossible(length, len(chunk) - body))
-        places.append(behind)
-    if places[-1] != len(chunk):
-        raise ValueError(_surplus(len(chunk) - places[-1]))
-    return places
+        if place >= len(payload):
+            return _missing(count)
+        try:
+            length, body = read_varint(payload, place, len(payload))
+        except ValueError as error:
+            return str(error)
+        place = body + length
+        if length < MIN_RECORD_BYTES - 1 or place > len(payload):
+            return impossible(length, len(payload) - body)
+    return None if place == len(payload) else _surplus(len(payload) - place)
 
 
 def count_up(counts: Ints) -> Ints:

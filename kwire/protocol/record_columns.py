@@ -7,7 +7,7 @@ Made by `records.py` and `records_legacy.py`, used by `kwire.fetching`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
@@ -197,16 +197,15 @@ def _text(name: bytes | None) -> str:
 
 
 def join_columns(parts: Sequence[RecordColumns]) -> RecordColumns:
-    """One RecordColumns of several, in order; the buffers are copied into one."""
+    """One RecordColumns of several, in order; the buffers are copied into one, unless all have the same."""
     if len(parts) == 1:
         return parts[0]
-    sizes = np.array([len(part.buffer) for part in parts])
-    shifts = (np.cumsum(sizes) - sizes).tolist()
+    buffer, shifts = _one_buffer([part.buffer for part in parts])
     headers = None
     if any(part.headers_at is not None for part in parts):
         headers = join_headers([part.headers_at or no_headers(len(part)) for part in parts], shifts)
     return RecordColumns(
-        buffer=b"".join(part.buffer for part in parts),
+        buffer=buffer,
         offsets=np.concatenate([part.offsets for part in parts]),
         timestamps=np.concatenate([part.timestamps for part in parts]),
         timestamp_types=np.concatenate([part.timestamp_types for part in parts]),
@@ -217,6 +216,13 @@ def join_columns(parts: Sequence[RecordColumns]) -> RecordColumns:
         value_lengths=np.concatenate([part.value_lengths for part in parts]),
         headers_at=headers,
     )
+
+
+def _one_buffer(buffers: Sequence[Buffer]) -> tuple[Buffer, list[int]]:
+    """All bytes, and where those of each begin."""
+    if all(buffer is buffers[0] for buffer in buffers):
+        return buffers[0], [0] * len(buffers)
+    return b"".join(buffers), list(accumulate(map(len, buffers[:-1]), initial=0))
 
 
 def empty_columns() -> RecordColumns:

@@ -182,8 +182,7 @@ def _are_few(batches: Sequence[Batch]) -> bool:
     count = 0
     for batch in batches:
         count += batch.record_count
-    # Of large records each has a batch to itself, and then the long way takes its time over each batch, too.
-    return 0 < count <= MOST_RECORDS + len(batches)
+    return 0 < count <= MOST_RECORDS
 
 
 def _few_plain(batches: Sequence[Batch]) -> RecordColumns | None:

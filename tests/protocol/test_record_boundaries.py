@@ -13,7 +13,7 @@ from kwire.protocol import record_boundaries
 from kwire.protocol.record_boundaries import DamagedBatchError, find_records
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kwire.protocol.record_boundaries import _OpenBatches
     from kwire.protocol.record_varints import Ints, Octets
@@ -163,6 +163,45 @@ def test_records_of_batches_are_found_whether_they_lie_together_or_apart(gap: by
         ends += [start - 4 + end for end in of_batch.ends]
         start += len(each) + len(gap)
     assert find_in_batches(payloads, list(map(len, BATCHES)), gap) == (bodies, ends)
+
+
+SINGLE = [[70], [6], [9000], [63], [8191], [100]]
+
+
+@pytest.mark.parametrize("gap", [b"", b"a header"], ids=["together", "apart"])
+def test_the_only_record_of_each_batch_is_found_without_a_walk(gap: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_boundaries, "_scan", None)
+    found = find_in_batches([payload(lengths).data[4:] for lengths in SINGLE], [1] * len(SINGLE), gap)
+    sizes = [len(varint(length)) for (length,) in SINGLE]
+    starts = [4]
+    for (length,), size in zip(SINGLE, sizes, strict=True):
+        starts.append(starts[-1] + size + length + len(gap))
+    assert found == (
+        [start + size for start, size in zip(starts, sizes, strict=False)],
+        [start - len(gap) for start in starts[1:]],
+    )
+
+
+@pytest.mark.parametrize("index", range(len(SINGLE)))
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (lambda data: data + b"\0", "1 bytes remain behind the last declared record"),
+        (lambda data: data[:-1], "a record of .* bytes where .* are left"),
+        (lambda data: varint(5) + data[1:], "a record of 5 bytes where"),
+        (lambda data: varint(-1) + data[1:], "a record of -1 bytes where"),
+        (lambda data: b"\xff" * len(data), "more records declared"),
+    ],
+    ids=["surplus", "cut off", "too small", "negative", "no length"],
+)
+def test_the_damaged_one_of_batches_with_one_record_each_is_named(
+    index: int, damage: Callable[[bytes], bytes], problem: str
+) -> None:
+    payloads = [payload(lengths).data[4:] for lengths in SINGLE]
+    payloads[index] = damage(payloads[index] if index != 1 else payload([7]).data[4:])
+    with pytest.raises(DamagedBatchError, match=problem) as raised:
+        find_in_batches(payloads, [1] * len(SINGLE))
+    assert raised.value.index == index
 
 
 @pytest.mark.parametrize("gap", [b"", b"a header"], ids=["together", "apart"])

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from kwire.errors import CorruptRecordError
 from kwire.model import Header, TimestampType
 from kwire.protocol.compression import Codec
+from kwire.protocol.record_batch import Batch, last_batch
 from kwire.protocol.record_columns import RecordColumns, empty_columns, join_columns
 from kwire.protocol.records import (
     ControlType,
@@ -268,6 +269,14 @@ def test_joined_columns_hold_all_rows_in_order() -> None:
     assert_decodes_to(joined, without + with_headers[1:])
 
 
+def test_parts_of_one_buffer_are_joined_without_a_copy_of_it() -> None:
+    records = sized([10, 20, 30, 40])
+    columns = decode(encode(records[:2]) + encode(records[2:]))
+    joined = join_columns([columns.slice(0, 1), columns.slice(1, 4)])
+    assert joined.buffer is columns.buffer
+    assert_decodes_to(joined, records)
+
+
 def test_equal_and_unequal_lengths_are_copied_out_alike() -> None:
     for sizes in ([8] * 9, [8, 9] * 5, [0] * 4, [1000] * 300, [2000, 2001] * 3, [5000] * 3):
         records = sized(sizes)
@@ -345,6 +354,29 @@ def test_a_cut_record_set_gives_its_whole_batches() -> None:
     data = b"".join(sets)
     for size in range(len(data)):
         assert len(list(iter_batches(data[:size]))) == (1 if size >= len(sets[0]) else 0)
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(record_sets(), st.data())
+def test_the_last_batch_is_the_last_of_all_whatever_the_bytes(
+    case: tuple[bytes, list[Written]], drawn: st.DataObject
+) -> None:
+    """Cut off anywhere, with a byte changed, and with a message of an older format among them."""
+    old = drawn.draw(st.sampled_from([b"", message(9, b"old", magic=1)]))
+    data = bytearray(old + case[0] if drawn.draw(st.booleans()) else case[0] + old)
+    place = drawn.draw(st.integers(0, len(data) - 1))
+    data[place] = drawn.draw(st.integers(0, 255))
+    cut = bytes(data[: drawn.draw(st.integers(0, len(data)))])
+
+    def last_of_all() -> Batch | None:
+        return [None, *iter_batches(cut, check_crcs=False)][-1]
+
+    expected, found = attempt(last_of_all), attempt(lambda: last_batch(cut))
+    if isinstance(expected, CorruptRecordError):
+        assert isinstance(found, CorruptRecordError)
+        assert str(found) == str(expected)
+    else:
+        assert found == expected
 
 
 def test_batches_in_front_of_a_damaged_one_are_yielded_first() -> None:

@@ -149,10 +149,10 @@ def test_times_and_offsets_that_wrap_around_go_the_other_way(monkeypatch: pytest
     assert few == many
 
 
-def test_many_batches_of_one_large_record_each_go_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_records_go_the_long_way_however_they_are_batched(monkeypatch: pytest.MonkeyPatch) -> None:
     each_alone = list(iter_batches(b"".join(batch(number) for number in range(3 * MOST_RECORDS))))
-    assert goes_the_short_way(each_alone)
+    (together,) = iter_batches(batch(*range(3 * MOST_RECORDS)))
+    assert not goes_the_short_way(each_alone)
+    assert not goes_the_short_way([together])
     few, many = both_ways(each_alone, monkeypatch)
     assert few == many
-    (together,) = iter_batches(batch(*range(3 * MOST_RECORDS)))
-    assert not goes_the_short_way([together])
