@@ -89,11 +89,9 @@ def decompress_into(
 
 
 def _copy(target: InflationBuffer, data: Bytes) -> None:
-    def write(room: memoryview) -> int:
-        room[:] = data
-        return len(data)
-
-    target.take(write, len(data))
+    size_bytes = len(data)
+    target.room(size_bytes)[:] = data
+    target.took(size_bytes)
 
 
 def _gzip(target: InflationBuffer, data: Bytes, limit_bytes: int) -> None:
@@ -166,8 +164,13 @@ def _snappy_size(block: memoryview) -> int:
 
 def _lz4(target: InflationBuffer, data: Bytes, limit_bytes: int, *, fix_checksum: bool) -> None:
     lone = None if fix_checksum else lone_lz4_block(data)
-    if lone is not None and lone.bound_bytes <= limit_bytes:
-        _lone_lz4_block(target, memoryview(data)[lone.start : lone.end], lone.bound_bytes)
+    if lone is not None and lone[1] <= limit_bytes:
+        (start, end, stored), bound_bytes = lone
+        block = memoryview(data)[start:end]
+        if stored:
+            _copy(target, block)
+        else:
+            _lone_lz4_block(target, block, bound_bytes)
         return
     frame = lz4_frame(data, fix_checksum=fix_checksum)
     if frame.blocks is None:

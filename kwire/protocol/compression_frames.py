@@ -17,9 +17,10 @@ from kwire.errors import CorruptRecordError
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_WORD = struct.Struct("<I")
-_LZ4_END_MARK = bytes(4)
-# Behind a header of seven bytes and the block's size.
-_LONE_BLOCK_AT = 11
+_LZ4_END_MARK = (0,)
+# The shortest header, and the size of the first block.
+_LZ4_HEADER_AND_WORD = struct.Struct("<7sI")
+_LONE_BLOCK_AT = _LZ4_HEADER_AND_WORD.size
 _LZ4_UNCOMPRESSED_BIT = 0x80000000
 # The format's block ids 4..7: 64 KiB, 256 KiB, 1 MiB, 4 MiB.
 _LZ4_BLOCK_BYTES = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
@@ -42,14 +43,6 @@ Lz4Block: TypeAlias = tuple[int, int, bool]
 """Where a block of a frame starts and ends, and whether it is stored as it is, not compressed."""
 
 
-class LoneLz4Block(NamedTuple):
-    """Where the only block of a frame starts and ends, and the most it inflates to."""
-
-    start: int
-    end: int
-    bound_bytes: int
-
-
 class Lz4Frame(NamedTuple):
     """One frame, and the most it inflates to.
 
@@ -63,11 +56,14 @@ class Lz4Frame(NamedTuple):
 
 
 class _Lz4Header(NamedTuple):
-    """What the header in front of a frame's blocks says, and the checksum it should have."""
+    """What the header in front of a frame's blocks says: what lies behind each block and behind the end mark, and the
+    checksum that the header should have."""
 
     size_bytes: int
     flags: int
     block_bytes: int
+    behind_block_bytes: int
+    behind_frame_bytes: int
     checksum: int
     has_its_checksum: bool
 
@@ -91,40 +87,32 @@ def lz4_frame(data: bytes | memoryview, *, fix_checksum: bool) -> Lz4Frame:
     return Lz4Frame(frame, bound_bytes, header.block_bytes, blocks if is_simple else None)
 
 
-def lone_lz4_block(data: bytes | memoryview) -> LoneLz4Block | None:
-    """The block of a frame that has only one, compressed, and no content size: what most producers write of a batch of
-    up to 64 KiB. None: the frame is another one, or damaged; `lz4_frame` says so.
+def lone_lz4_block(data: bytes | memoryview) -> tuple[Lz4Block, int] | None:
+    """The block of a frame that has only one, and no content size, and the most it inflates to: what most producers
+    write of a batch of up to 64 KiB. None: the frame is another one, or damaged; `lz4_frame` says so.
 
     Of such small batches a third of the time goes into the walk through their frames.
     """
     size = len(data)
     if size < _LONE_BLOCK_AT + 4 or data[4] & ~_LZ4_CHECKSUMS != _LZ4_SIMPLE:
         return None
-    header = _lz4_header(bytes(data[: _LONE_BLOCK_AT - 4]))
-    (word,) = _LZ4_WORD.unpack_from(data, _LONE_BLOCK_AT - 4)
-    end = _LONE_BLOCK_AT + word
-    # The end mark is four zeros. A stored block has its highest bit set, and ends far behind all data.
-    mark = end + _lz4_block_checksum_bytes(header.flags)
-    end_of_frame = mark + len(_LZ4_END_MARK) + _lz4_content_checksum_bytes(header.flags)
+    raw, word = _LZ4_HEADER_AND_WORD.unpack_from(data)
+    header = _lz4_header(raw)
+    stored = word >= _LZ4_UNCOMPRESSED_BIT
+    block_bytes = word & ~_LZ4_UNCOMPRESSED_BIT
+    end = _LONE_BLOCK_AT + block_bytes
+    mark = end + header.behind_block_bytes
     # Without a block the first word is the end mark itself.
-    has_block = word and end_of_frame <= size and data[mark : mark + 4] == _LZ4_END_MARK
-    if not has_block or not header.has_its_checksum:
+    if not word or mark + 4 + header.behind_frame_bytes > size or not header.has_its_checksum:
         return None
-    return LoneLz4Block(_LONE_BLOCK_AT, end, min(header.block_bytes, word * _LZ4_MAX_RATIO + _LZ4_SLACK_BYTES))
+    if _LZ4_WORD.unpack_from(data, mark) != _LZ4_END_MARK:
+        return None
+    bound_bytes = block_bytes if stored else min(header.block_bytes, block_bytes * _LZ4_MAX_RATIO + _LZ4_SLACK_BYTES)
+    return (_LONE_BLOCK_AT, end, stored), bound_bytes
 
 
 def _lz4_optional_bytes(flags: int) -> int:
     return (8 if flags & _LZ4_CONTENT_SIZE else 0) + (4 if flags & _LZ4_DICTIONARY_ID else 0)
-
-
-def _lz4_block_checksum_bytes(flags: int) -> int:
-    """Behind each block."""
-    return _LZ4_CHECKSUM_BYTES if flags & _LZ4_BLOCK_CHECKSUMS else 0
-
-
-def _lz4_content_checksum_bytes(flags: int) -> int:
-    """Behind the end mark."""
-    return _LZ4_CHECKSUM_BYTES if flags & _LZ4_CONTENT_CHECKSUM else 0
 
 
 @lru_cache(maxsize=64)
@@ -137,12 +125,15 @@ def _lz4_header(header: bytes) -> _Lz4Header:
     if block_bytes is None:
         raise CorruptRecordError(f"undecodable lz4 payload: unknown block size id {block_id}")
     checksum = xxh32_small(header[4:-1]) >> 8 & 0xFF
-    return _Lz4Header(len(header), flags, block_bytes, checksum, checksum == header[-1])
+    behind_block_bytes = _LZ4_CHECKSUM_BYTES if flags & _LZ4_BLOCK_CHECKSUMS else 0
+    behind_frame_bytes = _LZ4_CHECKSUM_BYTES if flags & _LZ4_CONTENT_CHECKSUM else 0
+    return _Lz4Header(
+        len(header), flags, block_bytes, behind_block_bytes, behind_frame_bytes, checksum, checksum == header[-1]
+    )
 
 
 def _lz4_blocks(data: bytes | memoryview, header: _Lz4Header) -> tuple[int, int, list[Lz4Block]]:
     """Where the frame ends, the most its blocks inflate to, and those."""
-    trailer_bytes = _lz4_block_checksum_bytes(header.flags)
     bound_bytes = 0
     blocks: list[Lz4Block] = []
     position, end = header.size_bytes, len(data)
@@ -150,7 +141,7 @@ def _lz4_blocks(data: bytes | memoryview, header: _Lz4Header) -> tuple[int, int,
         (word,) = _LZ4_WORD.unpack_from(data, position)
         start = position + 4
         if word == 0:
-            end_of_frame = start + _lz4_content_checksum_bytes(header.flags)
+            end_of_frame = start + header.behind_frame_bytes
             if end_of_frame > end:
                 break
             return end_of_frame, bound_bytes, blocks
@@ -158,7 +149,7 @@ def _lz4_blocks(data: bytes | memoryview, header: _Lz4Header) -> tuple[int, int,
         size = word & ~_LZ4_UNCOMPRESSED_BIT
         blocks.append((start, start + size, stored))
         bound_bytes += size if stored else min(header.block_bytes, size * _LZ4_MAX_RATIO + _LZ4_SLACK_BYTES)
-        position = start + size + trailer_bytes
+        position = start + size + header.behind_block_bytes
     raise CorruptRecordError("undecodable lz4 payload: it ends before its frame does")
 
 
