@@ -15,7 +15,7 @@ import pytest
 import kwire
 
 # Packages that take long to load, or that only some calls need.
-HEAVY = ("construct", "cramjam", "fastcrc", "isal", "numpy", "pyarrow", "trio", "typer")
+HEAVY = ("construct", "cramjam", "fastcrc", "isal", "numpy", "pyarrow", "trio", "typer", "zstandard")
 NEVER_NEEDED = ("asyncio", "difflib", "pdb", "rich", "socket", "ssl", "subprocess", "unittest")
 NETWORK_SIDE = ("kwire.assignors", "kwire.cluster", "kwire.managers", "kwire.network.run", "kwire.protocol")
 
@@ -46,7 +46,7 @@ def test_the_network_thread_needs_no_numpy() -> None:
     """It looks at the headers of batches only. numpy is loaded by the application thread, while that waits."""
     imported = loaded_by("import kwire.network.run")
     assert "trio" in imported
-    assert imported.isdisjoint({"numpy", "cramjam", "fastcrc", "isal"})
+    assert imported.isdisjoint({"numpy", "cramjam", "fastcrc", "isal", "zstandard"})
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from kwire.errors import CorruptRecordError
 from kwire.protocol.compression_buffer import InflationBuffer
 from kwire.protocol.compression_frames import lone_lz4_block, lz4_frame, zstd_output_bound
 from kwire.protocol.gzip_library import isal_or_zlib
+from kwire.protocol.zstd_library import ZstdError, inflate_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -210,7 +211,7 @@ def _inflate_lz4_blocks(data: Bytes, blocks: Sequence[Lz4Block], block_bytes: in
 def _zstd(target: InflationBuffer, data: Bytes, limit_bytes: int) -> None:
     # No payload at all is an empty stream to Java's reader as well.
     if len(data):
-        inflate = partial(cramjam.zstd.decompress_into, data)
+        inflate = partial(inflate_zstd, data)
         _inflate_bounded(target, "zstd", inflate, zstd_output_bound(data), limit_bytes)
 
 
@@ -229,7 +230,7 @@ def _inflate_bounded(
 def _inflate(target: InflationBuffer, name: str, inflate: Callable[[memoryview], int], bound_bytes: int) -> None:
     try:
         target.take(inflate, bound_bytes)
-    except cramjam.DecompressionError as error:
+    except (cramjam.DecompressionError, ZstdError) as error:
         raise CorruptRecordError(f"undecodable {name} payload: {error}") from error
 
 

@@ -201,6 +201,8 @@ def zstd_output_bound(data: bytes | memoryview) -> int:
             position += 8 + _little(data, position + 4, 4)
         else:
             raise CorruptRecordError(f"undecodable zstd payload: 0x{magic:08x} at {position} starts no frame")
+    if position > len(data):
+        raise _zstd_ends_too_early(data)
     return bound_bytes
 
 
@@ -223,5 +225,9 @@ def _zstd_frame(data: bytes | memoryview, position: int) -> tuple[int, int]:
 
 def _little(data: bytes | memoryview, position: int, size: int) -> int:
     if position + size > len(data):
-        raise CorruptRecordError(f"undecodable zstd payload: it ends too early, after {len(data)} bytes")
+        raise _zstd_ends_too_early(data)
     return int.from_bytes(data[position : position + size], "little")
+
+
+def _zstd_ends_too_early(data: bytes | memoryview) -> CorruptRecordError:
+    return CorruptRecordError(f"undecodable zstd payload: it ends too early, after {len(data)} bytes")
