@@ -160,7 +160,9 @@ class ConsumerConfig(SecurityConfig):
     # --- records ------------------------------------------------------------------------------------------------
     key_deserializer: AnyDeserializer | None = setting(None, "Makes keys of bytes.", deserializer())
     value_deserializer: AnyDeserializer | None = setting(None, "Makes values of bytes.", deserializer())
-    max_poll_records: int = setting(500, "The most records one poll returns.", integer(1))
+    max_poll_records: int = setting(
+        500, "The most records one poll returns; of large ones fewer: see fetch_buffer_bytes.", integer(1)
+    )
     check_crcs: bool = setting(True, "Verify the checksum of each batch.", boolean())
 
     # --- fetching -----------------------------------------------------------------------------------------------
@@ -176,7 +178,9 @@ class ConsumerConfig(SecurityConfig):
         shown_default="1 to 4 MiB, the fewer partitions the more",
     )
     fetch_buffer_bytes: int = setting(
-        64 * MIB, "The most that is fetched ahead of poll (KIP-81); kwire's own.", integer(1, MAX_LONG)
+        64 * MIB,
+        "The most that is fetched ahead of poll (KIP-81); a quarter of it is enough for one poll. kwire's own.",
+        integer(1, MAX_LONG),
     )
 
     # --- metadata -----------------------------------------------------------------------------------------------

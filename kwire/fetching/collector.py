@@ -6,6 +6,7 @@ is the first to be asked.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Generic
 
 from kwire.errors import KafkaError
@@ -35,6 +36,7 @@ class FetchCollector(Generic[K, V]):
 
     Attributes:
         most: So many records one poll returns.
+        most_bytes: With so many bytes a poll has enough, however few records they are.
         keeps_failures: Whether records that cannot be deserialized are collected with their error beside them, instead
             of raising it.
     """
@@ -45,6 +47,7 @@ class FetchCollector(Generic[K, V]):
         deserializers: Deserializers[K, V],
         *,
         max_poll_records: int,
+        most_bytes: float = math.inf,
         read_committed: bool,
         check_crcs: bool,
         head_share: float = 1.0,
@@ -61,6 +64,7 @@ class FetchCollector(Generic[K, V]):
         ]
         self._main = self._sources[0].collector
         self.most = max_poll_records
+        self.most_bytes = most_bytes
         # It met an error behind records of others: those come first, the next call raises it.
         self._first: _CursorShare[K, V] | None = None
         # It raised an error and may do so again: the others come first, or nobody would ever get behind it.
@@ -80,27 +84,32 @@ class FetchCollector(Generic[K, V]):
         as well, so the network thread has to know."""
         return self._main.seek(tp, wanted, view) if len(self._sources) == 1 else None
 
-    def collect(self, view: AssignmentView, into: Pending[K, V], most: int | None = None) -> None:
-        """Add up to `most` records of all cursors together, or as many as a poll may return; see
+    def collect(
+        self, view: AssignmentView, into: Pending[K, V], most: int | None = None, most_bytes: float | None = None
+    ) -> None:
+        """Add up to `most` records and `most_bytes` of all cursors together, or as many as a poll may return; see
         `CursorCollector.collect`."""
         most = self.most if most is None else most
+        most_bytes = self.most_bytes if most_bytes is None else most_bytes
         if not view.children:
-            self._main.collect(view, into, most, keep_failures=self.keeps_failures)
+            self._main.collect(view, into, most, most_bytes, keep_failures=self.keeps_failures)
             return
         views = [view, *(child.beside(view) for child in view.children)]
-        self._share(dict(zip(self._sources, views, strict=False)), into, most)
+        self._share(dict(zip(self._sources, views, strict=False)), into, most, most_bytes)
 
-    def _share(self, views: dict[_CursorShare[K, V], AssignmentView], into: Pending[K, V], left: int) -> None:
+    def _share(
+        self, views: dict[_CursorShare[K, V], AssignmentView], into: Pending[K, V], left: int, left_bytes: float
+    ) -> None:
         begin, portion = len(into), -(-left // PORTIONS)
         hungry = list(views)
         last, self._last = self._last, None
-        while left > 0 and hungry:
+        while left > 0 and left_bytes > 0 and hungry:
             source = self._next(hungry, last)
             before = len(into)
             try:
                 # A cursor that is alone takes all: a poll in one piece costs less than one in portions.
                 most = min(left, portion) if len(hungry) > 1 else left
-                source.collector.collect(views[source], into, most, keep_failures=self.keeps_failures)
+                source.collector.collect(views[source], into, most, left_bytes, keep_failures=self.keeps_failures)
             except (CorruptPartitionError, KafkaError):
                 if len(into) == begin:
                     self._last = source
@@ -109,6 +118,7 @@ class FetchCollector(Generic[K, V]):
                 break
             more = into[before:]
             left -= sum(len(entry.chunk) for entry in more)
+            left_bytes -= sum(entry.size_bytes for entry in more)
             source.took(more)
             if not any(len(entry.chunk) for entry in more):
                 hungry.remove(source)

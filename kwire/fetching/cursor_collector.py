@@ -33,6 +33,11 @@ class Collected(NamedTuple, Generic[K, V]):
     fetch: OpenFetch | None = None
     progress: CollectProgress | None = None
 
+    @property
+    def size_bytes(self) -> float:
+        """What the records take."""
+        return 0.0 if self.progress is None else self.progress.size_of(len(self.chunk))
+
     def settle(self) -> None:
         """Have the fetch go on behind these records."""
         if self.fetch is not None and self.progress is not None:
@@ -64,9 +69,11 @@ class CursorCollector(Generic[K, V]):
         # The assignment epochs whose records are damaged: what was fetched behind the damage must not be delivered.
         self._damaged: dict[TopicPartition, int] = {}
 
-    def collect(self, view: AssignmentView, into: Pending[K, V], most: int, *, keep_failures: bool) -> None:
-        """Add up to `most` records to what is pending. With `keep_failures` those that cannot be deserialized are
-        among them, with their error beside them.
+    def collect(
+        self, view: AssignmentView, into: Pending[K, V], most: int, most_bytes: float, *, keep_failures: bool
+    ) -> None:
+        """Add up to `most` records to what is pending, and no more once they take `most_bytes`. With `keep_failures`
+        those that cannot be deserialized are among them, with their error beside them.
 
         A partition may advance without a record (compaction, transactions that were aborted): its chunk is empty then.
 
@@ -75,8 +82,8 @@ class CursorCollector(Generic[K, V]):
                 each call, until the partition has another epoch, or `note_damage` was called.
         """
         settle_last(into)
-        left, has_records = most, False
-        while left > 0 and (current := self._current(view)) is not None:
+        left, left_bytes, has_records = most, most_bytes, False
+        while left > 0 and left_bytes > 0 and (current := self._current(view)) is not None:
             try:
                 entry = self._next_entry(current, left, keep_failures=keep_failures)
             except (CorruptPartitionError, KafkaError):
@@ -88,6 +95,7 @@ class CursorCollector(Generic[K, V]):
             if count := len(entry.chunk):
                 has_records = True
                 left -= count
+                left_bytes -= entry.size_bytes
             if current.is_finished:
                 self._close(current)
 

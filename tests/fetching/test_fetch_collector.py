@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ class Harness:
         self,
         *,
         max_poll_records: int = 500,
+        most_bytes: float = math.inf,
         read_committed: bool = False,
         check_crcs: bool = True,
         value: Callable[[bytes], bytes] | None = None,
@@ -46,6 +48,7 @@ class Harness:
             self.buffer,
             Deserializers(key=None, value=value),
             max_poll_records=max_poll_records,
+            most_bytes=most_bytes,
             read_committed=read_committed,
             check_crcs=check_crcs,
         )
@@ -109,6 +112,30 @@ def test_max_poll_records_counts_across_fetches_and_a_fetch_is_gone_on_with() ->
     assert harness.buffer.size_bytes > 0
     assert harness.collect() == ([("b-0", [b"1", b"2"])], {B: 3})
     assert harness.buffer.size_bytes == 0
+
+
+def test_a_poll_has_enough_with_so_many_bytes_however_few_records_they_are() -> None:
+    harness = Harness(most_bytes=1_500)
+    large = [b"%d" % number * 1_000 for number in range(4)]
+    for offset, value in enumerate(large):
+        harness.put(A, offset, batch(offset, values={offset: value}))
+    assert [harness.collect()[0] for _ in range(3)] == [
+        [("a-0", large[:1]), ("a-0", large[1:2])],
+        [("a-0", large[2:3]), ("a-0", large[3:])],
+        [],
+    ]
+
+
+def test_the_rest_of_a_poll_that_had_enough_comes_with_the_next_one() -> None:
+    harness = Harness(max_poll_records=2, most_bytes=1)
+    harness.put(A, 0, batch(0, 1, 2))
+    harness.put(B, 0, batch(0))
+    assert [harness.collect()[0] for _ in range(4)] == [
+        [("a-0", [b"0", b"1"])],
+        [("a-0", [b"2"])],
+        [("b-0", [b"0"])],
+        [],
+    ]
 
 
 def test_a_fetch_is_let_go_with_its_last_record_though_the_poll_is_full() -> None:

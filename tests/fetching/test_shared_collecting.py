@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,13 +39,14 @@ def refuse(value: bytes) -> bytes:
 class Cursors:
     """A main cursor at 100 and a child at 0, with what was fetched for each."""
 
-    def __init__(self, head_share: float = 0.5) -> None:
+    def __init__(self, head_share: float = 0.5, most_bytes: float = math.inf) -> None:
         self.main = FetchBuffer(children=1)
         (self.child,) = self.main.children
         self.collector: FetchCollector[bytes, bytes] = FetchCollector(
             self.main,
             Deserializers[bytes, bytes](value=refuse),
             max_poll_records=MOST,
+            most_bytes=most_bytes,
             read_committed=False,
             check_crcs=True,
             head_share=head_share,
@@ -100,6 +102,16 @@ def test_of_equal_shares_each_poll_has_half(cursors: Cursors) -> None:
     for start in (0, 4, 8):
         found = set(cursors.collect())
         assert found == {*main(*range(500 + start, 504 + start)), *child(*range(100 + start, 104 + start))}
+
+
+def test_all_together_have_enough_with_the_bytes_of_one_poll() -> None:
+    cursors = Cursors(most_bytes=1_500)
+    for offset in range(3):
+        cursors.fetch(Cursor.MAIN, batch(500 + offset, values={500 + offset: bytes(1_000)}), at=500 + offset)
+        cursors.fetch(Cursor.CHILD, batch(100 + offset, values={100 + offset: bytes(1_000)}), at=100 + offset)
+    polls = [cursors.collect() for _ in range(4)]
+    assert [len(found) for found in polls] == [2, 2, 2, 0]
+    assert {each for found in polls for each in found} == {*main(500, 501, 502), *child(100, 101, 102)}
 
 
 def test_a_larger_share_has_more_bytes() -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from kwire import TopicPartition
+
 if TYPE_CHECKING:
     from tests.integration.conftest import MakeTopic
     from tests.integration.consumer.conftest import OpenConsumer, Read
@@ -69,7 +71,8 @@ def test_what_aiokafka_wrote_is_read_as_it_was_given(
 ) -> None:
     name, records = topic(), some(random.Random(codec))
     asyncio.run(written_by_aiokafka(kafka.bootstrap_servers, name, codec, records, batch_bytes))
-    consumer = open_consumer(name)
+    consumer = open_consumer()
+    consumer.assign([TopicPartition(name, 0)])
     found = [
         Given(
             record.key, record.value, tuple((header.key, header.value) for header in record.headers), record.timestamp

@@ -1,0 +1,35 @@
+"""A poll of large records ends with a quarter of what may be fetched ahead, however many records it may return."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire import TopicPartition
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import MakeTopic, Produce
+    from tests.integration.consumer.conftest import OpenConsumer
+
+RECORDS = 120
+RECORD_BYTES = 50_000
+BUFFER_BYTES = 1_600_000
+IN_ONE_POLL = BUFFER_BYTES // 4 // RECORD_BYTES + 1
+
+
+def test_a_poll_of_large_records_has_enough_before_it_is_full(
+    topic: MakeTopic, produce: Produce, open_consumer: OpenConsumer
+) -> None:
+    name = topic()
+    values = [b"%3d" % number + bytes(RECORD_BYTES - 3) for number in range(RECORDS)]
+    for value in values:
+        produce(name, [value])
+    consumer = open_consumer(fetch_buffer_bytes=BUFFER_BYTES, max_partition_fetch_bytes=RECORD_BYTES)
+    consumer.assign([TopicPartition(name, 0)])
+    found: list[bytes | None] = []
+    polls: list[int] = []
+    while len(found) < RECORDS:
+        polled = [record.value for record in consumer.poll(10.0)]
+        polls.append(len(polled))
+        found += polled
+    assert found == values
+    assert max(polls) <= IN_ONE_POLL
