@@ -75,6 +75,20 @@ def test_many_records_are_found_by_guessing_and_by_looping(pattern: list[int]) -
     assert find(data, len(bodies)) == (bodies, ends)
 
 
+# 100 and 164 have the same first byte of two, 64 and 8256 the same first of two and of three.
+@pytest.mark.parametrize("lengths", [[100] * 900 + [164] * 900, [164] * 5 + [100] * 1800, [64] * 900 + [8256] * 20])
+def test_a_guess_looks_at_all_bytes_of_a_length(lengths: list[int]) -> None:
+    data, bodies, ends = payload(lengths)
+    assert find(data, len(bodies)) == (bodies, ends)
+
+
+def test_guesses_look_at_all_bytes_of_each_batch_though_their_lengths_differ() -> None:
+    of_batches = [[20] * 300, [100] * 150 + [164] * 150, [20] * 150 + [21] * 150, [9000] * 40]
+    payloads = [payload(lengths).data[4:] for lengths in of_batches]
+    bodies, ends = find_in_batches(payloads, list(map(len, of_batches)))
+    assert [end - body for body, end in zip(bodies, ends, strict=True)] == [each for of in of_batches for each in of]
+
+
 @pytest.mark.parametrize(
     ("pattern", "is_guessed"),
     [

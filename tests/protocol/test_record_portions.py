@@ -95,6 +95,21 @@ def test_damage_in_the_rest_of_a_batch_comes_behind_its_front() -> None:
 
 
 @pytest.mark.usefixtures("small_portions")
+def test_damage_behind_a_batch_waits_until_all_of_that_is_decoded() -> None:
+    """The damaged one has good framing and a good checksum, but a record too few."""
+    large, bad = batch(*range(MANY)), bytearray(batch(MANY, MANY + 1))
+    bad[60] = 3
+    bad[17:21] = google_crc32c.value(bytes(bad[21:])).to_bytes(4, "big")
+    reading = portions(large + bytes(bad))
+    found: list[int] = []
+    while len(found) < MANY:
+        found += next(reading).offsets.tolist()
+    with pytest.raises(CorruptRecordError, match=f"base offset {MANY}: "):
+        next(reading)
+    assert found == list(range(MANY))
+
+
+@pytest.mark.usefixtures("small_portions")
 def test_a_record_longer_than_its_batch_is_damage_of_the_front() -> None:
     plain = bytearray(batch(*range(MANY)))
     plain[61] = 0x7E  # the first record's length: 63

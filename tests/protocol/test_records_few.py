@@ -133,6 +133,14 @@ def test_every_damage_of_a_byte_is_told_in_the_same_words(monkeypatch: pytest.Mo
     assert refused > len(payload)
 
 
+def test_any_negative_length_is_null_in_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    nulls = with_payload(record(bytes((0, 0, 0, 3, 5, 0))) + record(bytes((0, 0, 2, 1, 3, 0))), 2)
+    assert taken(nulls)
+    few, many = both_ways(nulls, monkeypatch)
+    assert few == many
+    assert decode_columns(nulls).key_lengths.tolist() == decode_columns(nulls).value_lengths.tolist() == [-1, -1]
+
+
 @pytest.mark.parametrize("count", [1, 2, 4, MOST_RECORDS])
 def test_a_count_that_is_wrong_is_told_in_the_same_words(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     payload = record(bytes((0, 0, 0, 1, 1, 0))) * 3

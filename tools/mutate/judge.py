@@ -5,11 +5,12 @@ them runs, and how long it takes. Then each mutant has a child of its own (`plan
 runs the tests that come by its lines, those that have found a mutant of that function first; some hundreds at most.
 The first that fails ends it. A child that takes much more processor time than the tests are known to take is stopped.
 What a class or a function's defaults are made of works when the module is imported, so it has a process of its own
-(`fresh.py`).
+(`fresh.py`); and so has what writes the code of the protocol's messages, which is done once, and kept.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
@@ -29,6 +30,9 @@ OPTIONS = ("-p", "no:randomly", "-p", "no:cacheprovider", "--capture=no", "-qq",
 FAST = "not slow and not exhaustive and not integration"
 START_SECONDS = 0.01
 MOST_TESTS = 250  # with more, a survivor takes as long as fifty that are killed, and few of them are found late
+WORK_ONCE = frozenset(
+    f"protocol/{name}" for name in ("compiler", "decoder", "encoder", "layout", "registry", "schema", "source")
+)
 OnVerdict = Callable[[Mutant, Verdict], object]
 
 
@@ -49,6 +53,7 @@ class Judge:
         self._tests: dict[str, dict[int, list[str]]] = {}
         self._finders = Counter[tuple[str, str]]()
         self._told: dict[str, dict[str, float]] = {}
+        self._caches: list[functools._lru_cache_wrapper[object]] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -59,6 +64,7 @@ class Judge:
             del self._items[test]
         self._failed.clear()
         planting = Planting({mutant.file for mutant in self._mutants})
+        self._caches = [each for each in gc.get_objects() if isinstance(each, functools._lru_cache_wrapper)]
         gc.collect()
         gc.freeze()
         for mutant in self._mutants:
@@ -91,7 +97,7 @@ class Judge:
         tests = self._tests_of(mutant)
         if not tests:
             return Verdict(SURVIVED, "no test runs it")
-        if mutant.is_bound or not planting.fits(mutant):
+        if mutant.is_bound or mutant.module in WORK_ONCE or not planting.fits(mutant):
             return judge_fresh(mutant, tests)
 
         def judged() -> str:
@@ -99,13 +105,21 @@ class Judge:
                 planting.plant(mutant)
             except Exception:  # noqa: BLE001  what the changed module raises when it is imported
                 return BROKEN
+            self._forget_answers(mutant)
             return self._first_failure([self._items[test] for test in tests])
 
         return run_child(judged, waiting_seconds=30.0 + 10 * sum(self._seconds[test] for test in tests))
 
+    def _forget_answers(self, mutant: Mutant) -> None:
+        """Those that its module has kept from before it was changed."""
+        name = mutant.file.removesuffix(".py").replace("/", ".")
+        for cache in self._caches:
+            if cache.__module__ == name:
+                cache.cache_clear()
+
     def _tests_of(self, mutant: Mutant) -> list[str]:
         """Those that run its lines; at a module's own level, its functions, or a module that imports it."""
-        if mutant.outer:
+        if mutant.outer and mutant.module not in WORK_ONCE:
             tests = self._at(mutant.file, range(mutant.lines[0], mutant.lines[1] + 1))
         else:
             tests = {test for file in (mutant.file, *self._importers[mutant.file]) for test in self._at(file)}
