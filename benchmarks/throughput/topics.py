@@ -65,6 +65,8 @@ class Case:
     """With a key, and one header."""
     batch_bytes: int = 131_072
     """How full the producer makes its batches."""
+    batch_records: int = 10_000
+    """How many records it puts into one, at most."""
 
     def scaled(self, scale: float) -> int:
         """How many records to write; the same number to each partition."""
@@ -104,6 +106,14 @@ CASES = {
             compression="lz4",
             dressed=True,
             batch_bytes=16_384,
+        ),
+        Case(
+            name="one-by-one",
+            title="200 B, a batch each",  # as producers make them that wait for nothing
+            records=500_000,
+            least_bytes=200,
+            most_bytes=200,
+            batch_records=1,
         ),
         Case(name="tiny", title="10 B", records=2_000_000, least_bytes=10, most_bytes=10),
         Case(name="huge", title="100 KB", records=10_000, least_bytes=100_000, most_bytes=100_000),
@@ -159,6 +169,7 @@ def write(bootstrap_servers: str, topic: str, case: Case, records: int) -> Conte
             "bootstrap.servers": bootstrap_servers,
             "compression.type": case.compression,
             "batch.size": case.batch_bytes,
+            "batch.num.messages": case.batch_records,
         }
     )
     size_bytes = 0
