@@ -302,6 +302,26 @@ def test_a_gzip_bomb_in_many_members_is_bounded_too() -> None:
         decompress(Codec.GZIP, compress(Codec.GZIP, bytes(1000)) * 20, limit_bytes=10_000)
 
 
+@pytest.mark.parametrize(("block_id", "most_bytes"), [(4, 65_536), (5, 262_144), (6, 1_048_576), (7, 4_194_304)])
+def test_an_lz4_block_inflates_to_what_its_frame_says_at_most(block_id: int, most_bytes: int) -> None:
+    """However well it compresses: four bytes a mebibyte would be a good bomb."""
+    descriptor = bytes([0x60, block_id << 4])
+    header = b"\x04\x22\x4d\x18" + descriptor + bytes([xxh32_small(descriptor) >> 8 & 0xFF])
+    block = (50_000).to_bytes(4, "little") + bytes(50_000)
+    for blocks in (1, 3):
+        frame = lz4_frame(header + block * blocks + bytes(4), fix_checksum=False)
+        assert frame.bound_bytes == blocks * most_bytes
+    assert lone_lz4_block(header + block + bytes(4)) == ((11, 50_011, False), most_bytes)
+
+
+def test_a_zstd_block_inflates_to_128_kib_at_most() -> None:
+    raw = (100 << 3).to_bytes(3, "little") + bytes(100)
+    run = (200_000 << 3 | 2 | 1).to_bytes(3, "little") + b"x"  # repeated more often than a block may
+    compressed = (9 << 3 | 4).to_bytes(3, "little") + bytes(9)
+    frame = bytes.fromhex("28b52ffd 00 58")  # with a window, and no content size
+    assert zstd_output_bound(frame + raw + compressed + run) == 100 + 131_072 + 131_072
+
+
 def test_a_claimed_content_size_is_not_believed() -> None:
     # zstd: single segment, 8-byte content size of 1 TiB, then one raw block of 3 bytes
     zstd = bytes.fromhex("28b52ffd e0") + (1 << 40).to_bytes(8, "little") + (3 << 3 | 1).to_bytes(3, "little") + b"abc"

@@ -89,6 +89,14 @@ def test_guesses_look_at_all_bytes_of_each_batch_though_their_lengths_differ() -
     assert [end - body for body, end in zip(bodies, ends, strict=True)] == [each for of in of_batches for each in of]
 
 
+@pytest.mark.parametrize("length", [20, 100, 9000])
+def test_records_of_one_length_are_found_by_guessing_alone(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_boundaries, "_scan", None)
+    counts = [64] * 20 + [0] + [60] * 5  # as many as the first round guesses
+    bodies, ends = find_in_batches([payload([length] * count).data[4:] for count in counts], counts)
+    assert [end - body for body, end in zip(bodies, ends, strict=True)] == [length] * sum(counts)
+
+
 @pytest.mark.parametrize(
     ("pattern", "is_guessed"),
     [

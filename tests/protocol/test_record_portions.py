@@ -110,6 +110,33 @@ def test_damage_behind_a_batch_waits_until_all_of_that_is_decoded() -> None:
 
 
 @pytest.mark.usefixtures("small_portions")
+def test_a_payload_that_does_not_inflate_waits_until_all_in_front_of_it_is_decoded() -> None:
+    large, bad = packed(batch(*range(MANY)), Codec.LZ4), bytearray(packed(batch(MANY), Codec.LZ4))
+    bad[61:65] = b"no magic"[:4]
+    bad[17:21] = google_crc32c.value(bytes(bad[21:])).to_bytes(4, "big")
+    first = decode_available(list(iter_batches(large + bytes(bad))), budget_bytes=BUDGET_BYTES)
+    assert first.rest is not None
+    assert first.error is None
+    reading = portions(large + bytes(bad))
+    found: list[int] = []
+    while len(found) < MANY:
+        found += next(reading).offsets.tolist()
+    assert found == list(range(MANY))
+
+
+@pytest.mark.usefixtures("small_portions")
+def test_a_large_batch_whose_front_is_all_of_it_leaves_no_rest() -> None:
+    """Few records of many bytes: more than may be decoded at once, and no more than a front has."""
+    data = batch(*range(3), values={number: bytes(150) for number in range(3)}) + batch(3)
+    first = decode_available(list(iter_batches(data)), budget_bytes=BUDGET_BYTES)
+    assert (len(first.columns), first.taken, first.rest is None) == (2, 1, False)
+    assert [offset for columns in portions(data) for offset in columns.offsets] == [0, 1, 2, 3]
+    whole = batch(0, 1, values={0: bytes(150), 1: bytes(350)}) + batch(2)
+    first = decode_available(list(iter_batches(whole)), budget_bytes=BUDGET_BYTES)
+    assert (len(first.columns), first.taken, first.rest) == (3, 2, None)
+
+
+@pytest.mark.usefixtures("small_portions")
 def test_a_record_longer_than_its_batch_is_damage_of_the_front() -> None:
     plain = bytearray(batch(*range(MANY)))
     plain[61] = 0x7E  # the first record's length: 63

@@ -262,6 +262,16 @@ def test_slices_share_the_buffer_and_work_as_list_slices() -> None:
     assert_decodes_to(columns.slice(2, 18).slice(3, 10), records[5:12])
 
 
+@pytest.mark.parametrize("has_headers", [True, False])
+def test_slices_of_many_rows_are_those_of_lists(has_headers: bool) -> None:
+    headers: tuple[tuple[str, bytes | None], ...] = (("a", b"1"), ("b", None)) if has_headers else ()
+    records = [Written(offset, value=b"%d" % offset, headers=headers) for offset in range(70)]
+    columns = decode(encode(records))
+    for start in (0, 1, 2, 69, 70, 71, -3):
+        for stop in (0, 1, 68, 69, 70, 71, -1):
+            assert_decodes_to(columns.slice(start, stop), records[start:stop])
+
+
 def test_joined_columns_hold_all_rows_in_order() -> None:
     with_headers = [Written(offset, headers=(("a", b"1"), ("b", None))) for offset in range(3)]
     without = sized([10, 20])
@@ -485,6 +495,17 @@ def test_the_earliest_of_several_damaged_batches_is_the_one_reported() -> None:
     assert decoded.error.offset == 2
 
 
+@pytest.mark.parametrize("in_front", [0, 1, 39])
+def test_a_bad_record_is_named_by_its_number_in_its_batch(in_front: int) -> None:
+    """Of many records, which are decoded together."""
+    longer_than_it_is = bytes.fromhex("00 00 00 01 0a 61 00")  # a value of 5 bytes, of which there is one
+    records = [encode_record(Written(offset, value=b"good"), 0) for offset in range(40)]
+    records[in_front] = varint(len(longer_than_it_is)) + longer_than_it_is
+    data = encode(sized([4] * 30)) + frame(b"".join(records), base_offset=30, count=40)
+    with pytest.raises(CorruptRecordError, match=rf"base offset 30: record {in_front} of the batch: a value longer"):
+        decode(data)
+
+
 def test_batches_with_one_base_offset_are_told_apart() -> None:
     bad, _ = BAD_RECORDS["a length below zero"]
     data = encode([Written(7)]) + frame(bad, base_offset=7, count=1)
@@ -600,6 +621,22 @@ def test_an_impossible_inner_message_is_refused(inner: bytes, problem: str) -> N
     (batch,) = iter_batches(message(8, pack(Codec.GZIP, inner), magic=1, attributes=Codec.GZIP))
     with pytest.raises(CorruptRecordError, match=f"base offset 8: .*{problem}"):
         decode_columns([batch], check_crcs=False)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_any_negative_size_of_an_old_message_is_null(magic: int) -> None:
+    body = bytes([magic, 0]) + (bytes(8) if magic else b"") + struct.pack(">ii", -2, -7)
+    columns = decode(struct.pack(">qiI", 3, len(body) + 4, zlib.crc32(body)) + body)
+    assert columns.key_lengths.tolist() == columns.value_lengths.tolist() == [-1]
+
+
+def test_the_checksums_of_old_inner_messages_are_looked_at_unless_that_is_not_wanted() -> None:
+    inner = bytearray(message(0, b"one", magic=1))
+    inner[-1] ^= 1
+    batches = list(iter_batches(message(0, pack(Codec.GZIP, bytes(inner)), magic=1, attributes=Codec.GZIP)))
+    assert decode_columns(batches, check_crcs=False).values() == [b"ond"]
+    with pytest.raises(CorruptRecordError, match="wrong checksum"):
+        decode_columns(batches)
 
 
 def test_all_formats_in_one_set_come_out_in_order() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.evidence import commit
 from tools.mutate import cli as mutate_cli
 from tools.mutate.child import KILLED, SURVIVED, TIMEOUT, Verdict
 from tools.mutate.equivalents import ARGUED
@@ -165,28 +167,29 @@ def test_the_table_counts_by_module_and_by_package_and_names_what_survived() -> 
     assert score(by_package(JUDGED)["managers"]) == pytest.approx(2 / 3)
 
 
-def test_the_figures_of_before_stay_when_those_of_after_are_written(tmp_path: Path) -> None:
+def test_figures_of_other_packages_and_of_before_stay(tmp_path: Path) -> None:
     path = tmp_path / "evidence" / "mutation.json"
-    write(JUDGED[2:], 9, "scripts/mutate", "before", path)
-    write(JUDGED, 9, "scripts/mutate", "after", path)
-    write(JUDGED, 9, "scripts/mutate", "after", path)
-    figures = [f"{name}: {value}" for name, value in read_figures(path)]
-    assert figures == [
-        "mutants judged, before: 2 of 9, by chance",
-        "kwire/states/, before: 1 mutants, 1 killed: 100.0%",
-        "kwire/managers/, before: 1 mutants, 0 killed: 0.0%",
-        "mutants judged, after: 4 of 9, by chance",
-        "kwire/states/, after: 1 mutants, 1 killed: 100.0%",
-        "kwire/managers/, after: 3 mutants, 2 killed: 66.7%",
+    managers, states = JUDGED[:3], JUDGED[3:]
+    write(managers[2:], 9, "before", path)
+    write(managers[2:], 9, "after", path)
+    write(states, 5, "after", path)
+    write(managers, 9, "after", path)
+    at = f"(of {commit()})"
+    assert [f"{name}: {value}" for name, value in read_figures(path)] == [
+        "mutants judged of managers, before: 1 of 9, by chance",
+        f"kwire/managers/, before: 1 mutants, 0 killed: 0.0% {at}",
+        "mutants judged of states, after: 1 of 5, by chance",
+        f"kwire/states/, after: 1 mutants, 1 killed: 100.0% {at}",
+        "mutants judged of managers, after: 3 of 9, by chance",
+        f"kwire/managers/, after: 3 mutants, 2 killed: 66.7% {at}",
     ]
-    assert set(asdict(evidence([], [], ""))) == {
+    assert [each["what"] for each in json.loads(path.read_text())["not_met"]] == ["85% of kwire/managers/"]
+    assert set(asdict(evidence([], []))) == {
         *("title", "claim", "command", "date", "versions", "figures", "not_met", "page")
     }
 
 
 def read_figures(path: Path) -> list[tuple[str, str]]:
-    import json
-
     return [(each["what"], each["value"]) for each in json.loads(path.read_text())["figures"]]
 
 

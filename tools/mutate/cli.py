@@ -65,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
     if arguments.survivors:
         print("\n".join(survivors(judged)))
     if arguments.write:
-        write(judged, len(everything), f"scripts/mutate {' '.join(argv)}".strip(), arguments.write)
+        write(judged, len(everything), arguments.write)
     return 1 if any(not_met(judged)) else 0
 
 

@@ -89,6 +89,91 @@ ARGUED: tuple[Argued, ...] = (
     Argued("managers/classic_join: ClassicJoin._on_join_answer", '"joining"', "joiningX", _WORDS),
     Argued("managers/classic_group: ClassicGroupManager.on_heartbeat_error", '"heartbeat"', "heartbeatX", _WORDS),
     Argued("managers/heartbeat", "PAST_SESSION_MS = 60.0", "", "a choice: a few milliseconds more or less are as good"),
+    Argued("protocol/decoded_size", "OBJECT_BYTES = 32", "", "a choice: about what CPython takes"),
+    Argued("protocol/decoded_size", "VIEW_BYTES = 200", "", "a choice: about what CPython takes"),
+    Argued("protocol/decoder_runtime: room_behind_tags", "if room < 0:", "", "a bound of memory: a byte more or less"),
+    Argued("protocol/decoder_runtime: bad_count", "room < 0", "", "a bound of memory: a byte more or less"),
+    Argued("protocol/record_few: _rows", "_GREATEST_BASE", "", "at the bound itself both ways are right"),
+    Argued("protocol/record_portions", "MOST_RECORDS = 1_000_000", "", "a choice of how much is decoded at once"),
+    Argued("protocol/record_portions", "MOST_BYTES = 16", "", "a choice of how much is decoded at once"),
+    Argued("protocol/zstd_library: inflate_zstd", "_MOST_KEPT_BYTES", "", "a choice of what memory is kept"),
+    Argued("protocol/compression_buffer: InflationBuffer.finish", "2 * len(used)", "", "whether to copy or to lend"),
+    Argued("protocol/compression_buffer", "np.empty(0, dtype=np.uint8)", "0 -> 1", "grows when it is first written to"),
+    # --- how fast, and not what ---------------------------------------------------------------------------------
+    *(
+        Argued(f"protocol/{place}", text, "", "decides which of two ways is gone, which come to the same")
+        for place, text in (
+            ("record_boundaries", "_TRIED_BATCHES = 4"),
+            ("record_boundaries", "_ROUND_COST_RECORDS = 500"),
+            ("record_boundaries", "_GUESS_COST_DIVISOR = 5"),
+            ("record_boundaries", "_PATIENCE_DIVISOR = 4"),
+            ("record_boundaries", "_FIRST_GUESS_RECORDS = 64"),
+            ("record_boundaries", "_GUESS_GROWTH = 4"),
+            ("record_boundaries: find_records", "is_guessable"),
+            ("record_boundaries: find_records", "loss += _ROUND_COST_RECORDS"),
+            ("record_boundaries: find_records", "if found * 2 > guessed:"),
+            ("record_boundaries: find_records", "longest *= _GUESS_GROWTH"),
+            ("record_boundaries: _sizes_vary", "varying"),
+            ("record_copies", "_GATHER_BELOW_BYTES = 4096"),
+            ("record_copies", "_GATHER_BYTES = 128"),
+            ("record_copies", "_STRETCH_BYTES = 512"),
+            ("record_copies", "_CUT_BELOW_BYTES = 1536"),
+            ("record_copies", "_LEAST_ROWS = 8"),
+            ("record_copies", "_FEW_ROWS = 16"),
+            ("record_copies", "_SAME_BELOW_BYTES = 64"),
+            ("record_copies: _Stretch.cut", "if len(lengths) > _FEW_ROWS"),
+            ("record_copies: copy_in_stretches", "step = max(_LEAST_ROWS"),
+            ("record_copies: copy_in_stretches", "is_cut ="),
+            ("record_headers", "_LOOP_BELOW_RECORDS = 40"),
+            ("record_headers", "_MOST_ALIKE_BYTES = 1024"),
+            ("record_headers: _Walk.run", "while rows.size >= _LOOP_BELOW_RECORDS:"),
+            ("record_decoding: _few_plain", "if len(batches) > MOST_RECORDS"),
+            ("record_decoding: _payloads", "if not any(batch.attributes & CODEC_MASK"),
+            ("record_varints: read_varints", "if not len(first) or first.max() < 0x80:"),
+            ("record_batch: last_batch", "end > size_bytes"),
+            ("framing: Framing._take_small", "self.last_was_large = False"),
+        )
+    ),
+    Argued(
+        "protocol/record_boundaries: _guess_round",
+        "if wrong.any():",
+        "always",
+        "a shortcut: where nothing is wrong the rest comes to the same",
+    ),
+    Argued(
+        "protocol/record_boundaries: _differing",
+        "shift = np.minimum(length_bytes - 1, nth)",
+        "- -> +",
+        "to compare a byte more makes a guess fail that would be right, and then it is looked for",
+    ),
+    # --- checks beside checks -----------------------------------------------------------------------------------
+    *(
+        Argued(f"protocol/{place}", "strict=True", "True -> False", "both are of one length by construction")
+        for place in (
+            "record_boundaries: _starts_and_ends",
+            "record_boundaries: _damage",
+            "record_columns: join_columns",
+            "record_headers: join_headers",
+        )
+    ),
+    Argued(
+        "protocol/record_portions: split",
+        "MIN_RECORD_BYTES - 1 <= length",
+        "1 -> 2",
+        "what is too short for a record is refused when it is decoded, in the same words",
+    ),
+    Argued(
+        "protocol/record_control: _first_key_and_value",
+        "if not 0 <= length <= len(payload) - at:",
+        "never",
+        "the fields of a record that is too long end behind the payload, and are refused",
+    ),
+    Argued(
+        "protocol/record_batch: next_sound_offset",
+        'base_offset = int.from_bytes(view[start : start + 8], "big", signed=True)',
+        "True -> False",
+        "no offset is negative",
+    ),
     # --- shortcuts ----------------------------------------------------------------------------------------------
     Argued(
         "managers/list_offsets: ListOffsetsManager.poll",

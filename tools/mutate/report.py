@@ -52,21 +52,25 @@ def _package(mutant: Mutant) -> str:
 # --- docs/evidence/mutation.json ----------------------------------------------------------------------------------
 
 
-def write(judged: Sequence[Judged], of_all: int, command: str, label: str, path: Path = EVIDENCE) -> None:
-    """Puts these figures where those of the same label stood, and leaves others."""
-    before = read_result(path).figures if path.exists() else ()
-    kept = [each for each in before if not each.what.endswith(f", {label}")]
-    count = Figure(what=f"mutants judged, {label}", value=f"{len(judged):,} of {of_all:,}, by chance")
-    figures = [*kept, count, *_figures(by_package(judged), label)]
-    figures.sort(key=lambda each: each.what.endswith(", after"))
-    write_result(path.stem, evidence(figures, list(not_met(judged)), command), path.parent)
+def write(judged: Sequence[Judged], of_all: int, label: str, path: Path = EVIDENCE) -> None:
+    """Puts these figures where those of the same packages and label stood, and leaves others."""
+    packages = by_package(judged)
+    before = read_result(path) if path.exists() else None
+    names = ", ".join(sorted(packages, reverse=True))
+    count = Figure(what=f"mutants judged of {names}, {label}", value=f"{len(judged):,} of {of_all:,}, by chance")
+    new = [count, *_figures(packages, label)]
+    replaced = {each.what for each in new}
+    kept = [each for each in (before.figures if before else ()) if each.what not in replaced]
+    figures = sorted([*kept, *new], key=lambda each: each.what.endswith(", after"))
+    missed = [each for each in (before.not_met if before else ()) if not any(name in each.what for name in packages)]
+    write_result(path.stem, evidence(figures, [*missed, *not_met(judged)]), path.parent)
 
 
-def evidence(figures: Sequence[Figure], missed: Sequence[NotMet], command: str) -> Result:
+def evidence(figures: Sequence[Figure], missed: Sequence[NotMet]) -> Result:
     return Result(
         title="Mutation testing",
         claim="A small mistake in a line that decides, planted by a machine, makes a test fail.",
-        command=command,
+        command="scripts/mutate states managers protocol --survivors --write",
         date=today(),
         versions={"kwire": commit(), "Python": platform.python_version()},
         figures=figures,
@@ -77,7 +81,7 @@ def evidence(figures: Sequence[Figure], missed: Sequence[NotMet], command: str) 
 def _figures(packages: Mapping[str, Counter[str]], label: str) -> Iterator[Figure]:
     for package, counts in sorted(packages.items(), reverse=True):
         found = counts[KILLED] + counts[TIMEOUT]
-        value = f"{counts.total()} mutants, {found} killed: {score(counts):.1%}"
+        value = f"{counts.total()} mutants, {found} killed: {score(counts):.1%} (of {commit()})"
         yield Figure(what=f"kwire/{package}/, {label}", value=value)
 
 
