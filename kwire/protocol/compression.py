@@ -21,7 +21,7 @@ from kwire.protocol.gzip_library import isal_or_zlib
 from kwire.protocol.zstd_library import ZstdError, inflate_zstd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kwire.protocol.compression_frames import Lz4Block
 
@@ -76,20 +76,15 @@ def decompress_into(
     target: InflationBuffer, codec: int, data: Bytes, *, magic: int = 2, limit_bytes: int = DEFAULT_LIMIT_BYTES
 ) -> None:
     """Inflate `data` behind what is in `target` already; arguments and errors as for `decompress`."""
-    if codec == Codec.NONE:
-        _copy(target, data)
-    elif codec == Codec.LZ4:
-        _lz4(target, data, limit_bytes, fix_checksum=magic == 0)
-    else:
-        inflate = _INFLATE.get(codec)
-        if inflate is None:
-            raise CorruptRecordError(
-                f"unknown compression codec id {codec}; known are 0 to 4 (none gzip snappy lz4 zstd)"
-            )
-        inflate(target, data, limit_bytes)
+    inflate = _INFLATE.get(codec)
+    if inflate is None:
+        raise CorruptRecordError(f"unknown compression codec id {codec}; known are 0 to 4 (none gzip snappy lz4 zstd)")
+    if not magic and codec == Codec.LZ4:
+        inflate = partial(_lz4, fix_checksum=True)
+    inflate(target, data, limit_bytes)
 
 
-def _copy(target: InflationBuffer, data: Bytes) -> None:
+def _copy(target: InflationBuffer, data: Bytes, _limit_bytes: int = 0) -> None:
     size_bytes = len(data)
     target.room(size_bytes)[:] = data
     target.took(size_bytes)
@@ -118,42 +113,42 @@ def _gzip(target: InflationBuffer, data: Bytes, limit_bytes: int) -> None:
 
 def _snappy(target: InflationBuffer, data: Bytes, limit_bytes: int) -> None:
     """Java producers write xerial's stream of blocks, some others (and old ones) a single raw block."""
-    if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
-        blocks = _xerial_blocks(memoryview(data))
-    else:
-        blocks = [memoryview(data)]
-    sizes = [_snappy_size(block) for block in blocks]
-    if sum(sizes) > limit_bytes:
-        raise _too_large("snappy", limit_bytes)
-    for block, size in zip(blocks, sizes, strict=True):
-        if not len(block):
-            raise CorruptRecordError("undecodable snappy payload: an empty block")
-        _inflate(target, "snappy", partial(cramjam.snappy.decompress_raw_into, block), size)
+    view = memoryview(data)
+    room_bytes = limit_bytes
+    for block in _xerial_blocks(view) if view[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC else (view,):
+        size = _snappy_size(block)
+        room_bytes -= size
+        if room_bytes < 0:
+            raise _too_large("snappy", limit_bytes)
+        try:
+            target.took(cramjam.snappy.decompress_raw_into(block, target.room(size)))
+        except cramjam.DecompressionError as error:
+            raise CorruptRecordError(f"undecodable snappy payload: {error}") from error
 
 
-def _xerial_blocks(data: memoryview) -> list[memoryview]:
+def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
     """The raw blocks. A header in place of a block starts a further stream, written by appending."""
-    blocks: list[memoryview] = []
-    position = 0
-    while position < len(data):
+    position, end = 0, len(data)
+    while position < end:
         if data[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
             position += _XERIAL_HEADER_BYTES
             continue
         start = position + 4
         size = int.from_bytes(data[position:start], "big", signed=True)
         position = start + size
-        if size < 0 or position > len(data):
+        if size < 0 or position > end:
             raise CorruptRecordError(
-                f"undecodable snappy payload: a block of {size} bytes at {start} in a payload of {len(data)}"
+                f"undecodable snappy payload: a block of {size} bytes at {start} in a payload of {end}"
             )
-        blocks.append(data[start:position])
-    if position != len(data):
+        yield data[start:position]
+    if position != end:
         raise CorruptRecordError("undecodable snappy payload: the xerial header is cut short")
-    return blocks
 
 
 def _snappy_size(block: memoryview) -> int:
     """What the block says it inflates to, once that is possible at all."""
+    if not len(block):
+        raise CorruptRecordError("undecodable snappy payload: an empty block")
     try:
         size = cramjam.snappy.decompress_raw_len(block)
     except cramjam.DecompressionError as error:
@@ -163,7 +158,7 @@ def _snappy_size(block: memoryview) -> int:
     return size
 
 
-def _lz4(target: InflationBuffer, data: Bytes, limit_bytes: int, *, fix_checksum: bool) -> None:
+def _lz4(target: InflationBuffer, data: Bytes, limit_bytes: int, *, fix_checksum: bool = False) -> None:
     lone = None if fix_checksum else lone_lz4_block(data)
     if lone is not None and lone[1] <= limit_bytes:
         (start, end, stored), bound_bytes = lone
@@ -239,7 +234,9 @@ def _too_large(name: str, limit_bytes: int) -> CorruptRecordError:
 
 
 _INFLATE: dict[int, Callable[[InflationBuffer, Bytes, int], None]] = {
+    Codec.NONE: _copy,
     Codec.GZIP: _gzip,
     Codec.SNAPPY: _snappy,
+    Codec.LZ4: _lz4,
     Codec.ZSTD: _zstd,
 }

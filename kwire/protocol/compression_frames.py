@@ -181,6 +181,7 @@ def _rotated(word: int, bits: int) -> int:
 
 # --- zstd, RFC 8878 ------------------------------------------------------------------------------------------
 
+_ZSTD_WORD = struct.Struct("<I")
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_SKIPPABLE = 0x184D2A50  # the low four bits are free
 _ZSTD_MAX_BLOCK_BYTES = 128 * 1024
@@ -190,44 +191,43 @@ _DICTIONARY_ID_BYTES = (0, 1, 2, 4)
 
 def zstd_output_bound(data: bytes | memoryview) -> int:
     """The most that all frames of `data` together inflate to."""
+    try:
+        end, bound_bytes = _zstd_frames(data)
+    except (IndexError, struct.error):
+        end, bound_bytes = len(data) + 1, 0
+    if end > len(data):
+        raise CorruptRecordError(f"undecodable zstd payload: it ends too early, after {len(data)} bytes")
+    return bound_bytes
+
+
+def _zstd_frames(data: bytes | memoryview) -> tuple[int, int]:
+    """Where the last frame ends, and what all are bound by."""
     bound_bytes = 0
     position = 0
     while position < len(data):
-        magic = _little(data, position, 4)
+        (magic,) = _ZSTD_WORD.unpack_from(data, position)
         if magic == _ZSTD_MAGIC:
             position, frame_bytes = _zstd_frame(data, position + 4)
             bound_bytes += frame_bytes
         elif magic & ~0xF == _ZSTD_SKIPPABLE:
-            position += 8 + _little(data, position + 4, 4)
+            position += 8 + _ZSTD_WORD.unpack_from(data, position + 4)[0]
         else:
             raise CorruptRecordError(f"undecodable zstd payload: 0x{magic:08x} at {position} starts no frame")
-    if position > len(data):
-        raise _zstd_ends_too_early(data)
-    return bound_bytes
+    return position, bound_bytes
 
 
 def _zstd_frame(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """Where the frame ends, and its bound."""
-    descriptor = _little(data, position, 1)
+    descriptor = data[position]
     single_segment = descriptor & 0x20
     size_bytes = _FRAME_CONTENT_SIZE_BYTES[descriptor >> 6] or (1 if single_segment else 0)
     position += 1 + (0 if single_segment else 1) + _DICTIONARY_ID_BYTES[descriptor & 3] + size_bytes
     bound_bytes = 0
     last = 0
     while not last:
-        header = _little(data, position, 3)
+        header = data[position] | data[position + 1] << 8 | data[position + 2] << 16
         last, kind, size = header & 1, header >> 1 & 3, header >> 3
         # raw: `size` bytes follow and are the output; rle: one byte follows, repeated `size` times
         bound_bytes += min(size, _ZSTD_MAX_BLOCK_BYTES) if kind < 2 else _ZSTD_MAX_BLOCK_BYTES
         position += 3 + (1 if kind == 1 else size)
     return position + (4 if descriptor & 0x04 else 0), bound_bytes
-
-
-def _little(data: bytes | memoryview, position: int, size: int) -> int:
-    if position + size > len(data):
-        raise _zstd_ends_too_early(data)
-    return int.from_bytes(data[position : position + size], "little")
-
-
-def _zstd_ends_too_early(data: bytes | memoryview) -> CorruptRecordError:
-    return CorruptRecordError(f"undecodable zstd payload: it ends too early, after {len(data)} bytes")
