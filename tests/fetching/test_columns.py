@@ -211,6 +211,17 @@ def test_rows_of_many_blocks_are_those_of_one() -> None:
     assert [record.offset for record in records] == list(range(100, 100 + number))
 
 
+@pytest.mark.parametrize("most_headers", [1, 5, 12, 40])
+def test_rows_with_headers_of_many_blocks_are_those_of_one(most_headers: int) -> None:
+    number = _BLOCK_ROWS + 300
+    rows: list[Row] = [
+        (b"%d" % row, b"", tuple(Header(f"h{nth}", b"%d" % row) for nth in range(row % most_headers)))
+        for row in range(number)
+    ]
+    records = list(Records([chunk_of(rows)]))
+    assert [(record.key, record.value, record.headers) for record in records] == rows
+
+
 def test_deserialized_rows_of_many_blocks_keep_their_place() -> None:
     number = _BLOCK_ROWS + 2
     rows: list[Row] = [(b"%d" % row, b"%d" % (row * 2), ()) for row in range(number)]
