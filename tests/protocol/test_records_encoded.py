@@ -639,6 +639,17 @@ def test_the_checksums_of_old_inner_messages_are_looked_at_unless_that_is_not_wa
         decode_columns(batches)
 
 
+@pytest.mark.parametrize("order", ["new old new", "old new old", "new old old new"])
+def test_formats_may_come_in_any_order(order: str) -> None:
+    written = [
+        message(offset, b"%d" % offset, magic=1) if kind == "old" else encode([Written(offset, value=b"%d" % offset)])
+        for offset, kind in enumerate(order.split())
+    ]
+    columns = decode(b"".join(written))
+    assert columns.values() == [b"%d" % offset for offset in range(len(written))]
+    assert columns.last_position[0] == len(written) - 1
+
+
 def test_all_formats_in_one_set_come_out_in_order() -> None:
     inner = message(0, b"two", magic=1) + message(1, b"three", magic=1)
     data = (

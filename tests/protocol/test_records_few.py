@@ -133,6 +133,13 @@ def test_every_damage_of_a_byte_is_told_in_the_same_words(monkeypatch: pytest.Mo
     assert refused > len(payload)
 
 
+def test_few_rows_say_where_they_begin_and_end() -> None:
+    batches = list(iter_batches(batch(3, 5, epoch=1) + batch(9, epoch=2)))
+    columns = few_columns(batches[0].data, [(each, each.payload_start, each.end) for each in batches])
+    assert columns is not None
+    assert (columns.first_offset, columns.last_position, columns.slice(0, 2).last_position) == (3, (9, 2), (5, 1))
+
+
 def test_any_negative_length_is_null_in_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     nulls = with_payload(record(bytes((0, 0, 0, 3, 5, 0))) + record(bytes((0, 0, 2, 1, 3, 0))), 2)
     assert taken(nulls)
