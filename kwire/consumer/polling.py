@@ -51,7 +51,7 @@ class Polling(Generic[K, V]):
             state.link.buffer,
             _deserializers(config),
             max_poll_records=config.max_poll_records,
-            most_bytes=config.fetch_buffer_bytes // POLLS_IN_BUFFER,
+            most_bytes=max(1, config.fetch_buffer_bytes // POLLS_IN_BUFFER),
             read_committed=bool(config.isolation_level.value),
             check_crcs=config.check_crcs,
             head_share=config.parallel_rebalance_head_share,

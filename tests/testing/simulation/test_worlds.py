@@ -194,9 +194,10 @@ def test_a_bug_that_forgets_records_is_found(monkeypatch: pytest.MonkeyPatch) ->
         view: AssignmentView,
         into: list[Collected[bytes, bytes]],
         most: int | None = None,
+        most_bytes: float | None = None,
     ) -> None:
         nonlocal calls
-        collect(self, view, into, most)
+        collect(self, view, into, most, most_bytes)
         calls += bool(into)
         if into and calls % 4 == 0:
             into[:] = [Collected(replace(entry.chunk, columns=entry.chunk.columns.slice(0, 0))) for entry in into]
