@@ -24,10 +24,10 @@ from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V, leader_
 # An event loop's other tasks wait so long at most for records to be decoded, but for a batch that takes longer.
 PORTION_MS = 2.5
 FIRST_PORTION = 64
-# A poll has enough with this share of what the buffer may hold: what it decodes is several times as much in memory, and
-# while it does, the buffer is filled again, so that large records would come without end.
-POLLS_IN_BUFFER = 4
 LARGEST_PORTION = 100_000
+# A poll stops at this part of what the buffer may hold. While it decodes, the network thread fills the buffer again, so
+# large records would come without end.
+POLLS_IN_BUFFER = 4
 
 IN_PROCESSOR = 'a Processor goes on behind it with on_data_loss="skip"'
 
@@ -86,7 +86,10 @@ class Polling(Generic[K, V]):
         while missing > 0 and left_bytes > 0:
             portion_began_ms = monotonic_ms()
             self._mailbox.polls_in_a_row.collects()
-            left_bytes -= self._collect(self._mailbox.view, min(missing, self._portion), left_bytes)
+            pending = self._delivery.pending
+            count = len(pending)
+            self._collect(self._mailbox.view, min(missing, self._portion), left_bytes)
+            left_bytes -= sum(entry.size_bytes for entry in pending[count:])
             now_ms = monotonic_ms()
             before, missing = missing, self._missing()
             if missing >= before:
@@ -128,18 +131,15 @@ class Polling(Generic[K, V]):
             self._mailbox.post(BufferDrained())
             buffer.drain_told(refusal)
 
-    def _collect(self, view: AssignmentView, most: int | None = None, most_bytes: float | None = None) -> float:
-        """Collect more records, as many as a poll may return if nothing else is said; how many bytes they take."""
+    def _collect(self, view: AssignmentView, most: int | None = None, most_bytes: float | None = None) -> None:
         pending = self._delivery.pending
         before = len(pending)
         try:
             self._collector.collect(view, pending, most, most_bytes)
-            collected = pending[before:]
-            self._count(collected, view)
-            return sum(entry.size_bytes for entry in collected)
+            self._count(pending[before:], view)
         except CorruptPartitionError as corrupt:
             if self._delivery.has_due(view):
-                return 0.0  # an earlier portion: those first, the next poll meets the damage again
+                return  # an earlier portion: those first, the next poll meets the damage again
             # The position stays in front of the damage: the next poll fetches it again, a seek steps over it.
             self._mailbox.post(Seek(corrupt.topic_partition, corrupt.position, Reply(), corrupt.epoch))
             self._collector.note_damage(corrupt)
@@ -151,7 +151,6 @@ class Polling(Generic[K, V]):
         except KafkaError:
             if not self._delivery.has_due(view):
                 raise
-            return 0.0
 
     def _count(self, collected: Iterable[Collected[K, V]], view: AssignmentView) -> None:
         """For metrics. The poll's time is that of its begin, or of when it stopped waiting."""

@@ -7,7 +7,6 @@ call. Called by `compression.py`.
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
 
 from zstandard import ZstdDecompressor, ZstdError
 
@@ -24,10 +23,10 @@ def inflate_zstd(data: bytes | memoryview, room: memoryview) -> int:
     Raises:
         ZstdError: They are damaged, or there is not room enough.
     """
-    decompressor = None
-    with suppress(IndexError):
+    try:
         decompressor = _spare.pop()
-    decompressor = decompressor or ZstdDecompressor()
+    except IndexError:
+        decompressor = ZstdDecompressor()
     reader = decompressor.stream_reader(data, read_across_frames=True)
     filled = reader.readinto(room)
     if filled == len(room) and reader.read(1):
