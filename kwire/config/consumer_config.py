@@ -179,7 +179,7 @@ class ConsumerConfig(SecurityConfig):
     )
     fetch_buffer_bytes: int = setting(
         64 * MIB,
-        "The most that is fetched ahead of poll (KIP-81); a quarter of it is enough for one poll. kwire's own.",
+        "The most that is fetched ahead of poll (KIP-81); one poll stops at a quarter of it. kwire's own.",
         integer(1, MAX_LONG),
     )
 

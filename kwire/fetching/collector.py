@@ -36,7 +36,7 @@ class FetchCollector(Generic[K, V]):
 
     Attributes:
         most: So many records one poll returns.
-        most_bytes: With so many bytes a poll has enough, however few records they are.
+        most_bytes: A poll stops once its records take so many bytes.
         keeps_failures: Whether records that cannot be deserialized are collected with their error beside them, instead
             of raising it.
     """
