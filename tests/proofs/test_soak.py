@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
+import sys
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,7 +15,7 @@ import pytest
 
 from proofs.soak.coverage import Coverage, runs_of
 from proofs.soak.faults import Strike, pause_s
-from proofs.soak.member import Report
+from proofs.soak.member import Report, living_objects
 from proofs.soak.picture import draw
 from proofs.soak.slopes import FIGURES, HOUR_S, Figure, Point, judge, slope_per_hour, thinned
 from proofs.soak.soak import Outcome, Plan, claim, evidence, problems, table
@@ -170,6 +172,38 @@ def test_a_member_tells_what_lives_in_it(capsys: pytest.CaptureFixture[str]) -> 
     assert isinstance(before["malloc"], float)
     assert isinstance(after["malloc"], float)
     assert 9 < after["malloc"] - before["malloc"] < 12, len(kept)
+
+
+def test_objects_are_counted_wherever_they_are_held_and_though_nobody_reaches_them() -> None:
+    before = living_objects()
+    kept = [[f"text {number}" for number in range(3_000)], {number: object() for number in range(10_000, 12_000)}]
+    assert living_objects() - before == pytest.approx(7_000, abs=300), len(kept)
+    gc.disable()
+    try:
+        before = living_objects()
+        for _ in range(1_000):
+            circle: list[object] = []
+            circle.append((circle,))
+        assert living_objects() - before == pytest.approx(2_000, abs=300)
+    finally:
+        gc.enable()
+
+
+def test_free_lists_are_not_counted() -> None:
+    """As many rows as a queue that was long once leaves behind: `sys.getallocatedblocks` counts them as in use."""
+    gc.collect()
+    before, blocks_before = living_objects(), sys.getallocatedblocks()
+    rows = [(number, number) for number in range(5_000, 9_000)]
+    del rows
+    assert sys.getallocatedblocks() - blocks_before > 1_000
+    assert living_objects() - before == pytest.approx(0, abs=300)
+
+
+def test_objects_are_counted_once_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(each_poll=False)
+    report.tell()
+    report.tell()
+    assert ["objects" in line for line in told(capsys)] == [True, False]
 
 
 def test_all_kinds_of_faults_strike_while_it_warms_up() -> None:
