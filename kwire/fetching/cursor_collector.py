@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
 from kwire.errors import KafkaError
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
-from kwire.fetching.loading import begin_loading, finish_loading
+from kwire.fetching.loading import loaded_open_fetch
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
@@ -158,11 +158,8 @@ class CursorCollector(Generic[K, V]):
         return None
 
     def _opened_now(self, fetch: CompletedFetch) -> OpenFetch:
-        begin_loading()
-        finish_loading()
-        from kwire.fetching.open_fetch import OpenFetch
-
-        opened = self._opened[fetch] = OpenFetch(
+        open_fetch = loaded_open_fetch()
+        opened = self._opened[fetch] = open_fetch(
             fetch, read_committed=self._read_committed, check_crcs=self._check_crcs
         )
         return opened

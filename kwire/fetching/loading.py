@@ -9,9 +9,14 @@ nobody goes on loading.
 from __future__ import annotations
 
 import os
+from functools import cache
 from threading import Event, Thread
+from typing import TYPE_CHECKING
 
 from kwire.switch_interval import ShortSwitchInterval
+
+if TYPE_CHECKING:
+    from kwire.fetching.open_fetch import OpenFetch
 
 _loaded = Event()
 _loading: Thread | None = None
@@ -30,6 +35,16 @@ def finish_loading() -> None:
     """Wait until it is loaded, if that has begun."""
     if not _loaded.is_set() and _loading is not None:
         _loading.join()
+
+
+@cache
+def loaded_open_fetch() -> type[OpenFetch]:
+    """The class that decodes a fetch, and all it needs. Kept: for a fetch of one record an import statement is much."""
+    begin_loading()
+    finish_loading()
+    from kwire.fetching.open_fetch import OpenFetch
+
+    return OpenFetch
 
 
 if hasattr(os, "register_at_fork"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kwire.errors import CorruptRecordError
@@ -209,6 +210,7 @@ def _is_sound(batch: memoryview) -> bool:
         return False
 
 
+@cache
 def _crc32c() -> Callable[[Buffer], int]:
     """Only who checks loads the extension: the network thread does not, it looks at headers."""
     from fastcrc.crc32 import iscsi
