@@ -17,11 +17,13 @@ def batch(
     *offsets: int,
     end: int | None = None,
     values: dict[int, bytes] | None = None,
+    key: bytes | None = None,
     producer_id: int = NO_PRODUCER,
     attributes: int = 0,
     epoch: int = 5,
 ) -> bytes:
-    """A batch with a record at each offset, whose value is the offset in decimal unless `values` says otherwise.
+    """A batch with a record at each offset, whose value is the offset in decimal unless `values` says otherwise. All
+    have this key.
 
     `end` is the last offset the batch covers when compaction has removed its last records; it may have none left.
     """
@@ -29,7 +31,7 @@ def batch(
         raise ValueError("a batch covers at least one offset: name a record, or the end")
     base = offsets[0] if offsets else end or 0
     payloads = values or {}
-    records = b"".join(_record(offset - base, payloads.get(offset, b"%d" % offset)) for offset in offsets)
+    records = b"".join(_record(offset - base, payloads.get(offset, b"%d" % offset), key) for offset in offsets)
     last = end if end is not None else offsets[-1]
     return _framed(records, base, last, len(offsets), producer_id, attributes, epoch)
 

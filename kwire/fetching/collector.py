@@ -15,13 +15,10 @@ from kwire.fetching.damage import CorruptPartitionError
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kwire.events import AssignmentView, Delivered
     from kwire.fetching.buffer import FetchBuffer, NoRoom
-    from kwire.fetching.cursor_collector import Collected, Pending
+    from kwire.fetching.cursor_collector import Pending
     from kwire.fetching.deserializing import Deserializers
-    from kwire.fetching.partition_records import PartitionRecords
 
 # A poll's records are collected in so many portions: the fewer, the coarser the shares of one poll.
 PORTIONS = 4
@@ -117,10 +114,11 @@ class FetchCollector(Generic[K, V]):
                 self._first = source  # it is met again, in front of everything else
                 break
             more = into[before:]
-            left -= sum(len(entry.chunk) for entry in more)
-            left_bytes -= sum(entry.size_bytes for entry in more)
-            source.took(more)
-            if not any(len(entry.chunk) for entry in more):
+            count, size_bytes = sum(len(entry.chunk) for entry in more), sum(entry.size_bytes for entry in more)
+            left -= count
+            left_bytes -= size_bytes
+            source.took(size_bytes)
+            if not count:
                 hungry.remove(source)
         self._level(hungry)
 
@@ -147,13 +145,5 @@ class _CursorShare(Generic[K, V]):
         self.used = 0.0
         self._share = share
 
-    def took(self, entries: Sequence[Collected[K, V]]) -> None:
-        self.used += sum(_size_bytes(entry.chunk) for entry in entries) / self._share
-
-
-def _size_bytes(chunk: PartitionRecords[K, V]) -> int:
-    """What its records take in memory: from the first value to the end of the last one, and as much again for a row."""
-    starts, lengths = chunk.columns.value_starts, chunk.columns.value_lengths
-    if not len(starts):
-        return 0
-    return int(starts[-1] - starts[0]) + max(0, int(lengths[-1])) + len(starts)
+    def took(self, size_bytes: float) -> None:
+        self.used += size_bytes / self._share

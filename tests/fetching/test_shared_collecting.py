@@ -122,6 +122,15 @@ def test_a_larger_share_has_more_bytes() -> None:
     assert 0.65 < found.count(Cursor.MAIN) / len(found) < 0.85
 
 
+def test_long_keys_count_towards_a_share_as_values_do(cursors: Cursors) -> None:
+    for nth in range(40):
+        cursors.fetch(Cursor.MAIN, batch(500 + nth, key=bytes(1_000)), at=500 + nth)
+        cursors.fetch(Cursor.CHILD, batch(100 + nth, values={100 + nth: bytes(1_000)}), at=100 + nth)
+    found = [cursor for _ in range(5) for cursor, _ in cursors.collect()]
+    assert len(found) == 40
+    assert 18 <= found.count(Cursor.MAIN) <= 22
+
+
 def test_whoever_has_nothing_leaves_its_share_to_the_other(cursors: Cursors) -> None:
     cursors.fetch(Cursor.CHILD, batch(*range(20)), at=0)
     assert cursors.collect() == child(*range(8))
