@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Address
 from typing import NamedTuple, TypeAlias
 
@@ -18,6 +18,8 @@ from kwire.config.endpoints import Endpoint
 
 NEXT_ATTEMPT_S = 0.25  # RFC 8305: how long an address has before the next one is tried beside it
 MOST_FAILED = 1_000
+
+NO_SIZES: Mapping[int, int] = {}
 
 SocketAddress: TypeAlias = tuple[str, int] | tuple[str, int, int, int]
 
@@ -33,9 +35,15 @@ class Address(NamedTuple):
 
 
 class Addresses:
-    """Which addresses have failed, and when, in an order of their own: the least recently failed is tried first."""
+    """Which addresses have failed, and when, in an order of their own: the least recently failed is tried first.
 
-    def __init__(self) -> None:
+    Args:
+        buffer_sizes: In bytes, by the socket's option for them. They are set before a socket connects: how much the
+            other side may send is agreed upon then, and with a buffer that is made small afterwards little comes.
+    """
+
+    def __init__(self, buffer_sizes: Mapping[int, int] = NO_SIZES) -> None:
+        self._buffer_sizes = buffer_sizes
         self._failed: dict[Address, int] = {}
         self._count = 0
 
@@ -63,7 +71,7 @@ class Addresses:
     async def dial(self, host: str, port: int) -> tuple[socket.socket, Address]:
         """A connected socket that does not block. Raises: OSError, with what went wrong at each address."""
         addresses = await self.of(host, port)
-        dialling = _Dialling()
+        dialling = _Dialling(self._buffer_sizes)
         await dialling.run(addresses)
         for address in dialling.tried:
             if address != dialling.winner:
@@ -77,7 +85,8 @@ class _Dialling:
     """Attempts at several addresses (RFC 8305): the next begins when one has failed or is slow; the first that connects
     ends the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, buffer_sizes: Mapping[int, int]) -> None:
+        self._buffer_sizes = buffer_sizes
         self.tried: list[Address] = []
         self.errors: dict[Address, OSError] = {}
         self.winner: Address | None = None
@@ -99,7 +108,7 @@ class _Dialling:
 
     async def _attempt(self, address: Address, has_failed: trio.Event, others: trio.CancelScope) -> None:
         try:
-            connected = await _connect(address)
+            connected = await _connect(address, self._buffer_sizes)
         except OSError as error:
             self.errors[address] = error
             has_failed.set()
@@ -111,9 +120,11 @@ class _Dialling:
             others.cancel()
 
 
-async def _connect(address: Address) -> socket.socket:
+async def _connect(address: Address, buffer_sizes: Mapping[int, int]) -> socket.socket:
     dialled = trio.socket.socket(address.family, socket.SOCK_STREAM)
     try:
+        for option, size_bytes in buffer_sizes.items():
+            dialled.setsockopt(socket.SOL_SOCKET, option, size_bytes)
         await dialled.connect(address.socket_address)
         stream = trio.SocketStream(dialled)  # which switches off the delay of small packets
         connected = socket.socket(fileno=stream.socket.detach())

@@ -87,18 +87,13 @@ class TcpTransport:
     """Dials brokers with the socket buffer sizes of the configuration (-1: the kernel's)."""
 
     def __init__(self, receive_buffer_bytes: int, send_buffer_bytes: int) -> None:
-        self._receive_buffer_bytes = receive_buffer_bytes
-        self._send_buffer_bytes = send_buffer_bytes
-        self._addresses = Addresses()
+        sizes = {socket.SO_RCVBUF: receive_buffer_bytes, socket.SO_SNDBUF: send_buffer_bytes}
+        self._addresses = Addresses({option: size for option, size in sizes.items() if size != KERNEL_DEFAULT})
+        self._can_grow = receive_buffer_bytes == KERNEL_DEFAULT
 
     async def connect(self, host: str, port: int) -> TcpStream:
         connected, address = await self._addresses.dial(host, port)
-        if self._receive_buffer_bytes != KERNEL_DEFAULT:
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
-        if self._send_buffer_bytes != KERNEL_DEFAULT:
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
-        can_grow = self._receive_buffer_bytes == KERNEL_DEFAULT
-        return TcpStream(connected, can_grow=can_grow, address=address)
+        return TcpStream(connected, can_grow=self._can_grow, address=address)
 
     def avoid(self, stream: ByteStream) -> None:
         if isinstance(stream, TcpStream) and stream.address is not None:

@@ -194,6 +194,36 @@ def test_what_is_remembered_of_addresses_is_bounded(port: int) -> None:
     assert len(addresses._failed) == MOST_FAILED
 
 
+@pytest.mark.parametrize("size_bytes", [20_000, -1])
+def test_the_sizes_of_buffers_are_set_before_it_connects(
+    at_second: Cluster, port: int, monkeypatch: pytest.MonkeyPatch, size_bytes: int
+) -> None:
+    """Set afterwards, one of 4 KiB let through some 60 records a second, of 40,000: the broker sends in pieces that do
+    not fit in, and waits each time."""
+    before = list[list[int]]()
+
+    async def scenario() -> None:
+        with trio.socket.socket() as some:
+            of_socket = type(some)
+        connect = of_socket.connect
+
+        async def noting_connect(dialled: trio.socket.SocketType, address: object) -> None:
+            before.append(
+                [dialled.getsockopt(socket.SOL_SOCKET, each) for each in (socket.SO_RCVBUF, socket.SO_SNDBUF)]
+            )
+            await connect(dialled, address)
+
+        monkeypatch.setattr(of_socket, "connect", noting_connect)
+        stream = await TcpTransport(size_bytes, size_bytes).connect(SECOND, port)
+        await stream.aclose()
+
+    trio.run(scenario)
+    with socket.socket() as fresh:
+        default = [fresh.getsockopt(socket.SOL_SOCKET, each) for each in (socket.SO_RCVBUF, socket.SO_SNDBUF)]
+    # Linux doubles what it is told.
+    assert before[0] in ([default] if size_bytes < 0 else [[size_bytes] * 2, [2 * size_bytes] * 2])
+
+
 def test_names_are_looked_up_anew_with_each_dial(at_second: Cluster, port: int) -> None:
     names = Names({NAME: [FIRST]})
 
