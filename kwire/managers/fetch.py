@@ -270,7 +270,8 @@ class FetchManager:
             del self._connection_of[tp]
         if connection_id is not None and spec is not None:
             if connection_id not in self._connections:
-                self._connections[connection_id] = FetchConnection(connection_id, self._backoff)
+                timeout_ms = self._config.request_timeout_ms
+                self._connections[connection_id] = FetchConnection(connection_id, self._backoff, timeout_ms)
             self._connection_of[tp] = connection_id
             self._connections[connection_id].session.want(tp, spec)
 
@@ -279,6 +280,7 @@ class FetchManager:
     def _request(self, connection: FetchConnection, max_bytes: int, now_ms: float) -> AnyUnsentRequest:
         node_id, channel = connection.id
         session = connection.session.next_request()
+        max_bytes = min(max_bytes, connection.most_bytes)
         connection.sent(max_bytes, now_ms)
         return UnsentRequest(
             request=fetch_request(
@@ -300,7 +302,7 @@ class FetchManager:
 
     def _on_failure(self, connection: FetchConnection, error: KafkaError, now_ms: float) -> None:
         connection.session.failed()
-        connection.failed(error, now_ms)
+        connection.failed(error, self._config.fetch_max_wait_ms, now_ms)
         self._metadata.request_update()
         for tp in connection.session.wanted:
             self._unfollow(tp, connection.id.node_id)
@@ -336,15 +338,17 @@ class FetchManager:
             self._metadata.request_update()  # a session over topic ids fails when the ids are out of date
             return
         partitions = list(_by_partition(answer, connection.session.topic_names))
-        if any(data.records or data.error_code for _, data in partitions) or not self._config.fetch_min_bytes:
-            connection.answered()
+        size_bytes = sum(len(data.records) for _, data in partitions if data.records)
+        has_errors = any(data.error_code for _, data in partitions)
+        if size_bytes or has_errors or not self._config.fetch_min_bytes:
+            connection.answered(size_bytes, self._config.fetch_max_wait_ms, now_ms)
         else:
             connection.answered_with_nothing(self._config.fetch_max_wait_ms, now_ms)
         self._answer = answer_counts = AnswerCounts()
         fetches = [
             fetch for tp, data in partitions if (fetch := self._on_partition(connection, tp, data, now_ms)) is not None
         ]
-        self.may_poll_early = bool(fetches) and not any(data.error_code for _, data in partitions)
+        self.may_poll_early = bool(fetches) and not has_errors
         if not self.may_poll_early:
             self._follow_leaders(connection, answer, now_ms)
         if fetches:

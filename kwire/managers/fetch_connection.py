@@ -19,6 +19,17 @@ MOST_IN_VAIN = 10
 
 QUICK_SHARE = 0.1  # of the time that the broker was to wait
 
+# An answer that takes longer than `request_timeout_ms` never comes: over a slow line the same would be asked for again
+# and again. So the first answer is small, and each may be larger than a full one that was quick, but not so much that
+# it would be late. Over a fast line the fourth is as large as any. Brokers that take a second or two for each, whatever
+# its size, as with tiered storage, count as quick.
+FIRST_ANSWER_BYTES = 256 * 1024
+LEAST_ANSWER_BYTES = 16 * 1024
+QUICK_PART, SLOW_PART = 6, 3
+"""Of `request_timeout_ms`: quicker than one such part, slower than one such part."""
+GROWTH = 4
+SHARE_IF_SLOW, SHARE_IF_FAILED = 2, 8
+
 
 class FetchConnectionId(NamedTuple):
     """Which connection it is: a broker may have a second one, for those of its partitions that are idle."""
@@ -28,19 +39,28 @@ class FetchConnectionId(NamedTuple):
 
 
 class FetchConnection:
-    """One connection's fetch session, and the request that is under way."""
+    """One connection's fetch session, and the request that is under way.
 
-    __slots__ = ("_in_vain", "_max_bytes", "_sent_at_ms", "error", "id", "request", "session")
+    Args:
+        timeout_ms: how long an answer may take, beside what the broker waits for records.
 
-    def __init__(self, connection_id: FetchConnectionId, backoff: Backoff) -> None:
+    Attributes:
+        most_bytes: How large an answer may be, as far as the line to the broker is concerned.
+        error: Why there was no answer to the newest request.
+    """
+
+    __slots__ = ("_in_vain", "_max_bytes", "_sent_at_ms", "_timeout_ms", "error", "id", "most_bytes", "request", "session")
+
+    def __init__(self, connection_id: FetchConnectionId, backoff: Backoff, timeout_ms: float) -> None:
         self.id = connection_id
         self.session = FetchSession()
         self.request = RequestState(backoff)
+        self._timeout_ms = timeout_ms
         self._max_bytes = 0
         self._sent_at_ms = 0.0
         self._in_vain = 0
+        self.most_bytes = FIRST_ANSWER_BYTES
         self.error: KafkaError | None = None
-        """Why there was no answer to the newest request."""
 
     def sent(self, max_bytes: int, now_ms: float) -> None:
         """It was asked for this much."""
@@ -48,11 +68,16 @@ class FetchConnection:
         self._max_bytes = max_bytes
         self._sent_at_ms = now_ms
 
-    def answered(self) -> None:
-        """With something."""
+    def answered(self, size_bytes: int, wait_ms: float, now_ms: float) -> None:
+        """With something: so many bytes of records, for which it may have waited `wait_ms`."""
         self.request.succeeded()
         self.error = None
         self._in_vain = 0
+        took_ms = now_ms - self._sent_at_ms - wait_ms
+        if took_ms > self._timeout_ms / SLOW_PART:
+            self._ask_for_less(SHARE_IF_SLOW)
+        elif took_ms < self._timeout_ms / QUICK_PART and 2 * size_bytes >= self._max_bytes >= self.most_bytes:
+            self.most_bytes *= GROWTH
 
     def answered_with_nothing(self, wait_ms: float, now_ms: float) -> None:
         """With nothing, for which it was to wait `wait_ms`: no failure. But a broker that does so at once, each time,
@@ -64,10 +89,15 @@ class FetchConnection:
         if self._in_vain > MOST_IN_VAIN:
             self.request.failed(now_ms)
 
-    def failed(self, error: KafkaError, now_ms: float) -> None:
+    def failed(self, error: KafkaError, wait_ms: float, now_ms: float) -> None:
         """There is no answer."""
         self.request.failed(now_ms)
         self.error = error
+        if now_ms - self._sent_at_ms - wait_ms > self._timeout_ms / SLOW_PART:
+            self._ask_for_less(SHARE_IF_FAILED)
+
+    def _ask_for_less(self, share: int) -> None:
+        self.most_bytes = max(LEAST_ANSWER_BYTES, min(self.most_bytes, self._max_bytes) // share)
 
     def is_asked_for(self, tp: TopicPartition) -> bool:
         """Whether the broker may answer with records of this partition."""
