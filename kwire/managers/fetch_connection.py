@@ -49,7 +49,17 @@ class FetchConnection:
         error: Why there was no answer to the newest request.
     """
 
-    __slots__ = ("_in_vain", "_max_bytes", "_sent_at_ms", "_timeout_ms", "error", "id", "most_bytes", "request", "session")
+    __slots__ = (
+        "_in_vain",
+        "_max_bytes",
+        "_sent_at_ms",
+        "_timeout_ms",
+        "error",
+        "id",
+        "most_bytes",
+        "request",
+        "session",
+    )
 
     def __init__(self, connection_id: FetchConnectionId, backoff: Backoff, timeout_ms: float) -> None:
         self.id = connection_id
