@@ -26,7 +26,7 @@ QUICK_SHARE = 0.1  # of the time that the broker was to wait
 FIRST_ANSWER_BYTES = 256 * 1024
 LEAST_ANSWER_BYTES = 16 * 1024
 QUICK_PART, SLOW_PART = 6, 3
-"""Of `request_timeout_ms`: quicker than one such part, slower than one such part."""
+"""Of `request_timeout_ms`: what took less than a sixth of it was quick, what took more than a third slow."""
 GROWTH = 4
 SHARE_IF_SLOW, SHARE_IF_FAILED = 2, 8
 
@@ -42,7 +42,7 @@ class FetchConnection:
     """One connection's fetch session, and the request that is under way.
 
     Args:
-        timeout_ms: how long an answer may take, beside what the broker waits for records.
+        timeout_ms: How long an answer may take, beside what the broker waits for records.
 
     Attributes:
         most_bytes: How large an answer may be, as far as the line to the broker is concerned.
