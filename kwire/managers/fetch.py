@@ -293,6 +293,7 @@ class FetchManager:
             destination=Destination(self._metadata.cluster.nodes[node_id], channel),
             on_answer=partial(self._on_answer, connection),
             on_failure=partial(self._on_failure, connection),
+            on_arrival=connection.arrived,
             min_version=READ_COMMITTED_MIN_VERSION,
             max_version=None if connection.session.can_use_ids(session) else LAST_VERSION_WITH_NAMES,
             timeout_ms=self._config.request_timeout_ms + self._config.fetch_max_wait_ms,
@@ -341,7 +342,7 @@ class FetchManager:
         size_bytes = sum(len(data.records) for _, data in partitions if data.records)
         has_errors = any(data.error_code for _, data in partitions)
         if size_bytes or has_errors or not self._config.fetch_min_bytes:
-            connection.answered(size_bytes, self._config.fetch_max_wait_ms, now_ms)
+            connection.answered(size_bytes)
         else:
             connection.answered_with_nothing(self._config.fetch_max_wait_ms, now_ms)
         self._answer = answer_counts = AnswerCounts()

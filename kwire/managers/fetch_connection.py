@@ -19,10 +19,10 @@ MOST_IN_VAIN = 10
 
 QUICK_SHARE = 0.1  # of the time that the broker was to wait
 
-# An answer that takes longer than `request_timeout_ms` never comes: over a slow line the same would be asked for again
-# and again. So the first answer is small, and each may be larger than a full one that was quick, but not so much that
-# it would be late. Over a fast line the fourth is as large as any. Brokers that take a second or two for each, whatever
-# its size, as with tiered storage, count as quick.
+# An answer that is not there after `request_timeout_ms` never comes: over a slow line the same would be asked for again
+# and again. So the first answer is small, and each may be larger than a full one that came in quickly, but not so much
+# that it would be late. Over a fast line the fourth is as large as any. What counts is how long it comes in: a broker
+# may take seconds before it begins, whatever the size, as with tiered storage.
 FIRST_ANSWER_BYTES = 256 * 1024
 LEAST_ANSWER_BYTES = 16 * 1024
 QUICK_PART, SLOW_PART = 6, 3
@@ -50,6 +50,7 @@ class FetchConnection:
     """
 
     __slots__ = (
+        "_arrival_ms",
         "_in_vain",
         "_max_bytes",
         "_sent_at_ms",
@@ -68,6 +69,7 @@ class FetchConnection:
         self._timeout_ms = timeout_ms
         self._max_bytes = 0
         self._sent_at_ms = 0.0
+        self._arrival_ms = 0.0
         self._in_vain = 0
         self.most_bytes = FIRST_ANSWER_BYTES
         self.error: KafkaError | None = None
@@ -77,17 +79,25 @@ class FetchConnection:
         self.request.sent()
         self._max_bytes = max_bytes
         self._sent_at_ms = now_ms
+        self._arrival_ms = 0.0
 
-    def answered(self, size_bytes: int, wait_ms: float, now_ms: float) -> None:
-        """With something: so many bytes of records, for which it may have waited `wait_ms`."""
+    def arrived(self, took_ms: float) -> None:
+        """The answer, which comes next, took so long from its first byte to its last."""
+        self._arrival_ms = took_ms
+
+    def answered(self, size_bytes: int) -> None:
+        """With something: so many bytes of records."""
         self.request.succeeded()
         self.error = None
         self._in_vain = 0
-        took_ms = now_ms - self._sent_at_ms - wait_ms
-        if took_ms > self._timeout_ms / SLOW_PART:
+        if self._arrival_ms > self._timeout_ms / SLOW_PART:
             self._ask_for_less(SHARE_IF_SLOW)
-        elif took_ms < self._timeout_ms / QUICK_PART and 2 * size_bytes >= self._max_bytes >= self.most_bytes:
+        elif self._arrival_ms < self._timeout_ms / QUICK_PART and self._is_full(size_bytes):
             self.most_bytes *= GROWTH
+
+    def _is_full(self, size_bytes: int) -> bool:
+        """Whether there may have been more for it, and what the line allows kept it out."""
+        return 2 * size_bytes >= self._max_bytes >= self.most_bytes
 
     def answered_with_nothing(self, wait_ms: float, now_ms: float) -> None:
         """With nothing, for which it was to wait `wait_ms`: no failure. But a broker that does so at once, each time,

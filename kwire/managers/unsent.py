@@ -53,6 +53,8 @@ class UnsentRequest(Generic[R]):
         for_version: Makes the message for a version, for the APIs that changed their shape. None: `request` as it is.
         on_answer: Called with the decoded answer and the time.
         on_failure: Called when there will be no answer: disconnected, timed out, version not offered.
+        on_arrival: Called in front of `on_answer` with how long the answer took to come in, in ms: from the first read
+            that brought some of it to the last.
         min_version, max_version: Narrow the negotiated version where the meaning of the request needs it.
         timeout_ms: From now until the answer; None for `request_timeout_ms`.
     """
@@ -61,6 +63,7 @@ class UnsentRequest(Generic[R]):
     destination: Destination
     on_answer: Callable[[R, float], None]
     on_failure: Callable[[KafkaError, float], None]
+    on_arrival: Callable[[float], None] | None = None
     for_version: Callable[[int], Request[R]] | None = None
     min_version: int | None = None
     max_version: int | None = None

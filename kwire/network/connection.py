@@ -126,6 +126,8 @@ class Connection:
         self._renewal_timeout_ms = NEVER_MS
         self._drained = trio.Event()
         self._framing = Framing(client_id)
+        self._arriving_since_s: float | None = None
+        """When the first of an answer was read that is not complete."""
         self._completed = completed
         self._wake = wake
         self._on_answers = on_answers
@@ -302,10 +304,17 @@ class Connection:
                 raise DisconnectError("it closed the connection")
             if answers := self._framing.received(received):
                 for answer in answers:
-                    self._take(answer)
+                    self._take(answer, self._arrival_ms())
                 self.expires_at_ms = min((sent.expires_at_ms for sent in self._sent), default=NEVER_MS)
                 self._on_answers()
+            if self._arriving_since_s is None and self._framing.missing_bytes > 1:
+                self._arriving_since_s = trio.current_time()
             self._hurry()
+
+    def _arrival_ms(self) -> float:
+        """How long the answer that is complete now took to come in."""
+        since_s, self._arriving_since_s = self._arriving_since_s, None
+        return 0.0 if since_s is None else (trio.current_time() - since_s) * 1000.0
 
     def _hurry(self) -> None:
         """Have a thread that computes hand over the interpreter sooner while a large answer comes in, and while another
@@ -315,7 +324,7 @@ class Connection:
         else:
             self._switch_interval.restore()
 
-    def _take(self, answer: Answer) -> None:
+    def _take(self, answer: Answer, arrival_ms: float) -> None:
         if isinstance(answer.sender, _Asked):
             answer.sender.answer = answer.response
             answer.sender.is_answered.set()
@@ -323,14 +332,14 @@ class Connection:
         assert isinstance(answer.sender, _Sent)
         if throttle_time_ms := getattr(answer.response, "throttle_time_ms", 0):
             self._completed.append(partial(self._throttle, throttle_time_ms))
-        self._completed.append(partial(self._answered, answer.sender, answer.response, answer.size_bytes))
+        self._completed.append(partial(self._answered, answer.sender, answer.response, answer.size_bytes, arrival_ms))
         if not self.is_proven:
             self.is_proven = True
             self._wake()
         if self._renewing and not self._framing.in_flight:
             self._drained.set()
 
-    def _answered(self, sent: _Sent, response: Message, size_bytes: int, now_ms: float) -> None:
+    def _answered(self, sent: _Sent, response: Message, size_bytes: int, arrival_ms: float, now_ms: float) -> None:
         self._metrics.answered(
             self._traffic,
             sent.unsent.request.api_key,
@@ -340,6 +349,8 @@ class Connection:
             error_code=getattr(response, "error_code", 0),
             throttle_time_ms=getattr(response, "throttle_time_ms", 0),
         )
+        if sent.unsent.on_arrival is not None:
+            sent.unsent.on_arrival(arrival_ms)
         sent.unsent.on_answer(response, now_ms)
 
     def _throttle(self, throttle_time_ms: int, now_ms: float) -> None:

@@ -200,6 +200,7 @@ class Outcome:
         self.answer: Message | None = None
         self.error: KafkaError | None = None
         self.at_s = -1.0
+        self.arrival_ms = -1.0
         self.calls = 0
         self._done = trio.Event()
         self._wake = wake
@@ -211,6 +212,10 @@ class Outcome:
     def on_failure(self, error: KafkaError, now_ms: float) -> None:
         self.error = error
         self._finish(now_ms)
+
+    def on_arrival(self, took_ms: float) -> None:
+        assert self.answer is None, "it comes in front of the answer"
+        self.arrival_ms = took_ms
 
     def _finish(self, now_ms: float) -> None:
         self.calls += 1
@@ -279,6 +284,7 @@ class Rig:
             destination=Destination(node, channel),
             on_answer=outcome.on_answer,
             on_failure=outcome.on_failure,
+            on_arrival=outcome.on_arrival,
             timeout_ms=timeout_ms,
         )
         self.client.send([unsent], now_ms())
