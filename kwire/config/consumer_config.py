@@ -210,7 +210,11 @@ class ConsumerConfig(SecurityConfig):
 
     # --- time ---------------------------------------------------------------------------------------------------
     default_api_timeout_ms: int = setting(60_000, "How long a call without a timeout of its own may take.", integer(0))
-    request_timeout_ms: int = setting(30_000, "How long one request may wait for its answer.", integer(0))
+    request_timeout_ms: int = setting(
+        30_000,
+        "How long one request may wait for its answer; ten times as long while a large one comes in.",
+        integer(0),
+    )
     close_timeout_ms: int = setting(30_000, "How long close may take by default; kwire's own.", integer(0))
     retry_backoff_ms: int = setting(100, "Pause before a request is first tried again.", integer(0, MAX_LONG))
     retry_backoff_max_ms: int = setting(1_000, "The pause between attempts doubles up to this.", integer(0, MAX_LONG))

@@ -474,7 +474,7 @@ class NetworkClient:
         """Close what owes an answer too long, and what nobody has used for `connections_max_idle_ms`; either is dialled
         again when needed."""
         for connection in self._connections.values():
-            if self._give_up_ms(connection) > now_ms:
+            if self._give_up_ms(connection) > now_ms or (connection.in_flight and connection.goes_on(now_ms)):
                 continue
             if connection.in_flight:
                 # Half-open connections look like this: the broker is gone, and nothing says so.

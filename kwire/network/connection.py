@@ -49,6 +49,13 @@ MOST_THROTTLED_MS = 60_000
 """Brokers reckon throttle times from the windows of a quota, together 11 s by default. What is longer than this is none
 that is meant: a request is sent all the same, and answered, or given up like any other. Java would wait 24 days."""
 
+LOOK_EVERY_S = 1.0
+"""Bytes of a large answer may wait in the socket until all are there. So often they are read, so that one knows."""
+
+MOST_TIMEOUTS = 10
+"""A large answer that comes in is waited for, if at this pace it is there after so many times what a request may take.
+Given up, it would be asked for again, and the same line brings it no sooner."""
+
 Completed = Callable[[float], None]
 """A handler with its argument, waiting for the loop to call it with the time."""
 
@@ -128,6 +135,7 @@ class Connection:
         self._framing = Framing(client_id)
         self._arriving_since_s: float | None = None
         """When the first of an answer was read that is not complete."""
+        self._known_share = 0.0
         self._completed = completed
         self._wake = wake
         self._on_answers = on_answers
@@ -159,6 +167,19 @@ class Connection:
 
     def may_send(self, now_ms: float) -> bool:
         return now_ms >= self.usable_at_ms
+
+    def goes_on(self, now_ms: float) -> bool:
+        """Whether the answer that is due comes in, and fast enough: then it has some more time.
+
+        Whoever trickles is not waited for, nor who has sent nothing since this was asked last.
+        """
+        oldest, share = self._sent[0], self._framing.arrived_share
+        timeout_ms = oldest.expires_at_ms - oldest.sent_at_ms
+        has_more, self._known_share = share > self._known_share, share
+        if not has_more or (now_ms - oldest.sent_at_ms) / share > MOST_TIMEOUTS * timeout_ms:
+            return False
+        self.expires_at_ms = now_ms + timeout_ms
+        return True
 
     def send(self, unsent: AnyUnsentRequest, expires_at_ms: float, now_ms: float) -> None:
         """Write the request in the version this broker speaks. A request that has none fails at once."""
@@ -297,7 +318,7 @@ class Connection:
 
     async def _read(self, stream: ByteStream) -> None:
         while True:
-            received = await stream.receive_into(self._framing.writable_buffer(), self._framing.missing_bytes)
+            received = await self._receive(stream)
             if self.is_closed:
                 return  # given up while these bytes were on their way up: nothing is in flight that they could answer
             if received == 0:
@@ -306,10 +327,18 @@ class Connection:
                 for answer in answers:
                     self._take(answer, self._arrival_ms())
                 self.expires_at_ms = min((sent.expires_at_ms for sent in self._sent), default=NEVER_MS)
+                self._known_share = 0.0
                 self._on_answers()
             if self._arriving_since_s is None and self._framing.missing_bytes > 1:
                 self._arriving_since_s = trio.current_time()
             self._hurry()
+
+    async def _receive(self, stream: ByteStream) -> int:
+        """Read what comes next: all that is missing of an answer, or what there is of it after a while."""
+        if self._arriving_since_s is not None:
+            with trio.move_on_after(LOOK_EVERY_S):
+                return await stream.receive_into(self._framing.writable_buffer(), self._framing.missing_bytes)
+        return await stream.receive_into(self._framing.writable_buffer(), 1)
 
     def _arrival_ms(self) -> float:
         """How long the answer that is complete now took to come in."""

@@ -18,7 +18,7 @@ class ByteStream(Protocol):
         ...
 
     async def receive_into(self, buffer: memoryview, missing_bytes: int) -> int:
-        """Fill some of the buffer and return how much; 0 means the peer has closed.
+        """Fill some of the buffer and return how much; 0 means the peer has closed. Cancelled, it has taken nothing.
 
         Args:
             missing_bytes: What comes in helps nobody before it is so much, so this may wait for as much. It need not.

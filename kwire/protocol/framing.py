@@ -114,6 +114,11 @@ class Framing:
         """Who waits for an answer, in the order of the requests."""
         return [each.sender for each in self._in_flight]
 
+    @property
+    def arrived_share(self) -> float:
+        """How much of the next answer is there, from 0 to 1; 0 if it is small."""
+        return 0.0 if self._large is None else self._large_filled / len(self._large)
+
     def give_up(self) -> None:
         """Nobody waits for the answers that have not come."""
         self._in_flight.clear()

@@ -93,6 +93,10 @@ class Pipe:
             else:
                 await self._reader.sleep()
 
+    def put_back(self, data: bytes) -> None:
+        """What was taken last has not been read after all."""
+        self._chunks.appendleft(Chunk(trio.current_time(), data))
+
     def _pop(self, max_bytes: int) -> bytes:
         chunk = self._chunks[0]
         if len(chunk.data) <= max_bytes:
@@ -147,7 +151,11 @@ class ClientStream:
 
     async def receive_into(self, buffer: memoryview, missing_bytes: int) -> int:  # noqa: ARG002  need not wait
         data = await self._link.to_client.take(len(buffer))
-        await self._pause()
+        try:
+            await self._pause()
+        except trio.Cancelled:
+            self._link.to_client.put_back(data)
+            raise
         buffer[: len(data)] = data
         return len(data)
 
