@@ -93,6 +93,21 @@ async def test_bytes_arrive_in_order_and_after_a_while() -> None:
 
 
 @in_a_world
+async def test_a_read_that_is_given_up_while_the_process_is_frozen_takes_nothing() -> None:
+    thaws = trio.Event()
+
+    async with a_place() as place:
+        frozen = ClientStream(place.network, (await place.connect())._link, thaws.wait)
+        for data in (b"one", b"two"):
+            await place.brokers[0].send_all(data)
+        with trio.move_on_after(1) as given_up:
+            await frozen.receive_into(memoryview(bytearray(10)), 1)
+        assert given_up.cancelled_caught
+        thaws.set()
+        assert await received(frozen, 6) == b"onetwo"
+
+
+@in_a_world
 async def test_what_does_not_go_out_at_once_is_for_send_all() -> None:
     async with a_place() as place:
         stream = await place.connect()
