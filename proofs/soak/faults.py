@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kwire.testing.faults.proxies.toxics import Latency
+from kwire.testing.faults.proxies.toxics import Bandwidth, Latency
 from kwire.testing.kafka.guard import GuardOrder
 from proofs.soak.bed import BROKERS, SESSION_MS
 from proofs.soak.member import WAYS
@@ -24,6 +24,8 @@ LASTS_S = 20.0
 FROZEN_S = 1.5 * SESSION_MS / 1000
 """A session ends in it."""
 CUT_OFF_S = 8.0
+NARROW_KB_PER_S = 40
+"""For each connection: less than the topic has."""
 LEAST_PAUSE_S = 5.0
 NEAR_S = 45.0
 """So long after its end a fault may be felt: a session, a rebalance, a lag that is read."""
@@ -69,6 +71,7 @@ class Faults:
             "broker cut off": self._broker_cut_off,
             "connections reset": self._connections_reset,
             "network slow": self._network_slow,
+            "network narrow": self._network_narrow,
             "member frozen": self._member_frozen,
             "member killed": self._member_killed,
             "member leaves": self._member_leaves,
@@ -157,6 +160,12 @@ class Faults:
     def _network_slow(self) -> None:
         for proxy in self._bed.proxies:
             proxy.toxics(Latency(latency_ms=100, jitter_ms=50))
+        time.sleep(LASTS_S)
+        self._bed.proxies.heal()
+
+    def _network_narrow(self) -> None:
+        for proxy in self._bed.proxies:
+            proxy.toxics(Bandwidth(rate_kb_per_s=NARROW_KB_PER_S))
         time.sleep(LASTS_S)
         self._bed.proxies.heal()
 

@@ -2,8 +2,8 @@
 
 A group of four reads one topic of a real Kafka over TLS, with a login and a certificate: a `Consumer`, an
 `AsyncConsumer`, a `Processor`, and one with parallel rebalance. Brokers are killed, restarted and cut off, connections
-reset and slowed down, members frozen, guests come to the group and are killed, and certificates are renewed. Another
-client reads the same in a group of its own: what it needs more by the hour, the machine has less.
+reset, slowed down and narrowed, members frozen, guests come to the group and are killed, and certificates are renewed.
+Another client reads the same in a group of its own: what it needs more by the hour, the machine has less.
 
 Exit codes: 0 every promise held; 1 one was broken, or it could not be tried; 130 interrupted.
 """
