@@ -89,7 +89,8 @@ class PollsInARow:
 
     To restore it after each would cost more than it gains: a thread that asks for the interpreter while it is short
     gets it soon after, and then keeps it for a long interval. An application that takes its time between polls has it
-    restored by each poll that returns; one that stops polling, by the network thread.
+    restored by each poll that returns; one that stops polling, by the network thread. A loop of polls that do not wait
+    is itself a thread that computes: in its long intervals a record would take twenty milliseconds.
     """
 
     QUICK_MS = 100.0
@@ -105,13 +106,13 @@ class PollsInARow:
             self._interval.shorten()
 
     def returns(self, now_ms: float) -> None:
-        """A poll returns with records."""
+        """A poll returns with records, or without, because it was not to wait."""
         if now_ms - self._returned_at_ms > self.QUICK_MS:
             self._interval.restore()
         self._returned_at_ms = now_ms
 
     def finds_nothing(self) -> None:
-        """A poll waits, or returns without records."""
+        """A poll waits, or returns for news of something else."""
         self._interval.restore()
 
     def end(self) -> None:

@@ -60,6 +60,7 @@ class Polling(Generic[K, V]):
     def wait(self, seen: int, deadline: Deadline) -> Steps[None]:
         """Until there may be something to return. All of that time is spent in the poll; only what user code does
         counts towards `max_poll_interval_ms`."""
+        self._mailbox.polls_in_a_row.finds_nothing()
         self._mailbox.polled_at_ms = NEVER_MS
         try:
             begin_loading()
@@ -114,7 +115,6 @@ class Polling(Generic[K, V]):
         """What was collected, and may be returned; possibly nothing."""
         view = self._mailbox.view
         if not self._delivery.pending:  # as a rule before a poll waits
-            self._mailbox.polls_in_a_row.finds_nothing()
             self._tell_drained()
             return self.records()
         chunks = self._delivery.hand_out(view, to_loop=to_loop)

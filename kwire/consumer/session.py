@@ -200,8 +200,10 @@ class ConsumerSession(Generic[K, V]):
                 return records
             asked = asked or self.polling.ask_for_work()
             if self._loan is not None and self._loan.has_news():
+                self.link.mailbox.polls_in_a_row.finds_nothing()
                 return records
             if deadline.expired:
+                self.link.mailbox.polls_in_a_row.returns(monotonic_ms())
                 self._check_reachable()
                 if not self._gives_way:
                     finish_loading()  # it has waited in vain, so that the next poll's records need not
