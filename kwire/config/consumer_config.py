@@ -212,7 +212,7 @@ class ConsumerConfig(SecurityConfig):
     default_api_timeout_ms: int = setting(60_000, "How long a call without a timeout of its own may take.", integer(0))
     request_timeout_ms: int = setting(
         30_000,
-        "How long one request may wait for its answer; ten times as long while a large one comes in.",
+        "How long one request may wait for its answer; up to ten times as long while a large one comes in.",
         integer(0),
     )
     close_timeout_ms: int = setting(30_000, "How long close may take by default; kwire's own.", integer(0))

@@ -169,9 +169,9 @@ class Connection:
         return now_ms >= self.usable_at_ms
 
     def goes_on(self, now_ms: float) -> bool:
-        """Whether the answer that is due comes in, and fast enough: then it has some more time.
+        """Whether the overdue answer is coming in fast enough; if so, its time is extended.
 
-        Whoever trickles is not waited for, nor who has sent nothing since this was asked last.
+        It is not if nothing of it has come since the last call, or if the rest would take too long at this pace.
         """
         oldest, share = self._sent[0], self._framing.arrived_share
         timeout_ms = oldest.expires_at_ms - oldest.sent_at_ms
@@ -334,7 +334,7 @@ class Connection:
             self._hurry()
 
     async def _receive(self, stream: ByteStream) -> int:
-        """Read what comes next: all that is missing of an answer, or what there is of it after a while."""
+        """Read the next bytes. Of a large answer that has begun, the rest at once if it is there within a second."""
         if self._arriving_since_s is not None:
             with trio.move_on_after(LOOK_EVERY_S):
                 return await stream.receive_into(self._framing.writable_buffer(), self._framing.missing_bytes)

@@ -17,6 +17,7 @@ from proofs.soak.member import WAYS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kwire.testing.faults.proxies.toxics import Toxic
     from proofs.soak.bed import Bed
     from proofs.soak.group import Group
 
@@ -158,14 +159,14 @@ class Faults:
             proxy.hang_up(abruptly=True)
 
     def _network_slow(self) -> None:
-        for proxy in self._bed.proxies:
-            proxy.toxics(Latency(latency_ms=100, jitter_ms=50))
-        time.sleep(LASTS_S)
-        self._bed.proxies.heal()
+        self._network_has(Latency(latency_ms=100, jitter_ms=50))
 
     def _network_narrow(self) -> None:
+        self._network_has(Bandwidth(rate_kb_per_s=NARROW_KB_PER_S))
+
+    def _network_has(self, toxic: Toxic) -> None:
         for proxy in self._bed.proxies:
-            proxy.toxics(Bandwidth(rate_kb_per_s=NARROW_KB_PER_S))
+            proxy.toxics(toxic)
         time.sleep(LASTS_S)
         self._bed.proxies.heal()
 
