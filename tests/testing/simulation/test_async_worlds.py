@@ -90,8 +90,8 @@ def test_a_task_that_finishes_the_records_of_another_one_is_found(monkeypatch: p
 def test_operators_are_told_of_a_worlds_troubles_and_nobody_minds(
     async_consumer: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Members are frozen, logs truncated, brokers killed. Of the async ones the seed once found a lost record: a task
-    had committed an offset without its leader epoch, and the next owner could not see that the log was cut."""
+    """Members are frozen, logs truncated, brokers killed. Of the async ones seed 9 once found a lost record: a task had
+    committed an offset without its leader epoch, and the next owner could not see that the log was cut."""
     told: Counter[type[ConsumerEvent]] = Counter()
     settings = SimulatedMember._settings
 
@@ -99,7 +99,7 @@ def test_operators_are_told_of_a_worlds_troubles_and_nobody_minds(
         return settings(member) | {"on_event": lambda event: told.update([type(event)]), "event_lag_records": 10}
 
     monkeypatch.setattr(SimulatedMember, "_settings", with_listener)
-    outcome = simulate(9, async_consumer=async_consumer)
-    assert outcome.violations == ()
+    for seed in (5, 9):
+        assert simulate(seed, async_consumer=async_consumer).violations == ()
     assert told.keys() >= {RebalanceBegan, RebalanceEnded, HeartbeatsUnanswered, LagExceeded, DataLost}
     assert told[BrokerUnreachable] >= told[BrokerReachable] > 0
