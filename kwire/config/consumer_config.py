@@ -167,7 +167,7 @@ class ConsumerConfig(SecurityConfig):
 
     # --- fetching -----------------------------------------------------------------------------------------------
     fetch_min_bytes: int = setting(1, "A broker waits until it has this much, up to fetch_max_wait_ms.", integer(0))
-    fetch_max_wait_ms: int = setting(500, "How long a broker waits for fetch_min_bytes.", integer(0))
+    fetch_max_wait_ms: int = setting(500, "How long a broker waits for fetch_min_bytes, at most.", integer(0))
     fetch_max_bytes: int = setting(
         50 * MIB, "The most one fetch answers, except for a first batch that is larger.", integer(0)
     )

@@ -124,6 +124,8 @@ class FetchManager:
         self._liveliness = IdlePartitions()
         self._blocked: dict[TopicPartition, float] = {}
         self._sent_on: set[TopicPartition] = set()
+        # Fetched over NEW_FETCH, until the fetch that waits has been answered.
+        self._new: dict[TopicPartition, FetchConnection] = {}
         self._partition_bytes = 0
         self.may_poll_early = False
         self._turn = 0
@@ -135,6 +137,7 @@ class FetchManager:
         self.may_poll_early = False
         self._unblock(now_ms)
         self._subscription.touched.update(self._liveliness.cool(now_ms))
+        self._subscription.touched.update(tp for tp, waits in self._new.items() if not waits.request.in_flight)
         self._take_changes(now_ms)
         busy = [connection for connection in self._connections.values() if connection.session.wanted]
         ready = [connection for connection in busy if connection.request.ready(now_ms)]
@@ -210,14 +213,19 @@ class FetchManager:
                 self._liveliness.forget(tp)
                 self._move(tp, None, None)
                 continue
-            if self._is_new(partition):
+            if is_new := self._is_new(partition):
                 self._liveliness.came(tp, with_many=are_many)
             node_id = self._source(partition, now_ms)
             if node_id is None:
                 self._metadata.request_update()
                 self._move(tp, None, None)
             else:
-                self._move(tp, FetchConnectionId(node_id, self._channel(tp)), self._spec(partition))
+                # One that was refused is not in a hurry.
+                is_new = is_new and partition.error is None
+                connection_id = self._connection_for(partition, node_id, is_new=is_new)
+                self._move(tp, connection_id, self._spec(partition))
+                if is_new:
+                    self._connections[connection_id].changed_at_ms = now_ms
 
     def _source(self, partition: AssignedPartition, now_ms: float) -> int | None:
         """The broker to fetch from: the follower the leader named (KIP-392) while it is known, else the leader."""
@@ -232,6 +240,27 @@ class FetchManager:
         return (
             connection_id is None
             or self._connections[connection_id].session.wanted[partition.topic_partition].epoch != partition.epoch
+        )
+
+    def _connection_for(self, partition: AssignedPartition, node_id: int, *, is_new: bool) -> FetchConnectionId:
+        """Where to fetch it. One that is new does not wait until a fetch of others has waited: that takes up to
+        `fetch_max_wait_ms`. It goes over a connection of its own, and joins the others when they are answered."""
+        tp = partition.topic_partition
+        usual = FetchConnectionId(node_id, self._channel(tp))
+        connection = self._connections.get(usual)
+        is_new = is_new or tp in self._new
+        self._new.pop(tp, None)
+        if is_new and usual.channel is Channel.FETCH and connection is not None and self._waits(connection):
+            self._new[tp] = connection
+            return usual._replace(channel=Channel.NEW_FETCH)
+        return usual
+
+    def _waits(self, connection: FetchConnection) -> bool:
+        """Whether the broker waits for records: it was asked for nothing that is known to be there."""
+        return connection.request.in_flight and all(
+            0 <= partition.high_watermark <= spec.offset
+            for tp, spec in connection.session.sent.items()
+            if (partition := self._subscription.partitions.get(tp)) is not None
         )
 
     def _channel(self, tp: TopicPartition) -> Channel:
@@ -264,6 +293,8 @@ class FetchManager:
         return max(LEAST_PARTITION_BYTES, min(share_bytes, MOST_PARTITION_BYTES))
 
     def _move(self, tp: TopicPartition, connection_id: FetchConnectionId | None, spec: FetchSpec | None) -> None:
+        if connection_id is None:
+            self._new.pop(tp, None)
         before = self._connection_of.get(tp)
         if before is not None and before != connection_id:
             self._connections[before].session.unwant(tp)
@@ -281,14 +312,15 @@ class FetchManager:
         node_id, channel = connection.id
         session = connection.session.next_request()
         max_bytes = min(max_bytes, connection.most_bytes)
-        connection.sent(max_bytes, now_ms)
+        wait_ms = self._wait_ms(connection, now_ms)
+        connection.sent(max_bytes, wait_ms, now_ms)
         return UnsentRequest(
             request=fetch_request(
                 self._config,
                 session,
                 session.specs,
                 max_bytes=max_bytes,
-                max_wait_ms=self._config.fetch_max_wait_ms,
+                max_wait_ms=wait_ms,
             ),
             destination=Destination(self._metadata.cluster.nodes[node_id], channel),
             on_answer=partial(self._on_answer, connection),
@@ -296,14 +328,19 @@ class FetchManager:
             on_arrival=connection.arrived,
             min_version=READ_COMMITTED_MIN_VERSION,
             max_version=None if connection.session.can_use_ids(session) else LAST_VERSION_WITH_NAMES,
-            timeout_ms=self._config.request_timeout_ms + self._config.fetch_max_wait_ms,
+            timeout_ms=self._config.request_timeout_ms + wait_ms,
         )
+
+    def _wait_ms(self, connection: FetchConnection, now_ms: float) -> float:
+        """Who asks for more than a record at least wants few answers, not early ones."""
+        most_ms = self._config.fetch_max_wait_ms
+        return connection.wait_ms(most_ms, now_ms) if self._config.fetch_min_bytes <= 1 else most_ms
 
     # --- its answer -----------------------------------------------------------------------------------------
 
     def _on_failure(self, connection: FetchConnection, error: KafkaError, now_ms: float) -> None:
         connection.session.failed()
-        connection.failed(error, self._config.fetch_max_wait_ms, now_ms)
+        connection.failed(error, now_ms)
         self._metadata.request_update()
         for tp in connection.session.wanted:
             self._unfollow(tp, connection.id.node_id)
@@ -344,7 +381,7 @@ class FetchManager:
         if size_bytes or has_errors or not self._config.fetch_min_bytes:
             connection.answered(size_bytes)
         else:
-            connection.answered_with_nothing(self._config.fetch_max_wait_ms, now_ms)
+            connection.answered_with_nothing(now_ms)
         self._answer = answer_counts = AnswerCounts()
         fetches = [
             fetch for tp, data in partitions if (fetch := self._on_partition(connection, tp, data, now_ms)) is not None
@@ -413,12 +450,13 @@ class FetchManager:
         if code is not ErrorCode.NONE:
             self._on_partition_error(partition, code, now_ms)
             return None
-        partition.was_answered()
         partition.error = None
         if self._sent_on:
             self._sent_on.discard(partition.topic_partition)
         partition.high_watermark = data.high_watermark
         partition.last_stable_offset = data.last_stable_offset
+        if data.records or partition.fetch_offset < partition.high_watermark:
+            partition.had_records()
         if data.preferred_read_replica >= 0:
             self._follow(partition, data.preferred_read_replica, now_ms)
         if not data.records and self._cursor is Cursor.MAIN:

@@ -30,9 +30,12 @@ QUICK_PART, SLOW_PART = 6, 3
 GROWTH = 4
 SHARE_IF_SLOW, SHARE_IF_FAILED = 2, 8
 
+LEAST_WAIT_MS = 10.0
+"""How long a broker may wait for records right after a partition was sought, assigned or resumed."""
+
 
 class FetchConnectionId(NamedTuple):
-    """Which connection it is: a broker may have a second one, for those of its partitions that are idle."""
+    """Which connection it is: a broker may have several, see `Channel`."""
 
     node_id: int
     channel: Channel
@@ -45,6 +48,7 @@ class FetchConnection:
         timeout_ms: How long an answer may take, beside what the broker waits for records.
 
     Attributes:
+        changed_at_ms: When a partition was added to it, or sought.
         most_bytes: How large an answer may be, as far as the line to the broker is concerned.
         error: Why there was no answer to the newest request.
     """
@@ -55,6 +59,8 @@ class FetchConnection:
         "_max_bytes",
         "_sent_at_ms",
         "_timeout_ms",
+        "_wait_ms",
+        "changed_at_ms",
         "error",
         "id",
         "most_bytes",
@@ -70,14 +76,22 @@ class FetchConnection:
         self._max_bytes = 0
         self._sent_at_ms = 0.0
         self._arrival_ms = 0.0
+        self._wait_ms = 0.0
         self._in_vain = 0
+        self.changed_at_ms = 0.0
         self.most_bytes = FIRST_ANSWER_BYTES
         self.error: KafkaError | None = None
 
-    def sent(self, max_bytes: int, now_ms: float) -> None:
-        """It was asked for this much."""
+    def wait_ms(self, most_ms: float, now_ms: float) -> float:
+        """How long the broker may wait for records: not much longer than nothing has changed. A partition that is
+        sought meanwhile has to wait for the answer, and where one was sought lately, another one soon will be."""
+        return min(most_ms, max(LEAST_WAIT_MS, now_ms - self.changed_at_ms))
+
+    def sent(self, max_bytes: int, wait_ms: float, now_ms: float) -> None:
+        """It was asked for this much, and may wait so long for it."""
         self.request.sent()
         self._max_bytes = max_bytes
+        self._wait_ms = wait_ms
         self._sent_at_ms = now_ms
         self._arrival_ms = 0.0
 
@@ -99,21 +113,21 @@ class FetchConnection:
         """Whether there may have been more for it, and what the line allows kept it out."""
         return 2 * size_bytes >= self._max_bytes >= self.most_bytes
 
-    def answered_with_nothing(self, wait_ms: float, now_ms: float) -> None:
-        """With nothing, for which it was to wait `wait_ms`: no failure. But a broker that does so at once, each time,
-        would be asked as fast as it answers."""
+    def answered_with_nothing(self, now_ms: float) -> None:
+        """With nothing: no failure. But a broker that does so without having waited, each time, would be asked as fast
+        as it answers."""
         self.request.succeeded()
         self.error = None
-        is_quick = now_ms - self._sent_at_ms < wait_ms * QUICK_SHARE
+        is_quick = now_ms - self._sent_at_ms < self._wait_ms * QUICK_SHARE
         self._in_vain = self._in_vain + 1 if is_quick else 0
         if self._in_vain > MOST_IN_VAIN:
             self.request.failed(now_ms)
 
-    def failed(self, error: KafkaError, wait_ms: float, now_ms: float) -> None:
+    def failed(self, error: KafkaError, now_ms: float) -> None:
         """There is no answer."""
         self.request.failed(now_ms)
         self.error = error
-        if now_ms - self._sent_at_ms - wait_ms > self._timeout_ms / SLOW_PART:
+        if now_ms - self._sent_at_ms - self._wait_ms > self._timeout_ms / SLOW_PART:
             self._ask_for_less(SHARE_IF_FAILED)
 
     def _ask_for_less(self, share: int) -> None:

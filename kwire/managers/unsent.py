@@ -27,6 +27,8 @@ class Channel(Enum):
     """Long polls of up to `fetch_max_wait_ms`."""
     QUIET_FETCH = auto()
     """The same, for partitions with nothing to say: their wait must not be the others'."""
+    NEW_FETCH = auto()
+    """The same, for partitions that were sought, assigned or resumed while a fetch of others waits for records."""
     CHILD_FETCH = auto()
     """Fetches of a lag, which never wait: they must not stand behind a long poll."""
 

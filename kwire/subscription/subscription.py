@@ -116,7 +116,7 @@ class Subscription:
         self._remove(set(self.partitions))
         self._add(ranges.keys())
         for tp, (start, end) in ranges.items():
-            self.partitions[tp].read_to(end)
+            self.partitions[tp].stop_offset = end
             self.fire(tp, PartitionEvent.SEEK, position=OffsetAndMetadata(start))
         self.publish()
 

@@ -124,11 +124,17 @@ def start_with_partitions(scenario: Scenario, count: int) -> None:
     scenario.start_fetching(*(TopicPartition("orders", number) for number in range(count)), offset=5)
 
 
+def sizes_behind_the_first_answer(scenario: Scenario, count: int) -> list[int]:
+    assert sizes(scenario) == [MIB] * count
+    answer(scenario, *(data(number, batch(5)) for number in range(count)))
+    return sizes(scenario)
+
+
 @pytest.mark.parametrize(("partitions", "mib"), [(1, 4), (4, 4), (8, 2), (16, 1), (60, 1)])
 def test_few_partitions_are_asked_for_more_each(scenario: Scenario, partitions: int, mib: int) -> None:
     """Together for an answer of 16 MiB, a quarter of the buffer; for 1 MiB at least, and 4 MiB at most."""
     start_with_partitions(scenario, partitions)
-    assert sizes(scenario) == [mib * MIB] * partitions
+    assert sizes_behind_the_first_answer(scenario, partitions) == [mib * MIB] * partitions
 
 
 def test_what_the_user_says_of_a_partition_holds(make_scenario: MakeScenario) -> None:
@@ -143,43 +149,54 @@ def test_what_the_user_says_of_answers_and_memory_bounds_what_a_partition_is_ask
 ) -> None:
     scenario = make_scenario(**{setting: 8 * MIB if setting == "fetch_max_bytes" else 32 * MIB})
     start_with_partitions(scenario, 4)
-    assert sizes(scenario) == [2 * MIB] * 4
+    assert sizes_behind_the_first_answer(scenario, 4) == [2 * MIB] * 4
 
 
 def test_when_partitions_go_the_others_are_asked_for_more(scenario: Scenario) -> None:
     partitions = [TopicPartition("orders", number) for number in range(8)]
     start_with_partitions(scenario, 8)
     scenario.assign(*partitions[:4])
-    answer(scenario)
+    answer(scenario, *(data(number, batch(5)) for number in range(4)))
     assert sizes(scenario) == [4 * MIB] * 4
 
 
-def test_a_range_begins_with_a_small_fetch_and_soon_has_full_ones(make_scenario: MakeScenario) -> None:
-    """The caller has the range's first records sooner, and of a small one little is fetched in vain."""
-    full = 4 * MIB
-    scenario = make_scenario(max_partition_fetch_bytes=full)
+def test_from_a_new_position_the_first_fetch_is_small_and_the_next_ones_are_full(scenario: Scenario) -> None:
+    """The caller has the first records sooner, and who looks up single ones fetches little in vain."""
+    start_with_partitions(scenario, 1)
+    assert sizes(scenario) == [MIB]
+    answer(scenario, data(0, batch(5)))
+    assert sizes(scenario) == [4 * MIB]
+    scenario.seek(O0, 50)
+    answer(scenario, data(0, batch(6)))
+    assert (wanted(scenario), sizes(scenario)) == ({0: 50}, [MIB])
+
+
+def test_a_range_begins_with_a_small_fetch(scenario: Scenario) -> None:
     scenario.post(AssignRanges({O0: (0, 100)}, Reply()))
     scenario.serve()
-    assert sizes(scenario) == [MIB // 4]
+    assert sizes(scenario) == [MIB]
     answer(scenario, data(0, batch(0, 1)))
-    assert sizes(scenario) == [2 * MIB]
-    answer(scenario, data(0, batch(2, 3)))
-    assert sizes(scenario) == [full]
+    assert sizes(scenario) == [4 * MIB]
     scenario.post(AssignRanges({O0: (50, 100)}, Reply()))
     answer(scenario, data(0, batch(4)))
-    assert (wanted(scenario), sizes(scenario)) == ({0: 50}, [MIB // 4])
+    assert (wanted(scenario), sizes(scenario)) == ({0: 50}, [MIB])
 
 
-def test_a_range_whose_first_batch_is_too_large_for_a_small_fetch_is_asked_for_a_larger_one(
-    make_scenario: MakeScenario,
+def test_a_partition_whose_first_batch_is_too_large_for_a_small_fetch_is_asked_for_a_larger_one(
+    scenario: Scenario,
 ) -> None:
     """Of a request's partitions only the first one with records has its first batch whole, whatever its size."""
-    scenario = make_scenario(max_partition_fetch_bytes=4 * MIB)
     scenario.topics["orders"] = (1, 1)
-    scenario.post(AssignRanges({O0: (0, 100), O1: (0, 100)}, Reply()))
-    scenario.serve()
+    scenario.start_fetching(O0, O1, offset=0)
     answer(scenario, data(0, batch(0, 1)), data(1))
-    assert (wanted(scenario), sizes(scenario)) == ({0: 2, 1: 0}, [2 * MIB, 2 * MIB])
+    assert (wanted(scenario), sizes(scenario)) == ({1: 0, 0: 2}, [4 * MIB, 4 * MIB])
+
+
+def test_a_partition_that_has_no_records_is_not_named_again(scenario: Scenario) -> None:
+    scenario.topics["orders"] = (1, 1)
+    scenario.start_fetching(O0, O1, offset=0)
+    answer(scenario, data(0, batch(0, 1)), data(1, high_watermark=0))
+    assert wanted(scenario) == {0: 2}
 
 
 def test_without_topic_ids_the_version_stays_where_names_are_spoken(one_broker: Scenario) -> None:
@@ -207,7 +224,7 @@ def test_the_first_request_is_full_and_the_next_ones_name_what_changed(one_broke
     request = one_broker.request(FetchRequest)
     assert (request.session_id, request.session_epoch) == (0, 0)
     assert wanted(one_broker) == {0: 0, 1: 0}
-    answer(one_broker, data(0, batch(0, 1, 2)), data(1))
+    answer(one_broker, data(0, batch(0, 1, 2)), data(1, high_watermark=0))
     request = one_broker.request(FetchRequest)
     assert (request.session_id, request.session_epoch) == (SESSION_ID, 1)
     assert wanted(one_broker) == {0: 3}
@@ -315,7 +332,7 @@ def test_a_fetch_knows_the_leader_epoch_of_what_lies_in_front_of_it(one_broker: 
 def test_after_records_the_next_fetch_waits_for_nobody(one_broker: Scenario) -> None:
     """It is asked for again before the other managers are polled, and not once more with them."""
     (unsent,) = one_broker.pending(FetchRequest)
-    topic = FetchableTopicResponse(topic="orders", partitions=[data(0, batch(0, 1)), data(1)])
+    topic = FetchableTopicResponse(topic="orders", partitions=[data(0, batch(0, 1)), data(1, high_watermark=0)])
     unsent.on_answer(FetchResponse(session_id=SESSION_ID, responses=[topic]), one_broker.now_ms)
     assert one_broker.managers.main.fetch.may_poll_early
     (early,) = one_broker.managers.main.fetch.poll(one_broker.now_ms).requests

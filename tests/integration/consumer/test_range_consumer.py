@@ -15,7 +15,7 @@ from kwire import TopicPartition
 from kwire.config import ConsumerConfig
 from kwire.consumer.range_consumer import RangeConsumer
 from kwire.errors import InvalidArgumentError, KafkaTimeoutError, OffsetOutOfRangeError
-from kwire.subscription.partition import FIRST_FETCH_OF_RANGE_BYTES
+from kwire.subscription.partition import FIRST_FETCH_BYTES
 
 if TYPE_CHECKING:
     from tests.integration.conftest import MakeTopic, Produce
@@ -64,7 +64,7 @@ def test_batches_that_do_not_fit_into_the_first_fetch_are_read_of_all_partitions
     consumer: RangeConsumer, topic: MakeTopic, produce: Produce
 ) -> None:
     """A broker sends a batch beyond the size that was asked for only if it is the first of an answer."""
-    name, wanted = topic(partitions=3), [random_bytes(3 * FIRST_FETCH_OF_RANGE_BYTES) for _ in range(3)]
+    name, wanted = topic(partitions=3), [random_bytes(3 * FIRST_FETCH_BYTES) for _ in range(3)]
     for partition in range(3):
         produce(name, wanted, partition=partition)
     found = values(consumer, {TopicPartition(name, partition): (0, 3) for partition in range(3)})

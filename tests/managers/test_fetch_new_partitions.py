@@ -1,0 +1,176 @@
+"""Fetching partitions that were sought, assigned or resumed: they do not wait until a fetch of others has waited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.events import Reply, SetHold
+from kwire.holds import Hold
+from kwire.managers.fetch_connection import LEAST_WAIT_MS
+from kwire.managers.unsent import Channel
+from kwire.model import TopicPartition
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+
+if TYPE_CHECKING:
+    from tests.managers.scenario import Scenario
+    from tests.record_batches import batch
+else:
+    from record_batches import batch
+
+O0, O1, O2 = (TopicPartition("orders", number) for number in range(3))
+END = 10
+MakeScenario = Callable[..., "Scenario"]
+
+
+@pytest.fixture
+def waiting(scenario: Scenario) -> Scenario:
+    """`orders-0` and `orders-1` are read to their ends, and one fetch waits for more."""
+    scenario.topics["orders"] = (1, 1, 1)
+    scenario.start_fetching(O0, O1, offset=END)
+    answer(scenario, Channel.FETCH, data(0), data(1))
+    return scenario
+
+
+def data(number: int, records: bytes | None = None, *, error: ErrorCode = ErrorCode.NONE) -> PartitionData:
+    return PartitionData(partition_index=number, records=records, high_watermark=END, error_code=error)
+
+
+def answer(scenario: Scenario, channel: Channel, *partitions: PartitionData) -> None:
+    (unsent,) = [each for each in scenario.pending(FetchRequest) if each.destination.channel is channel]
+    scenario.unanswered.remove(unsent)
+    topics = [FetchableTopicResponse(topic="orders", partitions=list(partitions))] if partitions else []
+    unsent.on_answer(FetchResponse(session_id=77, responses=topics), scenario.now_ms)
+    scenario.turn()
+
+
+def asked(scenario: Scenario) -> dict[Channel, dict[int, int]]:
+    """What each open fetch names, by offset."""
+    found: dict[Channel, dict[int, int]] = {}
+    for unsent in scenario.pending(FetchRequest):
+        assert isinstance(unsent.request, FetchRequest)
+        partitions = [partition for topic in unsent.request.topics for partition in topic.partitions]
+        found[unsent.destination.channel] = {p.partition: p.fetch_offset for p in partitions}
+    return found
+
+
+def waits_ms(scenario: Scenario) -> int:
+    """How long the broker may wait, by the only fetch there is."""
+    return scenario.request(FetchRequest).max_wait_ms
+
+
+# --- another connection -----------------------------------------------------------------------------------------
+
+
+def test_what_is_sought_while_a_fetch_waits_is_fetched_over_another_connection(waiting: Scenario) -> None:
+    waiting.seek(O0, 3)
+    waiting.turn()
+    assert asked(waiting) == {Channel.FETCH: {}, Channel.NEW_FETCH: {0: 3}}
+    answer(waiting, Channel.NEW_FETCH, data(0, batch(3)))
+    assert waiting.buffer.take() is not None
+    assert asked(waiting) == {Channel.FETCH: {}, Channel.NEW_FETCH: {0: 4}}
+
+
+def test_it_joins_the_others_when_they_are_answered(waiting: Scenario) -> None:
+    waiting.seek(O0, 3)
+    waiting.turn()
+    answer(waiting, Channel.FETCH)
+    # Until now the session has it at its old position.
+    assert asked(waiting) == {Channel.FETCH: {0: 3}, Channel.NEW_FETCH: {0: 3}}
+    answer(waiting, Channel.NEW_FETCH, data(0, batch(3)))
+    assert asked(waiting) == {Channel.FETCH: {0: 3}}
+    answer(waiting, Channel.FETCH, data(0, batch(3)))
+    assert asked(waiting) == {Channel.FETCH: {0: 4}}
+    assert waiting.buffer.take() is not None
+    assert waiting.buffer.take() is None  # what came twice is there once
+
+
+def test_what_is_assigned_while_a_fetch_waits_is_fetched_at_once(waiting: Scenario) -> None:
+    waiting.assign(O0, O1, O2)
+    waiting.seek(O2, 0)
+    waiting.turn()
+    assert asked(waiting) == {Channel.FETCH: {}, Channel.NEW_FETCH: {2: 0}}
+
+
+def test_what_is_resumed_while_a_fetch_waits_is_fetched_at_once(waiting: Scenario) -> None:
+    waiting.post(SetHold(frozenset((O1,)), Hold.USER_PAUSED, True, Reply()))
+    answer(waiting, Channel.FETCH)
+    waiting.post(SetHold(frozenset((O1,)), Hold.USER_PAUSED, False, Reply()))
+    waiting.turn()
+    assert asked(waiting) == {Channel.FETCH: {}, Channel.NEW_FETCH: {1: END}}
+
+
+def test_what_goes_on_needs_no_other_connection(scenario: Scenario) -> None:
+    """Records are on their way, and the next fetch is soon."""
+    scenario.topics["orders"] = (1, 1, 1)
+    scenario.start_fetching(O0, O1)
+    scenario.seek(O0, 3)
+    scenario.turn()
+    assert set(asked(scenario)) == {Channel.FETCH}
+    answer(scenario, Channel.FETCH, data(0, batch(0)), data(1, batch(0)))
+    scenario.seek(O0, 2)
+    scenario.turn()
+    assert set(asked(scenario)) == {Channel.FETCH}
+
+
+def test_where_both_wait_a_partition_waits_too(waiting: Scenario) -> None:
+    waiting.seek(O0, END)
+    waiting.turn()
+    answer(waiting, Channel.NEW_FETCH, data(0))
+    waiting.seek(O0, 3)
+    waiting.turn()
+    assert asked(waiting) == {Channel.FETCH: {}, Channel.NEW_FETCH: {}}
+    answer(waiting, Channel.FETCH)
+    assert asked(waiting) == {Channel.FETCH: {0: 3}, Channel.NEW_FETCH: {}}
+
+
+def test_what_goes_before_the_others_are_answered_is_forgotten(waiting: Scenario) -> None:
+    waiting.seek(O0, 3)
+    waiting.turn()
+    waiting.assign(O1)
+    answer(waiting, Channel.NEW_FETCH, data(0, batch(3)))
+    assert asked(waiting) == {Channel.FETCH: {}}
+    assert waiting.buffer.take() is None
+
+
+def test_what_was_refused_is_not_in_a_hurry(waiting: Scenario) -> None:
+    waiting.seek(O0, 3)
+    waiting.turn()
+    answer(waiting, Channel.NEW_FETCH, data(0, error=ErrorCode.UNKNOWN_SERVER_ERROR))
+    waiting.advance(100)
+    assert set(asked(waiting)) == {Channel.FETCH}
+
+
+# --- how long a broker may wait ---------------------------------------------------------------------------------
+
+
+def test_a_broker_waits_longer_each_time_that_nothing_has_changed(waiting: Scenario) -> None:
+    """Who has just sought a position may soon seek another one, which then waits no longer than this one."""
+    waits = []
+    for _ in range(8):
+        waits.append(waits_ms(waiting))
+        waiting.advance(waits[-1])
+        answer(waiting, Channel.FETCH)
+    assert waits == [10, 10, 20, 40, 80, 160, 320, 500]
+    waiting.seek(O0, 3)
+    waiting.turn()
+    answer(waiting, Channel.NEW_FETCH, data(0))
+    (unsent,) = [each for each in waiting.pending(FetchRequest) if each.destination.channel is Channel.NEW_FETCH]
+    assert isinstance(unsent.request, FetchRequest)
+    assert unsent.request.max_wait_ms == LEAST_WAIT_MS
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected_ms"),
+    [({"fetch_max_wait_ms": 5}, 5), ({"fetch_min_bytes": 1000}, 500), ({"fetch_min_bytes": 0}, 10)],
+    ids=["a short wait stays", "who wants large answers waits for them", "no bytes are no wish for large answers"],
+)
+def test_the_wait_is_no_longer_than_the_user_says(
+    make_scenario: MakeScenario, settings: dict[str, int], expected_ms: int
+) -> None:
+    scenario = make_scenario(**settings)
+    scenario.start_fetching(O0)
+    assert waits_ms(scenario) == expected_ms
