@@ -1,10 +1,10 @@
-"""Fetch, a little over 400 lines, since who is asked and what answers do to positions is one decision per partition.
+"""Fetch, nearly 500 lines, since who is asked and what answers do to positions is one decision per partition.
 
-Keeps one request in flight to every broker that leads something wanted, while the buffer has room; another one for its
-quiet partitions, where there are many.
+Keeps one request in flight on each connection to a broker that leads something wanted, while the buffer has room.
 
-Looks only at partitions that changed: assigned, revoked, sought, paused, moved, or answered. What a broker's session
-has and what it should have meet in `fetching.session`; `fetching.idle_partitions` knows which partitions are idle.
+Looks only at partitions that changed: assigned, revoked, sought, paused, moved, or answered. Which connection each is
+fetched over is decided in `fetch_connections`; what a broker's session has and what it should have meet in
+`fetching.session`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from kwire.config import ConsumerConfig
 from kwire.errors import CorruptRecordError, KafkaError, TopicAuthorizationError
 from kwire.events import ErrorRaised
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
-from kwire.fetching.idle_partitions import MANY_PARTITIONS, IdlePartitions
+from kwire.fetching.idle_partitions import MANY_PARTITIONS
 from kwire.fetching.session import FetchSpec
 from kwire.holds import Hold
 from kwire.logs import part_logger
 from kwire.managers.base import Deliver
-from kwire.managers.fetch_connection import FetchConnection, FetchConnectionId
+from kwire.managers.fetch_connection import FetchConnection
+from kwire.managers.fetch_connections import FetchConnections
 from kwire.managers.fetch_request import fetch_request
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import (
@@ -116,16 +117,12 @@ class FetchManager:
         self._deliver = deliver
         self._on_data = on_data
         self._backoff = backoff
+        self._connections = FetchConnections(subscription, backoff, config.request_timeout_ms, cursor)
         self._metrics = metrics
         self._read_committed = bool(config.isolation_level.value)
         self._answer = AnswerCounts()
-        self._connections: dict[FetchConnectionId, FetchConnection] = {}
-        self._connection_of: dict[TopicPartition, FetchConnectionId] = {}
-        self._liveliness = IdlePartitions()
         self._blocked: dict[TopicPartition, float] = {}
         self._sent_on: set[TopicPartition] = set()
-        # Fetched over NEW_FETCH, until the fetch that waits has been answered.
-        self._new: dict[TopicPartition, FetchConnection] = {}
         self._partition_bytes = 0
         self.may_poll_early = False
         self._turn = 0
@@ -136,10 +133,9 @@ class FetchManager:
     def poll(self, now_ms: float) -> PollResult:
         self.may_poll_early = False
         self._unblock(now_ms)
-        self._subscription.touched.update(self._liveliness.cool(now_ms))
-        self._subscription.touched.update(tp for tp, waits in self._new.items() if not waits.request.in_flight)
+        self._subscription.touched.update(self._connections.misplaced(now_ms))
         self._take_changes(now_ms)
-        busy = [connection for connection in self._connections.values() if connection.session.wanted]
+        busy = [connection for connection in self._connections if connection.session.wanted]
         ready = [connection for connection in busy if connection.request.ready(now_ms)]
         max_bytes = self._answer_bytes(len(busy), len(ready)) if ready else 0
         requests = [self._request(connection, max_bytes, now_ms) for connection in ready] if max_bytes else []
@@ -153,7 +149,7 @@ class FetchManager:
         What brokers that do not answer were asked for once never keeps the others from more than half of the buffer.
         """
         limit_bytes = self._buffer.limit_bytes
-        due_bytes = min(sum(connection.due_bytes for connection in self._connections.values()), limit_bytes // 2)
+        due_bytes = min(sum(connection.due_bytes for connection in self._connections), limit_bytes // 2)
         room_bytes = self._buffer.room_bytes(limit_bytes - due_bytes, self._subscription.view.withheld)
         if room_bytes <= 0:
             return 0
@@ -163,9 +159,9 @@ class FetchManager:
     def poll_on_close(self) -> list[AnyUnsentRequest]:
         """Requests that end the sessions, so that the brokers need not wait for them to grow old."""
         requests: list[AnyUnsentRequest] = []
-        for connection_id, connection in self._connections.items():
+        for connection in self._connections:
             closing = connection.session.closing_request()
-            node = self._metadata.cluster.nodes.get(connection_id.node_id)
+            node = self._metadata.cluster.nodes.get(connection.id.node_id)
             if closing is None or node is None:
                 continue
             requests.append(
@@ -181,8 +177,7 @@ class FetchManager:
 
     def standing(self, partition: AssignedPartition) -> FetchStanding:
         """How its fetches stand."""
-        connection_id = self._connection_of.get(partition.topic_partition)
-        connection = None if connection_id is None else self._connections[connection_id]
+        connection = self._connections.of(partition.topic_partition)
         is_in_flight = connection is not None and connection.is_asked_for(partition.topic_partition)
         error = partition.error or (connection.error if connection is not None else None)
         tries_ms = self._blocked.get(partition.topic_partition)
@@ -210,22 +205,14 @@ class FetchManager:
         for tp in sorted(touched):  # a set has another order in each process; requests shall not
             partition = self._subscription.partitions.get(tp)
             if partition is None or not partition.fetchable(now_ms):
-                self._liveliness.forget(tp)
-                self._move(tp, None, None)
+                self._connections.remove(tp)
                 continue
-            if is_new := self._is_new(partition):
-                self._liveliness.came(tp, with_many=are_many)
             node_id = self._source(partition, now_ms)
             if node_id is None:
                 self._metadata.request_update()
-                self._move(tp, None, None)
+                self._connections.remove(tp)
             else:
-                # One that was refused is not in a hurry.
-                is_new = is_new and partition.error is None
-                connection_id = self._connection_for(partition, node_id, is_new=is_new)
-                self._move(tp, connection_id, self._spec(partition))
-                if is_new:
-                    self._connections[connection_id].changed_at_ms = now_ms
+                self._connections.place(partition, node_id, self._spec(partition), with_many=are_many, now_ms=now_ms)
 
     def _source(self, partition: AssignedPartition, now_ms: float) -> int | None:
         """The broker to fetch from: the follower the leader named (KIP-392) while it is known, else the leader."""
@@ -233,44 +220,6 @@ class FetchManager:
         if preferred in self._metadata.cluster.nodes and now_ms < partition.preferred_until_ms:
             return preferred
         return self._metadata.cluster.leader_id(partition.topic_partition)
-
-    def _is_new(self, partition: AssignedPartition) -> bool:
-        """Whether it was not fetched before, or somewhere else in its log."""
-        connection_id = self._connection_of.get(partition.topic_partition)
-        return (
-            connection_id is None
-            or self._connections[connection_id].session.wanted[partition.topic_partition].epoch != partition.epoch
-        )
-
-    def _connection_for(self, partition: AssignedPartition, node_id: int, *, is_new: bool) -> FetchConnectionId:
-        """Where to fetch it. One that is new does not wait until a fetch of others has waited: that takes up to
-        `fetch_max_wait_ms`. It goes over a connection of its own, and joins the others when they are answered."""
-        tp = partition.topic_partition
-        usual = FetchConnectionId(node_id, self._channel(tp))
-        connection = self._connections.get(usual)
-        is_new = is_new or tp in self._new
-        self._new.pop(tp, None)
-        if is_new and usual.channel is Channel.FETCH and connection is not None and self._waits(connection):
-            self._new[tp] = connection
-            return usual._replace(channel=Channel.NEW_FETCH)
-        return usual
-
-    def _waits(self, connection: FetchConnection) -> bool:
-        """Whether the broker waits for records: it was asked for nothing that is known to be there."""
-        return connection.request.in_flight and all(
-            0 <= partition.high_watermark <= spec.offset
-            for tp, spec in connection.session.sent.items()
-            if (partition := self._subscription.partitions.get(tp)) is not None
-        )
-
-    def _channel(self, tp: TopicPartition) -> Channel:
-        if self._cursor is Cursor.CHILD:
-            return Channel.CHILD_FETCH
-        return Channel.QUIET_FETCH if self._has_many and self._liveliness.is_quiet(tp) else Channel.FETCH
-
-    @property
-    def _has_many(self) -> bool:
-        return len(self._subscription.partitions) > MANY_PARTITIONS
 
     def _spec(self, partition: AssignedPartition) -> FetchSpec:
         tp, cluster = partition.topic_partition, self._metadata.cluster
@@ -291,20 +240,6 @@ class FetchManager:
         answer_bytes = min(self._config.fetch_max_bytes, self._buffer.limit_bytes // ANSWER_SHARE)
         share_bytes = answer_bytes // max(1, len(self._subscription.partitions))
         return max(LEAST_PARTITION_BYTES, min(share_bytes, MOST_PARTITION_BYTES))
-
-    def _move(self, tp: TopicPartition, connection_id: FetchConnectionId | None, spec: FetchSpec | None) -> None:
-        if connection_id is None:
-            self._new.pop(tp, None)
-        before = self._connection_of.get(tp)
-        if before is not None and before != connection_id:
-            self._connections[before].session.unwant(tp)
-            del self._connection_of[tp]
-        if connection_id is not None and spec is not None:
-            if connection_id not in self._connections:
-                timeout_ms = self._config.request_timeout_ms
-                self._connections[connection_id] = FetchConnection(connection_id, self._backoff, timeout_ms)
-            self._connection_of[tp] = connection_id
-            self._connections[connection_id].session.want(tp, spec)
 
     # --- one request ----------------------------------------------------------------------------------------
 
@@ -435,7 +370,12 @@ class FetchManager:
         """Whether all that changes is the offset. The partition stays with this connection: no follower's time is up,
         and it is not to move between the idle ones and the others."""
         is_wanted = connection.session.wanted.get(partition.topic_partition) == spec
-        return is_wanted and partition.preferred_replica is None and not self._has_many and partition.fetchable(now_ms)
+        return (
+            is_wanted
+            and partition.preferred_replica is None
+            and not self._connections.have_many
+            and partition.fetchable(now_ms)
+        )
 
     def _take(
         self, partition: AssignedPartition, data: PartitionData, spec: FetchSpec, now_ms: float
@@ -463,10 +403,10 @@ class FetchManager:
             log_span = self._log_span(partition, data)
             self._metrics.at_end(partition.topic_partition, partition.fetch_offset, log_span, now_ms)
         fetch = self._completed(partition, data, now_ms) if data.records else None
-        if self._has_many:
+        if self._connections.have_many:
             end_offset = partition.end_offset(read_committed=self._read_committed)
             has_more = fetch is not None or end_offset > partition.fetch_offset
-            self._liveliness.heard(partition.topic_partition, has_more=has_more, now_ms=now_ms)
+            self._connections.heard(partition.topic_partition, has_more=has_more, now_ms=now_ms)
         return fetch
 
     def _completed(self, partition: AssignedPartition, data: PartitionData, now_ms: float) -> CompletedFetch | None:

@@ -1,0 +1,125 @@
+"""Which connection each partition is fetched over. Pure; used by the fetch manager.
+
+A broker answers one fetch of a connection at a time, and may wait for records before it does. Partitions that must not
+wait for others have a connection of their own: see `Channel`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.fetching.idle_partitions import MANY_PARTITIONS, IdlePartitions
+from kwire.managers.fetch_connection import FetchConnection, FetchConnectionId
+from kwire.managers.unsent import Channel
+from kwire.model import Cursor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Set
+
+    from kwire.clock import Backoff
+    from kwire.fetching.session import FetchSpec
+    from kwire.model import TopicPartition
+    from kwire.subscription.partition import AssignedPartition
+    from kwire.subscription.subscription import Subscription
+
+
+class FetchConnections:
+    """All connections that fetch, and the partitions of each.
+
+    Args:
+        cursor: whose fetches these are. A child's go over a connection of their own.
+        timeout_ms: How long an answer may take, beside what the broker waits for records.
+    """
+
+    def __init__(self, subscription: Subscription, backoff: Backoff, timeout_ms: float, cursor: Cursor) -> None:
+        self._subscription = subscription
+        self._backoff = backoff
+        self._timeout_ms = timeout_ms
+        self._cursor = cursor
+        self._by_id: dict[FetchConnectionId, FetchConnection] = {}
+        self._of: dict[TopicPartition, FetchConnection] = {}
+        self._idle = IdlePartitions()
+        # What is fetched over NEW_FETCH, and the connection whose fetch waits meanwhile.
+        self._new: dict[TopicPartition, FetchConnection] = {}
+
+    def __iter__(self) -> Iterator[FetchConnection]:
+        return iter(self._by_id.values())
+
+    def of(self, tp: TopicPartition) -> FetchConnection | None:
+        """Where it is fetched, if it is."""
+        return self._of.get(tp)
+
+    @property
+    def have_many(self) -> bool:
+        """Whether there are so many partitions that the idle ones are fetched by themselves."""
+        return len(self._subscription.partitions) > MANY_PARTITIONS
+
+    def heard(self, tp: TopicPartition, *, has_more: bool, now_ms: float) -> None:
+        """An answer has spoken of it: see `IdlePartitions`."""
+        self._idle.heard(tp, has_more=has_more, now_ms=now_ms)
+
+    def misplaced(self, now_ms: float) -> Set[TopicPartition]:
+        """What may belong to another connection by now: it became idle, or what it was not to wait for is over."""
+        joining = {tp for tp, waiting in self._new.items() if not waiting.request.in_flight} if self._new else set()
+        return joining.union(self._idle.cool(now_ms))
+
+    def remove(self, tp: TopicPartition) -> None:
+        """It is not fetched for now."""
+        self._idle.forget(tp)
+        self._new.pop(tp, None)
+        connection = self._of.pop(tp, None)
+        if connection is not None:
+            connection.session.unwant(tp)
+
+    def place(
+        self, partition: AssignedPartition, node_id: int, spec: FetchSpec, *, with_many: bool, now_ms: float
+    ) -> None:
+        """Fetch it like this, from this broker.
+
+        Args:
+            with_many: Whether it is one of many that came together.
+        """
+        tp = partition.topic_partition
+        before = self._of.get(tp)
+        is_new = before is None or before.session.wanted[tp].epoch != partition.epoch
+        if is_new:
+            self._idle.came(tp, with_many=with_many)
+        # One that was refused is not in a hurry.
+        is_urgent = is_new and partition.error is None
+        connection = self._connection_for(tp, node_id, is_urgent=is_urgent)
+        if before is not None and before is not connection:
+            before.session.unwant(tp)
+        self._of[tp] = connection
+        connection.session.want(tp, spec)
+        if is_urgent:
+            connection.changed_at_ms = now_ms
+
+    def _connection_for(self, tp: TopicPartition, node_id: int, *, is_urgent: bool) -> FetchConnection:
+        """One that was sought, assigned or resumed does not stand behind a fetch that waits for records of others, up
+        to `fetch_max_wait_ms`. It joins them when that is answered."""
+        usual = self._connection(node_id, self._channel(tp))
+        is_urgent = is_urgent or tp in self._new
+        self._new.pop(tp, None)
+        if is_urgent and usual.id.channel is Channel.FETCH and self._waits(usual):
+            self._new[tp] = usual
+            return self._connection(node_id, Channel.NEW_FETCH)
+        return usual
+
+    def _connection(self, node_id: int, channel: Channel) -> FetchConnection:
+        connection_id = FetchConnectionId(node_id, channel)
+        if connection_id not in self._by_id:
+            self._by_id[connection_id] = FetchConnection(connection_id, self._backoff, self._timeout_ms)
+        return self._by_id[connection_id]
+
+    def _channel(self, tp: TopicPartition) -> Channel:
+        if self._cursor is Cursor.CHILD:
+            return Channel.CHILD_FETCH
+        return Channel.QUIET_FETCH if self.have_many and self._idle.is_quiet(tp) else Channel.FETCH
+
+    def _waits(self, connection: FetchConnection) -> bool:
+        """Whether the broker waits for records: it was asked for nothing that is known to be there."""
+        return connection.request.in_flight and all(
+            0 <= partition.high_watermark <= spec.offset
+            for tp, spec in connection.session.sent.items()
+            if (partition := self._subscription.partitions.get(tp)) is not None
+        )
