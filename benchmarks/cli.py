@@ -24,6 +24,7 @@ from benchmarks import (
     memory,
     processing,
     scale,
+    seeking,
     spark,
     startup,
     tls,
@@ -117,6 +118,12 @@ def measure_startup(chosen: argparse.Namespace) -> Outcome:
     return shown(startup.run(rounds=chosen.rounds), startup.TARGETS)
 
 
+def measure_seeking(chosen: argparse.Namespace) -> Outcome:
+    cases = chosen.case or tuple(seeking.CASES)
+    targets = [target for target in seeking.TARGETS if target.case in {seeking.CASES[case] for case in cases}]
+    return shown(seeking.run(rounds=chosen.rounds, seconds=chosen.seconds, cases=cases), targets)
+
+
 def measure_processing(chosen: argparse.Namespace) -> Outcome:
     cases = chosen.case or list(processing.CASES)
     results = processing.run(rounds=chosen.rounds, cases=cases, against=chosen.against)
@@ -169,6 +176,7 @@ SUITES: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
     "scale": measure_scale,
     "memory": measure_memory,
     "startup": measure_startup,
+    "seeking": measure_seeking,
     "processing": measure_processing,
     "spark": measure_spark,
     "catch-up": measure_catch_up,
@@ -214,6 +222,9 @@ def add_consumer_suites(
     memory.add_argument("--minutes", type=float, default=5.0, help="length of a turn (5: two and a half hours)")
     memory.add_argument("--rate", type=int, default=5_000, help="records of 1,000 bytes written a second (5000)")
     startup = suites.add_parser("startup", help="import, and from there to the first record")
+    moving = suites.add_parser("seeking", help="records looked up by offset; partitions paused and resumed")
+    moving.add_argument("--case", action="append", default=[], choices=seeking.CASES, help="(all)")
+    moving.add_argument("--seconds", type=float, default=10.0, help="length of a turn (10)")
     handling = suites.add_parser("processing", help="what a Processor costs, and how much it keeps in work")
     handling.add_argument("--case", action="append", default=[], choices=processing.CASES, help="(all)")
     handling.add_argument(
@@ -241,7 +252,7 @@ def add_consumer_suites(
     groups.add_argument("--protocol", action="append", default=[], choices=large_groups.PROTOCOLS, help="(both)")
     groups.add_argument("--no-memory", action="store_true", help="leave out the memory of members: half the time")
     groups.add_argument("--write", action="store_true", help="write what came of it into docs/evidence")
-    found = (latency, scale, memory, startup, handling, on_spark, catching_up, awaiting, encrypted)
+    found = (latency, scale, memory, startup, moving, handling, on_spark, catching_up, awaiting, encrypted)
     for suite in found:
         suite.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each ({LEAST_ROUNDS})")
     return (*found, groups)

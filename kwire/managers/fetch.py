@@ -117,10 +117,12 @@ class FetchManager:
         self._deliver = deliver
         self._on_data = on_data
         self._backoff = backoff
-        self._connections = FetchConnections(subscription, backoff, config.request_timeout_ms, cursor)
         self._metrics = metrics
         self._read_committed = bool(config.isolation_level.value)
         self._answer = AnswerCounts()
+        self._connections = FetchConnections(
+            subscription, backoff, config.request_timeout_ms, read_committed=self._read_committed, cursor=cursor
+        )
         self._blocked: dict[TopicPartition, float] = {}
         self._sent_on: set[TopicPartition] = set()
         self._partition_bytes = 0
@@ -381,7 +383,11 @@ class FetchManager:
         self, partition: AssignedPartition, data: PartitionData, spec: FetchSpec, now_ms: float
     ) -> CompletedFetch | None:
         if partition.epoch != spec.epoch or partition.fetch_offset != spec.offset:
-            return None  # sought or already answered since the request was made
+            # Sought or already answered since the request was made. Where the log ends a session tells once, and again
+            # when that has changed.
+            if self._is_same_log(partition.topic_partition, spec) and data.error_code == ErrorCode.NONE:
+                partition.ends_at(data.high_watermark, data.last_stable_offset)
+            return None
         if Hold.CALLBACK_PENDING in partition.holds:
             return None  # it is being revoked
         if not partition.has_valid_position:
@@ -393,9 +399,8 @@ class FetchManager:
         partition.error = None
         if self._sent_on:
             self._sent_on.discard(partition.topic_partition)
-        partition.high_watermark = data.high_watermark
-        partition.last_stable_offset = data.last_stable_offset
-        if data.records or partition.fetch_offset < partition.high_watermark:
+        partition.ends_at(data.high_watermark, data.last_stable_offset)
+        if data.records or partition.fetch_offset < partition.end_offset(read_committed=self._read_committed):
             partition.had_records()
         if data.preferred_read_replica >= 0:
             self._follow(partition, data.preferred_read_replica, now_ms)
@@ -408,6 +413,11 @@ class FetchManager:
             has_more = fetch is not None or end_offset > partition.fetch_offset
             self._connections.heard(partition.topic_partition, has_more=has_more, now_ms=now_ms)
         return fetch
+
+    def _is_same_log(self, tp: TopicPartition, spec: FetchSpec) -> bool:
+        """Whether it is still the same topic's, and the same leader's."""
+        cluster = self._metadata.cluster
+        return (cluster.topic_id(tp.topic), cluster.leader_epoch(tp)) == (spec.topic_id, spec.leader_epoch)
 
     def _completed(self, partition: AssignedPartition, data: PartitionData, now_ms: float) -> CompletedFetch | None:
         """Take the records, and move the fetch position behind the last whole batch."""

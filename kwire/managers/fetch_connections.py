@@ -27,11 +27,15 @@ class FetchConnections:
     """All connections that fetch, and the partitions of each.
 
     Args:
+        read_committed: Whether a log ends at its first open transaction.
         cursor: whose fetches these are. A child's go over a connection of their own.
         timeout_ms: How long an answer may take, beside what the broker waits for records.
     """
 
-    def __init__(self, subscription: Subscription, backoff: Backoff, timeout_ms: float, cursor: Cursor) -> None:
+    def __init__(
+        self, subscription: Subscription, backoff: Backoff, timeout_ms: float, *, read_committed: bool, cursor: Cursor
+    ) -> None:
+        self._read_committed = read_committed
         self._subscription = subscription
         self._backoff = backoff
         self._timeout_ms = timeout_ms
@@ -119,7 +123,7 @@ class FetchConnections:
     def _waits(self, connection: FetchConnection) -> bool:
         """Whether the broker waits for records: it was asked for nothing that is known to be there."""
         return connection.request.in_flight and all(
-            0 <= partition.high_watermark <= spec.offset
+            0 <= partition.end_offset(read_committed=self._read_committed) <= spec.offset
             for tp, spec in connection.session.sent.items()
             if (partition := self._subscription.partitions.get(tp)) is not None
         )

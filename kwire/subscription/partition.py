@@ -141,6 +141,11 @@ class AssignedPartition:
         self.fetch_max_bytes = FIRST_FETCH_BYTES
         self.blocked_until_ms = 0.0
 
+    def ends_at(self, high_watermark: int, last_stable_offset: int) -> None:
+        """As its leader says."""
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+
     def had_records(self) -> None:
         """The next fetch may bring more: also if this one brought none of them, for the first batch may not have
         fitted."""

@@ -13,7 +13,13 @@ from kwire.managers.fetch_connection import LEAST_WAIT_MS
 from kwire.managers.unsent import Channel
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
-from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from kwire.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
 
 if TYPE_CHECKING:
     from tests.managers.scenario import Scenario
@@ -174,3 +180,46 @@ def test_the_wait_is_no_longer_than_the_user_says(
     scenario = make_scenario(**settings)
     scenario.start_fetching(O0)
     assert waits_ms(scenario) == expected_ms
+
+
+# --- where a log ends -------------------------------------------------------------------------------------------
+
+
+def test_where_a_log_ends_is_learned_from_the_answer_to_a_fetch_from_before_a_seek(scenario: Scenario) -> None:
+    """A session tells it once: the next answers are silent about a partition that has nothing new, and its lag stayed
+    unknown."""
+    scenario.start_fetching(O0)
+    scenario.seek(O0, 3)
+    answer(scenario, Channel.FETCH, data(0, batch(0)))
+    assert asked(scenario) == {Channel.FETCH: {0: 3}}
+    assert scenario.partition(O0).high_watermark == END
+    assert scenario.buffer.take() is None
+
+
+def test_an_error_says_nothing_of_where_a_log_ends(scenario: Scenario) -> None:
+    scenario.start_fetching(O0)
+    scenario.seek(O0, 3)
+    answer(scenario, Channel.FETCH, data(0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert scenario.partition(O0).high_watermark == -1
+
+
+def test_a_former_leader_does_not_say_where_a_log_ends(scenario: Scenario) -> None:
+    scenario.start_fetching(O0)
+    scenario.seek(O0, 3)
+    scenario.turn()
+    scenario.managers.metadata.adopt_leaders({O0: LeaderIdAndEpoch(leader_id=2, leader_epoch=9)}, [])
+    answer(scenario, Channel.FETCH, data(0, batch(0)))
+    assert scenario.partition(O0).high_watermark == -1
+
+
+def test_read_committed_waits_at_an_open_transaction(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(isolation_level="read_committed")
+    scenario.topics["orders"] = (1, 1)
+    scenario.start_fetching(O0, O1, offset=END - 4)
+    at_its_end = [data(number) for number in range(2)]
+    for each in at_its_end:
+        each.last_stable_offset = END - 4
+    answer(scenario, Channel.FETCH, *at_its_end)
+    scenario.seek(O0, 3)
+    scenario.turn()
+    assert asked(scenario) == {Channel.FETCH: {}, Channel.NEW_FETCH: {0: 3}}
