@@ -268,12 +268,15 @@ class Facade(ABC, Generic[K, V]):
 
     @admitted
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Group, generation, member id and instance id, as a transactional producer needs them.
+        """Group, generation, member id and instance id, as a transactional producer needs them; for those of other
+        libraries see `kwire.transactions`.
 
         Returns:
             What they are now; a rebalance changes them.
 
         Raises:
+            CommitFailedError: The member was put out of the group, and others may have its partitions. Java answers a
+                generation of -1 then, with which brokers let a commit pass.
             InvalidGroupIdError: There is no `group_id`.
             IllegalStateError: With `enable_parallel_rebalance` nobody else may commit.
         """

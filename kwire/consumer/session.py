@@ -36,7 +36,7 @@ from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import Steps
 from kwire.consumer.unclosed import Unclosed
 from kwire.consumer.whole_topics import WholeTopics
-from kwire.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from kwire.errors import CommitFailedError, IllegalStateError, KafkaError, KafkaTimeoutError
 from kwire.events import Assign, EnforceRebalance, GetCatchUp, GetClientInstanceId, Subscribe, Unsubscribe
 from kwire.fetching.columns import Records
 from kwire.fetching.loading import finish_loading
@@ -239,8 +239,14 @@ class ConsumerSession(Generic[K, V]):
                 "with enable_parallel_rebalance=True a transactional producer must not commit for this consumer: it "
                 "would write over the record of what is still to be caught up"
             )
-        known = self.state.view.group
-        return known or ConsumerGroupMetadata(group_id=group_id, group_instance_id=config.group_instance_id)
+        view = self.state.view
+        if view.is_group and view.epochs and not view.is_member:
+            # Brokers take a commit without a generation as one of a program that is in no group, and let it pass.
+            raise CommitFailedError(
+                f"this member was put out of group {group_id}, and others may have its partitions: abort what is under "
+                "way, and poll to join again"
+            )
+        return view.group or ConsumerGroupMetadata(group_id=group_id, group_instance_id=config.group_instance_id)
 
     def enforce_rebalance(self, reason: str) -> None:
         """See `Consumer.enforce_rebalance`."""

@@ -383,11 +383,8 @@ class FetchManager:
         self, partition: AssignedPartition, data: PartitionData, spec: FetchSpec, now_ms: float
     ) -> CompletedFetch | None:
         if partition.epoch != spec.epoch or partition.fetch_offset != spec.offset:
-            # Sought or already answered since the request was made. Where the log ends a session tells once, and again
-            # when that has changed.
-            if self._is_same_log(partition.topic_partition, spec) and data.error_code == ErrorCode.NONE:
-                partition.ends_at(data.high_watermark, data.last_stable_offset)
-            return None
+            self._learn_end(partition, data, spec)
+            return None  # sought or already answered since the request was made
         if Hold.CALLBACK_PENDING in partition.holds:
             return None  # it is being revoked
         if not partition.has_valid_position:
@@ -414,10 +411,13 @@ class FetchManager:
             self._connections.heard(partition.topic_partition, has_more=has_more, now_ms=now_ms)
         return fetch
 
-    def _is_same_log(self, tp: TopicPartition, spec: FetchSpec) -> bool:
-        """Whether it is still the same topic's, and the same leader's."""
-        cluster = self._metadata.cluster
-        return (cluster.topic_id(tp.topic), cluster.leader_epoch(tp)) == (spec.topic_id, spec.leader_epoch)
+    def _learn_end(self, partition: AssignedPartition, data: PartitionData, spec: FetchSpec) -> None:
+        """Where the log ends, if it is still the same topic's and the same leader's: a session tells that once, and
+        again when it has changed."""
+        tp, cluster = partition.topic_partition, self._metadata.cluster
+        is_same_log = (cluster.topic_id(tp.topic), cluster.leader_epoch(tp)) == (spec.topic_id, spec.leader_epoch)
+        if is_same_log and data.error_code == ErrorCode.NONE:
+            partition.ends_at(data.high_watermark, data.last_stable_offset)
 
     def _completed(self, partition: AssignedPartition, data: PartitionData, now_ms: float) -> CompletedFetch | None:
         """Take the records, and move the fetch position behind the last whole batch."""

@@ -29,8 +29,9 @@ from kwire.compat.confluent_kafka.values import (
 from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer as KwireConsumer
-from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata
+from kwire.model import OffsetAndMetadata
 from kwire.model import TopicPartition as Partition
+from kwire.transactions import librdkafka_group_metadata
 
 __all__ = ["Consumer"]
 
@@ -331,10 +332,11 @@ class Consumer:
         with _exceptions():
             return self._consumer.group_metadata().member_id or None
 
-    def consumer_group_metadata(self) -> ConsumerGroupMetadata:
+    def consumer_group_metadata(self) -> bytes:
+        """What confluent-kafka's own producer takes in `send_offsets_to_transaction()`."""
         self._check_open()
         with _exceptions():
-            return self._consumer.group_metadata()
+            return librdkafka_group_metadata(self._consumer.group_metadata())
 
     # --- the end --------------------------------------------------------------------------------------------
 
