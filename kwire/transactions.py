@@ -25,6 +25,7 @@ from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from confluent_kafka import Producer
     from kafka import KafkaProducer
+    from kafka.structs import ConsumerGroupMetadata as TheirGroupMetadata
 
 Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -70,6 +71,13 @@ def librdkafka_group_metadata(group: ConsumerGroupMetadata) -> bytes:
     return start + group.group_id.encode() + b"\x00" + group.member_id.encode() + b"\x00" + instance
 
 
+def kafka_python_group_metadata(group: ConsumerGroupMetadata) -> TheirGroupMetadata:
+    """As `group_metadata()` of kafka-python has it."""
+    from kafka.structs import ConsumerGroupMetadata as TheirGroupMetadata
+
+    return TheirGroupMetadata(group.group_id, group.generation_id, group.member_id, group.group_instance_id)
+
+
 def _sender(producer: object) -> Callable[[Offsets, ConsumerGroupMetadata], None]:
     """What makes values of the producer's library out of these, and calls it."""
     libraries = {each.__module__.partition(".")[0] for each in type(producer).__mro__}
@@ -84,12 +92,16 @@ def _sender(producer: object) -> Callable[[Offsets, ConsumerGroupMetadata], None
 
 
 def _send_by_confluent(producer: Producer, offsets: Offsets, group: ConsumerGroupMetadata) -> None:
+    """It writes metadata with a NUL behind them, so it is given none where there are none."""
     from confluent_kafka import TopicPartition as Position
 
     positions = []
     for tp, at in offsets.items():
-        epoch = () if at.leader_epoch is None else (at.leader_epoch,)
-        positions.append(Position(*tp, at.offset, at.metadata, *epoch))
+        epoch = -1 if at.leader_epoch is None else at.leader_epoch
+        if at.metadata:
+            positions.append(Position(*tp, at.offset, at.metadata, epoch))
+        else:
+            positions.append(Position(*tp, at.offset, leader_epoch=epoch))
     producer.send_offsets_to_transaction(positions, librdkafka_group_metadata(group))
 
 
@@ -100,5 +112,4 @@ def _send_by_kafka_python(producer: KafkaProducer, offsets: Offsets, group: Cons
     for tp, at in offsets.items():
         epoch = -1 if at.leader_epoch is None else at.leader_epoch
         positions[structs.TopicPartition(*tp)] = structs.OffsetAndMetadata(at.offset, at.metadata, epoch)
-    member = (group.group_id, group.generation_id, group.member_id, group.group_instance_id)
-    producer.send_offsets_to_transaction(positions, structs.ConsumerGroupMetadata(*member))
+    producer.send_offsets_to_transaction(positions, kafka_python_group_metadata(group))

@@ -39,6 +39,7 @@ STABLE: Mapping[str, Sequence[str]] = {
         "dead_letter_topic",
     ),
     "kwire.testing": ALL,
+    "kwire.transactions": ("send_offsets_to_transaction",),
 }
 """Modules, and which of their names; `ALL` are those of `__all__`, or without one all that have no underscore."""
 

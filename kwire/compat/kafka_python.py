@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 
 from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
@@ -18,6 +19,10 @@ from kwire.consumer.sync import Consumer
 from kwire.errors import IllegalStateError
 from kwire.model import ConsumerGroupMetadata, OffsetAndTimestamp, Record, TopicPartition
 from kwire.model import OffsetAndMetadata as KwireOffset
+from kwire.transactions import kafka_python_group_metadata
+
+if TYPE_CHECKING:
+    from kafka.structs import ConsumerGroupMetadata as TheirGroupMetadata
 
 __all__ = ["ConsumerRebalanceListener", "ConsumerRecord", "KafkaConsumer", "OffsetAndMetadata", "TopicPartition"]
 __all__ += ["OffsetAndTimestamp"]
@@ -232,8 +237,10 @@ class KafkaConsumer:
         """Their numbers; None if there is no such topic."""
         return {info.partition for info in self._consumer.partitions_for(topic)} or None
 
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        return self._consumer.group_metadata()
+    def group_metadata(self) -> ConsumerGroupMetadata | TheirGroupMetadata:
+        """kafka-python's own where it is loaded: its producer takes nothing else."""
+        group = self._consumer.group_metadata()
+        return kafka_python_group_metadata(group) if "kafka.structs" in sys.modules else group
 
     def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:  # noqa: ARG002  there is one kind
         """Numbers by group and name, those of the whole consumer."""

@@ -31,7 +31,7 @@ else:
     from snippets import Snippet, free_names
 
 PAGE_ADDRESS = "localhost:9092"
-TOPICS = {"orders": 3, "positions": 3, "prices": 1, "orders-dead": 1}
+TOPICS = {"orders": 3, "positions": 3, "prices": 1, "orders-dead": 1, "bills": 1}
 RECORDS = 12
 PATIENCE_S = 20.0
 OF_THIS_CLUSTER = (Consumer, AsyncConsumer, Records, Producer)  # later snippets have another one
