@@ -16,10 +16,10 @@ UNKNOWN_OFFSET = -1
 NO_TURN = -1
 UNLIMITED_BYTES = 2**31 - 1
 # The first fetch from a new position is small: so who waits for it has something to do while the next one is under way,
-# and who looks up single records, or a short range, fetches little in vain. (4 MiB took 16 ms until the first record,
-# this takes 5.)
-FIRST_FETCH_BYTES = 1024 * 1024
-_FETCH_GROWTH = 8
+# and who looks up single records, or a short range, fetches little in vain. With less, the batches of some producers do
+# not fit in.
+FIRST_FETCH_BYTES = 512 * 1024
+_FETCH_GROWTH = 2
 _WITH_POSITION = frozenset({PartitionState.AWAIT_VALIDATION, PartitionState.FETCHING})
 
 

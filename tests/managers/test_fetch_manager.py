@@ -23,7 +23,7 @@ from kwire.protocol.messages.fetch import (
     PartitionData,
 )
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
-from kwire.subscription.partition import AssignedPartition
+from kwire.subscription.partition import FIRST_FETCH_BYTES, AssignedPartition
 
 if TYPE_CHECKING:
     from tests.managers.scenario import Scenario
@@ -124,9 +124,11 @@ def start_with_partitions(scenario: Scenario, count: int) -> None:
     scenario.start_fetching(*(TopicPartition("orders", number) for number in range(count)), offset=5)
 
 
-def sizes_behind_the_first_answer(scenario: Scenario, count: int) -> list[int]:
-    assert sizes(scenario) == [MIB] * count
-    answer(scenario, *(data(number, batch(5)) for number in range(count)))
+def final_sizes(scenario: Scenario, count: int) -> list[int]:
+    """The first fetches are smaller."""
+    for offset in (5, 6, 7):
+        assert max(sizes(scenario)) < 4 * MIB
+        answer(scenario, *(data(number, batch(offset)) for number in range(count)))
     return sizes(scenario)
 
 
@@ -134,7 +136,7 @@ def sizes_behind_the_first_answer(scenario: Scenario, count: int) -> list[int]:
 def test_few_partitions_are_asked_for_more_each(scenario: Scenario, partitions: int, mib: int) -> None:
     """Together for an answer of 16 MiB, a quarter of the buffer; for 1 MiB at least, and 4 MiB at most."""
     start_with_partitions(scenario, partitions)
-    assert sizes_behind_the_first_answer(scenario, partitions) == [mib * MIB] * partitions
+    assert final_sizes(scenario, partitions) == [mib * MIB] * partitions
 
 
 def test_what_the_user_says_of_a_partition_holds(make_scenario: MakeScenario) -> None:
@@ -149,37 +151,40 @@ def test_what_the_user_says_of_answers_and_memory_bounds_what_a_partition_is_ask
 ) -> None:
     scenario = make_scenario(**{setting: 8 * MIB if setting == "fetch_max_bytes" else 32 * MIB})
     start_with_partitions(scenario, 4)
-    assert sizes_behind_the_first_answer(scenario, 4) == [2 * MIB] * 4
+    assert final_sizes(scenario, 4) == [2 * MIB] * 4
 
 
 def test_when_partitions_go_the_others_are_asked_for_more(scenario: Scenario) -> None:
     partitions = [TopicPartition("orders", number) for number in range(8)]
     start_with_partitions(scenario, 8)
+    assert final_sizes(scenario, 8) == [2 * MIB] * 8
     scenario.assign(*partitions[:4])
-    answer(scenario, *(data(number, batch(5)) for number in range(4)))
+    answer(scenario, *(data(number, batch(8)) for number in range(4)))
     assert sizes(scenario) == [4 * MIB] * 4
 
 
-def test_from_a_new_position_the_first_fetch_is_small_and_the_next_ones_are_full(scenario: Scenario) -> None:
+def test_from_a_new_position_the_first_fetch_is_small_and_later_ones_are_full(scenario: Scenario) -> None:
     """The caller has the first records sooner, and who looks up single ones fetches little in vain."""
     start_with_partitions(scenario, 1)
-    assert sizes(scenario) == [MIB]
-    answer(scenario, data(0, batch(5)))
-    assert sizes(scenario) == [4 * MIB]
+    asked = []
+    for offset in range(5, 10):
+        asked += sizes(scenario)
+        answer(scenario, data(0, batch(offset)))
+    assert asked == [FIRST_FETCH_BYTES, MIB, 2 * MIB, 4 * MIB, 4 * MIB]
     scenario.seek(O0, 50)
-    answer(scenario, data(0, batch(6)))
-    assert (wanted(scenario), sizes(scenario)) == ({0: 50}, [MIB])
+    answer(scenario, data(0, batch(10)))
+    assert (wanted(scenario), sizes(scenario)) == ({0: 50}, [FIRST_FETCH_BYTES])
 
 
 def test_a_range_begins_with_a_small_fetch(scenario: Scenario) -> None:
-    scenario.post(AssignRanges({O0: (0, 100)}, Reply()))
-    scenario.serve()
-    assert sizes(scenario) == [MIB]
-    answer(scenario, data(0, batch(0, 1)))
-    assert sizes(scenario) == [4 * MIB]
-    scenario.post(AssignRanges({O0: (50, 100)}, Reply()))
-    answer(scenario, data(0, batch(4)))
-    assert (wanted(scenario), sizes(scenario)) == ({0: 50}, [MIB])
+    for start in (0, 50):
+        scenario.post(AssignRanges({O0: (start, 100)}, Reply()))
+        scenario.serve()
+        if start:
+            answer(scenario, data(0, batch(1)))
+        assert (wanted(scenario), sizes(scenario)) == ({0: start}, [FIRST_FETCH_BYTES])
+        answer(scenario, data(0, batch(start)))
+        assert sizes(scenario) == [2 * FIRST_FETCH_BYTES]
 
 
 def test_a_partition_whose_first_batch_is_too_large_for_a_small_fetch_is_asked_for_a_larger_one(
@@ -189,7 +194,7 @@ def test_a_partition_whose_first_batch_is_too_large_for_a_small_fetch_is_asked_f
     scenario.topics["orders"] = (1, 1)
     scenario.start_fetching(O0, O1, offset=0)
     answer(scenario, data(0, batch(0, 1)), data(1))
-    assert (wanted(scenario), sizes(scenario)) == ({1: 0, 0: 2}, [4 * MIB, 4 * MIB])
+    assert (wanted(scenario), sizes(scenario)) == ({1: 0, 0: 2}, [2 * FIRST_FETCH_BYTES] * 2)
 
 
 def test_a_partition_that_has_no_records_is_not_named_again(scenario: Scenario) -> None:
