@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kwire.clock import NEVER_MS
 from kwire.fetching.session import FetchSession
 from kwire.managers.base import RequestState
 
@@ -31,7 +32,7 @@ GROWTH = 4
 SHARE_IF_SLOW, SHARE_IF_FAILED = 2, 8
 
 LEAST_WAIT_MS = 10.0
-"""How long a broker may wait for records right after a partition was sought, assigned or resumed."""
+"""How long a broker may wait for records right after a partition was sought or resumed."""
 
 
 class FetchConnectionId(NamedTuple):
@@ -48,7 +49,7 @@ class FetchConnection:
         timeout_ms: How long an answer may take, beside what the broker waits for records.
 
     Attributes:
-        changed_at_ms: When a partition was added to it, or sought.
+        sought_at_ms: When a partition of it was sought or resumed.
         most_bytes: How large an answer may be, as far as the line to the broker is concerned.
         error: Why there was no answer to the newest request.
     """
@@ -60,12 +61,12 @@ class FetchConnection:
         "_sent_at_ms",
         "_timeout_ms",
         "_wait_ms",
-        "changed_at_ms",
         "error",
         "id",
         "most_bytes",
         "request",
         "session",
+        "sought_at_ms",
     )
 
     def __init__(self, connection_id: FetchConnectionId, backoff: Backoff, timeout_ms: float) -> None:
@@ -78,14 +79,14 @@ class FetchConnection:
         self._arrival_ms = 0.0
         self._wait_ms = 0.0
         self._in_vain = 0
-        self.changed_at_ms = 0.0
+        self.sought_at_ms = -NEVER_MS
         self.most_bytes = FIRST_ANSWER_BYTES
         self.error: KafkaError | None = None
 
     def wait_ms(self, most_ms: float, now_ms: float) -> float:
-        """How long the broker may wait for records: not much longer than nothing has changed. A partition that is
-        sought meanwhile has to wait for the answer, and where one was sought lately, another one soon will be."""
-        return min(most_ms, max(LEAST_WAIT_MS, now_ms - self.changed_at_ms))
+        """How long the broker may wait for records: not much longer than nothing was sought. What is sought meanwhile
+        may have to wait for the answer, and where something was sought lately, something else soon will be."""
+        return min(most_ms, max(LEAST_WAIT_MS, now_ms - self.sought_at_ms))
 
     def sent(self, max_bytes: int, wait_ms: float, now_ms: float) -> None:
         """It was asked for this much, and may wait so long for it."""

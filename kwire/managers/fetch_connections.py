@@ -12,6 +12,7 @@ from kwire.fetching.idle_partitions import MANY_PARTITIONS, IdlePartitions
 from kwire.managers.fetch_connection import FetchConnection, FetchConnectionId
 from kwire.managers.unsent import Channel
 from kwire.model import Cursor
+from kwire.subscription.partition import UNKNOWN_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Set
@@ -88,19 +89,20 @@ class FetchConnections:
         is_new = before is None or before.session.wanted[tp].epoch != partition.epoch
         if is_new:
             self._idle.came(tp, with_many=with_many)
-        # One that was refused is not in a hurry.
-        is_urgent = is_new and partition.error is None
+        # One that was refused is not in a hurry. Nor is one that has just been assigned: after a rebalance of a large
+        # group, brokers would have to do with a connection more of each member, and with many more fetches.
+        is_urgent = is_new and partition.error is None and partition.high_watermark != UNKNOWN_OFFSET
         connection = self._connection_for(tp, node_id, is_urgent=is_urgent)
         if before is not None and before is not connection:
             before.session.unwant(tp)
         self._of[tp] = connection
         connection.session.want(tp, spec)
         if is_urgent:
-            connection.changed_at_ms = now_ms
+            connection.sought_at_ms = now_ms
 
     def _connection_for(self, tp: TopicPartition, node_id: int, *, is_urgent: bool) -> FetchConnection:
-        """One that was sought, assigned or resumed does not stand behind a fetch that waits for records of others, up
-        to `fetch_max_wait_ms`. It joins them when that is answered."""
+        """One that was sought or resumed does not stand behind a fetch that waits for records of others, up to
+        `fetch_max_wait_ms`. It joins them when that is answered."""
         usual = self._connection(node_id, self._channel(tp))
         is_urgent = is_urgent or tp in self._new
         self._new.pop(tp, None)

@@ -28,7 +28,7 @@ class Channel(Enum):
     QUIET_FETCH = auto()
     """The same, for partitions with nothing to say: their wait must not be the others'."""
     NEW_FETCH = auto()
-    """The same, for partitions that were sought, assigned or resumed while a fetch of others waits for records."""
+    """The same, for partitions that were sought or resumed while a fetch of others waits for records."""
     CHILD_FETCH = auto()
     """Fetches of a lag, which never wait: they must not stand behind a long poll."""
 

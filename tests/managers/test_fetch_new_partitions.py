@@ -1,4 +1,4 @@
-"""Fetching partitions that were sought, assigned or resumed: they do not wait until a fetch of others has waited."""
+"""Fetching partitions that were sought or resumed: they do not wait until a fetch of others has waited."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ else:
 
 O0, O1, O2 = (TopicPartition("orders", number) for number in range(3))
 END = 10
+MOST_WAIT_MS = 500
 MakeScenario = Callable[..., "Scenario"]
 
 
@@ -63,9 +64,11 @@ def asked(scenario: Scenario) -> dict[Channel, dict[int, int]]:
     return found
 
 
-def waits_ms(scenario: Scenario) -> int:
-    """How long the broker may wait, by the only fetch there is."""
-    return scenario.request(FetchRequest).max_wait_ms
+def waits_ms(scenario: Scenario, channel: Channel = Channel.FETCH) -> int:
+    """How long the broker may wait for records."""
+    (unsent,) = [each for each in scenario.pending(FetchRequest) if each.destination.channel is channel]
+    assert isinstance(unsent.request, FetchRequest)
+    return unsent.request.max_wait_ms
 
 
 # --- another connection -----------------------------------------------------------------------------------------
@@ -94,11 +97,15 @@ def test_it_joins_the_others_when_they_are_answered(waiting: Scenario) -> None:
     assert waiting.buffer.take() is None  # what came twice is there once
 
 
-def test_what_is_assigned_while_a_fetch_waits_is_fetched_at_once(waiting: Scenario) -> None:
+def test_what_is_assigned_while_a_fetch_waits_needs_no_other_connection(waiting: Scenario) -> None:
+    """After a rebalance of a large group brokers would have to do with one more of each member."""
     waiting.assign(O0, O1, O2)
     waiting.seek(O2, 0)
     waiting.turn()
-    assert asked(waiting) == {Channel.FETCH: {}, Channel.NEW_FETCH: {2: 0}}
+    assert asked(waiting) == {Channel.FETCH: {}}
+    answer(waiting, Channel.FETCH)
+    assert asked(waiting) == {Channel.FETCH: {2: 0}}
+    assert waits_ms(waiting) == MOST_WAIT_MS
 
 
 def test_what_is_resumed_while_a_fetch_waits_is_fetched_at_once(waiting: Scenario) -> None:
@@ -153,33 +160,35 @@ def test_what_was_refused_is_not_in_a_hurry(waiting: Scenario) -> None:
 # --- how long a broker may wait ---------------------------------------------------------------------------------
 
 
-def test_a_broker_waits_longer_each_time_that_nothing_has_changed(waiting: Scenario) -> None:
+def test_a_broker_waits_longer_the_longer_nothing_was_sought(waiting: Scenario) -> None:
     """Who has just sought a position may soon seek another one, which then waits no longer than this one."""
+    assert waits_ms(waiting) == MOST_WAIT_MS
+    answer(waiting, Channel.FETCH)
+    waiting.seek(O0, END)
+    waiting.seek(O1, END)
+    waiting.turn()
     waits = []
     for _ in range(8):
-        waits.append(waits_ms(waiting))
+        waits.append(waits_ms(waiting, Channel.NEW_FETCH))
         waiting.advance(waits[-1])
-        answer(waiting, Channel.FETCH)
-    assert waits == [10, 10, 20, 40, 80, 160, 320, 500]
-    waiting.seek(O0, 3)
-    waiting.turn()
-    answer(waiting, Channel.NEW_FETCH, data(0))
-    (unsent,) = [each for each in waiting.pending(FetchRequest) if each.destination.channel is Channel.NEW_FETCH]
-    assert isinstance(unsent.request, FetchRequest)
-    assert unsent.request.max_wait_ms == LEAST_WAIT_MS
+        answer(waiting, Channel.NEW_FETCH)
+    assert waits == [LEAST_WAIT_MS, 10, 20, 40, 80, 160, 320, MOST_WAIT_MS]
 
 
 @pytest.mark.parametrize(
     ("settings", "expected_ms"),
-    [({"fetch_max_wait_ms": 5}, 5), ({"fetch_min_bytes": 1000}, 500), ({"fetch_min_bytes": 0}, 10)],
+    [({"fetch_max_wait_ms": 5}, 5), ({"fetch_min_bytes": 1000}, 500), ({"fetch_min_bytes": 0}, LEAST_WAIT_MS)],
     ids=["a short wait stays", "who wants large answers waits for them", "no bytes are no wish for large answers"],
 )
 def test_the_wait_is_no_longer_than_the_user_says(
     make_scenario: MakeScenario, settings: dict[str, int], expected_ms: int
 ) -> None:
     scenario = make_scenario(**settings)
-    scenario.start_fetching(O0)
-    assert waits_ms(scenario) == expected_ms
+    scenario.start_fetching(O0, offset=END)
+    answer(scenario, Channel.FETCH, data(0))
+    scenario.seek(O0, 3)
+    scenario.turn()
+    assert waits_ms(scenario, Channel.NEW_FETCH) == expected_ms
 
 
 # --- where a log ends -------------------------------------------------------------------------------------------
