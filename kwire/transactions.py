@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from kwire.consumer.arguments import checked_offsets
 from kwire.consumer.listener import CallsAtOnce
-from kwire.errors import CommitFailedError, InvalidArgumentError
+from kwire.errors import CommitFailedError, IllegalStateError, InvalidArgumentError
 from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -48,11 +48,16 @@ def send_offsets_to_transaction(producer: object, offsets: Offsets, consumer: Ca
         CommitFailedError: A partition is not this consumer's any more. Abort the transaction, and poll on.
         InvalidArgumentError: The producer is none of these, or an offset is none.
         InvalidGroupIdError: The consumer has no `group_id`.
-        IllegalStateError: With `enable_parallel_rebalance` nobody else may commit.
+        IllegalStateError: The consumer commits by itself, or has `enable_parallel_rebalance`, where nobody else may.
         Exception: Whatever the producer raises. Unless it is fatal: abort the transaction, seek back, and poll on.
     """
     send = _sender(producer)
     wanted = checked_offsets(offsets) or {}
+    if consumer.config.enable_auto_commit:
+        raise IllegalStateError(
+            "with enable_auto_commit=True the consumer commits what it has returned, whatever becomes of the "
+            "transaction: set enable_auto_commit=False"
+        )
     # In this order: if the member is put out of the group and comes back in between, either the broker does not know
     # this generation any more, or the partitions are gone.
     group = consumer.group_metadata()

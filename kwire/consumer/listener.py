@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol, TypeAlias, cast
 from uuid import UUID
 
+from kwire.config import ConsumerConfig
 from kwire.consumer.access import ThreadAccessKey
 from kwire.consumer.arguments import Timeout
 from kwire.errors import IllegalStateError, InvalidArgumentError
@@ -25,6 +26,10 @@ Partitions: TypeAlias = frozenset[TopicPartition]
 
 class CallsAtOnce(Protocol):
     """What a callback may do that waits for nothing, of a `Consumer` and of an `AsyncConsumer`."""
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """As `Consumer.config`."""
 
     def assignment(self) -> Partitions:
         """As `Consumer.assignment`."""

@@ -9,11 +9,18 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from kwire import AsyncConsumer, Consumer, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from kwire import (
+    AsyncConsumer,
+    Consumer,
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    RebalanceConsumer,
+    TopicPartition,
+)
 from kwire.compat.confluent_kafka import Consumer as ConsumerLikeConfluent
 from kwire.compat.kafka_python import KafkaConsumer as ConsumerLikeKafkaPython
 from kwire.compat.kafka_python import OffsetAndMetadata as OffsetLikeKafkaPython
-from kwire.errors import CommitFailedError, InvalidArgumentError
+from kwire.errors import CommitFailedError, IllegalStateError, InvalidArgumentError
 from kwire.testing import Cluster
 from kwire.transactions import librdkafka_group_metadata, send_offsets_to_transaction
 
@@ -98,7 +105,9 @@ def test_offsets_are_committed_with_the_transaction_alone(
 def test_a_consumer_whose_partitions_are_assigned_by_hand_commits_as_well(
     cluster: Cluster, producer: confluent_kafka.Producer
 ) -> None:
-    with Consumer[bytes, bytes](bootstrap_servers=cluster.bootstrap_servers, group_id="by-hand") as consumer:
+    with Consumer[bytes, bytes](
+        bootstrap_servers=cluster.bootstrap_servers, group_id="by-hand", enable_auto_commit=False
+    ) as consumer:
         consumer.assign([TP])
         send_offsets_to_transaction(producer, {TP: OffsetAndMetadata(1)}, consumer)
         producer.commit_transaction(WAIT_S)
@@ -152,6 +161,32 @@ class AIOKafkaProducer:
 def test_other_producers_are_refused(consumer: Consumer[bytes, bytes], producer: object, complaint: str) -> None:
     with pytest.raises(InvalidArgumentError, match=complaint):
         send_offsets_to_transaction(producer, {}, consumer)
+
+
+def test_a_consumer_that_commits_by_itself_is_refused(cluster: Cluster, producer: confluent_kafka.Producer) -> None:
+    """The next poll would commit the records of a transaction that was aborted."""
+    with (
+        Consumer[bytes, bytes](bootstrap_servers=cluster.bootstrap_servers, group_id="by-itself") as consumer,
+        pytest.raises(IllegalStateError, match="set enable_auto_commit=False"),
+    ):
+        send_offsets_to_transaction(producer, {TP: OffsetAndMetadata(1)}, consumer)
+
+
+def test_a_callback_may_send_offsets(cluster: Cluster, producer: confluent_kafka.Producer) -> None:
+    """Of what it has read, before it gives the partition back."""
+
+    def on_revoked(consumer: RebalanceConsumer, partitions: frozenset[TopicPartition]) -> None:
+        send_offsets_to_transaction(producer, dict.fromkeys(partitions, OffsetAndMetadata(2)), consumer)
+        producer.commit_transaction(WAIT_S)
+
+    with Consumer[bytes, bytes](
+        bootstrap_servers=cluster.bootstrap_servers, group_id="leaving", enable_auto_commit=False
+    ) as consumer:
+        consumer.subscribe(["orders"], on_revoked=on_revoked)
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        consumer.unsubscribe()
+        assert consumer.committed([TP]) == {TP: OffsetAndMetadata(2)}
 
 
 def test_an_offset_that_is_none_is_refused(
