@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import confluent_kafka
@@ -21,6 +22,8 @@ from kwire.compat.confluent_kafka import Consumer as ConsumerLikeConfluent
 from kwire.compat.kafka_python import KafkaConsumer as ConsumerLikeKafkaPython
 from kwire.compat.kafka_python import OffsetAndMetadata as OffsetLikeKafkaPython
 from kwire.errors import CommitFailedError, IllegalStateError, InvalidArgumentError
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.testing import Cluster
 from kwire.transactions import librdkafka_group_metadata, send_offsets_to_transaction
 
@@ -48,6 +51,7 @@ def consumer(cluster: Cluster) -> Iterator[Consumer[bytes, bytes]]:
         group_id="billing",
         enable_auto_commit=False,
         auto_offset_reset="earliest",
+        heartbeat_interval_ms=100,
     ) as made:
         yield made
 
@@ -196,6 +200,25 @@ def test_an_offset_that_is_none_is_refused(
         send_offsets_to_transaction(producer, {TP: 5}, consumer)  # type: ignore[dict-item]
 
 
+def test_a_member_that_was_put_out_has_no_metadata_while_it_believes_to_have_partitions(
+    cluster: Cluster, consumer: Consumer[bytes, bytes]
+) -> None:
+    consumer.poll(WAIT_S)
+    before = consumer.group_metadata()
+    cluster.control.on(HeartbeatRequest, times=1).answer(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    with pytest.raises(CommitFailedError, match=r"put out of group billing, .* poll to join again"):
+        until(lambda: consumer.group_metadata() != before)
+    assert consumer.assignment() == {TP}
+    until(lambda: bool(consumer.poll(0.1).lost))
+    assert consumer.group_metadata().generation_id == -1  # there is nothing that it could commit
+
+
+def until(condition: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < until_s
+
+
 # --- programs of other clients --------------------------------------------------------------------------------------
 
 
@@ -211,8 +234,10 @@ def test_confluent_s_producer_takes_the_metadata_of_the_consumer_that_is_called_
         }
     )
     consumer.subscribe(["orders"])
+    assert consumer.memberid() is None
     message = consumer.poll(WAIT_S)
     assert message is not None
+    assert consumer.memberid()
     assert message.offset() == 0
     offset = confluent_kafka.TopicPartition("orders", 0, 1)
     producer.send_offsets_to_transaction([offset], consumer.consumer_group_metadata())

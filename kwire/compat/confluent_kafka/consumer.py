@@ -329,8 +329,9 @@ class Consumer:
 
     def memberid(self) -> str | None:
         self._check_open()
-        with _exceptions():
+        with _exceptions(), contextlib.suppress(errors.CommitFailedError):  # put out of its group
             return self._consumer.group_metadata().member_id or None
+        return None
 
     def consumer_group_metadata(self) -> bytes:
         """What confluent-kafka's own producer takes in `send_offsets_to_transaction()`."""
