@@ -335,7 +335,8 @@ class World:
         impatient = sorted({name for member in self._members for name in member.process.impatient()})
         rules = [("impatient", f"{name} asked to be polled at once, without a request") for name in impatient]
         rules += [("cluster-failure", repr(error)) for error in self.cluster.failures]
-        if self._new_sessions:
+        # What is sought or resumed is fetched over a connection of its own for once, whose session begins then.
+        if self._new_sessions > len(self._members) * len(self.cluster.running()):
             rules.append(("sessions-anew", f"{self._new_sessions} fetch sessions began when all was calm"))
         if self._missed_renewals:
             rules.append(("renewed-late", f"{self._missed_renewals} logins ran out when all was calm"))

@@ -64,7 +64,7 @@ def test_batches_that_do_not_fit_into_the_first_fetch_are_read_of_all_partitions
     consumer: RangeConsumer, topic: MakeTopic, produce: Produce
 ) -> None:
     """A broker sends a batch beyond the size that was asked for only if it is the first of an answer."""
-    name, wanted = topic(partitions=3), [random_bytes(3 * FIRST_FETCH_BYTES) for _ in range(3)]
+    name, wanted = topic(partitions=3), [random_bytes(FIRST_FETCH_BYTES * 3 // 2) for _ in range(3)]
     for partition in range(3):
         produce(name, wanted, partition=partition)
     found = values(consumer, {TopicPartition(name, partition): (0, 3) for partition in range(3)})

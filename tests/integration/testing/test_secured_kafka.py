@@ -44,7 +44,8 @@ CLIENTS = pytest.mark.parametrize("read", [read_with_confluent, read_with_kafka_
 
 
 def fill(kafka: KafkaCluster) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
+    # In order, though the first attempt of the first one may find no leader.
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, "enable.idempotence": True})
     for value in VALUES:
         producer.produce(TOPIC, value)
     assert producer.flush(TIMEOUT_S) == 0

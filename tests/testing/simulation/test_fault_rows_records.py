@@ -63,9 +63,9 @@ def test_row_17_a_bit_is_flipped_in_each_byte_under_the_checksum(script: Script,
     consumer, _ = reading(script)
     damage = Damage()
     script.cluster.control.on(FetchRequest).corrupt(damage)
-    script.sleep(OLD_FETCHES_MS)
     size_bytes, at = CRC_COVERS_FROM + 1, CRC_COVERS_FROM
     while at < size_bytes:
+        script.sleep(2 * OLD_FETCHES_MS)  # until a single fetch waits for the next record
         offset = script.cluster.end_offset(TOPIC, 0)
         sent = script.send(TOPIC, codec=codec)
         damage.batch, damage.at, damage.times = last_batch(script), at, 1
