@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -35,6 +35,8 @@ GUEST, CONTROL = "guest", "control"
 TELL_EVERY_S = 10.0
 COUNT_EVERY_S = 60.0
 """Objects: it takes 50 ms."""
+STEP_OBJECTS = 2_000
+"""So many more than a minute ago are told by their kinds."""
 POLL_S = 0.5
 
 stop = threading.Event()
@@ -51,6 +53,8 @@ class Report:
         self._offsets: defaultdict[int, list[int]] = defaultdict(list)
         self._latencies_ms: list[float] = []
         self._spoilt = 0
+        self._kinds: Counter[str] = Counter()
+        self._modules: set[str] = set()
 
     def take(self, partition: int, offset: int, value: bytes | None) -> None:
         at_ns = sent_at_ns(value)
@@ -82,15 +86,25 @@ class Report:
             }
             print(json.dumps(told), flush=True)
 
-    def _in_use(self) -> dict[str, float]:
+    def _in_use(self) -> dict[str, float | str]:
         """Python's objects, in thousands, once a minute, and what is taken from `malloc`, in MiB."""
-        found: dict[str, float] = {}
+        found: dict[str, float | str] = {}
         if (malloc := malloc_mib()) is not None:
             found["malloc"] = malloc
         if (now_s := time.monotonic()) - self._counted_s >= COUNT_EVERY_S:
             self._counted_s = now_s
-            found["objects"] = living_objects() / 1000
+            kinds, modules = living_objects(), set(sys.modules)
+            found["objects"] = kinds.total() / 1000
+            if self._kinds and kinds.total() - self._kinds.total() >= STEP_OBJECTS:
+                found["step"] = step(kinds - self._kinds, modules - self._modules)
+            self._kinds, self._modules = kinds, modules
         return found
+
+
+def step(more: Counter[str], modules: set[str]) -> str:
+    """What there is more of, the most first, and which modules were loaded meanwhile."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in more.most_common(5))
+    return f"{kinds}; modules loaded: {', '.join(sorted(modules)) or 'none'}"
 
 
 class MallocInfo(ctypes.Structure):
@@ -125,8 +139,9 @@ def malloc_mib() -> float | None:
     return taken_bytes / 1024 / 1024
 
 
-def living_objects() -> int:
-    """How many objects there are: all containers, and what they hold (but for texts that are keys of a dict).
+def living_objects() -> Counter[str]:
+    """How many objects there are, by the names of their types: all containers, and what they hold (but for texts that
+    are keys of a dict).
 
     Not `sys.getallocatedblocks`, which counts what lies in the interpreter's free lists as well: some thousand more
     after a queue that was long once, until the next full collection, which is hours away. And nothing is collected for
@@ -134,13 +149,15 @@ def living_objects() -> int:
     """
     found = gc.get_objects()
     seen: set[int] = set()
+    kinds: Counter[str] = Counter()
     while found:
         new = {id(each): each for each in found}  # no reference to `seen`: a closure would be found, and all in it
         for known in seen.intersection(new):
             del new[known]
         seen.update(new)
+        kinds.update(type(each).__name__ for each in new.values())
         found = gc.get_referents(*new.values())
-    return len(seen)
+    return kinds
 
 
 # --- the ways ---------------------------------------------------------------------------------------------------------

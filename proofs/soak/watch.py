@@ -73,6 +73,8 @@ class Watch:
                 for figure in TOLD:
                     if (value := told.number(figure)) is not None:
                         self._add(told.way, figure, at_s, value)
+                if (step := told.said.get("step")) is not None:
+                    print(f"{at_s / 60:6.0f} min  {told.way} has more objects: {step}", flush=True)
             self._records[told.way] += told.number("records") or 0
             if (p50_ms := told.number("p50_ms")) is not None:
                 self._latencies[told.way].append(p50_ms)

@@ -175,16 +175,16 @@ def test_a_member_tells_what_lives_in_it(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_objects_are_counted_wherever_they_are_held_and_though_nobody_reaches_them() -> None:
-    before = living_objects()
+    before = living_objects().total()
     kept = [[f"text {number}" for number in range(3_000)], {number: object() for number in range(10_000, 12_000)}]
-    assert living_objects() - before == pytest.approx(7_000, abs=300), len(kept)
+    assert living_objects().total() - before == pytest.approx(7_000, abs=300), len(kept)
     gc.disable()
     try:
-        before = living_objects()
+        before = living_objects().total()
         for _ in range(1_000):
             circle: list[object] = []
             circle.append((circle,))
-        assert living_objects() - before == pytest.approx(2_000, abs=300)
+        assert living_objects().total() - before == pytest.approx(2_000, abs=300)
     finally:
         gc.enable()
 
@@ -192,11 +192,27 @@ def test_objects_are_counted_wherever_they_are_held_and_though_nobody_reaches_th
 def test_free_lists_are_not_counted() -> None:
     """As many rows as a queue that was long once leaves behind: `sys.getallocatedblocks` counts them as in use."""
     gc.collect()
-    before, blocks_before = living_objects(), sys.getallocatedblocks()
+    before, blocks_before = living_objects().total(), sys.getallocatedblocks()
     rows = [(number, number) for number in range(5_000, 9_000)]
     del rows
     assert sys.getallocatedblocks() - blocks_before > 1_000
-    assert living_objects() - before == pytest.approx(0, abs=300)
+    assert living_objects().total() - before == pytest.approx(0, abs=300)
+
+
+def test_a_step_of_objects_is_told_by_kinds_and_modules(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proofs.soak.member.COUNT_EVERY_S", 0.0)
+    report = Report(each_poll=False)
+    report.tell()
+    kept = [f"text {number}" for number in range(4_000)]
+    monkeypatch.setitem(sys.modules, "late", sys)
+    report.tell()
+    before, after = told(capsys)
+    assert "step" not in before
+    assert str(after["step"]).startswith("4"), len(kept)
+    assert " str, " in str(after["step"])
+    assert str(after["step"]).endswith("; modules loaded: late")
 
 
 def test_objects_are_counted_once_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
