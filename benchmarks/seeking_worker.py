@@ -157,8 +157,8 @@ class KafkaPython(Mover):
         self._consumer.close()
 
 
-class Aiokafka(Mover):
-    """aiokafka, its event loop started for each call."""
+class Aiokafka(KafkaPython):
+    """aiokafka, whose calls are kafka-python's. Its event loop is started for each one that needs it."""
 
     def __init__(self, servers: str, topic: str, partitions: int) -> None:
         from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -177,18 +177,11 @@ class Aiokafka(Mover):
         self._consumer = self._runner.run(opened())
         self.ends = self.look_up_ends()
 
-    def seek(self, offsets: Mapping[int, int]) -> None:
-        for number, offset in offsets.items():
-            self._consumer.seek(self._partitions[number], offset)
-
     def pause(self, partitions: Collection[int]) -> None:
-        async def paused() -> None:  # needs a loop that runs
-            self._consumer.pause(*[self._partitions[number] for number in partitions])
+        async def paused() -> None:
+            super(Aiokafka, self).pause(partitions)
 
         self._runner.run(paused())
-
-    def resume(self, partitions: Collection[int]) -> None:
-        self._consumer.resume(*[self._partitions[number] for number in partitions])
 
     def read(self, wait_s: float) -> Found:
         batches = self._runner.run(self._consumer.getmany(timeout_ms=int(wait_s * 1000), max_records=BATCH))

@@ -193,3 +193,8 @@ class CatchUpProgress:
 def leader_epoch_or_none(leader_epoch: int) -> int | None:
     """Kafka writes "no epoch" as -1, the public classes as None."""
     return leader_epoch if leader_epoch > NO_LEADER_EPOCH else None
+
+
+def leader_epoch_number(leader_epoch: int | None) -> int:
+    """The same the other way: as Kafka, and other clients' classes, write it."""
+    return NO_LEADER_EPOCH if leader_epoch is None else leader_epoch

@@ -7,8 +7,8 @@
     send_offsets_to_transaction(producer, records.next_offsets(), consumer)
     producer.commit_transaction()
 
-kwire has no producer; it knows those of confluent-kafka and kafka-python. What they are given are values of their own
-libraries, which are loaded if they are there.
+kwire has no producer. It takes those of confluent-kafka and kafka-python, and makes the values of their libraries that
+they want.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from kwire.consumer.arguments import checked_offsets
 from kwire.consumer.listener import CallsAtOnce
 from kwire.errors import CommitFailedError, IllegalStateError, InvalidArgumentError
-from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, leader_epoch_number
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -102,7 +102,7 @@ def _send_by_confluent(producer: Producer, offsets: Offsets, group: ConsumerGrou
 
     positions = []
     for tp, at in offsets.items():
-        epoch = -1 if at.leader_epoch is None else at.leader_epoch
+        epoch = leader_epoch_number(at.leader_epoch)
         if at.metadata:
             positions.append(Position(*tp, at.offset, at.metadata, epoch))
         else:
@@ -113,8 +113,10 @@ def _send_by_confluent(producer: Producer, offsets: Offsets, group: ConsumerGrou
 def _send_by_kafka_python(producer: KafkaProducer, offsets: Offsets, group: ConsumerGroupMetadata) -> None:
     from kafka import structs
 
-    positions = {}
-    for tp, at in offsets.items():
-        epoch = -1 if at.leader_epoch is None else at.leader_epoch
-        positions[structs.TopicPartition(*tp)] = structs.OffsetAndMetadata(at.offset, at.metadata, epoch)
+    positions = {
+        structs.TopicPartition(*tp): structs.OffsetAndMetadata(
+            at.offset, at.metadata, leader_epoch_number(at.leader_epoch)
+        )
+        for tp, at in offsets.items()
+    }
     producer.send_offsets_to_transaction(positions, kafka_python_group_metadata(group))

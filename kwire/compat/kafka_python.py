@@ -17,7 +17,14 @@ from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.errors import IllegalStateError
-from kwire.model import ConsumerGroupMetadata, OffsetAndTimestamp, Record, TopicPartition
+from kwire.model import (
+    ConsumerGroupMetadata,
+    OffsetAndTimestamp,
+    Record,
+    TopicPartition,
+    leader_epoch_number,
+    leader_epoch_or_none,
+)
 from kwire.model import OffsetAndMetadata as KwireOffset
 from kwire.transactions import kafka_python_group_metadata
 
@@ -344,15 +351,13 @@ def _offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> dict
     if offsets is None:
         return None
     return {
-        TopicPartition(*tp): KwireOffset(
-            at.offset, at.metadata or "", at.leader_epoch if at.leader_epoch >= 0 else None
-        )
+        TopicPartition(*tp): KwireOffset(at.offset, at.metadata or "", leader_epoch_or_none(at.leader_epoch))
         for tp, at in offsets.items()
     }
 
 
 def _offset(at: KwireOffset) -> OffsetAndMetadata:
-    return OffsetAndMetadata(at.offset, at.metadata, -1 if at.leader_epoch is None else at.leader_epoch)
+    return OffsetAndMetadata(at.offset, at.metadata, leader_epoch_number(at.leader_epoch))
 
 
 def _seconds(timeout_ms: float | None) -> float | None:
