@@ -19,6 +19,7 @@ from benchmarks import (
     catch_up,
     chart,
     event_loops,
+    facades,
     large_groups,
     latency,
     memory,
@@ -147,6 +148,11 @@ def measure_async(chosen: argparse.Namespace) -> Outcome:
     return shown(results, event_loops.targets(cases))
 
 
+def measure_facades(chosen: argparse.Namespace) -> Outcome:
+    cases = chosen.case or list(facades.TOPICS)
+    return shown(facades.run(rounds=chosen.rounds, scale=chosen.scale, cases=cases), facades.targets(cases))
+
+
 def measure_groups(chosen: argparse.Namespace) -> Outcome:
     size = large_groups.Size(members=chosen.members, partitions=chosen.partitions, brokers=chosen.brokers)
     protocols = chosen.protocol or large_groups.PROTOCOLS
@@ -182,6 +188,7 @@ SUITES: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
     "catch-up": measure_catch_up,
     "tls": measure_tls,
     "async": measure_async,
+    "facades": measure_facades,
     "groups": measure_groups,
 }
 
@@ -242,6 +249,9 @@ def add_consumer_suites(
     awaiting.add_argument("--case", action="append", default=[], choices=CASES, help=f"({names})")
     awaiting.add_argument("--scale", type=float, default=1.0, help="what part of each topic is written (1)")
     awaiting.add_argument("--defaults", action="store_true", help="no client is tuned")
+    ported = suites.add_parser("facades", help="programs of other clients, as they are and through kwire's facades")
+    ported.add_argument("--case", action="append", default=[], choices=CASES, help=f"({', '.join(facades.TOPICS)})")
+    ported.add_argument("--scale", type=float, default=0.5, help="part of each topic that is written (0.5)")
     encrypted = suites.add_parser("tls", help="TLS against plain text, beside an idle and a busy application")
     encrypted.add_argument("--case", action="append", default=[], choices=CASES, help=f"({', '.join(tls.TOPICS)})")
     encrypted.add_argument("--scale", type=float, default=0.5, help="part of each topic that is written (0.5)")
@@ -252,7 +262,7 @@ def add_consumer_suites(
     groups.add_argument("--protocol", action="append", default=[], choices=large_groups.PROTOCOLS, help="(both)")
     groups.add_argument("--no-memory", action="store_true", help="leave out the memory of members: half the time")
     groups.add_argument("--write", action="store_true", help="write what came of it into docs/evidence")
-    found = (latency, scale, memory, startup, moving, handling, on_spark, catching_up, awaiting, encrypted)
+    found = (latency, scale, memory, startup, moving, handling, on_spark, catching_up, awaiting, ported, encrypted)
     for suite in found:
         suite.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each ({LEAST_ROUNDS})")
     return (*found, groups)

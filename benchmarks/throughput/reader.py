@@ -1,7 +1,8 @@
 """A contender of `scripts/bench throughput`: reads one topic from its start to its end, in a process of its own.
 
 `reader.py CONTENDER BOOTSTRAP_SERVERS TOPIC RECORDS [EXTRA]`; the last line out is JSON, and so is EXTRA: `settings` of
-TLS, under Java's names, whether another thread is `busy` all the time, and whether the client keeps its `defaults`. The
+TLS, under Java's names, whether another thread is `busy` all the time, whether the client keeps its `defaults`, and
+whether a peer's calls are those of kwire's `facade` of it. The
 clock starts with the client made and nothing subscribed, as that of Kafka's ConsumerPerformance does, so joining the
 group is inside. All who make a record for each record take key, value, offset and timestamp out of it, in one loop.
 Tuned, all check the checksums of batches; librdkafka has to be asked for that.
@@ -15,6 +16,7 @@ import resource
 import sys
 import threading
 import time
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -22,6 +24,7 @@ from uuid import uuid4
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
+    from types import ModuleType
 
     import confluent_kafka
     from aiokafka import AIOKafkaConsumer
@@ -61,6 +64,13 @@ TUNED: dict[str, dict[str, object]] = {
 }
 # How the brokers are reached, under Java's names; nothing: in plain text. Only kwire and confluent-kafka look at it.
 SECURITY: dict[str, str] = {}
+FACADES = {
+    "confluent_kafka": "kwire.compat.confluent_kafka",
+    "aiokafka": "kwire.compat.aiokafka",
+    "kafka": "kwire.compat.kafka_python",
+}
+# Where a peer's calls are imported from, if it is not the peer.
+IMPORTED: dict[str, str] = {}
 LIBRDKAFKA_NAMES = {"ssl.truststore.location": "ssl.ca.location"}
 
 
@@ -273,10 +283,13 @@ def confluent_settings(bootstrap_servers: str) -> dict[str, object]:
     }
 
 
-def confluent_consumer(bootstrap_servers: str) -> confluent_kafka.Consumer:
-    import confluent_kafka
+def peer(name: str) -> ModuleType:
+    return import_module(IMPORTED.get(name, name))
 
-    return confluent_kafka.Consumer(confluent_settings(bootstrap_servers))
+
+def confluent_consumer(bootstrap_servers: str) -> confluent_kafka.Consumer:
+    consumer: confluent_kafka.Consumer = peer("confluent_kafka").Consumer(confluent_settings(bootstrap_servers))
+    return consumer
 
 
 def confluent_batch() -> int:
@@ -326,9 +339,7 @@ def confluent_poll(bootstrap_servers: str, topic: str, reading: Reading) -> None
 
 
 def kafka_python(bootstrap_servers: str, topic: str, reading: Reading) -> None:
-    import kafka
-
-    consumer = kafka.KafkaConsumer(
+    consumer = peer("kafka").KafkaConsumer(
         bootstrap_servers=bootstrap_servers,
         group_id=new_group(),
         auto_offset_reset="earliest",
@@ -357,15 +368,14 @@ async def aiokafka_rows(bootstrap_servers: str, topic: str, reading: Reading) ->
 
 
 def aiokafka_consumer(bootstrap_servers: str) -> AIOKafkaConsumer:
-    import aiokafka as library
-
-    return library.AIOKafkaConsumer(
+    consumer: AIOKafkaConsumer = peer("aiokafka").AIOKafkaConsumer(
         bootstrap_servers=bootstrap_servers,
         group_id=new_group(),
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         **TUNED["aiokafka"],
     )
+    return consumer
 
 
 def aiokafka_records(bootstrap_servers: str, topic: str, reading: Reading) -> None:
@@ -439,6 +449,8 @@ def main() -> None:
     if wanted.get("defaults"):
         for settings in TUNED.values():
             settings.clear()
+    if wanted.get("facade"):
+        IMPORTED.update(FACADES)
     if wanted.get("busy"):
         threading.Thread(target=compute, daemon=True).start()
     reading = Reading(int(records))

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 
-from kwire.compat.record_loop import RecordLoop
+from kwire.compat.record_loop import RecordLoop, by_partition
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.errors import IllegalStateError
 from kwire.model import (
     ConsumerGroupMetadata,
+    Header,
     OffsetAndTimestamp,
     Record,
     TopicPartition,
@@ -37,6 +38,7 @@ __all__ += ["OffsetAndTimestamp"]
 OnCommit: TypeAlias = Callable[[Mapping[TopicPartition, "OffsetAndMetadata"], Exception | None], object]
 
 FOREVER_S = 3600.0
+_new = tuple.__new__  # ConsumerRecord() takes twice as long
 _FOREVER_MS = float("inf")
 
 
@@ -95,7 +97,7 @@ class KafkaConsumer:
             if name in given:
                 self.config[name] = _deserializer(given[name])
         self._consumer: Consumer[Any, Any] = Consumer(self.config)
-        self._loop = RecordLoop(self._consumer)
+        self._loop = RecordLoop(self._consumer._session.state.delivery)
         self._in_callback: RebalanceConsumer | None = None
         self._is_closed = False
         if topics:
@@ -138,28 +140,37 @@ class KafkaConsumer:
         update_offsets: bool = True,  # noqa: ARG002  nobody but its own iterator passes it
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Records by partition, none when `timeout_ms` are over."""
-        first = self._loop.next(timeout_ms / 1000.0)
-        found: dict[TopicPartition, list[ConsumerRecord]] = {}
-        if first is not None:
-            most = self._consumer.config.max_poll_records if max_records is None else max_records
-            for record in (first, *self._loop.at_hand(most - 1)):
-                found.setdefault(record.topic_partition, []).append(_record(record))
+        most = self._consumer.config.max_poll_records if max_records is None else max_records
+        found = self._taken(most)
+        if not found:
+            self._poll(timeout_ms / 1000.0)
+            found = self._taken(most)
         return found
+
+    def _taken(self, most: int) -> dict[TopicPartition, list[ConsumerRecord]]:
+        return self._loop.take(most, lambda records: by_partition(records, _record))
+
+    def _poll(self, timeout_s: float) -> None:
+        self._consumer._poll(timeout_s, to_loop=True)
+        self._loop.begin()
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         return self
 
     def __next__(self) -> ConsumerRecord:
         """The next record. It is over when there was none for `consumer_timeout_ms`."""
+        record = self._loop.next(_record)
+        if record is not None:
+            return record
         if self._is_closed:
             raise StopIteration
-        until_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+        until_s = math.inf if self._timeout_s is None else time.monotonic() + self._timeout_s
         while True:
-            wait_s = FOREVER_S if until_s is None else max(0.0, until_s - time.monotonic())
-            record = self._loop.next(wait_s)
+            self._poll(max(0.0, min(FOREVER_S, until_s - time.monotonic())))
+            record = self._loop.next(_record)
             if record is not None:
-                return _record(record)
-            if until_s is not None and time.monotonic() >= until_s:
+                return record
+            if time.monotonic() >= until_s:
                 raise StopIteration
 
     # --- offsets --------------------------------------------------------------------------------------------
@@ -329,22 +340,34 @@ def _deserializer(given: object) -> object:
 
 
 def _record(record: Record[object, object]) -> ConsumerRecord:
-    headers = [(header.key, header.value) for header in record.headers]
-    return ConsumerRecord(
-        record.topic,
-        record.partition,
-        record.leader_epoch,
-        record.offset,
-        record.timestamp,
-        record.timestamp_type.value,
-        record.key,
-        record.value,
-        headers,
-        None,
-        record.serialized_key_size,
-        record.serialized_value_size,
-        sum(len(key.encode()) + len(value or b"") for key, value in headers) if headers else -1,
+    topic, partition, offset, timestamp, kind, key, value, headers, epoch, key_size, value_size = record
+    return _new(
+        ConsumerRecord,
+        (
+            topic,
+            partition,
+            epoch,
+            offset,
+            timestamp,
+            kind._value_,
+            key,
+            value,
+            list(headers),
+            None,
+            key_size,
+            value_size,
+            _size(headers) if headers else -1,
+        ),
     )
+
+
+def _size(headers: Sequence[Header]) -> int:
+    size_bytes = 0
+    for key, value in headers:
+        size_bytes += len(key) if key.isascii() else len(key.encode())
+        if value:
+            size_bytes += len(value)
+    return size_bytes
 
 
 def _offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> dict[TopicPartition, KwireOffset] | None:

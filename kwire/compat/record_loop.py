@@ -1,33 +1,60 @@
-"""Records one by one, as other clients hand them out: commits cover those that were handed out, and no others."""
+"""What a poll returned, as other clients hand it out: one record at a time, or some.
+
+Commits cover what was handed out, and nothing else. What an exception of a signal handler keeps from the program is
+handed out again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Generic
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Generic, TypeVar
 
-from kwire.consumer.sync import Consumer
-from kwire.model import K, Record, V
+from kwire.consumer.delivery import Delivery
+from kwire.model import K, Record, TopicPartition, V
+
+T = TypeVar("T")
+_partition_of = itemgetter(0, 1)
 
 
 class RecordLoop(Generic[K, V]):
-    """The loop of `Consumer.__iter__`, which comes back when nothing is there."""
+    """The loop of `Consumer.__iter__`, without the polls."""
 
-    def __init__(self, consumer: Consumer[K, V]) -> None:
-        self._consumer = consumer
+    def __init__(self, delivery: Delivery[K, V]) -> None:
+        self._delivery = delivery
         self._records: Iterator[Record[K, V]] = iter(())
 
-    def next(self, timeout: float) -> Record[K, V] | None:
-        """The next record; None if there is none within `timeout` seconds. Raises what a poll does."""
+    def begin(self) -> None:
+        """A poll has returned."""
+        self._records = self._delivery.iterate()
+
+    def next(self, made: Callable[[Record[K, V]], T]) -> T | None:
+        """What is made of the next record; None if a poll has to come first."""
         record = next(self._records, None)
         if record is None:
-            self._consumer._poll(timeout, to_loop=True)
-            self._records = self._consumer._session.state.delivery.iterate()
-            record = next(self._records, None)
-        return record
+            return None
+        try:
+            return made(record)
+        except BaseException:
+            self._records = iter(())
+            self._delivery.not_seen()
+            raise
 
-    def at_hand(self, most: int) -> list[Record[K, V]]:
-        """Up to so many that need no further poll."""
-        found: list[Record[K, V]] = []
-        while len(found) < most and (record := next(self._records, None)) is not None:
-            found.append(record)
-        return found
+    def take(self, most: int, made: Callable[[Iterator[Record[K, V]]], T]) -> T:
+        """What is made of the next records, of so many at most, and of none if a poll has to come first."""
+        begun = self._delivery.mark()
+        try:
+            return made(islice(self._records, most))
+        except BaseException:
+            self._records = iter(())
+            self._delivery.go_back(begun)
+            raise
+
+
+def by_partition(records: Iterable[Record[K, V]], made: Callable[[Record[K, V]], T]) -> dict[TopicPartition, list[T]]:
+    """What is made of each, in lists by partition."""
+    found: dict[TopicPartition, list[T]] = {}
+    for key, run in groupby(records, _partition_of):
+        found.setdefault(TopicPartition(*key), []).extend(map(made, run))
+    return found

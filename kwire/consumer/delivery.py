@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Generic, NamedTuple
+from typing import Generic, NamedTuple, TypeAlias
 
 from kwire.epochs import AssignmentEpoch
 from kwire.events import AssignmentView, Delivered
@@ -93,6 +93,9 @@ class _HandedOut(NamedTuple, Generic[K, V]):
     loop: _Loop[K, V] | None = None
 
 
+LoopMark: TypeAlias = tuple[_HandedOut[K, V], Record[K, V] | None]
+
+
 class Delivery(Generic[K, V]):
     """Used by the application thread alone."""
 
@@ -168,6 +171,22 @@ class Delivery(Generic[K, V]):
             if loop.is_over:
                 return
         self._now = _HandedOut(self._now.pending, (), loop.whole())
+
+    def not_seen(self) -> None:
+        """The record that the loop is at has not reached the application."""
+        if self._now.loop is not None:
+            self._now.loop.has_seen_current = False
+
+    def mark(self) -> LoopMark[K, V]:
+        """Where the loop is."""
+        now = self._now
+        return now, None if now.loop is None else now.loop.current
+
+    def go_back(self, mark: LoopMark[K, V]) -> None:
+        """What the loop has gone through since then has not reached the application. It is for the next poll."""
+        self._now, current = mark
+        if (loop := self._now.loop) is not None:
+            loop.current, loop.has_seen_current = current, True
 
     def interrupt(self) -> None:
         """The loop was left, or goes on elsewhere (a seek, a pause): what it has not seen is for the next poll."""

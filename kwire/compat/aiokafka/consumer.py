@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -27,16 +27,18 @@ from kwire.compat.aiokafka.structs import (
     TopicPartition,
     record_of,
 )
+from kwire.compat.record_loop import RecordLoop, by_partition
 from kwire.consumer.async_consumer import AsyncConsumer
 from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
 from kwire.consumer.listener import Partitions
 from kwire.consumer.polling import PORTION_MS
 from kwire.errors import NoOffsetForPartitionError
-from kwire.model import Cursor, Record
+from kwire.model import Cursor
 from kwire.model import OffsetAndMetadata as KwireOffset
 
 __all__ = ["AIOKafkaConsumer"]
 
+RecordsOfPartitions: TypeAlias = dict[TopicPartition, list[ConsumerRecord[Any, Any]]]
 Offsets: TypeAlias = Mapping[TopicPartition, "int | tuple[int, str] | OffsetAndMetadata"]
 
 # A poll waits this long at a time: then tasks that wait for other partitions have their turn.
@@ -56,7 +58,7 @@ class AIOKafkaConsumer:
         self._by_hand: frozenset[TopicPartition] | None = None
         self._paused: set[TopicPartition] = set()
         self._partitions: dict[str, set[int]] = {}
-        self._records: Iterator[Record[Any, Any]] = iter(())
+        self._loop = RecordLoop(self._consumer._session.state.delivery)
         self._polls = asyncio.Lock()
         self._has_assignment = asyncio.Event()
         self._polled_at_ms: int | None = None
@@ -204,21 +206,21 @@ class AIOKafkaConsumer:
         _check_partitions(partitions)
         while True:
             if not partitions and (record := self._at_once()) is not None:
-                return record_of(record)
-            if found := await self._next(partitions, SLICE_S, 1):
-                return record_of(found[0])
+                return record
+            for found in (await self._next(partitions, SLICE_S, 1)).values():
+                return found[0]
             self._check_running()
 
-    def _at_once(self) -> Record[Any, Any] | None:
+    def _at_once(self) -> ConsumerRecord[Any, Any] | None:
         """A record that is at hand, if nothing is to be done before and it is not the turn of other tasks."""
         is_due = monotonic_ms() - self._consumer._gave_way_ms > PORTION_MS
         if is_due or self._later or self._is_stopped or self._polls.locked():
             return None
-        return next(self._records, None)
+        return self._loop.next(record_of)
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
+    ) -> RecordsOfPartitions:
         """Records by partition, none when `timeout_ms` are over."""
         _check_partitions(partitions)
         if max_records is not None and max_records < 1:
@@ -229,13 +231,9 @@ class AIOKafkaConsumer:
             left_s = max(0.0, until_s - time.monotonic())
             found = await self._next(partitions, min(SLICE_S, left_s), most)
             if found or left_s == 0.0 or self._is_stopped:
-                break
-        by_partition: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = {}
-        for record in found:
-            by_partition.setdefault(record.topic_partition, []).append(record_of(record))
-        return by_partition
+                return found
 
-    async def _next(self, partitions: Collection[TopicPartition], wait_s: float, most: int) -> list[Record[Any, Any]]:
+    async def _next(self, partitions: Collection[TopicPartition], wait_s: float, most: int) -> RecordsOfPartitions:
         """Up to so many records, waiting for the first of them. One task at a time."""
         self._check_running()
         with raised_as_theirs():
@@ -252,12 +250,10 @@ class AIOKafkaConsumer:
                     return found
             except Exception:
                 if self._is_stopped:  # by another task
-                    return []
+                    return {}
                 raise
 
-    async def _next_of(
-        self, partitions: Collection[TopicPartition], wait_s: float, most: int
-    ) -> list[Record[Any, Any]]:
+    async def _next_of(self, partitions: Collection[TopicPartition], wait_s: float, most: int) -> RecordsOfPartitions:
         """Those of some partitions; the others are held back meanwhile, and what is at hand of them is kept."""
         session = self._consumer._session
         others = self._consumer.assignment() - {TopicPartition(*tp) for tp in partitions}
@@ -274,13 +270,10 @@ class AIOKafkaConsumer:
     async def _poll(self, wait_s: float) -> None:
         await self._consumer._poll(wait_s, to_loop=True)
         self._polled_at_ms = int(time.time() * 1000)
-        self._records = self._consumer._session.state.delivery.iterate()
+        self._loop.begin()
 
-    def _at_hand(self, most: int) -> list[Record[Any, Any]]:
-        found: list[Record[Any, Any]] = []
-        while len(found) < most and (record := next(self._records, None)) is not None:
-            found.append(record)
-        return found
+    def _at_hand(self, most: int) -> RecordsOfPartitions:
+        return self._loop.take(most, lambda records: by_partition(records, record_of))
 
     def _check_running(self) -> None:
         if self._is_stopped:
@@ -293,6 +286,8 @@ class AIOKafkaConsumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord[Any, Any]:
+        if (record := self._at_once()) is not None:
+            return record
         try:
             return await self.getone()
         except ConsumerStoppedError:

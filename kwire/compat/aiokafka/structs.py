@@ -47,16 +47,7 @@ class ConsumerRecord(Generic[KT, VT]):
 
 def record_of(record: Record[KT, VT]) -> ConsumerRecord[KT, VT]:
     """kwire's record as aiokafka's."""
+    topic, partition, offset, timestamp, kind, key, value, headers, _, key_size, value_size = record
     return ConsumerRecord(
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp,
-        record.timestamp_type.value,
-        record.key,
-        record.value,
-        None,
-        record.serialized_key_size,
-        record.serialized_value_size,
-        tuple((header.key, header.value) for header in record.headers),
+        topic, partition, offset, timestamp, kind._value_, key, value, None, key_size, value_size, headers
     )

@@ -11,7 +11,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -29,7 +29,7 @@ from kwire.compat.confluent_kafka.values import (
 from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer as KwireConsumer
-from kwire.model import OffsetAndMetadata
+from kwire.model import OffsetAndMetadata, Record
 from kwire.model import TopicPartition as Partition
 from kwire.transactions import librdkafka_group_metadata
 
@@ -75,7 +75,7 @@ class Consumer:
             given["enable.auto.commit"] = False
         with _exceptions():
             self._consumer = KwireConsumer({"isolation.level": "read_committed", **_with_heartbeats(given)})
-        self._loop = RecordLoop(self._consumer)
+        self._loop = RecordLoop(self._consumer._session.state.delivery)
         self._stored: dict[Partition, OffsetAndMetadata] = {}
         self._positions: dict[Partition, int] = {}
         self._told_ends: dict[Partition, int] = {}
@@ -152,28 +152,42 @@ class Consumer:
     def poll(self, timeout: float | None = -1) -> Message | None:
         """One message, or None when `timeout` seconds are over."""
         self._check_open()
+        message = self._at_hand()
+        return message if message is not None else self._awaited(timeout)
+
+    def _at_hand(self) -> Message | None:
+        """A message that needs no further poll. The end of a partition comes before what others have."""
+        ended = self._end_reached() if self._tells_ends else None
+        return self._loop.next(self._message) if ended is None else ended
+
+    def _awaited(self, timeout: float | None) -> Message | None:
         until_s = math.inf if timeout is None or timeout < 0 else time.monotonic() + timeout
-        if (ended := self._end_reached()) is not None:
-            return ended
         while True:
             try:
-                record = self._loop.next(
-                    max(0.0, min(until_s - time.monotonic(), 0.1 if self._tells_ends else FOREVER_S))
-                )
+                self._consumer._poll(max(0.0, min(until_s - time.monotonic(), self._most_s)), to_loop=True)
             except errors.KafkaError as error:
                 if self._is_of_nothing_to_poll(error) and until_s < math.inf:
                     time.sleep(max(0.0, until_s - time.monotonic()))
                     return None
                 return self._told(error)
-            if record is not None:
-                partition = Partition(record.topic, record.partition)
-                self._positions[partition] = record.offset + 1
-                self._commit_stored()
-                return Message.of(record)
-            if (ended := self._end_reached()) is not None:
-                return ended
-            if time.monotonic() >= until_s:
-                return None
+            self._loop.begin()
+            message = self._at_hand()
+            if message is not None or time.monotonic() >= until_s:
+                return message
+
+    def _message(self, record: Record[bytes, bytes]) -> Message:
+        message = Message.of(record)
+        self._positions[Partition(record.topic, record.partition)] = record.offset + 1
+        if self._commits_stored:
+            self._commit_stored()
+        return message
+
+    def _messages(self, records: Iterable[Record[bytes, bytes]]) -> list[Message]:
+        taken = list(records)
+        messages = [*map(Message.of, taken)]
+        behind = {(record.topic, record.partition): record.offset + 1 for record in taken}
+        self._positions.update((Partition(*key), offset) for key, offset in behind.items())
+        return messages
 
     def _is_of_nothing_to_poll(self, error: errors.KafkaError) -> bool:
         """For which librdkafka waits, until the time is over."""
@@ -196,18 +210,27 @@ class Consumer:
             raise ValueError("num_messages must be between 0 and 1000000 (1M)")
         until_s = time.monotonic() + (FOREVER_S if timeout < 0 else timeout)
         found: list[Message] = []
-        while len(found) < num_messages:
-            message = self.poll(max(0.0, until_s - time.monotonic()))
-            if message is None:
-                break
-            found.append(message)
+        try:
+            while len(found) < num_messages:
+                message = self.poll(max(0.0, until_s - time.monotonic()))
+                if message is None:
+                    break
+                found.append(message)
+                if not self._tells_ends:
+                    found += self._loop.take(num_messages - len(found), self._messages)
+        except BaseException:
+            self._read_again(found)
+            raise
         return found
 
+    def _read_again(self, messages: Sequence[Message]) -> None:
+        """They were taken, and are not returned."""
+        for partition, offset in _first_offsets(messages).items():
+            with contextlib.suppress(errors.KafkaError):  # it was revoked meanwhile
+                self._consumer.seek(partition, offset)
+
     def _end_reached(self) -> Message | None:
-        if not self._tells_ends:
-            return None
         for partition in sorted(self._consumer.assignment()):
-            position = self._positions.get(partition)
             with contextlib.suppress(errors.KafkaError):
                 if self._consumer.current_lag(partition) == 0:
                     position = self._consumer.position(partition, timeout=0)
@@ -255,7 +278,7 @@ class Consumer:
 
     def _commit_stored(self) -> None:
         """Commit in the background what `store_offsets` was given, as enable.auto.commit does."""
-        if self._commits_stored and self._stored and time.monotonic() >= self._commit_at_s:
+        if self._stored and time.monotonic() >= self._commit_at_s:
             self._commit_at_s = time.monotonic() + self._consumer.config.auto_commit_interval_ms / 1000.0
             stored, self._stored = self._stored, {}
             self._consumer.commit_async(stored, callback=self._committed)
@@ -436,6 +459,15 @@ def _offsets_of(
     if any("\0" in (one.metadata or "") for one in offsets):
         raise ValueError("embedded null character in metadata")
     return {one.key: OffsetAndMetadata(one.offset, one.metadata or "") for one in offsets if one.offset >= 0}
+
+
+def _first_offsets(messages: Sequence[Message]) -> dict[Partition, int]:
+    first: dict[Partition, int] = {}
+    for message in messages:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if message.error() is None and topic is not None and partition is not None and offset is not None:
+            first.setdefault(Partition(topic, partition), offset)
+    return first
 
 
 def _offset_behind(message: Message) -> dict[Partition, OffsetAndMetadata]:

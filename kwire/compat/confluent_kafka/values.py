@@ -15,6 +15,9 @@ OFFSET_STORED = -1000
 OFFSET_INVALID = -1001
 TIMESTAMP_NOT_AVAILABLE, TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME = 0, 1, 2
 
+_CREATE_TIME = TimestampType.CREATE_TIME
+_new = object.__new__
+
 
 class TopicPartition:
     """A partition with an offset. Equal if topic and partition are, whatever the offset is."""
@@ -58,6 +61,20 @@ class TopicPartition:
 class Message:
     """A record, or an error in its place. Programs make some in their tests."""
 
+    __slots__ = (
+        "_error",
+        "_headers",
+        "_key",
+        "_latency",
+        "_leader_epoch",
+        "_offset",
+        "_partition",
+        "_size",
+        "_timestamp",
+        "_topic",
+        "_value",
+    )
+
     def __init__(
         self,
         topic: str | None = None,
@@ -81,17 +98,15 @@ class Message:
 
     @classmethod
     def of(cls, record: Record[bytes, bytes]) -> Message:
-        """That record."""
-        return cls(
-            record.topic,
-            record.partition,
-            record.offset,
-            record.key,
-            record.value,
-            [(header.key, header.value) for header in record.headers] or None,
-            timestamp=_timestamp(record),
-            leader_epoch=record.leader_epoch,
-        )
+        """That record. Not by `__init__`, which would take twice as long."""
+        self = _new(cls)
+        topic, partition, offset, timestamp, kind, key, value, headers, self._leader_epoch, _, self._size = record
+        self._topic, self._partition, self._offset = topic, partition, offset
+        self._key, self._value, self._headers = key, value, list(headers) or None
+        is_create = kind is _CREATE_TIME
+        self._timestamp = (TIMESTAMP_CREATE_TIME, timestamp) if is_create else _timestamp(kind, timestamp)
+        self._error = self._latency = None
+        return self
 
     @classmethod
     def of_error(cls, error: KafkaError, partition: Partition | None = None, offset: int | None = None) -> Message:
@@ -105,7 +120,7 @@ class Message:
         return cls.of_error(KafkaError(KafkaError._PARTITION_EOF, f"{partition}: no more records"), partition, offset)
 
     def __len__(self) -> int:
-        return self._size
+        return max(0, self._size)
 
     def error(self) -> KafkaError | None:
         return self._error
@@ -151,11 +166,9 @@ class Message:
         return self._latency
 
 
-def _timestamp(record: Record[bytes, bytes]) -> tuple[int, int]:
-    if record.timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
-        return TIMESTAMP_NOT_AVAILABLE, -1
-    is_create = record.timestamp_type is TimestampType.CREATE_TIME
-    return TIMESTAMP_CREATE_TIME if is_create else TIMESTAMP_LOG_APPEND_TIME, record.timestamp
+def _timestamp(kind: TimestampType, timestamp: int) -> tuple[int, int]:
+    is_known = kind is not TimestampType.NO_TIMESTAMP_TYPE
+    return (TIMESTAMP_LOG_APPEND_TIME, timestamp) if is_known else (TIMESTAMP_NOT_AVAILABLE, -1)
 
 
 @dataclass
