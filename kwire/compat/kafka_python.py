@@ -5,6 +5,7 @@ Records are its tuples, timeouts are milliseconds. Exceptions are kwire's.
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 import sys
@@ -111,12 +112,13 @@ class KafkaConsumer:
         """Topics, or a regular expression. Without a group all partitions are read."""
         if bool(topics) == bool(pattern):
             raise IllegalStateError("give topics or a pattern")
+        topics = [topics] if isinstance(topics, str) else topics
         if self._consumer.config.group_id is None:
             if pattern or listener is not None:
                 raise IllegalStateError("a pattern and a listener need a group_id")
             self._consumer._session.whole_topics.read(frozenset(topics))
             return
-        wanted = re.compile(pattern) if pattern else [topics] if isinstance(topics, str) else topics
+        wanted = re.compile(pattern) if pattern else topics
         self._consumer.subscribe(wanted, listener=_Listener(self, listener) if listener is not None else None)
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
@@ -336,7 +338,18 @@ def _deserializer(given: object) -> object:
     method = getattr(given, "deserialize", None)
     if method is None or isinstance(given, type):
         return given
-    return _Deserializer(method, with_headers=method.__code__.co_argcount > 3)
+    return _Deserializer(method, with_headers=_takes_three(method))
+
+
+def _takes_three(function: Callable[..., object]) -> bool:
+    """Of one that does not tell its signature it is taken for granted."""
+    try:
+        inspect.signature(function).bind(None, None, None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
 
 
 def _record(record: Record[object, object]) -> ConsumerRecord:

@@ -15,12 +15,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeAlias
 
+from kwire.clock import monotonic_ms
 from kwire.epochs import AssignmentEpoch
 from kwire.events import AssignmentView, Delivered
 from kwire.fetching.columns import Records
 from kwire.fetching.cursor_collector import Collected, Pending, settle_last
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, OffsetAndMetadata, Record, TopicPartition, V, leader_epoch_or_none
+
+# A loop polls at least this often, however long its body takes for a record: then the member counts as alive, what the
+# loop has seen may be committed, and a rebalance goes on.
+LOOP_MS = 100.0
 
 
 class _Loop(Generic[K, V]):
@@ -154,11 +159,14 @@ class Delivery(Generic[K, V]):
     # --- a loop ---------------------------------------------------------------------------------------------
 
     def iterate(self) -> Iterator[Record[K, V]]:
-        """The records of the last poll one by one, keeping track of how far the loop got. Ends early when it is
-        interrupted."""
+        """The records of the last poll one by one, keeping track of how far the loop got.
+
+        Ends early when it is interrupted, and when the next poll is due, which returns the rest.
+        """
         loop = self._now.loop
         if loop is None:
             return
+        due_ms = monotonic_ms() + LOOP_MS
         for record in Records(loop.chunks):
             try:
                 loop.current = record
@@ -168,7 +176,7 @@ class Delivery(Generic[K, V]):
             except BaseException:  # of a signal handler: the loop's body was not given the record
                 loop.has_seen_current = loop.current is not record
                 raise
-            if loop.is_over:
+            if loop.is_over or monotonic_ms() >= due_ms:
                 return
         self._now = _HandedOut(self._now.pending, (), loop.whole())
 

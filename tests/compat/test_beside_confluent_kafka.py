@@ -339,3 +339,32 @@ def test_a_deserializer_and_its_builder_exclude_each_other(cluster: Cluster, mod
     both = {"value.deserializer": Deserializer(""), "value.deserializer.builder": Builder()}
     with pytest.raises(ValueError, match=r"value.deserializer and value.deserializer.builder"):
         module.DeserializingConsumer({**settings(cluster), **both})
+
+
+def test_ends_are_not_looked_for_with_each_message(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That asks the network thread for each partition."""
+    monkeypatch.setattr("kwire.compat.confluent_kafka.consumer.ENDS_S", 3600.0)
+    consumer = adapter.Consumer(settings(cluster, enable_partition_eof=True))
+    asked: list[object] = []
+
+    def current_lag(partition: object) -> None:
+        asked.append(partition)
+
+    monkeypatch.setattr(consumer._consumer, "current_lag", current_lag)
+    consumer.subscribe(["orders"])
+    assert len(read(consumer, 6)) == 6
+    assert len(asked) <= 2
+    consumer.close()
+
+
+@BOTH
+def test_a_seek_forgets_the_position_until_the_next_message(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer, place = module.Consumer(settings(cluster)), module.TopicPartition("orders", 0)
+    consumer.assign([module.TopicPartition("orders", 0, 0)])
+    assert len(consumer.consume(3, 10)) == 3
+    assert [at.offset for at in consumer.position([place])] == [3]
+    consumer.seek(module.TopicPartition("orders", 0, 1))
+    assert [at.offset for at in consumer.position([place])] == [module.OFFSET_INVALID]
+    assert consumer.poll(10).offset() == 1
+    assert [at.offset for at in consumer.position([place])] == [2]
+    consumer.close()

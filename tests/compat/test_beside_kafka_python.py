@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
@@ -130,3 +131,38 @@ def test_bootstrap_waits_for_a_broker(cluster: Cluster, module: Any) -> None:  #
 def test_bootstrap_says_that_there_is_none() -> None:
     with adapter.KafkaConsumer(bootstrap_servers="localhost:1") as consumer, pytest.raises(KafkaTimeoutError):
         consumer.bootstrap(timeout_ms=100)
+
+
+class WithHeaders:
+    def deserialize(self, topic: str, headers: object, data: bytes) -> str:
+        return f"{topic}: {data.decode()}"
+
+
+class WithoutHeaders:
+    def deserialize(self, topic: str, data: bytes) -> str:
+        return f"{topic}: {data.decode()}"
+
+
+class Partial:
+    def __init__(self) -> None:
+        self.deserialize = partial(WithHeaders().deserialize)
+
+
+class Wrapped:
+    def deserialize(self, *arguments: Any) -> str:  # noqa: ANN401
+        return WithHeaders().deserialize(*arguments)
+
+
+@pytest.mark.parametrize("kind", [WithHeaders, WithoutHeaders, Partial, Wrapped])
+def test_deserializers_of_any_kind(cluster: Cluster, kind: type) -> None:
+    consumer = open_consumer(adapter, cluster, "orders", value_deserializer=kind())
+    assert next(consumer).value.startswith("orders: ")
+    consumer.close()
+
+
+@pytest.mark.parametrize("group", [{}, {"group_id": "billing"}])
+def test_a_topic_may_be_given_by_its_name_alone(cluster: Cluster, group: dict[str, str]) -> None:
+    consumer = open_consumer(adapter, cluster, **group)
+    consumer.subscribe("orders")
+    assert consumer.subscription() == {"orders"}
+    consumer.close()

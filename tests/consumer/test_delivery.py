@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kwire import OffsetAndMetadata, Records, TopicPartition
-from kwire.consumer.delivery import Delivery
+from kwire.consumer.delivery import LOOP_MS, Delivery
 from kwire.epochs import AssignmentEpoch
 from kwire.events import AssignmentView
 from kwire.fetching.cursor_collector import Collected
@@ -114,6 +114,22 @@ def test_a_loop_that_is_left_leaves_the_rest_to_the_next_poll() -> None:
     assert taken(delivery) == {A: 8, B: 12}
     assert handed_out(delivery) == []
     assert list(loop) == [], "the old loop is over"
+
+
+def test_a_loop_whose_body_takes_long_makes_way_for_a_poll_which_returns_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_ms = 0.0
+    monkeypatch.setattr("kwire.consumer.delivery.monotonic_ms", lambda: now_ms)
+    delivery = polled(chunk(A, range(5), behind=8), to_loop=True)
+    seen: list[int] = []
+    for record in delivery.iterate():
+        seen.append(record.offset)
+        now_ms += LOOP_MS / 2
+    assert seen == [0, 1]
+    delivery.interrupt()
+    assert taken(delivery) == {A: 2}
+    assert handed_out(delivery) == [(A, 2), (A, 3), (A, 4)]
 
 
 def test_what_a_loop_has_not_seen_is_dropped_when_it_is_stale() -> None:

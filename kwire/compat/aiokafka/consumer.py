@@ -127,8 +127,8 @@ class AIOKafkaConsumer:
             self._is_stopped = True
             with raised_as_theirs():
                 await self._consumer.close()
-            async with self._polls:
-                """Who waits for records has been told, and is done."""
+            async with self._polls:  # until the task that waited for records is done
+                pass
 
     # --- what to consume ------------------------------------------------------------------------------------
 

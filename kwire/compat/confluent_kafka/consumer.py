@@ -17,6 +17,7 @@ from typing import Self, TypeAlias
 
 from kwire import errors
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException, error_of
+from kwire.compat.confluent_kafka.stored_offsets import StoredOffsets
 from kwire.compat.confluent_kafka.values import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -50,6 +51,8 @@ _MOST_MESSAGES = 1_000_000
 _HEARTBEAT_MS = 3_000
 # As long as a poll without a timeout waits at a time.
 FOREVER_S = 3600.0
+# How often it is looked whether a partition is at its end, which asks the network thread for each.
+ENDS_S = 0.1
 
 
 class Consumer:
@@ -70,18 +73,18 @@ class Consumer:
         given.update(given.pop("default.topic.config", None) or {})  # type: ignore[call-overload]  # a dictionary
         self._tells_ends = _is_true(given.pop("enable.partition.eof", False))
         self._stores = _is_true(given.pop("enable.auto.offset.store", True))
-        self._commits_stored = not self._stores and _is_true(given.get("enable.auto.commit", True))
+        commits_stored = not self._stores and _is_true(given.get("enable.auto.commit", True))
         if not self._stores:
             given["enable.auto.commit"] = False
         with _exceptions():
             self._consumer = KwireConsumer({"isolation.level": "read_committed", **_with_heartbeats(given)})
         self._loop = RecordLoop(self._consumer._session.state.delivery)
-        self._stored: dict[Partition, OffsetAndMetadata] = {}
+        interval_s = self._consumer.config.auto_commit_interval_ms / 1000.0
+        self._stored = StoredOffsets(interval_s if commits_stored else math.inf)
         self._positions: dict[Partition, int] = {}
         self._told_ends: dict[Partition, int] = {}
         self._in_callback: RebalanceConsumer | None = None
-        self._commit_at_s = 0.0
-        self._most_s = 0.1 if self._tells_ends else FOREVER_S  # nothing wakes a poll because an end is reached
+        self._ends_checked_s = -math.inf
         self._is_closed = False
 
     # --- what to consume ------------------------------------------------------------------------------------
@@ -115,7 +118,7 @@ class Consumer:
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         self._check_open()
         if self._in_callback is None and (twice := self._owned(partitions)):
-            raise KafkaException(KafkaError(KafkaError._CONFLICT, f"{twice[0]} is assigned already"))
+            raise _error(KafkaError._CONFLICT, f"{twice[0]} is assigned already")
         with _exceptions():
             if self._in_callback is None:
                 self._consumer.assign(self._consumer.assignment() | {one.key for one in partitions})
@@ -126,7 +129,7 @@ class Consumer:
         if self._in_callback is not None:
             return
         if len(self._owned(partitions)) < len(partitions):
-            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "one of the partitions is not assigned"))
+            raise _error(KafkaError._INVALID_ARG, "one of the partitions is not assigned")
         with _exceptions():
             self._consumer.assign(self._consumer.assignment() - {one.key for one in partitions})
 
@@ -152,34 +155,38 @@ class Consumer:
     def poll(self, timeout: float | None = -1) -> Message | None:
         """One message, or None when `timeout` seconds are over."""
         self._check_open()
-        message = self._at_hand()
+        message = self._loop.next(self._message)
         return message if message is not None else self._awaited(timeout)
 
-    def _at_hand(self) -> Message | None:
-        """A message that needs no further poll. The end of a partition comes before what others have."""
-        ended = self._end_reached() if self._tells_ends else None
-        return self._loop.next(self._message) if ended is None else ended
-
     def _awaited(self, timeout: float | None) -> Message | None:
+        """One message when none is at hand. What is done in the background is done here: a poll comes here ten times
+        a second, however many messages are at hand."""
         until_s = math.inf if timeout is None or timeout < 0 else time.monotonic() + timeout
         while True:
+            if (ended := self._end_reached()) is not None:
+                return ended
             try:
-                self._consumer._poll(max(0.0, min(until_s - time.monotonic(), self._most_s)), to_loop=True)
+                self._poll_until(until_s)
             except errors.KafkaError as error:
                 if self._is_of_nothing_to_poll(error) and until_s < math.inf:
                     time.sleep(max(0.0, until_s - time.monotonic()))
                     return None
                 return self._told(error)
-            self._loop.begin()
-            message = self._at_hand()
+            message = self._loop.next(self._message)
             if message is not None or time.monotonic() >= until_s:
                 return message
+
+    def _poll_until(self, until_s: float) -> None:
+        now_s = time.monotonic()
+        if due := self._stored.due(now_s):
+            self._consumer.commit_async(due, callback=self._committed)
+        most_s = ENDS_S if self._tells_ends else FOREVER_S  # nothing wakes a poll because an end is reached
+        self._consumer._poll(max(0.0, min(until_s - now_s, self._stored.wait_s(now_s), most_s)), to_loop=True)
+        self._loop.begin()
 
     def _message(self, record: Record[bytes, bytes]) -> Message:
         message = Message.of(record)
         self._positions[Partition(record.topic, record.partition)] = record.offset + 1
-        if self._commits_stored:
-            self._commit_stored()
         return message
 
     def _messages(self, records: Iterable[Record[bytes, bytes]]) -> list[Message]:
@@ -216,8 +223,7 @@ class Consumer:
                 if message is None:
                     break
                 found.append(message)
-                if not self._tells_ends:
-                    found += self._loop.take(num_messages - len(found), self._messages)
+                found += self._loop.take(num_messages - len(found), self._messages)
         except BaseException:
             self._read_again(found)
             raise
@@ -230,6 +236,10 @@ class Consumer:
                 self._consumer.seek(partition, offset)
 
     def _end_reached(self) -> Message | None:
+        """The next partition that is at its end and was not told of."""
+        now_s = time.monotonic()
+        if not self._tells_ends or now_s < self._ends_checked_s + ENDS_S:
+            return None
         for partition in sorted(self._consumer.assignment()):
             with contextlib.suppress(errors.KafkaError):
                 if self._consumer.current_lag(partition) == 0:
@@ -237,15 +247,23 @@ class Consumer:
                     if self._told_ends.get(partition) != position:
                         self._told_ends[partition] = position
                         return Message.end_of(partition, position)
+        self._ends_checked_s = now_s
         return None
 
     # --- offsets --------------------------------------------------------------------------------------------
 
     def store_offsets(self, message: Message | None = None, offsets: Sequence[TopicPartition] | None = None) -> None:
+        """To be committed by `commit()`, or in the background. Partitions that are not assigned are left out."""
         self._check_open()
         if message is None and offsets is None:
             raise ValueError("expected either message or offsets")
-        self._stored |= _offsets_of(message, offsets) or {}
+        if self._stores:
+            raise _error(KafkaError._INVALID_ARG, "every message is stored: set enable.auto.offset.store to False")
+        given, assigned = _offsets_of(message, offsets) or {}, self._consumer.assignment()
+        kept = {tp: at for tp, at in given.items() if tp in assigned}
+        if given and not kept:
+            raise _error(KafkaError._STATE, f"{next(iter(given))} is not assigned")
+        self._stored.store(kept)
 
     def commit(
         self,
@@ -258,30 +276,41 @@ class Consumer:
         self._check_open()
         chosen = _offsets_of(message, offsets)
         if chosen is None and not self._stores:
-            chosen, self._stored = self._stored, {}
-        if chosen is None and not self._positions:
+            chosen = self._stored.left()
+        is_explicit = message is not None or offsets is not None
+        if not is_explicit and not (self._positions if chosen is None else chosen):
             if asynchronous:
                 return None
-            raise KafkaException(KafkaError(KafkaError._NO_OFFSET, "nothing has been returned yet"))
+            raise _error(KafkaError._NO_OFFSET, "there is nothing to commit")
         with _exceptions():
             if asynchronous:
                 self._consumer.commit_async(chosen, callback=self._committed)
                 return None
             self._consumer.commit_sync(chosen)
+        if chosen is not None:
+            self._stored.committed(chosen)
         done = {key: at.offset for key, at in chosen.items()} if chosen is not None else self._positions
         return [TopicPartition(key.topic, key.partition, offset) for key, offset in sorted(done.items())]
 
     def _committed(self, offsets: Mapping[Partition, OffsetAndMetadata], error: Exception | None) -> None:
+        if error is None:
+            self._stored.committed(offsets)
         if self._on_commit is not None:
             found = error_of(error) if isinstance(error, errors.KafkaError) else None
             self._on_commit(found, [TopicPartition(tp.topic, tp.partition, at.offset) for tp, at in offsets.items()])
 
-    def _commit_stored(self) -> None:
-        """Commit in the background what `store_offsets` was given, as enable.auto.commit does."""
-        if self._stored and time.monotonic() >= self._commit_at_s:
-            self._commit_at_s = time.monotonic() + self._consumer.config.auto_commit_interval_ms / 1000.0
-            stored, self._stored = self._stored, {}
-            self._consumer.commit_async(stored, callback=self._committed)
+    def _commit_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        """What is stored of them, while they are still this member's."""
+        left = {tp: at for tp, at in self._stored.left().items() if tp in partitions}
+        if not left or not self._stored.are_committed_in_background:
+            return
+        try:
+            consumer.commit_sync(left)
+        except errors.KafkaError as error:
+            log.warning("stored offsets of revoked partitions are not committed: %s", error)
+            self._committed(left, error)
+        else:
+            self._committed(left, None)
 
     def committed(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
         self._check_open()
@@ -306,6 +335,7 @@ class Consumer:
         with _exceptions():
             self._start_at(self._in_callback or self._consumer, [partition])
         self._told_ends.pop(partition.key, None)
+        self._positions.pop(partition.key, None)
 
     def get_watermark_offsets(
         self,
@@ -369,8 +399,9 @@ class Consumer:
             return
         with _exceptions():
             try:
-                if self._commits_stored and self._stored:
-                    self._consumer.commit_sync(self._stored)
+                if self._stored.are_committed_in_background and (left := self._stored.left()):
+                    self._consumer.commit_sync(left)
+                    self._stored.committed(left)
             finally:
                 self._is_closed = True
                 self._consumer.close()
@@ -406,6 +437,7 @@ class _Listener(RebalanceListener):
 
     def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
         self._call(self._on_revoke, consumer, partitions)
+        self._owner._commit_revoked(consumer, partitions)
         self._forget(partitions)
 
     def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
@@ -422,8 +454,9 @@ class _Listener(RebalanceListener):
             self._owner._in_callback = None
 
     def _forget(self, partitions: Partitions) -> None:
+        self._owner._stored.forget(partitions)
         for partition in partitions:
-            for known in (self._owner._stored, self._owner._positions, self._owner._told_ends):
+            for known in (self._owner._positions, self._owner._told_ends):
                 known.pop(partition, None)
 
 
@@ -434,6 +467,10 @@ def _exceptions() -> Iterator[None]:
         yield
     except errors.KafkaError as error:
         raise KafkaException(error_of(error)) from error
+
+
+def _error(code: int, reason: str) -> KafkaException:
+    return KafkaException(KafkaError(code, reason))
 
 
 def _wanted(topics: Sequence[str]) -> Sequence[str] | re.Pattern[str]:
@@ -473,7 +510,7 @@ def _first_offsets(messages: Sequence[Message]) -> dict[Partition, int]:
 def _offset_behind(message: Message) -> dict[Partition, OffsetAndMetadata]:
     """Nothing, of a message that a program has made without an offset."""
     if message.error() is not None:
-        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "this message is an error"))
+        raise _error(KafkaError._INVALID_ARG, "this message is an error")
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     if topic is None or partition is None or offset is None:
         return {}
