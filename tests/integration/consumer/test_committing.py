@@ -160,7 +160,7 @@ def test_committed_waits_for_an_offset_in_an_open_transaction(
     producer.send_offsets_to_transaction(offsets, outsider.consumer_group_metadata(), 30)
     consumer = open_consumer(group_id=group_id)
     with pytest.raises(KafkaTimeoutError, match="UNSTABLE_OFFSET_COMMIT"):
-        consumer.committed([tp], timeout=0.5)
+        consumer.committed([tp], timeout=2.0)
     ending = threading.Timer(0.1, producer.commit_transaction, (30,))
     ending.start()
     found = consumer.committed([tp], timeout=20)[tp]
