@@ -57,7 +57,7 @@ def _text_of(file: object) -> str:
     if not isinstance(file, str | PathLike):
         raise BadValueError("not the path of a file")
     try:
-        return Path(fspath(file)).read_text(encoding="ascii")
+        return Path(fspath(file)).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise BadValueError(f"cannot read {fspath(file)}: {error.strerror}") from None
     except ValueError:

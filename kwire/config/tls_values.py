@@ -35,6 +35,12 @@ def not_pem(store_type: str) -> str:
     return f"kwire reads PEM files; convert the {store_type} store with: {convert}"
 
 
+def in_ascii(text: str) -> str:
+    """PEM text for Python's ssl, which takes ASCII alone. `openssl pkcs12` writes names beside the blocks, where they
+    mean nothing; OpenSSL itself reads over them."""
+    return text.encode("ascii", "replace").decode("ascii")
+
+
 def pem_text(label: str) -> Parser[str | None]:
     """PEM text with at least one block of that label."""
     begin = re.compile(rf"-----BEGIN [A-Z ]*{label}-----")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import tempfile
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kwire.config import EndpointIdentification, Secret, SecurityConfig, TlsVersion
-from kwire.config.tls_values import not_pem
+from kwire.config.tls_values import in_ascii, not_pem
 from kwire.errors import ConfigError
 from kwire.logs import part_logger
 
@@ -19,7 +20,8 @@ log = part_logger("network")
 _VERSIONS = {TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2, TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3}
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _DER_SEQUENCE = b"\x30"
-_BEGIN_CERTIFICATE, _END_CERTIFICATE = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+# As OpenSSL finds it: what stands within a line is none.
+_CERTIFICATE = re.compile("^-----BEGIN CERTIFICATE-----.*?^-----END CERTIFICATE-----", re.DOTALL | re.MULTILINE)
 
 _Signature = tuple[tuple[int, int, int], ...]
 
@@ -52,6 +54,8 @@ class TlsContexts:
                 log.info("certificates have changed: new connections use those in %s", self._names)
             except ConfigError as error:
                 log.warning("certificates have changed, but the ones before stay in use: %s", error)
+            except Exception:  # the system may have no descriptor left: connections are made all the same
+                log.exception("certificates have changed, but the ones before stay in use")
         return self._context
 
     def _make(self) -> ssl.SSLContext:
@@ -94,7 +98,7 @@ def _trust(context: ssl.SSLContext, config: SecurityConfig) -> None:
         context.load_default_certs()
         return
     try:
-        context.load_verify_locations(cadata=text)
+        context.load_verify_locations(cadata=in_ascii(text))
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(f"{name} has no certificate that can be read: {_reason(error)}") from None
 
@@ -107,29 +111,25 @@ def _identify(context: ssl.SSLContext, config: SecurityConfig) -> bytes | None:
         text = f"{config.ssl_keystore_key.reveal().strip()}\n{config.ssl_keystore_certificate_chain.strip()}\n"
     else:
         return None
+    text = in_ascii(text)
+    if (certificate := _CERTIFICATE.search(text)) is None:
+        raise ConfigError(f"{name} has no certificate: put the client's chain in PEM form behind its key")
     _load_chain(context, text, config.ssl_key_password, name)
-    return ssl.PEM_cert_to_DER_cert(_first_certificate(text))
-
-
-def _first_certificate(text: str) -> str:
-    begin, end = text.index(_BEGIN_CERTIFICATE), text.index(_END_CERTIFICATE)
-    return text[begin : end + len(_END_CERTIFICATE)]
+    return ssl.PEM_cert_to_DER_cert(certificate.group())
 
 
 def _load_chain(context: ssl.SSLContext, text: str, password: Secret | None, name: str) -> None:
     if "PRIVATE KEY-----" not in text:
         raise ConfigError(f"{name} has no private key: put the key in PEM form (PKCS#8) before its certificates")
-    if _BEGIN_CERTIFICATE not in text:
-        raise ConfigError(f"{name} has no certificate: put the client's chain in PEM form behind its key")
     if "ENCRYPTED" in text and password is None:
         raise ConfigError(f"the private key in {name} is encrypted: give ssl_key_password")
     try:
         with _as_file(text) as path:
             # Without a password OpenSSL would ask for one at the terminal.
             context.load_cert_chain(path, password=lambda: password.reveal() if password is not None else "")
-    except ssl.SSLError as error:
+    except (ssl.SSLError, ValueError) as error:  # ValueError: of a password that is too long
         # OpenSSL does not always say that it could not decrypt.
-        is_encrypted = "ENCRYPTED" in text and error.reason != "KEY_VALUES_MISMATCH"
+        is_encrypted = "ENCRYPTED" in text and getattr(error, "reason", None) != "KEY_VALUES_MISMATCH"
         reason = "ssl_key_password is wrong, or the key damaged" if is_encrypted else _reason(error)
         raise ConfigError(f"the key and certificates in {name} cannot be used: {reason}") from None
 
@@ -160,7 +160,7 @@ def _read(path: Path, name: str) -> str:
         raise ConfigError(f"{name}={str(path)!r} is no PEM file, perhaps a PKCS12 store; {not_pem('PKCS12')}")
     if b"-----BEGIN" not in data:
         raise ConfigError(f"{name}={str(path)!r} is no PEM file: it has no line that begins with -----BEGIN")
-    return data.decode("ascii", errors="replace")
+    return data.decode("utf-8", errors="replace")
 
 
 def _reason(error: Exception) -> str:

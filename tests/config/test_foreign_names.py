@@ -149,6 +149,17 @@ def test_certificate_and_key_may_be_two_files(tmp_path: Path) -> None:
         of({"ssl_certfile": str(tmp_path / "none.pem")})
 
 
+def test_files_of_certificate_and_key_may_have_names_of_any_alphabet_beside_the_blocks(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    certificate.write_text("friendlyName: Müller\n" + CERTIFICATE, encoding="utf-8")
+    key.write_text("friendlyName: Müller\n" + KEY, encoding="latin-1")
+    two = of({"security.protocol": "SSL", "ssl.certificate.location": str(certificate), "ssl.key.location": str(key)})
+    assert two.ssl_keystore_certificate_chain is not None
+    assert two.ssl_keystore_certificate_chain.endswith(CERTIFICATE)
+    assert two.ssl_keystore_key is not None
+    assert two.ssl_keystore_key.reveal().endswith(KEY)
+
+
 def test_two_names_of_one_setting_are_given_twice() -> None:
     with pytest.raises(ConfigError, match=r"given twice, as 'bootstrap\.servers' and as 'metadata\.broker\.list'"):
         of({"metadata.broker.list": "c:1"})

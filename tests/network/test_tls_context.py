@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import ssl
 from collections.abc import Callable
@@ -190,8 +191,71 @@ def test_files_that_cannot_be_used_leave_the_ones_before_in_use_until_they_are_w
     assert made.current() is not before
 
 
+NAME = "    friendlyName: Müller GmbH\n"
+
+
+def test_what_openssl_writes_beside_the_blocks_may_be_of_any_alphabet(tmp_path: Path) -> None:
+    ca, store = tmp_path / "ca.pem", tmp_path / "client.pem"
+    ca.write_text(NAME + CA_TEXT, encoding="utf-8")
+    store.write_text(NAME + key_text() + NAME + CHAIN, encoding="latin-1")
+
+    for settings in (
+        {"ssl_truststore_location": ca, "ssl_keystore_location": store},
+        {
+            "ssl_truststore_certificates": NAME + CA_TEXT,
+            "ssl_keystore_key": NAME + key_text(),
+            "ssl_keystore_certificate_chain": NAME + CHAIN,
+        },
+    ):
+        made = contexts(**settings)
+        assert len(made.current().get_ca_certs()) == 1
+        assert made.own_certificate == ssl.PEM_cert_to_DER_cert(CHAIN)
+
+
+def test_a_file_that_is_replaced_by_one_with_a_name_of_any_alphabet_is_used(tmp_path: Path) -> None:
+    trusted = tmp_path / "ca.pem"
+    trusted.write_text(CA_TEXT)
+    made = contexts(ssl_truststore_location=trusted)
+
+    replace(trusted, NAME + CA_TEXT + trustme.CA().cert_pem.bytes().decode())
+
+    assert len(made.current().get_ca_certs()) == 2
+
+
+def test_what_looks_like_a_certificate_within_a_line_is_none(tmp_path: Path) -> None:
+    store = tmp_path / "client.pem"
+    store.write_text("# -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----\n" + key_text() + CHAIN)
+
+    assert contexts(ssl_keystore_location=store).own_certificate == ssl.PEM_cert_to_DER_cert(CHAIN)
+
+
+def test_a_password_that_is_too_long_for_openssl_is_refused_as_a_wrong_one() -> None:
+    settings = {"ssl_keystore_key": key_text(PASSWORD), "ssl_keystore_certificate_chain": CHAIN}
+
+    with pytest.raises(ConfigError, match="ssl_key_password is wrong"):
+        contexts(**settings, ssl_key_password="x" * 2000)
+
+
+def test_whatever_goes_wrong_while_files_are_read_again_leaves_the_ones_before_in_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "client.pem"
+    store.write_text(key_text() + CHAIN)
+    made = contexts(ssl_keystore_location=store)
+    before = made.current()
+
+    def no_descriptor(name: str) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), name)
+
+    monkeypatch.setattr(os, "memfd_create", no_descriptor, raising=False)
+    replace(store, CHAIN + key_text())
+
+    assert made.current() is before
+    assert "the ones before stay in use" in caplog.text
+
+
 def replace(path: Path, text: str) -> None:
     """As tools that renew certificates do it: another file is moved to the same name."""
     new = path.with_suffix(".new")
-    new.write_text(text)
+    new.write_text(text, encoding="utf-8")
     os.replace(new, path)

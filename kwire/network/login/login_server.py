@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from kwire.clock import wall_clock_ms
 from kwire.config import ConsumerConfig, OAuthToken, Secret
+from kwire.config.tls_values import in_ascii
 from kwire.network.login.arrival import number_of
 from kwire.network.login.failures import AskingError
 from kwire.network.login.https import HttpAnswer, Timeouts, name_of, post
@@ -76,7 +77,7 @@ def trust(config: ConsumerConfig) -> ssl.SSLContext:
         if config.ssl_truststore_location is not None:
             context.load_verify_locations(cafile=config.ssl_truststore_location)
         if config.ssl_truststore_certificates is not None:
-            context.load_verify_locations(cadata=config.ssl_truststore_certificates)
+            context.load_verify_locations(cadata=in_ascii(config.ssl_truststore_certificates))
         if config.ssl_context is not None and (trusted := config.ssl_context.get_ca_certs(binary_form=True)):
             context.load_verify_locations(cadata=b"".join(trusted))
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError

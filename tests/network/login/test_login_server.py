@@ -292,6 +292,15 @@ def test_a_server_whose_certificate_nobody_vouches_for_gets_no_credentials(
     assert login_server.asked == []
 
 
+def test_authorities_may_have_names_of_any_alphabet_beside_them(
+    login_server: ScriptedServer, server_config: MakeConfig, says: Says, first_token: FirstToken
+) -> None:
+    login_server.answers(says(200, {"access_token": "a"}))
+    authorities = f"# Müller GmbH\n{login_server.authority_pem}"
+
+    assert first_token(server_config(ssl_truststore_certificates=authorities)).value == "a"
+
+
 def test_a_server_is_checked_by_its_name_even_if_brokers_are_not(
     login_server: ScriptedServer, server_config: MakeConfig, first_token: FirstToken
 ) -> None:
