@@ -240,7 +240,7 @@ class ClassicGroupManager:
             case ClassicState.PARTITIONS_ASSIGNED if self._subscription.all_have_positions:
                 self._member.fire(ClassicEvent.POSITIONS_KNOWN)
             case ClassicState.COMPLETING_REBALANCE:
-                self._join.maybe_assign()
+                self._join.maybe_assign(now_ms)
             case _:
                 pass
         if self._member.flags.rejoin_wanted:

@@ -98,7 +98,7 @@ class ClassicJoin:
         if attempt != member.attempt:
             self._leave_behind(code, answer.member_id)
         elif code is ErrorCode.NONE:
-            self._joined(answer)
+            self._joined(answer, now_ms)
         elif code is ErrorCode.MEMBER_ID_REQUIRED:
             # KIP-394: the first join only hands out the id; the second one counts.
             member.identity = member.identity._replace(member_id=answer.member_id)
@@ -116,14 +116,14 @@ class ClassicJoin:
             member.reason = "the join was given up"
             member.say_farewell(member.identity._replace(member_id=member_id))
 
-    def _joined(self, answer: JoinGroupResponse) -> None:
+    def _joined(self, answer: JoinGroupResponse, now_ms: float) -> None:
         leads = answer.leader == answer.member_id and not answer.skip_assignment
         try:
             members = read_subscriptions(answer.members)
             if leads and answer.member_id not in members:  # its plan would leave everybody without partitions
                 raise ProtocolError(f"JoinGroup made {answer.member_id!r} leader of a group in which it is not")
         except ProtocolError as error:
-            self._refuse(error)
+            self._refuse(error, now_ms)
             return
         member = self._member
         member.request.cancelled()  # what failed before counts until SyncGroup has succeeded, too
@@ -141,12 +141,12 @@ class ClassicJoin:
         member.fire(ClassicEvent.JOINED_AS_FOLLOWER)
         self._sync({})
 
-    def maybe_assign(self) -> None:
+    def maybe_assign(self, now_ms: float) -> None:
         """The leader's part, as soon as the metadata covers all that the members want."""
         try:
             plan = self._leader.assign()
         except (InconsistentGroupProtocolError, AssignorError) as error:
-            self._refuse(error)
+            self._refuse(error, now_ms)
             return
         if plan is not None:
             self._sync(plan)
@@ -174,15 +174,15 @@ class ClassicJoin:
             return
         code = ErrorCode.of(answer.error_code)
         if code is ErrorCode.NONE:
-            self._synced(answer)
+            self._synced(answer, now_ms)
         else:
             self._on_group_error(code, "synchronizing with", ClassicEvent.SYNC_FAILED, now_ms)
 
-    def _synced(self, answer: SyncGroupResponse) -> None:
+    def _synced(self, answer: SyncGroupResponse, now_ms: float) -> None:
         try:
             assigned = read_assignment(answer.assignment)
         except ProtocolError as error:
-            self._refuse(error)
+            self._refuse(error, now_ms)
             return
         member = self._member
         member.request.succeeded()
@@ -203,7 +203,7 @@ class ClassicJoin:
         error = error_for(code, f"{doing} group {member.identity.group_id}")
         if code is ErrorCode.FENCED_INSTANCE_ID:
             member.refusal = error
-            self._refuse(error)
+            self._refuse(error, now_ms)
         elif code in MEMBERSHIP_LOST:
             member.request.again(now_ms)
             member.lose(code)
@@ -216,9 +216,7 @@ class ClassicJoin:
             member.request.failed(now_ms)
             member.fire(failed)
         else:
-            # A loop that polls on, whatever is raised, must not ask as fast as the network goes.
-            member.request.failed(now_ms)
-            self._raise(error)
+            self._refuse(error, now_ms)
 
     def _on_unanswered(
         self, attempt: Attempt, asked: Destination, failed: ClassicEvent, error: KafkaError, now_ms: float
@@ -226,20 +224,19 @@ class ClassicJoin:
         self._coordinator.unanswered(asked, error)
         if attempt != self._member.attempt:
             return
-        self._member.request.failed(now_ms)
         if error.retriable:
+            self._member.request.failed(now_ms)
             self._member.fire(failed)
         else:
-            self._refuse(error)
+            self._refuse(error, now_ms)
 
-    def _refuse(self, error: KafkaError) -> None:
-        self._member.request.reset()
-        self._raise(error)
-
-    def _raise(self, error: KafkaError) -> None:
+    def _refuse(self, error: KafkaError, now_ms: float) -> None:
         """Raise the error in `poll()`; the poll after it may try again, as the same member if the broker may know it:
         for one that nobody speaks for the group would wait until its session ends."""
         member = self._member
+        # A loop that polls on, whatever is raised, must not ask as fast as the network goes: each join of a member that
+        # the group has makes all others rebalance.
+        member.request.failed(now_ms)
         member_id = member.identity.member_id if member.refusal is None else NO_MEMBER_ID
         member.flags.polled = False
         member.tell(error)

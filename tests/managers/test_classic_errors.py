@@ -12,20 +12,23 @@ from kwire.errors import (
     DisconnectError,
     FencedInstanceIdError,
     GroupAuthorizationError,
+    KafkaError,
     KafkaTimeoutError,
 )
 from kwire.events import CallbackKind, Commit, EnforceRebalance, Reply
 from kwire.managers.unsent import Channel
 from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.protocol.consumer_protocol import encode_subscription
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages import consumer_protocol as wire
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from kwire.protocol.messages.leave_group import LeaveGroupRequest
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
-from kwire.protocol.messages.sync_group import SyncGroupRequest
+from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kwire.states.classic_group import ClassicState
 
 if TYPE_CHECKING:
@@ -246,6 +249,87 @@ def test_a_fenced_instance_may_subscribe_anew(make_scenario: MakeScenario) -> No
     scenario = make_scenario(group_instance_id="till-1")
     scenario.start_joining("orders")
     scenario.refuse(JoinGroupRequest, ErrorCode.FENCED_INSTANCE_ID)
+    scenario.subscribe("orders")
+    scenario.poll()
+    assert scenario.pending(JoinGroupRequest)
+
+
+# --- refused ----------------------------------------------------------------------------------------------------
+
+
+def unreadable_members(scenario: Scenario) -> None:
+    bad = JoinGroupResponseMember(member_id="member-b", metadata=b"\x00")
+    joined = JoinGroupResponse(
+        generation_id=1, protocol_name="range", leader="member-a", member_id="member-a", members=[bad]
+    )
+    scenario.answer(JoinGroupRequest, joined)
+
+
+def strange_protocol(scenario: Scenario) -> None:
+    metadata = encode_subscription(3, wire.ConsumerProtocolSubscription(topics=["orders"]))
+    good = JoinGroupResponseMember(member_id="member-a", metadata=metadata)
+    joined = JoinGroupResponse(
+        generation_id=1, protocol_name="strange", leader="member-a", member_id="member-a", members=[good]
+    )
+    scenario.answer(JoinGroupRequest, joined)
+
+
+def failed_join(scenario: Scenario) -> None:
+    scenario.fail(JoinGroupRequest, KafkaError("this broker offers no JoinGroup"))
+
+
+def failed_sync(scenario: Scenario) -> None:
+    scenario.join()
+    scenario.fail(SyncGroupRequest, KafkaError("this broker offers no SyncGroup"))
+
+
+def unreadable_assignment(scenario: Scenario) -> None:
+    scenario.join()
+    scenario.answer(SyncGroupRequest, SyncGroupResponse(assignment=b"\x00\x00\x7f\xff\xff\xff"))
+
+
+def refused_join(scenario: Scenario) -> None:
+    scenario.refuse(JoinGroupRequest, ErrorCode.INVALID_REQUEST)
+
+
+def refused_sync(scenario: Scenario) -> None:
+    scenario.join()
+    scenario.refuse(SyncGroupRequest, ErrorCode.INVALID_REQUEST)
+
+
+@pytest.mark.parametrize(
+    "refuse",
+    [
+        unreadable_members,
+        strange_protocol,
+        failed_join,
+        failed_sync,
+        unreadable_assignment,
+        refused_join,
+        refused_sync,
+    ],
+)
+def test_a_join_that_is_refused_is_repeated_with_a_growing_pause_however_often_the_application_polls(
+    scenario: Scenario, refuse: Callable[[Scenario], None]
+) -> None:
+    """It was repeated with each poll, and each time the whole group rebalanced: a thousand times in four seconds."""
+    scenario.start_joining("orders")
+    for pause_ms in (100, 200, 400):
+        refuse(scenario)
+        assert scenario.errors
+        scenario.events.clear()
+        scenario.serve()
+        scenario.poll()
+        scenario.advance(pause_ms - 1)
+        scenario.poll()
+        assert not scenario.pending(JoinGroupRequest)
+        scenario.advance(1)
+        assert scenario.pending(JoinGroupRequest)
+
+
+def test_who_subscribes_anew_after_a_refusal_joins_at_once(scenario: Scenario) -> None:
+    scenario.start_joining("orders")
+    unreadable_members(scenario)
     scenario.subscribe("orders")
     scenario.poll()
     assert scenario.pending(JoinGroupRequest)

@@ -494,6 +494,7 @@ def test_a_subscription_that_cannot_be_read_is_raised_and_the_next_poll_tries_ag
     scenario.take_error(ProtocolError)
     scenario.expect(ClassicState.UNJOINED)
     assert not scenario.pending(JoinGroupRequest)
+    scenario.advance(100)
     scenario.poll()
     assert scenario.pending(JoinGroupRequest)
 
@@ -507,6 +508,7 @@ def test_a_leader_that_is_no_member_is_told_and_hands_in_no_plan(scenario: Scena
     )
     assert "leader of a group in which it is not" in str(scenario.take_error(ProtocolError))
     assert not scenario.pending(SyncGroupRequest)
+    scenario.advance(100)
     scenario.poll()
     assert scenario.pending(JoinGroupRequest)
 
@@ -529,6 +531,7 @@ def test_an_assignment_that_cannot_be_read_is_raised_and_the_next_poll_tries_aga
     scenario.join()
     scenario.answer(SyncGroupRequest, SyncGroupResponse(assignment=b"\x00\x00\x7f\xff\xff\xff"))
     scenario.take_error(ProtocolError)
+    scenario.advance(100)
     scenario.poll()
     assert scenario.pending(JoinGroupRequest)
 

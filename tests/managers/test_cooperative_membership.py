@@ -396,6 +396,7 @@ def test_an_assignor_that_raises_is_reported_and_the_thread_goes_on(make_scenari
     scenario.start_joining("orders")
     scenario.join()
     assert "ZeroDivisionError" in str(scenario.take_error(AssignorError))
+    scenario.advance(100)
     scenario.poll()
     assert scenario.pending(JoinGroupRequest)
 
