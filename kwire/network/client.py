@@ -279,22 +279,23 @@ class NetworkClient:
                 connection.close()
 
     def _any_connection(self, now_ms: float) -> tuple[Connection | None, float]:
-        """The ready connection with the least in flight, or one that is being made, or a new one."""
+        """The ready connection with the least in flight, or one that is being made, or a new one.
+        While all of them are throttled another broker is dialled, one at a time."""
         candidates = self._candidates()
         known = [self._connections.get(ConnectionKey(node.id, Channel.CONTROL)) for node in candidates]
         live = [connection for connection in known if connection is not None]
         if ready := [connection for connection in live if connection.may_send(now_ms)]:
             return min(ready, key=lambda connection: connection.in_flight), NEVER_MS
-        if live:
-            soonest = min(live, key=lambda connection: connection.usable_at_ms)
-            return soonest, soonest.usable_at_ms
-        soonest_ms = NEVER_MS
+        soonest_ms = min((connection.usable_at_ms for connection in live), default=NEVER_MS)
+        if any(connection.usable_at_ms == NEVER_MS for connection in live):
+            return None, soonest_ms  # it wakes us
         # Least recently failed first, so that a dead broker does not hide a live one.
-        for node in sorted(candidates, key=self._not_before_ms):
+        others = (node for node, connection in zip(candidates, known, strict=True) if connection is None)
+        for node in sorted(others, key=self._not_before_ms):
             connection, ready_at_ms = self._connection_to(node, Channel.CONTROL, now_ms)
-            if connection is not None:
-                return connection, NEVER_MS
             soonest_ms = min(soonest_ms, ready_at_ms)
+            if connection is not None:
+                return connection, soonest_ms
         return None, soonest_ms
 
     def _candidates(self) -> list[Node]:

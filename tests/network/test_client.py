@@ -419,6 +419,73 @@ def test_what_any_broker_can_answer_goes_to_one_that_does_not_throttle(
     assert len(other.times_of(MetadataRequest)) == 4
 
 
+def test_what_any_broker_can_answer_goes_over_a_new_connection_if_all_others_are_throttled(
+    in_virtual_time: InVirtualTime, network: MemoryNetwork, make_rig: MakeRig, scripted_broker: type[ScriptedBroker]
+) -> None:
+    """It waited for the one connection there was, up to a minute, beside brokers that had nothing to do."""
+    rig = make_rig(network, "broker:9092", request_timeout_ms=100_000)
+    brokers = [scripted_broker(lambda request, version: MetadataResponse(throttle_time_ms=40_000)) for _ in range(3)]
+    network.hosts.update({(f"broker-{number}", 9092): broker for number, broker in enumerate(brokers)})
+    rig.nodes = {number: Node(number, f"broker-{number}", 9092) for number in range(3)}
+
+    async def scenario() -> None:
+        async with rig.running():
+            await rig.send(node=rig.nodes[0]).wait()
+            for _ in range(2):
+                assert (await rig.send().wait()).at_s < 1
+            late = [rig.send() for _ in range(10)]  # nobody is left
+            assert [(await each.wait()).at_s for each in late[:3]] == [pytest.approx(40, abs=0.5)] * 3
+
+    in_virtual_time(scenario)
+    assert [broker.connections for broker in brokers] == [1, 1, 1]
+
+
+def test_brokers_that_are_gone_are_dialled_no_more_often_beside_one_that_throttles(
+    in_virtual_time: InVirtualTime, network: MemoryNetwork, make_rig: MakeRig, scripted_broker: type[ScriptedBroker]
+) -> None:
+    rig = make_rig(
+        network,
+        "broker:9092",
+        request_timeout_ms=100_000,
+        reconnect_backoff_ms=1_000,
+        reconnect_backoff_max_ms=20_000,
+    )
+    throttles_ms = [40_000, 0]
+    broker = scripted_broker(lambda request, version: MetadataResponse(throttle_time_ms=throttles_ms.pop(0)))
+    network.hosts[BROKER] = broker
+    rig.nodes = {1: NODE, 2: Node(2, "gone", 1), 3: Node(3, "gone-too", 1)}
+
+    async def scenario() -> None:
+        async with rig.running():
+            await rig.send(node=NODE).wait()
+            assert (await rig.send().wait()).at_s == pytest.approx(40, abs=0.1)
+
+    in_virtual_time(scenario)
+    assert broker.connections == 1
+    for host in ("gone", "gone-too"):
+        assert 3 <= len(network.dials_of(host)) <= 8
+
+
+def test_a_dial_that_leads_nowhere_does_not_outlast_the_throttling_of_another_broker(
+    in_virtual_time: InVirtualTime, network: MemoryNetwork, make_rig: MakeRig, scripted_broker: type[ScriptedBroker]
+) -> None:
+    rig = make_rig(network, "broker:9092", socket_connection_setup_timeout_ms=30_000)
+    throttles_ms = [7_300, 0]
+    network.hosts[BROKER] = scripted_broker(
+        lambda request, version: MetadataResponse(throttle_time_ms=throttles_ms.pop(0))
+    )
+    network.black_holes.add(("hole", 1))
+    rig.nodes = {1: NODE, 2: Node(2, "hole", 1)}
+
+    async def scenario() -> None:
+        async with rig.running():
+            await rig.send(node=NODE).wait()
+            assert (await rig.send().wait()).at_s == pytest.approx(7.3, abs=0.1)
+
+    in_virtual_time(scenario)
+    assert len(network.dials_of("hole")) == 1
+
+
 def test_a_broker_that_moves_is_followed(
     in_virtual_time: InVirtualTime,
     network: MemoryNetwork,
