@@ -9,6 +9,7 @@ from kwire.clock import wall_clock_ms
 from kwire.config import ConsumerConfig
 from kwire.consumer.host import Host, Queue
 from kwire.consumer_events import ConsumerEvent, OnEvent
+from kwire.errors import NoThreadError
 from kwire.logs import part_logger
 
 log = part_logger("events")
@@ -33,8 +34,14 @@ class EventDispatcher:
         self._put = self._taken = self._dropped = 0  # each written by one thread
 
     def start(self) -> None:
-        """Start the thread, which takes what was told before as well."""
-        self._host.start_thread(self._run, f"kwire-events {self._client_id}")
+        """Start the thread, which takes what was told before as well. Raises: NoThreadError."""
+        try:
+            self._host.start_thread(self._run, f"kwire-events {self._client_id}")
+        except RuntimeError as error:
+            raise NoThreadError(
+                f"the thread that calls on_event cannot be started: {error}; raise the limit of threads (ulimit -u, a "
+                "container's pids limit)"
+            ) from error
 
     def tell(self, event: ConsumerEvent) -> None:
         """On the network thread."""

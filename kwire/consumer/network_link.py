@@ -54,11 +54,11 @@ class NetworkLink:
         self._is_close_posted = False
 
     def start(self) -> None:
-        """Start the network thread. Returns when it takes events."""
-        if self._events is not None:
-            self._events.start()
+        """Start the network thread. Returns when it takes events. Raises: NoThreadError."""
         try:
             self.thread.start()
+            if self._events is not None:
+                self._events.start()  # last: it ends with the network thread, and without one never
         except BaseException:
             self.post_close(0.0)  # a Ctrl-C, perhaps: nobody will hold what would close the thread
             raise

@@ -25,7 +25,8 @@ from kwire.consumer_events import (
     RebalanceBegan,
     RebalanceEnded,
 )
-from kwire.errors import ConfigError, KafkaError
+from kwire.errors import ConfigError, KafkaError, NoThreadError
+from kwire.network import thread
 from kwire.processing import Processor
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.testing import Cluster
@@ -235,9 +236,41 @@ def test_a_listener_that_raises_is_logged_and_told_of_the_next(
 def test_its_thread_ends_with_the_consumer(cluster: Cluster, told: Told) -> None:
     with open_consumer(cluster, told, client_id="brief") as consumer:
         poll_until(consumer, lambda: told.of(RebalanceEnded))
-        (thread,) = (each for each in threading.enumerate() if each.name == "kwire-events brief")
-    thread.join(PATIENCE_S)
-    assert not thread.is_alive()
+        (events,) = (each for each in threading.enumerate() if each.name == "kwire-events brief")
+    events.join(PATIENCE_S)
+    assert not events.is_alive()
+
+
+def threads_of(client_id: str) -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name.endswith(f" {client_id}")]
+
+
+def test_a_consumer_whose_network_thread_cannot_be_started_leaves_no_thread(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt left the thread of on_event, which waited for events for ever."""
+    monkeypatch.setattr(thread, "patched_by", lambda: "a test has patched threading")
+    with pytest.raises(NoThreadError):
+        Consumer({"bootstrap_servers": "127.0.0.1:9", "client_id": "stillborn", "on_event": told})
+    assert threads_of("stillborn") == []
+
+
+def test_a_consumer_whose_events_have_no_thread_is_none(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def all_but_events(started: threading.Thread) -> None:
+        if started.name.startswith("kwire-events"):
+            raise RuntimeError("can't start new thread")
+        start(started)
+
+    monkeypatch.setattr(threading.Thread, "start", all_but_events)
+    with pytest.raises(
+        NoThreadError, match="calls on_event cannot be started: can't start new thread; raise the limit"
+    ):
+        Consumer({"bootstrap_servers": "127.0.0.1:9", "client_id": "eventless", "on_event": told})
+    for each in threads_of("eventless"):
+        each.join(PATIENCE_S)
+    assert threads_of("eventless") == []
 
 
 # --- wherever it is used --------------------------------------------------------------------------------------------
