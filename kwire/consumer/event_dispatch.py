@@ -59,7 +59,7 @@ class EventDispatcher:
         while (event := self._queue.get()) is not None:
             try:
                 self._on_event(event)
-            except Exception:
+            except BaseException:  # in this thread there is nobody else to raise; sys.exit() is no end of it
                 log.exception("on_event raised over %r", event)
             self._taken += 1
         if self._dropped:

@@ -219,12 +219,15 @@ def test_a_listener_that_never_returns_holds_up_nobody(cluster: Cluster) -> None
     stuck.set()
 
 
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
 def test_a_listener_that_raises_is_logged_and_told_of_the_next(
-    cluster: Cluster, told: Told, caplog: pytest.LogCaptureFixture
+    cluster: Cluster, told: Told, caplog: pytest.LogCaptureFixture, error: type[BaseException]
 ) -> None:
+    """sys.exit() once ended the thread, silently, and nothing more was told."""
+
     def fail_and_note(event: ConsumerEvent) -> None:
         told(event)
-        raise ValueError("not this one")
+        raise error("not this one")
 
     caplog.set_level(logging.ERROR, "kwire.events")
     with open_consumer(cluster, fail_and_note) as consumer:
