@@ -57,7 +57,7 @@ class Unclosed:
         self._told = False
         self._finalizer = weakref.finalize(holder, _end_collected, link, self.origin)
         self._finalizer.atexit = False  # `_end_all` does more
-        _all.add(self)
+        _all[id(self)] = self
 
     def tell_of_rival(self) -> None:
         """A poll of a member without partitions begins. Warn, once, of a consumer that keeps them from it: of the same
@@ -66,7 +66,7 @@ class Unclosed:
         if self._told:
             return
         now_ms = monotonic_ms()
-        rival = next((each for each in list(_all) if self._is_kept_waiting_by(each, now_ms)), None)
+        rival = next((each for each in _unclosed() if self._is_kept_waiting_by(each, now_ms)), None)
         if rival is not None:
             self._told = True
             log.warning(
@@ -89,7 +89,7 @@ class Unclosed:
     def detach(self) -> None:
         """It is closed, or another process's."""
         self._finalizer.detach()
-        _all.discard(self)
+        _all.pop(id(self), None)
 
     def end(self) -> None:
         """The interpreter ends: begin to end the network thread as well."""
@@ -103,7 +103,12 @@ class Unclosed:
         _warn(self._link, self.origin)
 
 
-_all: weakref.WeakSet[Unclosed] = weakref.WeakSet()
+_all: weakref.WeakValueDictionary[int, Unclosed] = weakref.WeakValueDictionary()
+
+
+def _unclosed() -> list[Unclosed]:
+    """One step of the interpreter makes the copy: other threads may open and close consumers meanwhile."""
+    return [each for ref in _all.valuerefs() if (each := ref()) is not None]
 
 
 def line_of_user() -> Origin:
@@ -135,7 +140,7 @@ def _warn(link: NetworkLink, origin: Origin) -> None:
 def _end_all() -> None:
     look_for_fork()
     deadline = Deadline.after(EXIT_MS)
-    unclosed = list(_all)
+    unclosed = _unclosed()
     for each in unclosed:
         each.end()
     for each in unclosed:

@@ -10,13 +10,19 @@ import textwrap
 import threading
 import time
 import warnings
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kwire import Consumer, TopicPartition
+from kwire.consumer.unclosed import Unclosed
 from kwire.network.thread import NetworkThread
 from kwire.protocol.messages.leave_group import LeaveGroupRequest
 from kwire.testing import Cluster
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 TP = TopicPartition("orders", 0)
 
@@ -191,3 +197,31 @@ def test_a_coordinator_that_does_not_answer_does_not_keep_the_program(orders: Cl
     begun = time.monotonic()
     assert ran(orders, "consumer = opened(); consumer.poll(10)").returncode == 0
     assert time.monotonic() - begun < 20
+
+
+# --- several at a time --------------------------------------------------------------------------------------
+
+
+def test_consumers_may_be_opened_while_another_ones_poll_looks_at_all_of_them() -> None:
+    """The poll raised a RuntimeError: the set that it went through had changed its size."""
+    with Consumer(bootstrap_servers="127.0.0.1:1", group_id="g") as first, Consumer(bootstrap_servers="127.0.0.1:1"):
+        session = first._session
+        opened: list[Unclosed] = []
+
+        def open_another(frame: FrameType, event: str, _arg: object) -> TraceFunction | None:
+            """At each line of the collection's code, as another thread might."""
+            if "weakref" not in frame.f_code.co_filename:
+                return None
+            if event == "line":
+                opened.append(Unclosed(session, session.link))
+            return open_another
+
+        before = sys.gettrace()
+        sys.settrace(open_another)
+        try:
+            session.unclosed.tell_of_rival()
+        finally:
+            sys.settrace(before)
+        for each in opened:
+            each.detach()
+    assert opened
