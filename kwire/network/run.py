@@ -15,7 +15,7 @@ import trio
 
 from kwire.assignors.base import Assignor
 from kwire.clock import Backoff, monotonic_ms, wall_clock_ms
-from kwire.config import ClientDnsLookup, ConsumerConfig
+from kwire.config import ClientDnsLookup, ConsumerConfig, Endpoint
 from kwire.events import AssignmentView
 from kwire.fetching.buffer import FetchBuffer
 from kwire.logs import part_logger
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from kwire.description.consumer_description import ConsumerDescription
 
 log = part_logger("network")
+
+# For all look-ups together. Whoever makes a consumer waits for them, and takes a thread that does not start in time for
+# one that is not let run (`thread.START_TIMEOUT_S`).
+CANONICAL_NAMES_S = 30.0
 
 
 def run_until_closed(
@@ -70,10 +74,15 @@ async def _with_canonical_servers(config: ConsumerConfig) -> ConsumerConfig:
     """With names that cannot be resolved now, the servers are dialled as the user named them."""
     if config.client_dns_lookup is ClientDnsLookup.USE_ALL_DNS_IPS:
         return config
-    try:
-        servers = await canonical_servers(config.bootstrap_servers)
-    except OSError as error:
-        log.warning("bootstrap_servers cannot be resolved to canonical names, and are used as they are: %s", error)
+    servers: Sequence[Endpoint] = ()
+    reason: object = f"the look-ups take longer than {CANONICAL_NAMES_S:.0f} s"
+    with trio.move_on_after(CANONICAL_NAMES_S):
+        try:
+            servers = await canonical_servers(config.bootstrap_servers)
+        except OSError as error:
+            reason = error
+    if not servers:
+        log.warning("bootstrap_servers cannot be resolved to canonical names, and are used as they are: %s", reason)
         return config
     log.info("bootstrap_servers are %s by their canonical names", ", ".join(map(str, servers)))
     return replace(config, bootstrap_servers=tuple(servers))

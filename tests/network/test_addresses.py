@@ -16,13 +16,14 @@ from kwire.model import Node
 from kwire.network.addresses import MOST_FAILED, Address, Addresses, canonical_servers
 from kwire.network.run import _with_canonical_servers
 from kwire.network.tcp import TcpTransport
+from kwire.network.thread import START_TIMEOUT_S
 from kwire.testing import Cluster
 from kwire.testing.kafka.addresses import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from tests.network.conftest import MakeRig, Rig
+    from tests.network.conftest import InVirtualTime, MakeRig, Rig
 
 NAME, DEADLINE_S = "broker.test", 20.0
 FIRST, SECOND, THIRD = "127.0.0.1", "127.0.0.2", "127.0.0.3"
@@ -304,6 +305,31 @@ def test_names_that_cannot_be_resolved_yet_stay_as_they_are(caplog: pytest.LogCa
     with caplog.at_level(logging.WARNING):
         with_names(Names({}), scenario)
     assert "cannot be resolved to canonical names" in caplog.text
+
+
+class SlowNames(Names):
+    """Nobody answers who an address is."""
+
+    async def getnameinfo(self, sockaddr: tuple[str, int] | tuple[str, int, int, int], flags: int) -> tuple[str, str]:
+        await trio.sleep(20)
+        return await super().getnameinfo(sockaddr, flags)
+
+
+def test_look_ups_that_take_too_long_do_not_keep_the_network_thread_from_starting(
+    in_virtual_time: InVirtualTime, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The constructor told of a process that lets no threads run, and what to set in uWSGI."""
+    lookup = "resolve_canonical_bootstrap_servers_only"
+    config = ConsumerConfig.of({"bootstrap.servers": f"{NAME}:9092", "client.dns.lookup": lookup})
+
+    async def scenario() -> None:
+        trio.socket.set_custom_hostname_resolver(SlowNames({NAME: [FIRST, SECOND, THIRD, "127.0.0.4"]}))
+        assert (await _with_canonical_servers(config)).bootstrap_servers == ((NAME, 9092),)
+        assert trio.current_time() < START_TIMEOUT_S
+
+    with caplog.at_level(logging.WARNING):
+        in_virtual_time(scenario)
+    assert "used as they are: the look-ups take longer than 30 s" in caplog.text
 
 
 def test_a_consumer_reads_by_canonical_names() -> None:
