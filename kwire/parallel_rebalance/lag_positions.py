@@ -164,9 +164,11 @@ class LagPositions:
         try:
             found = reply.result()
         except KafkaError as error:
-            # As its fetches are, from now on: the user hears of it, once, and nobody asks again.
+            # The user hears of it. After the back-off it is fetched again, and asked about if it is still out of range:
+            # what has been refused may be granted meanwhile.
             self._deliver(ErrorRaised(error, self._main.epoch))
-            self._out_of_range[tp] = partition.epoch, Reply()
+            self._be_in_range(tp)
+            self._child.fetch.block(partition, now_ms)
             return
         if found is None:
             return

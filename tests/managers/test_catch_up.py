@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.errors import TopicAuthorizationError
 from kwire.events import (
     Assign,
     Commit,
@@ -24,7 +25,8 @@ from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.parallel_rebalance.catch_up import CatchUpManager
 from kwire.parallel_rebalance.state import CatchUpState
 from kwire.parallel_rebalance.token import decode
-from kwire.protocol.messages.fetch import FetchRequest
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kwire.protocol.messages.list_offsets import ListOffsetsRequest
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.offset_for_leader_epoch import (
@@ -150,3 +152,29 @@ def test_a_cursor_that_is_held_up_holds_up_no_other(lagging: Scenario, cursor: C
     assert [each for each in (main, child) if Hold.BACKPRESSURE in each.partitions[O0].holds] == [held]
     assert fetched(lagging) == ({Channel.CHILD_FETCH: 70} if cursor is Cursor.MAIN else {Channel.FETCH: 120})
     assert (main.view.paused, main.view.withheld == main.view.backpressured) == (frozenset(), True)
+
+
+def answer_child(scenario: Scenario, code: ErrorCode) -> None:
+    """The fetch of the lag is answered by this error."""
+    (unsent,) = (each for each in scenario.pending(FetchRequest) if each.destination.channel is Channel.CHILD_FETCH)
+    scenario.unanswered.remove(unsent)
+    data = PartitionData(partition_index=0, error_code=code, high_watermark=-1)
+    topic = FetchableTopicResponse(topic="orders", topic_id=scenario.managers.metadata.cluster.topic_id("orders"))
+    topic.partitions = [data]
+    unsent.on_answer(FetchResponse(responses=[topic]), scenario.now_ms)
+    scenario.turn()
+
+
+def test_a_child_asks_again_where_the_log_starts_after_that_has_been_refused(lagging: Scenario) -> None:
+    """It never did, though the permission had been granted again: nothing more of its part came."""
+    end_of_log(lagging, 120)
+    for _ in range(2):
+        answer_child(lagging, ErrorCode.OFFSET_OUT_OF_RANGE)
+        lagging.answer_offsets({O0: -1}, {O0: ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+        lagging.take_error(TopicAuthorizationError)
+        assert Channel.CHILD_FETCH not in fetched(lagging)
+        lagging.advance(100)
+    answer_child(lagging, ErrorCode.OFFSET_OUT_OF_RANGE)
+    lagging.answer_offsets({O0: 80})
+    assert fetched(lagging) == {Channel.FETCH: 120, Channel.CHILD_FETCH: 80}
+    assert state_of(lagging).undone == (range(80, 120),)
