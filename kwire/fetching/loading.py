@@ -27,7 +27,10 @@ def begin_loading() -> None:
     global _loading  # noqa: PLW0603
     if not _loaded.is_set() and (_loading is None or not _loading.is_alive()):
         thread = Thread(target=_load, name="kwire-load", daemon=False)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            return  # the system has no thread left: who needs it first loads it
         _loading = thread
 
 
