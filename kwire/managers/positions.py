@@ -6,7 +6,7 @@ the state it had when the question was asked; a seek in between wins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from kwire.clock import NEVER_MS
@@ -137,11 +137,13 @@ class PositionsManager:
 
     def position(self, event: GetPosition) -> None:
         self._ask_again(event.partition)
+        self._subscription.to_reconsider.add(event.partition)
         self._waiters.append(event)
 
     def _ask_again(self, tp: TopicPartition) -> None:
         if self._refused.pop(tp, None) is not None:
             self._asked.pop(tp, None)
+            self._subscription.to_reconsider.add(tp)
 
     def problem(self, tp: TopicPartition) -> KafkaError | None:
         """What keeps a partition from a position, if only the user can do something about it."""
@@ -195,34 +197,36 @@ class PositionsManager:
 
     def poll(self, now_ms: float) -> PollResult:
         """Asks through the other managers, so it has no requests of its own."""
-        self._forget_unassigned()
+        self._forget_positioned()
         self._settle_ahead()
-        if self._subscription.initializing:
-            self._load_committed()
-        if self._subscription.awaiting_reset:
-            self._ask_for_resets()
+        reconsidered, self._subscription.to_reconsider = self._subscription.to_reconsider, set()
+        if due := self._not_asked(reconsidered & self._subscription.initializing):
+            self._load_committed(due)
+        self._ask_for_resets(reconsidered & self._subscription.awaiting_reset)
         self._waiters = [waiter for waiter in self._waiters if not self._answer(waiter)]
         return PollResult([], NEVER_MS)
 
-    def _forget_unassigned(self) -> None:
-        waiting = self._subscription.initializing | self._subscription.awaiting_reset
-        for tp in self._asked.keys() - waiting:
-            del self._asked[tp]
-        for tp in self._stranded.keys() - self._subscription.awaiting_reset:
-            del self._stranded[tp]
-        for tp in self._refused.keys() - waiting:
-            del self._refused[tp]
-        for tp in self._reset_from.keys() - waiting:
-            del self._reset_from[tp]
-        self._give_up_questions()
+    def _forget_positioned(self) -> None:
+        """Those that have a position by now, or are not assigned any more."""
+        changed = self._subscription.to_reconsider
+        for tp in changed - self._subscription.awaiting_reset:
+            self._stranded.pop(tp, None)
+            if tp not in self._subscription.initializing:
+                self._asked.pop(tp, None)
+                self._refused.pop(tp, None)
+                self._reset_from.pop(tp, None)
+        self._give_up_questions(changed)
 
-    def _give_up_questions(self) -> None:
+    def _give_up_questions(self, changed: Collection[TopicPartition]) -> None:
         """Those that a seek, another reset or a rebalance has overtaken."""
         for epochs, load in self._loads:
-            if not any(self._waits(tp, epoch) for tp, epoch in epochs.items()):
+            for tp in [tp for tp in changed if tp in epochs and not self._waits(tp, epochs[tp])]:
+                del epochs[tp]
+            if not epochs:
                 load.abandon()
         self._loads = [(epochs, load) for epochs, load in self._loads if not (load.done or load.abandoned)]
-        for tp, (question, reply) in list(self._resets.items()):
+        for tp in [tp for tp in changed if tp in self._resets]:
+            question, reply = self._resets[tp]
             if not self._is_wanted(tp, question):
                 reply.abandon()
                 del self._resets[tp]
@@ -244,10 +248,7 @@ class PositionsManager:
 
     # --- committed offsets ----------------------------------------------------------------------------------
 
-    def _load_committed(self) -> None:
-        due = self._not_asked(self._subscription.initializing)
-        if not due:
-            return
+    def _load_committed(self, due: Sequence[AssignedPartition]) -> None:
         epochs = {partition.topic_partition: partition.epoch for partition in due}
         if self._config.group_id is None:
             self._apply_committed(epochs, dict.fromkeys(epochs))
@@ -266,7 +267,7 @@ class PositionsManager:
 
     def _apply_committed(self, epochs: dict[TopicPartition, AssignmentEpoch], committed: Committed) -> None:
         for tp, position in committed.items():
-            partition = self._current(tp, epochs[tp])
+            partition = self._current(tp, epochs[tp]) if tp in epochs else None  # else it was overtaken
             if partition is None or tp not in self._subscription.initializing:
                 continue
             if position is not None:
@@ -285,8 +286,8 @@ class PositionsManager:
 
     # --- resets ---------------------------------------------------------------------------------------------
 
-    def _ask_for_resets(self) -> None:
-        for partition in self._not_asked(self._subscription.awaiting_reset):
+    def _ask_for_resets(self, wanted: Collection[TopicPartition]) -> None:
+        for partition in self._not_asked(wanted):
             reset = partition.reset
             if reset is not None and reset.kind is not ResetKind.NONE:
                 self._ask(partition.topic_partition, self._timestamp(reset))

@@ -2,7 +2,10 @@
 
 Owned by the network thread. Every change ends in a new `AssignmentView` for the application thread (`publish`), and
 marks the partitions it touched in `touched`, so that fetching looks at what changed and never at all that is
-assigned. `epoch` counts what the user did, `version` every change.
+assigned. `epoch` counts what the user did, `version` every change of the topics or of what is assigned.
+
+Programs seek thousands of partitions one by one, so whatever follows a seek looks at what it changed alone: the next
+view is made of the last one, and who gives partitions their positions looks at those of `to_reconsider`.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum, auto
 from itertools import count
 from re import Pattern
+from typing import TypeAlias
 
 from kwire.config import OffsetReset
 from kwire.epochs import NOT_SUBSCRIBED, AssignmentEpoch, SubscriptionEpoch
@@ -21,6 +25,7 @@ from kwire.states.partition import PartitionEffect, PartitionEvent, PartitionSta
 from kwire.subscription.partition import AssignedPartition
 
 NO_TOPICS: frozenset[str] = frozenset()
+Epochs: TypeAlias = Mapping[TopicPartition, AssignmentEpoch]
 
 
 class SubscriptionKind(Enum):
@@ -72,6 +77,10 @@ class Subscription:
         self.awaiting_validation: set[TopicPartition] = set()
         self.unvalidated: set[TopicPartition] = set()
         """Those whose position is new: `managers.offset_validation` takes them from here."""
+        self.to_reconsider: set[TopicPartition] = set()
+        """Those that may need a position, or none any more, since something happened to them: `managers.positions`
+        takes them from here."""
+        self._unpublished: set[TopicPartition] = set()
         self.group: ConsumerGroupMetadata | None = None
 
     # --- what the user wants --------------------------------------------------------------------------------
@@ -79,6 +88,7 @@ class Subscription:
     def subscribe(self, topics: frozenset[str], pattern: Pattern[str] | SubscriptionPattern | None) -> None:
         """Replace the subscription. Partitions of a group stay until the rebalance that follows takes them."""
         self.epoch = SubscriptionEpoch(self.epoch + 1)
+        self.version += 1
         self.topics, self.pattern, self.regex = topics, None, None
         match pattern:
             case None:
@@ -96,6 +106,7 @@ class Subscription:
         matching = frozenset(topic for topic in all_topics if self.pattern.search(topic))
         changed, self.topics = matching != self.topics, matching
         if changed:
+            self.version += 1
             self.publish()
         return changed
 
@@ -147,7 +158,8 @@ class Subscription:
         for tp in sorted(partitions):
             self.partitions[tp] = AssignedPartition(tp, next(self.epochs))
             self.initializing.add(tp)
-        self.touched |= set(partitions)
+        self.version += 1
+        self._mark(set(partitions))
 
     def _remove(self, partitions: Collection[TopicPartition]) -> None:
         gone = set(partitions)
@@ -157,10 +169,17 @@ class Subscription:
         self.awaiting_reset -= gone
         self.awaiting_validation -= gone
         self.unvalidated -= gone
-        self.touched |= gone
+        self.version += 1
+        self._mark(gone)
         self._drop_buffered(gone)
         for told in self.on_removed:
             told(gone)
+
+    def _mark(self, partitions: set[TopicPartition]) -> None:
+        """Everybody is to look at these."""
+        self.touched |= partitions
+        self.to_reconsider |= partitions
+        self._unpublished |= partitions
 
     # --- positions ------------------------------------------------------------------------------------------
 
@@ -191,11 +210,13 @@ class Subscription:
         _keep(self.awaiting_reset, tp, state is PartitionState.AWAIT_RESET)
         _keep(self.awaiting_validation, tp, state is PartitionState.AWAIT_VALIDATION)
         self.touched.add(tp)
+        self.to_reconsider.add(tp)
 
     def _restamp(self, partition: AssignedPartition) -> None:
         """A new epoch: records fetched from the old position, buffered or in flight, are dropped when they are met."""
         partition.epoch = next(self.epochs)
         partition.holds -= ENDS_WITH_EPOCH
+        self._unpublished.add(partition.topic_partition)
         self._drop_buffered((partition.topic_partition,))
 
     def note_delivered(self, delivered: Iterable[Delivered]) -> None:
@@ -234,7 +255,7 @@ class Subscription:
     def _touch(self, partitions: Iterable[TopicPartition]) -> Iterator[AssignedPartition]:
         for tp in partitions:
             if tp in self.partitions:
-                self.touched.add(tp)
+                self._mark({tp})
                 yield self.partitions[tp]
 
     def set_released(self, partitions: Iterable[TopicPartition]) -> None:
@@ -250,21 +271,41 @@ class Subscription:
 
     def publish(self) -> None:
         """Give the application thread the newest view."""
-        self.version += 1
-        held = [partition for partition in self.partitions.values() if partition.holds]
+        before, changed, self._unpublished = self.view, self._unpublished, set()
+        now = [self.partitions[tp] for tp in changed if tp in self.partitions]
+        held = [partition for partition in now if partition.holds]
+        paused = {each.topic_partition for each in held if not each.holds.isdisjoint(SHOWN_AS_PAUSED)}
+        withheld = {each.topic_partition for each in held if each.blocks_delivery}
+        backpressured = {each.topic_partition for each in held if each.blocks_delivery_by_backpressure}
         self.view = AssignmentView(
             subscription_epoch=self.epoch,
             subscribed=self.kind is not SubscriptionKind.NONE,
             is_group=self.is_group,
             topics=self.topics,
-            epochs={tp: partition.epoch for tp, partition in self.partitions.items()},
-            paused=frozenset(each.topic_partition for each in held if not each.holds.isdisjoint(SHOWN_AS_PAUSED)),
-            withheld=frozenset(each.topic_partition for each in held if each.blocks_delivery),
-            backpressured=frozenset(each.topic_partition for each in held if each.blocks_delivery_by_backpressure),
+            epochs=self._epochs(before.epochs, changed, now),
+            paused=_changed(before.paused, changed, paused),
+            withheld=_changed(before.withheld, changed, withheld),
+            backpressured=_changed(before.backpressured, changed, backpressured),
             group=self.group,
             children=tuple(child.view for child in self.children),
         )
         self._publish(self.view)
+
+    def _epochs(
+        self, before: Epochs, changed: Collection[TopicPartition], now: Collection[AssignedPartition]
+    ) -> Epochs:
+        """The same mapping as before if nothing in it is new."""
+        if any((tp in before) != (tp in self.partitions) for tp in changed):
+            return {tp: partition.epoch for tp, partition in self.partitions.items()}  # in the order of the assignment
+        new = {each.topic_partition: each.epoch for each in now if before[each.topic_partition] != each.epoch}
+        return {**before, **new} if new else before
+
+
+def _changed(
+    before: frozenset[TopicPartition], changed: set[TopicPartition], now: set[TopicPartition]
+) -> frozenset[TopicPartition]:
+    """Where of those that have changed these are in it."""
+    return before if before & changed == now else before - changed | now
 
 
 def _keep(members: set[TopicPartition], tp: TopicPartition, belongs: bool) -> None:

@@ -28,9 +28,11 @@ from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
 from kwire.states.partition import PartitionState
 
 if TYPE_CHECKING:
+    from tests.instruction_counts import instructions_of
     from tests.managers.scenario import Scenario
     from tests.record_batches import batch
 else:
+    from instruction_counts import instructions_of
     from record_batches import batch
 
 O0 = TopicPartition("orders", 0)
@@ -542,3 +544,42 @@ def test_a_reason_is_told_once_and_not_of_the_next_reset(make_scenario: MakeScen
     out_of_range(scenario)
     scenario.answer_offsets({O0: 60})
     assert [type(event) for event in scenario.told] == [PositionReset, DataLost]
+
+
+# --- many partitions --------------------------------------------------------------------------------------------
+
+
+def test_a_turn_after_a_seek_costs_no_more_among_hundreds_that_wait_for_a_position_than_among_ten(
+    make_scenario: MakeScenario,
+) -> None:
+    """Sought one by one, in `on_partitions_assigned` or after `assign()`, thousands of partitions took a minute: each
+    turn looked at all that had no position yet."""
+
+    def cost_among(count: int, *, in_callback: bool) -> int:
+        scenario = make_scenario()
+        scenario.topics = {"orders": (1,) * count}
+        tps = [TopicPartition("orders", number) for number in range(count)]
+        if in_callback:
+            scenario.subscription.add(frozenset(tps))
+        else:
+            scenario.assign(*tps)
+        scenario.serve()
+        scenario.turn()
+        positions, seek = scenario.managers.main.positions, Seek(tps[5], OffsetAndMetadata(7), Reply())
+
+        def turn() -> None:
+            positions.seek(seek)
+            positions.poll(scenario.now_ms)
+
+        return instructions_of(turn)
+
+    for in_callback in (True, False):
+        assert cost_among(500, in_callback=in_callback) == cost_among(10, in_callback=in_callback)
+
+
+def test_a_seek_takes_its_partition_out_of_a_load_of_several(scenario: Scenario) -> None:
+    assigned(scenario, O0, O1)
+    scenario.post(Seek(O0, OffsetAndMetadata(5), Reply()))
+    assert scenario.pending(OffsetFetchRequest)
+    scenario.answer_committed({O0: 1, O1: 2})
+    assert [scenario.partition(tp).fetch_offset for tp in (O0, O1)] == [5, 2]

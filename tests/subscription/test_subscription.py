@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +18,11 @@ from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from kwire.states.partition import PartitionEvent, PartitionState
 from kwire.subscription.partition import AssignedPartition
 from kwire.subscription.subscription import Subscription, SubscriptionKind
+
+if TYPE_CHECKING:
+    from tests.instruction_counts import instructions_of
+else:
+    from instruction_counts import instructions_of
 
 A, B, C = (TopicPartition("orders", number) for number in range(3))
 AT_TEN = OffsetAndMetadata(10, "note", 4)
@@ -58,11 +65,23 @@ def test_each_act_of_the_user_is_a_new_generation(watched: Watched) -> None:
     assert [view.is_group for view in watched.views] == [True, False, False]
 
 
-def test_each_change_is_a_new_version(watched: Watched) -> None:
-    subscription = watched.assign(A)
-    before = subscription.version
+def test_each_change_of_topics_or_partitions_is_a_new_version_and_nothing_else_is(watched: Watched) -> None:
+    subscription = watched.subscription
+    versions = [subscription.version]
+    for change in (
+        lambda: subscription.subscribe(frozenset({"orders"}), None),
+        lambda: subscription.add(frozenset({A})),
+        lambda: subscription.remove({A}),
+        subscription.unsubscribe,
+        lambda: watched.assign(A),
+    ):
+        change()
+        assert subscription.version not in versions
+        versions.append(subscription.version)
     subscription.hold({A}, Hold.USER_PAUSED)
-    assert subscription.version == before + 1
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    subscription.publish()
+    assert subscription.version == versions[-1]
 
 
 def test_subscribing_keeps_partitions_until_the_rebalance_takes_them(watched: Watched) -> None:
@@ -298,3 +317,86 @@ def test_a_partition_says_why_nothing_comes(watched: Watched) -> None:
     ]
     watched.subscription.assign_ranges({A: (3, 3)})
     assert watched.subscription.partitions[A].reasons == ["all of it is fetched up to offset 3"]
+
+
+# --- many partitions, changed one by one ------------------------------------------------------------------------
+
+
+def expected_view(subscription: Subscription) -> AssignmentView:
+    """The view of how everything is, whatever it was before."""
+    partitions = subscription.partitions.values()
+    shown = HOLDS_SHOWN_AS_PAUSED
+    return AssignmentView(
+        subscription_epoch=subscription.epoch,
+        subscribed=subscription.kind is not SubscriptionKind.NONE,
+        is_group=subscription.is_group,
+        topics=subscription.topics,
+        epochs={each.topic_partition: each.epoch for each in partitions},
+        paused=frozenset(each.topic_partition for each in partitions if each.holds & shown),
+        withheld=frozenset(each.topic_partition for each in partitions if each.blocks_delivery),
+        backpressured=frozenset(each.topic_partition for each in partitions if each.blocks_delivery_by_backpressure),
+        group=subscription.group,
+    )
+
+
+HOLDS_SHOWN_AS_PAUSED = {hold for hold, facts in HOLD_FACTS.items() if facts.is_shown_as_paused}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_view_is_as_if_it_had_been_made_anew(watched: Watched, seed: int) -> None:
+    chance, subscription, holds = Random(seed), watched.subscription, list(Hold)
+    tps = [TopicPartition("orders", number) for number in range(5)]
+    for _ in range(200):
+        some = frozenset(chance.sample(tps, chance.randint(0, 3)))
+        hold = chance.choice(holds)
+        act = chance.choice(("assign", "add", "remove", "hold", "unhold", "seek", "unsubscribe"))
+        match act:
+            case "assign":
+                subscription.assign_manually(some)
+            case "add":
+                subscription.add(some)
+            case "remove":
+                subscription.remove(some)
+            case "hold":
+                subscription.hold(some, hold)
+            case "unhold":
+                subscription.unhold(some, hold)
+            case "seek":
+                for tp in some & subscription.partitions.keys():
+                    subscription.fire(tp, PartitionEvent.SEEK, position=AT_TEN)
+                continue  # published with the next change
+            case _:
+                subscription.unsubscribe()
+        assert watched.view == subscription.view == expected_view(subscription)
+        assert list(watched.view.epochs) == list(subscription.partitions)
+
+
+def test_a_view_that_is_published_never_changes(watched: Watched) -> None:
+    subscription = watched.assign(A, B)
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    subscription.publish()
+    before, was = watched.view, dict(watched.view.epochs)
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    subscription.publish()
+    assert before.epochs == was != watched.view.epochs
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_seek_or_a_pause_costs_no_more_among_a_thousand_partitions_than_among_ten(held: bool) -> None:
+    """Sought one by one in `on_partitions_assigned`, 5,000 partitions took ten seconds: each seek looked at all."""
+
+    def cost_among(count: int) -> int:
+        tps = [TopicPartition("orders", number) for number in range(count)]
+        watched = Watched()
+        watched.assign(*tps)
+        if held:
+            watched.subscription.hold(tps, Hold.CALLBACK_PENDING)
+
+        def change() -> None:
+            watched.subscription.fire(tps[5], PartitionEvent.SEEK, position=AT_TEN)
+            watched.subscription.publish()
+            watched.subscription.hold({tps[6]}, Hold.USER_PAUSED)
+
+        return instructions_of(change)
+
+    assert cost_among(1_000) == cost_among(10)
