@@ -5,8 +5,11 @@ A set of a million offsets is a few numbers, and a hole in it two more.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from operator import attrgetter
+
+_START, _STOP = attrgetter("start"), attrgetter("stop")
 
 
 class OffsetSet(tuple[range, ...]):
@@ -34,7 +37,7 @@ class OffsetSet(tuple[range, ...]):
 
     def covers(self, offset: int) -> bool:
         """Whether the offset is in it."""
-        at = bisect_right(self, offset, key=lambda each: each.start) - 1
+        at = bisect_right(self, offset, key=_START) - 1
         return at >= 0 and offset in self[at]
 
     def __or__(self, more: Iterable[range]) -> OffsetSet:
@@ -43,25 +46,42 @@ class OffsetSet(tuple[range, ...]):
 
     def __sub__(self, taken: Iterable[range]) -> OffsetSet:
         """Without the offsets of another set."""
-        holes = OffsetSet(taken)
-        left: list[range] = []
-        for each in self:
+        holes = taken if isinstance(taken, OffsetSet) else OffsetSet(taken)
+        if not self or not holes:
+            return self
+        first, last = self._indices(holes[0].start, holes[-1].stop)
+        left, at = [*self[:first]], 0
+        for each in self[first:last]:
             start = each.start
-            for hole in holes:
-                if hole.stop <= start or hole.start >= each.stop:
-                    continue
-                left.append(range(start, hole.start))
-                start = hole.stop
-            left.append(range(start, each.stop))
-        return OffsetSet(left)
+            while at < len(holes) and holes[at].start < each.stop:
+                if start < holes[at].start:
+                    left.append(range(start, holes[at].start))
+                start = max(start, holes[at].stop)
+                if start > each.stop:  # the next range may begin in this hole
+                    break
+                at += 1
+            if start < each.stop:
+                left.append(range(start, each.stop))
+        return _in_order((*left, *self[last:]))
 
     def within(self, bounds: range) -> OffsetSet:
         """The offsets inside `bounds`."""
-        return OffsetSet(range(max(each.start, bounds.start), min(each.stop, bounds.stop)) for each in self)
+        first, last = self._indices(bounds.start, bounds.stop)
+        found = [*self[first:last]] if bounds else []
+        if found:
+            found[0] = range(max(found[0].start, bounds.start), found[0].stop)
+            found[-1] = range(found[-1].start, min(found[-1].stop, bounds.stop))
+        return _in_order(found)
 
     def below(self, offset: int) -> OffsetSet:
         """The offsets in front of this one."""
-        return OffsetSet(range(each.start, min(each.stop, offset)) for each in self)
+        return self.within(range(self[0].start, offset)) if self else self
+
+    def _indices(self, begin: int, end: int) -> tuple[int, int]:
+        """Which of its ranges have something between these, or around them: from where to where. Does not look at all
+        of them: there may be tens of thousands, and each poll asks."""
+        first = bisect_right(self, begin, key=_STOP)
+        return first, bisect_left(self, end, lo=first, key=_START)
 
     def first(self, many: int) -> OffsetSet:
         """Its `many` lowest offsets, or all if there are fewer."""
@@ -77,6 +97,11 @@ class OffsetSet(tuple[range, ...]):
         """The range that a commit of `offset` speaks of: the last one that begins in front of it. None: it lies in
         front of them all."""
         return next((each for each in reversed(self) if each.start < offset), None)
+
+
+def _in_order(ranges: Iterable[range]) -> OffsetSet:
+    """The set of these: in order, none empty, none touching the next."""
+    return tuple.__new__(OffsetSet, ranges)
 
 
 NO_OFFSETS = OffsetSet()
