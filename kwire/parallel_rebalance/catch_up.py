@@ -161,8 +161,8 @@ class CatchUpManager(LagPolicy):
             self._let_go(tp)
 
     def set_hold(self, partitions: Collection[TopicPartition], hold: Hold, is_held: bool) -> None:
-        """Of all children, those included that begin later."""
-        for tp in partitions:
+        """Of all children, those included that begin later. Not of what is not assigned: nobody would end it."""
+        for tp in self._main.partitions.keys() & partitions:
             holds = self._holds.setdefault(tp, set())
             holds.add(hold) if is_held else holds.discard(hold)
         for child in self._children:

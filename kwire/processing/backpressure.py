@@ -52,10 +52,11 @@ class Backpressure(Generic[K, V]):
 
     def regulate(self, closed: frozenset[TopicPartition]) -> None:
         """Hold what there is enough of, and let the others go, but for those that came before they were open: as a
-        rule they are open before anything comes, and who is held has to wait for the fetch that is under way."""
+        rule they are open before anything comes, and who is held has to wait for the fetch that is under way. There may
+        be enough of what is given up as well, while a handler is still at it."""
         assigned = self._assigned()
         for cursor, held in self._held.items():
-            self._hold(cursor, closed & held | self._plenty(cursor, len(assigned)))
+            self._hold(cursor, (closed & held | self._plenty(cursor, len(assigned))) & assigned)
 
     def hold_all(self) -> None:
         """Nothing more is wanted."""

@@ -178,3 +178,14 @@ def test_a_child_asks_again_where_the_log_starts_after_that_has_been_refused(lag
     lagging.answer_offsets({O0: 80})
     assert fetched(lagging) == {Channel.FETCH: 120, Channel.CHILD_FETCH: 80}
     assert state_of(lagging).undone == (range(80, 120),)
+
+
+def test_a_hold_that_comes_after_its_partition_was_given_up_does_not_wait_for_the_next_assignment(
+    make_scenario: MakeScenario,
+) -> None:
+    """It was applied to the child that began then, and nobody knew of it who could have ended it."""
+    scenario = make_scenario(group_id="billing", enable_auto_commit=False, enable_parallel_rebalance=True)
+    scenario.post(SetHold(frozenset((O0,)), Hold.BACKPRESSURE, True, Reply(), Cursor.CHILD))
+    committed(scenario, 70)
+    end_of_log(scenario, 120)
+    assert fetched(scenario) == {Channel.FETCH: 120, Channel.CHILD_FETCH: 70}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -10,7 +11,8 @@ from kwire import Consumer, OffsetAndMetadata, TopicPartition
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import Cursor
 from kwire.processing.backpressure import Backpressure
-from kwire.processing.buffer_usage import BufferUsage
+from kwire.processing.buffer_usage import BufferUsage, Usage
+from kwire.processing.sources import LagOf
 from kwire.protocol.record_columns import RecordColumns
 
 if TYPE_CHECKING:
@@ -27,9 +29,10 @@ class Source:
 
     def __init__(self) -> None:
         self.told: list[tuple[object, ...]] = []
+        self.assigned = frozenset((T0, T1))
 
     def assignment(self) -> frozenset[TopicPartition]:
-        return frozenset((T0, T1))
+        return self.assigned
 
     def set_backpressure(self, partitions: Collection[TopicPartition], _cursor: Cursor, *, is_on: bool) -> None:
         self.told.append(("hold" if is_on else "let go", *sorted(partitions)))
@@ -73,3 +76,21 @@ def test_what_came_too_soon_comes_again_from_its_first_record_on() -> None:
     backpressure.put_off([])
     backpressure.end()
     assert source.told == [("let go", T0, T1)]
+
+
+def test_a_partition_that_was_given_up_in_the_middle_of_its_work_is_not_held() -> None:
+    """Nobody let it go again: when it came back, nothing of its lag was read."""
+    source, usage = Source(), BufferUsage()
+    source.assigned = frozenset((T1,))
+    usage[LagOf(T0)] = usage[LagOf(T1)] = Usage(records=100)
+    backpressure = Backpressure(
+        cast("ProcessorOptions[bytes, bytes]", SimpleNamespace(max_buffered_records=50, max_buffered_bytes=10**9)),
+        cast("Consumer[bytes, bytes]", source),
+        cast("PositionCalls[bytes, bytes]", source),
+        usage,
+        (Cursor.MAIN, Cursor.CHILD),
+    )
+    backpressure.regulate(frozenset())
+    usage.clear()
+    backpressure.regulate(frozenset())
+    assert source.told == [("hold", T1), ("let go", T1)]
