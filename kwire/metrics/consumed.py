@@ -182,9 +182,11 @@ class ConsumedMetrics:
         return found
 
     def keep_only(self, assigned: Container[TopicPartition]) -> None:
-        """Forget where partitions stand that are not assigned any more."""
+        """Forget where partitions stand that are not assigned any more, and that a poll has collected once more while
+        they were given up."""
         self.assigned = assigned
-        self._partitions = {tp: found for tp, found in self._partitions.items() if tp in assigned}
+        # The network thread may forget some at the same time.
+        self._partitions = {tp: found for tp, found in list(self._partitions.items()) if tp in assigned}
 
     # --- network thread -------------------------------------------------------------------------------------
 
@@ -196,6 +198,13 @@ class ConsumedMetrics:
     def follows(self, tp: TopicPartition, replica: int | None, until_ms: float = 0.0) -> None:
         """It is read from this follower until then (KIP-392), or from its leader."""
         self._replicas[tp] = (NO_REPLICA if replica is None else replica), until_ms
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """They are not assigned any more. Should they come back, what was known of them is out of date."""
+        for tp in partitions:
+            self._partitions.pop(tp, None)
+            self._idle.pop(tp, None)
+            self._replicas.pop(tp, None)
 
     # --- who asks -------------------------------------------------------------------------------------------
 

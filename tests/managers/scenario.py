@@ -36,6 +36,7 @@ from kwire.managers.classic_group import ClassicGroupManager
 from kwire.managers.heartbeat import interval_past_session_ms
 from kwire.managers.registry import Environment, RequestManagers
 from kwire.managers.unsent import AnyUnsentRequest
+from kwire.metrics import ConsumerMetrics
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.network.inbox import Inbox
 from kwire.network.run import lag_policy_of
@@ -116,12 +117,14 @@ class Scenario:
         children = self.config.parallel_rebalance_children if self.config.enable_parallel_rebalance else 0
         self.buffer = FetchBuffer(children)
         self.subscription = Subscription(self.views.append, self.buffer.drop)
+        self.metrics = ConsumerMetrics()
         environment = Environment(
             deliver=self.events.append,
             on_data=self._on_data,
             polled_at_ms=lambda: self.polled_at_ms,
             wall_clock_ms=lambda: self.wall_clock_ms,
             chance=lambda: 0.5,  # no jitter: delays are what they are called
+            metrics=self.metrics,
             tell=self.told.append,
         )
         self.assignors = resolve(self.config.partition_assignment_strategy)

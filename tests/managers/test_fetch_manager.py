@@ -777,3 +777,17 @@ def test_records_end_the_back_off_of_empty_answers(one_broker: Scenario) -> None
     for _ in range(10):
         answer(one_broker)
         assert one_broker.pending(FetchRequest)
+
+
+# --- partitions that go -----------------------------------------------------------------------------------------
+
+
+def test_the_lag_of_a_partition_that_is_given_up_is_forgotten(one_broker: Scenario) -> None:
+    """An hour later it came back, and reported the lag of before."""
+    consumed = one_broker.metrics.consumed
+    answer(one_broker, data(0), data(1))
+    assert all("records-lag" in dict(consumed.partition_values(tp, 0.0)) for tp in (O0, O1))
+    one_broker.assign(O1)
+    one_broker.assign(O0, O1)
+    assert "records-lag" not in dict(consumed.partition_values(O0, 0.0))
+    assert "records-lag" in dict(consumed.partition_values(O1, 0.0))
