@@ -109,7 +109,8 @@ class Consumer(Facade[K, V]):
         they are called as its methods are, `on_assigned(consumer, partitions)`.
 
         Args:
-            topics: Names; or `re.compile(...)`, matched here; or a `SubscriptionPattern`, matched by the broker.
+            topics: Names; or `re.compile(...)`, which is searched for anywhere in a name, so that "^" and "$" say where
+                it begins and ends; or a `SubscriptionPattern`, which the broker matches with a whole name.
             listener: Told of partitions that come and go.
             on_assigned: A function in the place of `on_partitions_assigned`.
             on_revoked: A function in the place of `on_partitions_revoked`.
