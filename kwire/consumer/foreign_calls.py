@@ -17,7 +17,9 @@ T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
 _SECONDS = "timeout= is in seconds"
-_ONE_RECORD = "commit_sync({record.topic_partition: OffsetAndMetadata(record.offset + 1)})"
+_ONE_RECORD = (
+    "commit_sync({record.topic_partition: OffsetAndMetadata(record.offset + 1, leader_epoch=record.leader_epoch)})"
+)
 _TIMED = ("position", "committed", "beginning_offsets", "end_offsets", "offsets_for_times", "commit_sync", "close")
 
 # By method and keyword; without a keyword, where so many arguments do not fit.
