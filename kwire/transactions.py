@@ -45,7 +45,8 @@ def send_offsets_to_transaction(producer: object, offsets: Offsets, consumer: Ca
             are given.
 
     Raises:
-        CommitFailedError: A partition is not this consumer's any more. Abort the transaction, and poll on.
+        CommitFailedError: A partition is not this consumer's any more. Abort the transaction, seek each partition of it
+            that is still assigned back to its first offset there, and poll on.
         InvalidArgumentError: The producer is none of these, or an offset is none.
         InvalidGroupIdError: The consumer has no `group_id`.
         IllegalStateError: The consumer commits by itself, or has `enable_parallel_rebalance`, where nobody else may.
@@ -64,7 +65,10 @@ def send_offsets_to_transaction(producer: object, offsets: Offsets, consumer: Ca
     gone = sorted(wanted.keys() - consumer.assignment())
     if gone:
         named = ", ".join(map(str, gone))
-        raise CommitFailedError(f"no longer this consumer's: {named}; abort the transaction, and poll on")
+        raise CommitFailedError(
+            f"no longer this consumer's: {named}; abort the transaction, seek each partition of it that is still assigned "
+            "back to its first offset there, and poll on"
+        )
     if wanted:
         send(wanted, group)
 

@@ -146,6 +146,21 @@ def test_what_is_not_the_consumer_s_is_refused(
     assert consumer.committed([TP]) == {TP: None}
 
 
+def test_as_the_refusal_says_records_of_a_partition_that_stays_come_again(
+    consumer: Consumer[bytes, bytes], producer: confluent_kafka.Producer
+) -> None:
+    """The abort undoes their results as well. It said to poll on alone: then the next poll went on after them."""
+    records = consumer.poll(WAIT_S)
+    gone = {TopicPartition("orders", 7): OffsetAndMetadata(1)}
+    advice = "seek each partition of it that is still assigned back to its first offset there, and poll on"
+    with pytest.raises(CommitFailedError, match=advice):
+        send_offsets_to_transaction(producer, {**records.next_offsets(), **gone}, consumer)
+    producer.abort_transaction(WAIT_S)
+    for tp in consumer.assignment() & set(records.partitions()):
+        consumer.seek(tp, records[tp][0].offset)
+    assert consumer.poll(WAIT_S).values() == [b"1", b"2", b"3"]
+
+
 class AIOKafkaProducer:
     """One of a library by the name of its module."""
 
