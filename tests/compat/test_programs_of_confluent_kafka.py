@@ -79,6 +79,18 @@ def test_a_loop_that_commits_every_few_messages(library: Any, cluster: Cluster) 
     assert committed(cluster) == {0: 3, 1: 3}
 
 
+def test_a_topic_that_is_not_there_is_not_created(library: Any, cluster: Cluster) -> None:  # noqa: ANN401
+    """The default of librdkafka's consumers; kwire's own is Java's, and lets brokers create it."""
+    consumer = library.Consumer(settings(cluster))
+    consumer.subscribe(["misspelt"])
+    consumer.poll(1.0)
+    consumer.close()
+    looking = import_module("confluent_kafka").Consumer(settings(cluster))
+    assert set(looking.list_topics(timeout=10.0).topics) >= {"orders"}
+    assert "misspelt" not in looking.list_topics(timeout=10.0).topics
+    looking.close()
+
+
 def test_each_message_is_committed_when_it_is_processed(library: Any, cluster: Cluster) -> None:  # noqa: ANN401
     consumer = library.Consumer(settings(cluster, enable_auto_commit=False))
     consumer.subscribe(["orders"])

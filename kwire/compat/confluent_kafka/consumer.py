@@ -1,7 +1,8 @@
 """`Consumer` as confluent-kafka has it, over kwire. Long, because every call a user has is in it.
 
-Its own defaults are librdkafka's: `isolation.level` is read_committed. What `subscribe` and `assign` take are its own
-partitions, with offsets. Errors are a `KafkaException`, or the message of a poll.
+Its own defaults are librdkafka's: `isolation.level` is read_committed, and `allow.auto.create.topics` false. What
+`subscribe` and `assign` take are its own partitions, with offsets. Errors are a `KafkaException`, or the message of a
+poll.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ _NEVER_CALLED = ("stats_cb", "throttle_cb", "logger")
 # What librdkafka tells error_cb, and no poll.
 _OF_NO_GROUP = (errors.BootstrapError, errors.DisconnectError)
 _MOST_MESSAGES = 1_000_000
+# librdkafka's, of a consumer, where kwire has others.
+_DEFAULTS = {"isolation.level": "read_committed", "allow.auto.create.topics": False}
 # librdkafka's own, which it takes beside a shorter session, too.
 _HEARTBEAT_MS = 3_000
 # As long as a poll without a timeout waits at a time.
@@ -77,7 +80,7 @@ class Consumer:
         if not self._stores:
             given["enable.auto.commit"] = False
         with _exceptions():
-            self._consumer = KwireConsumer({"isolation.level": "read_committed", **_with_heartbeats(given)})
+            self._consumer = KwireConsumer({**_DEFAULTS, **_with_heartbeats(given)})
         self._loop = RecordLoop(self._consumer._session.state.delivery)
         interval_s = self._consumer.config.auto_commit_interval_ms / 1000.0
         self._stored = StoredOffsets(interval_s if commits_stored else math.inf)
