@@ -10,7 +10,7 @@ from kwire.config import ConsumerConfig
 from kwire.consumer.host import Host, Queue
 from kwire.consumer_events import ConsumerEvent, OnEvent
 from kwire.errors import NoThreadError
-from kwire.logs import part_logger
+from kwire.logs import client_fields, logged_as, part_logger
 
 log = part_logger("events")
 
@@ -56,6 +56,10 @@ class EventDispatcher:
         self._queue.put(None)
 
     def _run(self) -> None:
+        with logged_as(client_fields(self._client_id, self._group_id)):
+            self._tell_all()
+
+    def _tell_all(self) -> None:
         while (event := self._queue.get()) is not None:
             try:
                 self._on_event(event)

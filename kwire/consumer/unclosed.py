@@ -18,7 +18,7 @@ from kwire.clock import Deadline, monotonic_ms
 from kwire.consumer.forks import look_for_fork
 from kwire.consumer.network_link import NetworkLink
 from kwire.events import CommitAsync
-from kwire.logs import part_logger
+from kwire.logs import client_fields, logged_as, part_logger
 from kwire.network.thread import NetworkThread
 
 log = part_logger("group")
@@ -69,16 +69,19 @@ class Unclosed:
         rival = next((each for each in _unclosed() if self._is_kept_waiting_by(each, now_ms)), None)
         if rival is not None:
             self._told = True
-            log.warning(
-                "%s, made at %s, gets no partitions while %s, made at %s, is open in the same group and not polled; "
-                "close() that one, or poll it",
-                *(self._link.client_id, self.origin, rival._link.client_id, rival.origin),
-            )
+            with logged_as(client_fields(self._link.client_id, self._link.config.group_id)):
+                log.warning(
+                    "%s, made at %s, gets no partitions while %s, made at %s, is open in the same group and not polled; "
+                    "close() that one, or poll it",
+                    *(self._link.client_id, self.origin, rival._link.client_id, rival.origin),
+                )
 
     def _is_kept_waiting_by(self, other: Unclosed, now_ms: float) -> bool:
         mine, its = self._link, other._link
+        instance_id = mine.config.group_instance_id
         return (
             other is not self
+            and (instance_id is None or instance_id != its.config.group_instance_id)  # else one fences the other
             and other.polled_by == self.polled_by
             and (its.config.group_id, its.config.bootstrap_servers)
             == (mine.config.group_id, mine.config.bootstrap_servers)

@@ -15,14 +15,14 @@ import trio
 
 from kwire import Consumer, TopicPartition
 from kwire.consumer import unclosed
-from kwire.errors import IllegalStateError, WakeupError
+from kwire.errors import FencedInstanceIdError, IllegalStateError, WakeupError
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.leave_group import LeaveGroupRequest
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.testing import Cluster
 
 TP = TopicPartition("orders", 0)
-Opened = Callable[[], "Consumer[bytes, bytes]"]
+Opened = Callable[..., "Consumer[bytes, bytes]"]
 
 
 @pytest.fixture
@@ -34,11 +34,13 @@ def orders(kafka_cluster: Cluster) -> Cluster:
 
 @pytest.fixture
 def opened(orders: Cluster) -> Opened:
-    def make() -> Consumer[bytes, bytes]:
+    def make(group_instance_id: str | None = None) -> Consumer[bytes, bytes]:
         return Consumer(
             "orders",
             bootstrap_servers=orders.bootstrap_servers,
             group_id="g",
+            group_instance_id=group_instance_id,
+            heartbeat_interval_ms=100,
             auto_offset_reset="earliest",
             max_poll_records=4,
         )
@@ -195,8 +197,24 @@ def test_a_consumer_that_an_old_traceback_still_holds_is_named(
             held.close()
             assert offsets(again) == [4, 5, 6, 7]
     assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("[")  # the client and its group, as each line of a consumer
     assert "gets no partitions while" in caplog.text
     assert f"made at {__file__}:" in caplog.text
+
+
+def test_a_static_member_that_is_fenced_is_told_that_alone(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other one has its place, and does not keep it waiting by not being polled."""
+    monkeypatch.setattr(unclosed, "IDLE_MS", -1.0)
+    with opened(group_instance_id="desk") as first, opened(group_instance_id="desk") as second:
+        offsets(first)
+        offsets(second)
+        for _ in range(2):  # the second one begins without partitions
+            with pytest.raises(FencedInstanceIdError):
+                while True:
+                    first.poll(0.1)
+    assert "gets no partitions while" not in caplog.text
 
 
 def test_consumers_that_take_turns_are_not_warned_of(opened: Opened, caplog: pytest.LogCaptureFixture) -> None:
