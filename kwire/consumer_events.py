@@ -113,7 +113,7 @@ class PollOverdue(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionReset(ConsumerEvent):
-    """A partition goes on elsewhere, because `auto_offset_reset` says so.
+    """`auto_offset_reset` has set the position of a partition, also when a new group starts for the first time.
 
     Attributes:
         from_offset: Where it was; None if the group had committed nothing.
