@@ -66,8 +66,8 @@ def send_offsets_to_transaction(producer: object, offsets: Offsets, consumer: Ca
     if gone:
         named = ", ".join(map(str, gone))
         raise CommitFailedError(
-            f"no longer this consumer's: {named}; abort the transaction, seek each partition of it that is still assigned "
-            "back to its first offset there, and poll on"
+            f"no longer this consumer's: {named}; abort the transaction, seek each partition of it that is still "
+            "assigned back to its first offset there, and poll on"
         )
     if wanted:
         send(wanted, group)

@@ -169,11 +169,11 @@ class ConsumerConfig(SecurityConfig):
     fetch_min_bytes: int = setting(1, "A broker waits until it has this much, up to fetch_max_wait_ms.", integer(0))
     fetch_max_wait_ms: int = setting(500, "How long a broker waits for fetch_min_bytes, at most.", integer(0))
     fetch_max_bytes: int = setting(
-        50 * MIB, "The most one fetch answers, except for a first batch that is larger.", integer(0)
+        50 * MIB, "The most bytes in the answer to one fetch, except for a first batch that is larger.", integer(0)
     )
     max_partition_fetch_bytes: int | None = setting(
         None,
-        "The most one fetch answers of one partition, except for a first batch that is larger.",
+        "The most bytes of one partition in the answer to one fetch, except for a first batch that is larger.",
         optional_integer(0),
         shown_default="1 to 4 MiB, the fewer partitions the more",
     )

@@ -71,8 +71,8 @@ class Unclosed:
             self._told = True
             with logged_as(client_fields(self._link.client_id, self._link.config.group_id)):
                 log.warning(
-                    "%s, made at %s, gets no partitions while %s, made at %s, is open in the same group and not polled; "
-                    "close() that one, or poll it",
+                    "%s, made at %s, gets no partitions while %s, made at %s, is open in the same group and not "
+                    "polled; close() that one, or poll it",
                     *(self._link.client_id, self.origin, rival._link.client_id, rival.origin),
                 )
 

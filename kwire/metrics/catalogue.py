@@ -12,6 +12,8 @@ from kwire.metrics.names import APP_INFO_GROUP, CONSUMER_GROUP, COORDINATOR_GROU
 
 CATCH_UP_GROUP = "consumer-catch-up-metrics"
 CLIENT, TOPIC, PARTITION, NODE = (), ("topic",), ("topic", "partition"), ("node-id",)
+_LAG = "Records between the position and the end of the log"
+_LEAD = "Records between the beginning of the log and the position"
 
 
 class Description(NamedTuple):
@@ -49,15 +51,15 @@ def _fetches() -> Iterator[tuple[str, str]]:
     yield from _consumed("")
     yield from _avg_max("fetch-latency", "Milliseconds until a fetch is answered")
     yield from _meter("fetch", "Fetches answered")
-    yield from _avg_max("fetch-throttle-time", "Milliseconds that the answer to a fetch tells to wait, for a quota")
-    yield "records-lag-max", "Records behind the position: the greatest of any assigned partition"
-    yield "records-lead-min", "Records in front of the position: the fewest of any assigned partition"
+    yield from _avg_max("fetch-throttle-time", "Milliseconds that a quota makes this client wait after a fetch")
+    yield "records-lag-max", f"{_LAG}: the greatest of any assigned partition"
+    yield "records-lead-min", f"{_LEAD}: the fewest of any assigned partition"
 
 
 def _partition() -> Iterator[tuple[str, str]]:
-    yield "records-lag", "Records between the position and the end of the log, when the newest one was collected"
+    yield "records-lag", f"{_LAG}, when the newest one was collected"
     yield from _avg_max("records-lag", "The same")
-    yield "records-lead", "Records between the beginning of the log and the position"
+    yield "records-lead", _LEAD
     yield "records-lead-avg", "The same: average"
     yield "records-lead-min", "The same: least"
     yield "preferred-read-replica", "The follower that is read from (KIP-392); -1: the leader"
@@ -76,9 +78,9 @@ def _coordinator() -> Iterator[tuple[str, str]]:
     yield from _avg_max("rebalance-latency", "Milliseconds a rebalance takes this member")
     yield "rebalance-latency-total", "Milliseconds of all rebalances together"
     yield "rebalance-total", "Rebalances, all"
-    yield "rebalance-rate-per-hour", "Rebalances of late, as if there had been none in the hour before"
+    yield "rebalance-rate-per-hour", "Rebalances an hour: those of the recent window, and none in the hour before it"
     yield "failed-rebalance-total", "Attempts that failed; the first join of a new classic member does (KIP-394)"
-    yield "failed-rebalance-rate-per-hour", "The same of late, as if there had been none in the hour before"
+    yield "failed-rebalance-rate-per-hour", "Attempts that failed, an hour: counted in the same way"
     yield "last-rebalance-seconds-ago", "Seconds since the last rebalance ended; -1: never"
     for kind in ("assigned", "revoked", "lost"):
         yield from _avg_max(f"partition-{kind}-latency", f"Milliseconds the listener takes over partitions {kind}")
@@ -131,7 +133,7 @@ def _node() -> Iterator[tuple[str, str]]:
 
 def _catch_up() -> Iterator[tuple[str, str]]:
     yield "catch-up-start-offset", "The first offset that is to be caught up with"
-    yield "catch-up-end-offset", "The offset behind the last"
+    yield "catch-up-end-offset", "The offset after the last of them"
     yield "catch-up-done-total", "Offsets returned, all"
     yield "catch-up-left", "Offsets to be returned yet"
     yield "catch-up-rate", "Offsets returned a second"

@@ -52,6 +52,11 @@ def offsets(consumer: Consumer[bytes, bytes]) -> list[int]:
     return [record.offset for record in consumer.poll(10.0)]
 
 
+def polled_until_it_raises(consumer: Consumer[bytes, bytes]) -> None:
+    while True:
+        consumer.poll(0.1)
+
+
 def strike(number: int = signal.SIGINT) -> None:
     """From a thread of the cluster: the main thread is in a call that waits for an answer."""
     os.kill(os.getpid(), number)
@@ -212,8 +217,7 @@ def test_a_static_member_that_is_fenced_is_told_that_alone(
         offsets(second)
         for _ in range(2):  # the second one begins without partitions
             with pytest.raises(FencedInstanceIdError):
-                while True:
-                    first.poll(0.1)
+                polled_until_it_raises(first)
     assert "gets no partitions while" not in caplog.text
 
 
