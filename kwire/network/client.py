@@ -279,8 +279,8 @@ class NetworkClient:
                 connection.close()
 
     def _any_connection(self, now_ms: float) -> tuple[Connection | None, float]:
-        """The ready connection with the least in flight, or one that is being made, or a new one.
-        While all of them are throttled another broker is dialled, one at a time."""
+        """The ready connection with the least in flight, or one that is being made, or a new one: also if all that
+        there are is throttled. Brokers are dialled one after the other."""
         candidates = self._candidates()
         known = [self._connections.get(ConnectionKey(node.id, Channel.CONTROL)) for node in candidates]
         live = [connection for connection in known if connection is not None]
