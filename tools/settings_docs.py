@@ -44,7 +44,7 @@ def _answer(entry: ForeignName) -> str:
     if entry.idle_at is None:
         return "no effect" + (f": {entry.instead}" if entry.instead else "")
     values = ", ".join(f"`{value}`" for value in sorted(entry.idle_at) if value)
-    return f"{entry.instead}; no effect when empty" + (f" or {values}" if values else "")
+    return f"refused: {entry.instead}; no effect when empty" + (f" or {values}" if values else "")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,9 @@ Partitions = Annotated[
     list[int] | None,
     typer.Option("--partition", "-p", min=0, metavar="N", help="Only this partition; may be repeated."),
 ]
-From = Annotated[str | None, typer.Option("--from", "-o", "--offset", metavar="START", help=starts.HELP)]
+From = Annotated[
+    str | None, typer.Option("--from", "-o", "--offset", metavar="START", help=f"{starts.HELP} Default: earliest.")
+]
 FromBeginning = Annotated[bool, typer.Option("--from-beginning", help="The same as --from earliest.")]
 Until = Annotated[str | None, typer.Option("--until", "-u", metavar="END", help=ends.HELP)]
 Count = Annotated[

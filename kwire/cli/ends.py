@@ -12,7 +12,7 @@ from kwire.clock import wall_clock_ms
 from kwire.model import TopicPartition
 
 HELP = (
-    "Stop in front of this offset, or of the first record of this time or later: "
+    "Stop before this offset, or before the first record of this time or later: "
     f"{times.HELP}. A time to come, such as +10m, is waited for."
 )
 

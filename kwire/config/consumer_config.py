@@ -96,7 +96,10 @@ class ConsumerConfig(SecurityConfig):
         optional_text("text that is not blank, or None for a dynamic member"),
     )
     partition_assignment_strategy: tuple[str | NamedAssignor, ...] = setting(
-        ("range", "cooperative-sticky"), "How the partitions are shared out, the preferred way first.", strategies()
+        ("range", "cooperative-sticky"),
+        "How the partitions are shared out, the preferred way first: range, roundrobin, sticky, cooperative-sticky, "
+        "or an Assignor of your own.",
+        strategies(),
     )
     group_remote_assignor: str | None = setting(
         None,

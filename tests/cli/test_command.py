@@ -34,6 +34,12 @@ def test_help(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
     assert "Usage: kwire" in capfd.readouterr().out
 
 
+def test_help_says_where_consume_begins(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "consume", "--help") == 0
+    words = " ".join(capfd.readouterr().out.split())
+    assert "(w d h m s). Default: earliest." in words
+
+
 def test_config_lists_each_setting(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "config") == 0
     listed = [line.split()[0] for line in capfd.readouterr().out.splitlines() if not line.startswith(" ")]
