@@ -72,9 +72,11 @@ def read(
 
 
 def _from_the_beginning(config: Mapping[str, object], keywords: Mapping[str, object]) -> Mapping[str, object]:
+    """And a topic that is not there stays so: it is refused, and not to be made by asking for it."""
     given = {**config, **keywords}
-    if {"auto_offset_reset", "auto.offset.reset"}.isdisjoint(given):
-        given["auto_offset_reset"] = "earliest"
+    for name, value in (("auto_offset_reset", "earliest"), ("allow_auto_create_topics", False)):
+        if {name, name.replace("_", ".")}.isdisjoint(given):
+            given[name] = value
     return given
 
 
