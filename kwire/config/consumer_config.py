@@ -274,6 +274,10 @@ class ConsumerConfig(SecurityConfig):
             )
         if self.enable_auto_commit and self.group_id is None:
             raise ConfigError("enable_auto_commit=True needs a group_id to commit under")
+        if self.enable_parallel_rebalance and self.group_id is None:
+            raise ConfigError(
+                "enable_parallel_rebalance=True needs a group_id: a lag is what the group has not committed yet"
+            )
         check_security(self)
 
     @classmethod

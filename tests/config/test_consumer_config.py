@@ -183,6 +183,13 @@ def test_auto_commit_without_a_group_is_refused() -> None:
         of(enable_auto_commit=True)
 
 
+def test_a_lag_needs_a_group() -> None:
+    """Without one it was taken, and had no effect."""
+    with pytest.raises(ConfigError, match="enable_parallel_rebalance=True needs a group_id"):
+        of(enable_parallel_rebalance=True)
+    assert of(enable_parallel_rebalance=True, group_id="g").enable_parallel_rebalance
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("partition_assignment_strategy", "range"), ("heartbeat.interval.ms", "3000"), ("session_timeout_ms", 45_000)],
