@@ -1,16 +1,19 @@
 """Calls of other clients, answered with what one writes here: keywords that are not kwire's, and methods.
 
 They stay what Python makes of them, a TypeError and an AttributeError, which say more. What fits costs nothing to look
-at: the table is asked once Python has refused a call. `poll` is not among them: whatever stands around a method takes a
-twentieth of the time of an empty poll.
+at: the table is asked once Python has refused a call. What stands around `poll` is less than around the others: all of
+that would take a twentieth of the time of an empty poll.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
+
+from kwire.consumer.arguments import Timeout
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,6 +44,10 @@ CALLS: Mapping[tuple[str, str], str] = {
     ("close", "autocommit"): "with enable_auto_commit=False nothing is committed but by you",
     **{(method, "timeout_ms"): _SECONDS for method in _TIMED},
 }
+OF_POLL: Mapping[str, str] = {
+    "timeout_ms": f"{_SECONDS}, as in poll(1.0)",
+    "max_records": "max_poll_records is a setting of the consumer",
+}
 METHODS: Mapping[str, str] = {
     "commit": f"commit_sync() waits, commit_async(callback=) does not; of one record: {_ONE_RECORD}",
     "consume": "poll(timeout) returns many records, up to max_poll_records",
@@ -65,11 +72,26 @@ METHODS: Mapping[str, str] = {
 def answers_foreign_calls(facade: C) -> C:
     """A class decorator: the methods of `CALLS` say more of a call that does not fit them."""
     for name in {method for method, _ in CALLS}:
-        setattr(facade, name, _answering(name, getattr(facade, name)))
+        setattr(facade, name, _answering(f"{facade.__name__}.{name}", getattr(facade, name)))
+    facade.poll = _answering_poll(facade.poll)  # type: ignore[attr-defined]  # each facade has it
     return facade
 
 
-def _answering(name: str, method: Callable[P, T]) -> Callable[P, T]:
+def _answering_poll(method: Callable[[object, Timeout], T]) -> Callable[..., T]:
+    @functools.wraps(method)
+    def poll(self: object, timeout: Timeout = 1.0, **foreign: object) -> T:
+        if foreign:
+            name = next(iter(foreign))
+            hint = f"; in kwire: {OF_POLL[name]}" if name in OF_POLL else ""
+            raise TypeError(f"{type(self).__name__}.poll() got an unexpected keyword argument {name!r}{hint}")
+        return method(self, timeout)
+
+    return poll
+
+
+def _answering(full_name: str, method: Callable[P, T]) -> Callable[P, T]:
+    name = full_name.rpartition(".")[2]
+
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
@@ -78,6 +100,7 @@ def _answering(name: str, method: Callable[P, T]) -> Callable[P, T]:
             if (hint := _hint(name, method, args, kwargs)) is None:
                 raise
             refusal = str(error).partition(". Did you mean ")[0]  # what Python guesses from 3.13 on; this is known
+            refusal = refusal.replace(f"{method.__qualname__}()", f"{full_name}()")  # no class that users do not know
             raise TypeError(f"{refusal}; in kwire: {hint}") from None
 
     return call
@@ -96,5 +119,11 @@ def _hint(
 
 def no_such_attribute(owner: object, name: str) -> AttributeError:
     """What is raised for a name that a consumer does not have."""
-    hint = f"; in kwire: {METHODS[name]}" if name in METHODS else ""
+    in_snake_case = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    if name in METHODS:
+        hint = f"; in kwire: {METHODS[name]}"
+    elif in_snake_case != name and hasattr(type(owner), in_snake_case):
+        hint = f"; in kwire: {in_snake_case}"
+    else:
+        hint = ""
     return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=owner)

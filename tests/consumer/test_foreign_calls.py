@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -42,7 +43,10 @@ BOTH = pytest.mark.parametrize("using", [with_consumer, with_async_consumer])
         (lambda c: c.subscribe(pattern="^ord"), r"in kwire: give a compiled pattern .*: subscribe\(re.compile"),
         (lambda c: c.subscribe(["orders"], print), r"in kwire: functions are given as on_assigned="),
         (lambda c: c.seek(TP), r"in kwire: the offset is the second argument"),
-        (lambda c: c.pause(TP, TP), r"in kwire: partitions are one collection: pause\(\[partition\]\)"),
+        (
+            lambda c: c.pause(TP, TP),
+            r"^\w*Consumer\.pause\(\) takes .*in kwire: .* collection: pause\(\[partition\]\)",
+        ),
         (lambda c: c.position(TP, timeout_ms=500), r"'timeout_ms'; in kwire: timeout= is in seconds"),
         (lambda c: c.commit_sync(asynchronous=False), r"in kwire: this call waits"),
         (lambda c: c.committed(TP, metadata=True), r"in kwire: it answers offset and metadata"),
@@ -56,11 +60,36 @@ def test_a_call_that_does_not_fit_says_what_does(using: Callable[[Call], None], 
 
 @BOTH
 @pytest.mark.parametrize(
+    ("keywords", "answer"),
+    [
+        (
+            {"timeout_ms": 500},
+            r"^\w*Consumer\.poll\(\) got .* 'timeout_ms'; in kwire: timeout= is in seconds, as in poll",
+        ),
+        ({"max_records": 5}, r"'max_records'; in kwire: max_poll_records is a setting"),
+        ({"nothing": 5}, r"'nothing'$"),
+    ],
+)
+def test_so_does_a_poll(using: Callable[[Call], None], keywords: dict[str, Any], answer: str) -> None:
+    with pytest.raises(TypeError, match=answer):
+        using(lambda consumer: consumer.poll(**keywords))
+
+
+def test_the_signature_of_poll_has_no_keywords_of_others() -> None:
+    for owner in (Consumer, AsyncConsumer):
+        assert list(inspect.signature(owner.poll).parameters) == ["self", "timeout"]
+
+
+@BOTH
+@pytest.mark.parametrize(
     ("name", "answer"),
     [
         ("commit", r"commit_sync\(\) waits"),
         ("consume", r"poll\(timeout\)"),
         ("store_offsets", r"commit_sync\(offsets\)"),
+        ("commitSync", "commit_sync$"),
+        ("seekToBeginning", "seek_to_beginning$"),
+        ("offsetsForTimes", "offsets_for_times$"),
     ],
 )
 def test_a_method_of_another_client_names_that_of_kwire(using: Callable[[Call], None], name: str, answer: str) -> None:
@@ -72,6 +101,8 @@ def test_a_method_of_another_client_names_that_of_kwire(using: Callable[[Call], 
 def test_any_other_name_is_just_not_there(using: Callable[[Call], None]) -> None:
     with pytest.raises(AttributeError, match=r"object has no attribute 'nothing'$"):
         using(lambda consumer: consumer.nothing)
+    with pytest.raises(AttributeError, match=r"object has no attribute 'nothingElse'$"):
+        using(lambda consumer: consumer.nothingElse)
 
 
 def test_an_error_inside_a_call_that_fits_is_left_alone() -> None:
