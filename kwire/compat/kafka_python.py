@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 
+from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop, by_partition
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
@@ -118,7 +118,7 @@ class KafkaConsumer:
                 raise IllegalStateError("a pattern and a listener need a group_id")
             self._consumer._session.whole_topics.read(frozenset(topics))
             return
-        wanted = re.compile(pattern) if pattern else topics
+        wanted = from_the_start(pattern) if pattern else topics
         self._consumer.subscribe(wanted, listener=_Listener(self, listener) if listener is not None else None)
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:

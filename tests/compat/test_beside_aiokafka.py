@@ -242,7 +242,8 @@ def test_listeners_of_a_group(library: Library, cluster: Cluster, is_async: bool
     async def main() -> None:
         nonlocal consumer
         consumer = library.consumer(group_id="billing")
-        consumer.subscribe(pattern="^ord.*", listener=AsyncListener() if is_async else Listener())
+        cluster.create_topic("my-orders", partitions=1)  # a pattern matches from the start of a name
+        consumer.subscribe(pattern="ord.*", listener=AsyncListener() if is_async else Listener())
         await consumer.start()
         assert sorted([record.value for record in await read(consumer, 2)]) == [b"4", b"5"]
         assert consumer.subscription() == {"orders"}

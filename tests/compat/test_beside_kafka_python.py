@@ -112,8 +112,9 @@ def test_listeners_of_a_group(cluster: Cluster, module: Any) -> None:  # noqa: A
             for tp in assigned:
                 consumer.seek(tp, 2)
 
+    cluster.create_topic("my-orders", partitions=1)  # a pattern matches from the start of a name
     consumer = open_consumer(module, cluster, group_id="billing")
-    consumer.subscribe(pattern="^ord.*", listener=Listener())
+    consumer.subscribe(pattern="(?i)ORD.*", listener=Listener())
     assert sorted(record.value for record in consumer) == [b"4", b"5"]
     consumer.close()
     assert [what for what in told if what[1]] == [("assigned", 2), ("revoked", 2)]  # type: ignore[index]

@@ -27,6 +27,7 @@ from kwire.compat.aiokafka.structs import (
     TopicPartition,
     record_of,
 )
+from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop, by_partition
 from kwire.consumer.async_consumer import AsyncConsumer
 from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
@@ -505,7 +506,7 @@ async def _awaited(answer: Awaitable[None] | None) -> None:
 
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
-        return re.compile(pattern)
+        return from_the_start(pattern)
     except re.error as error:
         raise ValueError(f"{pattern!r} is not a valid pattern: {error}") from error
 
