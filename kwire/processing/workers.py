@@ -290,7 +290,8 @@ class ExecutorWorkers(Generic[K, V]):
         self._executor = executor
         self._users = executor
         self._ended = ended
-        self._is_broken = False
+        self._broken: Executor | None = None
+        """The last one that broke: what it has taken may come back after another has taken its place."""
         self._rescuers: ThreadWorkers[K, V] = ThreadWorkers(1, ended)
 
     def start(self, run: Run[K, V]) -> None:
@@ -302,33 +303,34 @@ class ExecutorWorkers(Generic[K, V]):
         assert item is not None  # nobody takes back what was not handed out yet
         try:
             check_readable(item)
-            future = self._working_executor().submit(run.handler, item)
+            executor = self._working_executor()
+            future = executor.submit(run.handler, item)
         except Exception as error:  # noqa: BLE001  the record cannot be read, or the executor takes no more
             is_unreadable = isinstance(error, RecordDeserializationError)
-            run.error = error if is_unreadable else self._breakdown(error)
+            run.error = error if is_unreadable else self._breakdown(error, self._executor)
             self._ended(run)
         else:
-            future.add_done_callback(partial(self._on_done, run, began_ms))
+            future.add_done_callback(partial(self._on_done, run, began_ms, executor))
 
     def _working_executor(self) -> Executor:
-        if self._is_broken and isinstance(self._executor, ProcessPoolExecutor):
+        if self._broken is self._executor and isinstance(self._executor, ProcessPoolExecutor):
             log.warning("a process of the pool has died: the processor goes on with a new pool like it")
             broken, self._executor = self._executor, pool_like(self._executor)
             if broken is not self._users:
                 broken.shutdown(wait=False)
-            self._is_broken = False
         return self._executor
 
-    def _breakdown(self, error: BaseException) -> BreakdownError:
-        self._is_broken = self._is_broken or isinstance(error, BrokenExecutor)
+    def _breakdown(self, error: BaseException, executor: Executor) -> BreakdownError:
+        if isinstance(error, BrokenExecutor) and executor is self._executor:
+            self._broken = executor
         made = BreakdownError(f"the executor has broken down: {error!r}")
         made.__cause__ = error
         return made
 
-    def _on_done(self, run: Run[K, V], began_ms: float, future: Future[object]) -> None:
+    def _on_done(self, run: Run[K, V], began_ms: float, executor: Executor, future: Future[object]) -> None:
         error = CancelledError() if future.cancelled() else future.exception()
         is_breakdown = isinstance(error, BrokenExecutor | CancelledError)
-        run.error = self._breakdown(error) if error is not None and is_breakdown else error
+        run.error = self._breakdown(error, executor) if error is not None and is_breakdown else error
         run.took_ms = monotonic_ms() - began_ms
         self._ended(run)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 import pytest
 
 from kwire import OffsetAndMetadata, Record, TimestampType, TopicPartition
 from kwire.fetching.partition_records import PartitionRecords
+from kwire.processing import workers
 from kwire.processing.lazy_records import LazyRecords
-from kwire.processing.workers import Item, Run
+from kwire.processing.workers import ExecutorWorkers, Item, Run
 from kwire.protocol.record_columns import RecordColumns
 
 Items = list[Item[bytes, bytes]]
@@ -149,3 +152,47 @@ def test_owner_and_worker_may_take_at_the_same_time(are_made: bool) -> None:
         run.is_out = False
         assert [*handled, *back] == list(items)
         assert run.done == len(run.items) == len(handled)
+
+
+class Pool(ProcessPoolExecutor):
+    """One whose tasks end when a test says so. It has no processes."""
+
+    def __init__(self) -> None:
+        super().__init__(max_workers=1)
+        self.futures: list[Future[object]] = []
+
+    def submit(self, _task: Callable[..., object], /, *_: object, **__: object) -> Future[object]:  # type: ignore[override]
+        self.futures.append(Future())
+        return self.futures[-1]
+
+    def breaks(self, task: int) -> None:
+        self.futures[task].set_exception(BrokenProcessPool("a process died"))
+
+
+def test_what_the_broken_pool_gives_back_late_does_not_break_the_one_in_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One process that died cost several pools: the tasks of a pool that broke do not come back at once."""
+    pools = [Pool()]
+
+    def pool_like(_: ProcessPoolExecutor) -> Pool:
+        pools.append(Pool())
+        return pools[-1]
+
+    def begin() -> None:
+        hands.start(Run([record(0)], lambda _: None))
+
+    monkeypatch.setattr(workers, "pool_like", pool_like)
+    hands: ExecutorWorkers[bytes, bytes] = ExecutorWorkers(pools[0], lambda _: None)
+    begin()
+    begin()
+    pools[0].breaks(0)
+    begin()
+    pools[0].breaks(1)
+    begin()
+    assert [len(pool.futures) for pool in pools] == [2, 2]
+    pools[1].breaks(0)
+    begin()
+    assert [len(pool.futures) for pool in pools] == [2, 2, 1]
+    hands.close()
+    pools[0].shutdown()
