@@ -58,6 +58,23 @@ def test_what_is_no_document_is_refused_and_does_not_shift_the_others(value: byt
         JsonDeserializer().to_arrow(column(b"{}", value, b"{}"))
 
 
+@pytest.mark.parametrize("value", [b'1, "x": 2', b'1, "value": 2', b'1}\n{"value": 2', b"1,2"])
+def test_what_is_no_document_is_refused_with_a_type_too(value: bytes) -> None:
+    """What stood behind the first value was ignored, as a field that the type does not have."""
+    with pytest.raises(ValueError, match=r"."):
+        JsonDeserializer(pa.int64()).to_arrow(column(b"3", value, b"4"))
+    in_struct = b'{"id": %s' % value.replace(b"1", b'1, "more": "b"}', 1)
+    with pytest.raises(ValueError, match=r"."):
+        JsonDeserializer(pa.struct({"id": pa.int64()})).to_arrow(column(b'{"id": 3}', in_struct))
+
+
+def test_fields_that_the_type_leaves_out_may_have_any_types() -> None:
+    found = JsonDeserializer(pa.struct({"id": pa.int64()})).to_arrow(
+        column(b'{"id": 1, "more": "text"}', b'{"id": 2, "more": [7]}')
+    )
+    assert found.to_pylist() == [{"id": 1}, {"id": 2}]
+
+
 FLAT = st.fixed_dictionaries(
     {
         "whole": st.none() | st.integers(-(2**63), 2**63 - 1),
