@@ -129,6 +129,7 @@ class FetchManager:
         self.may_poll_early = False
         self._turn = 0
         metadata.on_update.append(self._on_metadata)
+        subscription.on_removed.append(self._sent_on.difference_update)
         if cursor is Cursor.MAIN:  # what a child reads no more, the main cursor may read on
             subscription.on_removed.append(metrics.forget)
 

@@ -147,3 +147,14 @@ def test_a_partition_that_was_given_up_is_left_alone(fetching: Scenario) -> None
     fetching.assign(O1)
     lost(fetching, leader=3, epoch=EPOCH + 1)
     assert fetches(fetching) == {}
+
+
+def test_a_partition_that_comes_back_follows_its_first_hint_at_once(fetching: Scenario) -> None:
+    """It was given up while it followed one, and was taken for a partition that is sent on and on."""
+    lost(fetching, leader=2, epoch=EPOCH + 1)
+    fetching.assign()
+    lost(fetching, leader=2, epoch=EPOCH + 1)  # nobody waits for this answer any more
+    fetching.start_fetching(O0)
+    assert fetches(fetching) == {2: EPOCH + 1}
+    lost(fetching, leader=3, epoch=EPOCH + 2)
+    assert fetches(fetching) == {3: EPOCH + 2}
