@@ -36,6 +36,15 @@ class LossSkipper:
         self._damaged: set[tuple[TopicPartition, int]] = set()
         """Where damage was met once. It may have happened on the way: it is read again before it is skipped."""
 
+    def delivered(self, tp: TopicPartition, first: int, behind: int) -> None:
+        """What lies there could be read: damage that was met there had happened on the way."""
+        self._damaged -= {(tp, at) for damaged, at in self._damaged if damaged == tp and first <= at < behind}
+
+    @property
+    def remembers(self) -> bool:
+        """Whether damage was met that may have happened on the way."""
+        return bool(self._damaged)
+
     def skip(self, error: CorruptRecordError | OffsetOutOfRangeError) -> bool:
         """Whether polls may go on. Without an answer of the broker nobody knows where."""
         try:

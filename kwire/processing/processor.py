@@ -386,6 +386,8 @@ class Processor(Generic[K, V]):
         closed = self._loader.partitions
         too_soon: list[PartitionRecords[K, V]] = []
         for chunk in records.chunks():
+            if self._skipper.remembers and len(chunk):
+                self._skipper.delivered(chunk.topic_partition, int(chunk.columns.offsets[0]), chunk.next.offset)
             if self._ending.is_draining or chunk.topic_partition in closed:
                 too_soon.append(chunk)
             else:
