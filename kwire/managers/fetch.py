@@ -193,7 +193,8 @@ class FetchManager:
     # --- which broker fetches what --------------------------------------------------------------------------
 
     def _on_metadata(self, now_ms: float) -> None:
-        """Leaders may have moved."""
+        """Leaders may have moved, brokers be gone."""
+        self._connections.forget_brokers(but=self._metadata.cluster.nodes)
         self._subscription.touched.update(self._subscription.partitions)
 
     def _unblock(self, now_ms: float) -> None:

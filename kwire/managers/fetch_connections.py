@@ -15,7 +15,7 @@ from kwire.model import Cursor
 from kwire.subscription.partition import UNKNOWN_OFFSET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Set
+    from collections.abc import Container, Iterator, Set
 
     from kwire.clock import Backoff
     from kwire.fetching.session import FetchSpec
@@ -75,6 +75,12 @@ class FetchConnections:
         connection = self._of.pop(tp, None)
         if connection is not None:
             connection.session.unwant(tp)
+
+    def forget_brokers(self, but: Container[int]) -> None:
+        """Those that left the cluster, once nothing is fetched from them, nor on its way."""
+        for each in list(self):
+            if each.id.node_id not in but and not (each.session.wanted or each.request.in_flight):
+                del self._by_id[each.id]
 
     def place(
         self, partition: AssignedPartition, node_id: int, spec: FetchSpec, *, with_many: bool, now_ms: float
