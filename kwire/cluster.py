@@ -20,7 +20,6 @@ from kwire.protocol.messages.metadata import MetadataResponse, MetadataResponseP
 
 log = part_logger("metadata")
 
-NO_NODE = -1
 MOST_CONTRADICTIONS = 10
 """Answers in a row that name an older epoch: 7 s of them with the default back-off. Brokers lag behind each other by
 less; an older leader that is asked all the same refuses (FENCED_LEADER_EPOCH), and metadata is asked for again."""

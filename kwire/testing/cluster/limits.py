@@ -66,6 +66,7 @@ LIMITS: tuple[Limit, ...] = (
     Limit("OAUTHBEARER", "tokens are unsecured, or for validate_token to check; no scopes, no extensions", "scope"),
     Limit("TLS", "principals of certificates are the subject; no ssl.principal.mapping.rules", "scope"),
     Limit("listeners", "one for each broker, with one security protocol", "clients have one"),
+    Limit("connections", "none is closed for being idle (connections.max.idle.ms)", "tests are short"),
     # --- settings ---
     Limit("DescribeConfigs", "of a broker only what changes something here; no documentation texts", "size"),
     Limit("DescribeConfigs", "of a group only settings of the consumer protocol", "no share or streams groups"),

@@ -28,7 +28,6 @@ class BrokerSettings:
     min_insync_replicas: int = 1
     message_max_bytes: int = 1_048_588
     socket_request_max_bytes: int = 104_857_600
-    connections_max_idle_ms: int = 600_000
     broker_session_timeout_ms: int = 9_000
 
     fetch_max_bytes: int = 57_671_680
@@ -54,7 +53,6 @@ class BrokerSettings:
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
-    producer_id_expiration_ms: int = 86_400_000
     transaction_partition_verification_enable: bool = True
     transaction_two_phase_commit_enable: bool = False
     transaction_marker_delay_ms: int = 0
@@ -103,8 +101,6 @@ class TopicSettings:
     retention_ms: int = 604_800_000
     retention_bytes: int = UNLIMITED
     delete_retention_ms: int = 86_400_000
-    min_compaction_lag_ms: int = 0
-    unclean_leader_election_enable: bool = False
 
     @property
     def is_compacted(self) -> bool:

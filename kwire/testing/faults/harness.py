@@ -61,7 +61,6 @@ CATCHING_UP_S = 15.0
 # Schedules give the group this long before their first fault; what it takes longer, the faults come later.
 ALLOWED_TO_SETTLE_MS = 5_000.0
 STARTING_AT_ONCE = 4
-DRAINING_MARGIN_S = 2.0
 RECORD_BYTES = 100
 
 

@@ -13,10 +13,6 @@ from typing import TypeAlias
 from kwire.errors import InvalidArgumentError
 from kwire.testing.faults.proxies.stream import BOTH_STREAMS, Stream
 
-SHORTEST_ANSWER_BYTES = 8
-"""Its length and its correlation id: what every frame of a broker begins with."""
-
-
 # --- conditions ---------------------------------------------------------------------------------------------------
 
 
