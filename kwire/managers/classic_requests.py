@@ -1,6 +1,6 @@
 """What a classic member writes and reads: JoinGroup, SyncGroup, LeaveGroup, and the consumer protocol inside them.
 
-Pure functions; `classic_group.py` decides when.
+Pure functions; `classic_join.py` and `classic_member.py` decide when.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ one, and then *verifies* the guess against the length bytes found at the guessed
 each place follows from the one before. When the guesses get too short, the plain loop does the rest.
 
 Contract: answers exact places, or raises `DamagedBatchError`; allocates in proportion to the bytes there are, not to
-what a header claims. Called by `records.py`.
+what a header claims. Called by `record_decoding.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TRIED_BATCHES = 4
 
 
 class DamagedBatchError(Exception):
-    """The batch at `index` is damaged. Internal: `records.py` turns it into the batch's CorruptRecordError."""
+    """The batch at `index` is damaged. Internal: `record_decoding.py` turns it into the batch's CorruptRecordError."""
 
     def __init__(self, index: int, problem: str) -> None:
         self.index = index

@@ -1,7 +1,7 @@
 """Records as columns: what decoding makes and what everything above works on.
 
 Contract: immutable; keys, values and headers stay places in one buffer until asked for, a slice shares all arrays.
-Made by `records.py` and `records_legacy.py`, used by `kwire.fetching`.
+Made by `record_decoding.py`, `record_few.py` and `records_legacy.py`, used by `kwire.fetching`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Control batches: the markers that end transactions, and KRaft's own records (KIP-98, KIP-595).
 
-Contract: one marker is read alone, cheaply, as there is one for each transaction. Called by the fetch collector, which
-needs to know where an aborted transaction ends.
+Contract: one marker is read alone, cheaply, as there is one for each transaction. Called by
+`fetching/transactions.py`, which needs to know where an aborted transaction ends.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Contract: nothing is done per record in Python where numpy can do it for all batches together, and everything is
 checked before it is believed: what comes back lies inside its record, its batch and the limits, or a
-`CorruptRecordError` names the batch. Called by the fetch collector.
+`CorruptRecordError` names the batch. Called by `fetching/open_fetch.py`.
 """
 
 from __future__ import annotations

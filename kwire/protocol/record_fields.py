@@ -2,7 +2,7 @@
 
 A record's body is: attributes int8, timestamp delta varlong, offset delta varint, key, value, headers; key and value
 are a varint length (negative: null) and the bytes. Contract: every field lies inside its record and the last one ends
-with it, or `DamagedRecordError` names the first record at fault. Called by `records.py`.
+with it, or `DamagedRecordError` names the first record at fault. Called by `record_decoding.py`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _U32 = 0xFFFFFFFF
 
 
 class DamagedRecordError(Exception):
-    """The record in `row` does not decode. Internal: `records.py` turns it into the batch's CorruptRecordError."""
+    """The record in `row` does not decode. Internal: `record_decoding.py` makes it the batch's CorruptRecordError."""
 
     def __init__(self, row: int, problem: str) -> None:
         self.row = row

@@ -2,7 +2,8 @@
 
 A compressed set is one wrapper message whose value holds the real ones. Their offsets are absolute in magic 0; in
 magic 1 they are relative, and the wrapper carries the offset of the last (KIP-31). Contract: the same `RecordColumns`
-as magic 2, one message at a time; nobody writes these any more, so clarity goes before speed. Called by `records.py`.
+as magic 2, one message at a time; nobody writes these any more, so clarity goes before speed. Called by
+`record_decoding.py`.
 """
 
 from __future__ import annotations
