@@ -194,8 +194,11 @@ class Dispatcher(Generic[K, V]):
 
     def at_work(self) -> list[tuple[Record[K, V], float, int]]:
         """The records that workers are at, since when they are (ms), and how often each has failed; from any thread."""
-        runs = [entry.run for entry in list(self._entries.values()) if entry.run.is_out and entry.run.items]
-        return [(run.record, run.started_ms, run.attempts) for run in runs]
+        found = []
+        for run in [entry.run for entry in list(self._entries.values()) if entry.run.is_out]:
+            with suppress(IndexError):  # all of it is taken back, perhaps at this moment
+                found.append((run.record, run.started_ms, run.attempts))
+        return found
 
     def in_work_by_partition(self) -> dict[tuple[str, int], int]:
         """How many records are in work of each partition; from any thread."""

@@ -128,7 +128,8 @@ class Run(Generic[K, V]):
     @property
     def record(self) -> Record[K, V]:
         """The record it is at, or the first of the batch; the last one, if it is through."""
-        item = self.items[min(self.done, len(self.items) - 1)]
+        items = self.items  # once: its owner may take some back meanwhile
+        item = items[min(self.done, len(items) - 1)]
         return item[0] if isinstance(item, list) else item
 
     def put_back(self) -> None:

@@ -17,7 +17,7 @@ from kwire.processing.dispatcher import Dispatcher, RecordCounts
 from kwire.processing.lazy_records import LazyRecords
 from kwire.processing.options import ProcessorOptions
 from kwire.processing.policies import DeadLetter
-from kwire.processing.workers import Run
+from kwire.processing.workers import Item, Run
 from kwire.protocol.record_columns import RecordColumns
 
 TP = TopicPartition("orders", 0)
@@ -321,3 +321,22 @@ def test_a_run_that_nobody_has_begun_and_nobody_waits_for_is_empty() -> None:
     office.end(office.out[1])
     assert office.dispatcher.is_idle
     assert office.dispatcher.counts.handled == 1
+
+
+class TakenBack(list[Item[bytes, bytes]]):
+    """What its owner takes back as soon as somebody has seen that it is there."""
+
+    def __len__(self) -> int:
+        length = super().__len__()
+        self.clear()
+        return length
+
+
+def test_who_looks_at_a_run_while_all_of_it_is_taken_back_does_not_see_it() -> None:
+    """It raised an IndexError in the thread that wanted a description."""
+    office = Office(ms_each=5.0)
+    office.dispatcher.deliver(chunk(0, [b"a", b"b"]))
+    office.handed_out(0.0)
+    first, second = office.out
+    first.items = TakenBack(first.items)
+    assert [record.offset for record, _, _ in office.dispatcher.at_work()] == offsets(second) == [1]
