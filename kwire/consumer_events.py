@@ -51,7 +51,8 @@ class HeartbeatsUnanswered(ConsumerEvent):
 
     Attributes:
         unanswered_ms: Since the last one that was.
-        session_timeout_ms: After so long the group goes on without this member.
+        session_timeout_ms: After so long the group goes on without this member. With the consumer protocol Kafka's
+            default, since brokers do not tell theirs.
         may_be_over: Whether it may have done so: others may be reading the same partitions, and commits will fail.
     """
 

@@ -46,7 +46,13 @@ class Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a consumer has to keep to, in seconds and offsets."""
+    """What a consumer has to keep to, in seconds and offsets.
+
+    Attributes:
+        session_timeout_s: With the consumer protocol it is the broker's, which no answer tells. The setting cannot be
+            given then, and its default is Kafka's for brokers too: the shortest that they may have, unless that was
+            lowered as well.
+    """
 
     session_timeout_s: float
     max_poll_interval_s: float
@@ -76,9 +82,11 @@ def _overdue(described: ConsumerDescription, bounds: Bounds) -> Iterator[Cause]:
     if group is None or group.generation is None or group.last_heartbeat_s is None or is_joining:
         return
     if group.last_heartbeat_s > bounds.session_timeout_s:
+        is_classic = group.protocol == "classic"
+        session = "session_timeout_ms" if is_classic else "group.consumer.session.timeout.ms by default"
         yield Cause(
             kind=CauseKind.HEARTBEAT_OVERDUE,
-            text=f"no heartbeat was answered for longer than session_timeout_ms ({duration(bounds.session_timeout_s)})",
+            text=f"no heartbeat was answered for longer than {session} ({duration(bounds.session_timeout_s)})",
             for_s=group.last_heartbeat_s,
         )
 

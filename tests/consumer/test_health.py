@@ -28,12 +28,13 @@ def described(
     last_heartbeat_s: float | None = 1.0,
     generation: int | None = 3,
     lag: int | None = 0,
+    protocol: str = "classic",
 ) -> ConsumerDescription:
     return ConsumerDescription(
         client_id="billing-1",
         subscription=SubscriptionDescription(topics=("orders",)),
         group=GroupDescription(
-            group_id="billing", protocol="classic", generation=generation, last_heartbeat_s=last_heartbeat_s
+            group_id="billing", protocol=protocol, generation=generation, last_heartbeat_s=last_heartbeat_s
         ),
         last_poll_s=last_poll_s,
         causes=tuple(Cause(kind=kind, text=kind.value) for kind in causes),
@@ -69,6 +70,12 @@ def test_one_that_has_not_polled_yet_is_healthy() -> None:
 def test_no_heartbeat_for_longer_than_the_session() -> None:
     assert reasons(described(last_heartbeat_s=45.0)) == []
     assert reasons(described(last_heartbeat_s=45.1)) == [CauseKind.HEARTBEAT_OVERDUE]
+
+
+def test_what_a_session_lasts_by_is_the_brokers_setting_with_the_consumer_protocol() -> None:
+    """The text named a setting that cannot be given then."""
+    (cause,) = health_of(described(last_heartbeat_s=45.1, protocol="consumer"), BOUNDS).reasons
+    assert "longer than group.consumer.session.timeout.ms by default (45" in cause.text
 
 
 def test_heartbeats_are_not_missed_where_none_are_due() -> None:
