@@ -72,7 +72,7 @@ def number(minimum: float, maximum: float) -> Parser[float]:
 
 
 def share() -> Parser[float]:
-    """A number between 0 and 1, and neither of them."""
+    """A number greater than 0 and less than 1."""
 
     def read(value: object) -> float:
         found = _read_number(value)
@@ -80,7 +80,7 @@ def share() -> Parser[float]:
             raise BadValueError("out of range")
         return found
 
-    return Parser(read, "a number between 0 and 1, and neither of them")
+    return Parser(read, "a number greater than 0 and less than 1")
 
 
 def text(valid: str = "text") -> Parser[str]:

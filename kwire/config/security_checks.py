@@ -40,7 +40,7 @@ def fill_in_mechanism(values: dict[str, object]) -> None:
         return
     if _given(values, _PASSWORD):
         raise ConfigError(
-            "sasl_mechanism is missing: what the brokers expect the password by, such as PLAIN, SCRAM-SHA-256 or "
+            "sasl_mechanism is missing; give the mechanism the brokers use, such as PLAIN, SCRAM-SHA-256 or "
             "SCRAM-SHA-512"
         )
     if _given(values, _TOKENS):

@@ -120,7 +120,7 @@ class Leaving:
         self._failed(farewell, error, now_ms)
 
     def _failed(self, farewell: _Farewell, error: KafkaError, now_ms: float) -> None:
-        log.info("left the group without the coordinator's consent: %s", error)
+        log.info("the request to leave the group failed: %s", error)
         farewell.state.failed(now_ms)
         farewell.until_ms = min(farewell.until_ms, now_ms + PATIENCE_MS)
         if farewell.tries >= MOST_TRIES or not error.retriable:

@@ -213,7 +213,7 @@ def log_callback(kind: CallbackKind, partitions: Collection[TopicPartition]) -> 
         case CallbackKind.ASSIGNED:
             log.info("assigned %s: %s", count, names, extra={"partitions": names})
         case CallbackKind.REVOKED:
-            log.info("to be revoked are %s: %s", count, names, extra={"partitions": names})
+            log.info("revoking %s: %s", count, names, extra={"partitions": names})
         case CallbackKind.LOST:
             log.warning("lost %s: %s; others may have them already", count, names, extra={"partitions": names})
 

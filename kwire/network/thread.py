@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 log = part_logger("network")
 
-# It takes 0.3 s to load the modules. Who does not get there in this time is never let run.
+# It takes 0.3 s to load the modules. A thread that has not started by then never will.
 START_TIMEOUT_S = 60.0
 
 
@@ -80,7 +80,7 @@ class NetworkThread:
             ) from error
         if not self._started.wait(START_TIMEOUT_S):
             raise NoThreadError(
-                f"the network thread has not run for {START_TIMEOUT_S:.0f} s: the process lets none of Python's run; "
+                f"the network thread has not run for {START_TIMEOUT_S:.0f} s: this process runs no Python threads; "
                 "in uWSGI, set enable-threads = true"
             )
 

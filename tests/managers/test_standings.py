@@ -201,7 +201,7 @@ def test_who_commits_without_being_a_member_names_the_group_alone() -> None:
     ("kind", "level", "text"),
     [
         (CallbackKind.ASSIGNED, logging.INFO, "assigned 2 partitions: orders-0, orders-1"),
-        (CallbackKind.REVOKED, logging.INFO, "to be revoked are 2 partitions: orders-0, orders-1"),
+        (CallbackKind.REVOKED, logging.INFO, "revoking 2 partitions: orders-0, orders-1"),
         (CallbackKind.LOST, logging.WARNING, "lost 2 partitions: orders-0, orders-1; others may have them already"),
     ],
 )
