@@ -136,8 +136,8 @@ class NetworkClient:
         self._bootstrap = [Node(-1 - i, at.host, at.port) for i, at in enumerate(config.bootstrap_servers)]
         self._connections: dict[ConnectionKey, Connection] = {}
         self._troubles: dict[ConnectionKey, _Trouble] = {}
-        # Most turns change no connection and give none up, and these two save them the look at each. Nothing has to be
-        # given up sooner than the one says: answers only put it off, and requests are reckoned with as they go out.
+        # These two save an iteration over all connections when none has changed, and none can have expired or been idle
+        # for too long. The time is a lower bound: answers only postpone it, and each request that is sent updates it.
         self._connections_changed = False
         self._give_up_at_ms = NEVER_MS
         self._waiting: list[_Waiting] = []
@@ -259,10 +259,10 @@ class NetworkClient:
         return self._dial(key, node, now_ms), NEVER_MS
 
     def _leave_old_addresses(self) -> None:
-        """Hang up where metadata says that a broker no longer is: it may never answer there, and what is in flight
-        would wait for its time to run out before it is asked again at the new address. A broker that is not there at
-        all any more keeps its connection for what is in flight; else brokers with other ids each time would make more
-        connections than the system allows."""
+        """Close connections to brokers that have moved: they may never answer at the old address, and a request in
+        flight would have to expire before it is sent to the new one. A broker that metadata no longer lists is closed
+        once nothing is in flight; else brokers with other ids each time would make more connections than the system
+        allows."""
         nodes = self._nodes()
         if nodes is self._nodes_before:
             return

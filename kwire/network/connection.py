@@ -46,15 +46,16 @@ R = TypeVar("R", bound=Message)
 log = part_logger("network")
 
 MOST_THROTTLED_MS = 60_000
-"""Brokers reckon throttle times from the windows of a quota, together 11 s by default. What is longer than this is none
-that is meant: a request is sent all the same, and answered, or given up like any other. Java would wait 24 days."""
+"""Brokers reckon throttle times from the windows of a quota, together 11 s by default. A longer throttle time is taken
+for an error: requests are sent after this time all the same. Java would wait up to 24 days."""
 
 LOOK_EVERY_S = 1.0
-"""Bytes of a large answer may wait in the socket until all are there. So often they are read, so that one knows."""
+"""Bytes of a large answer may wait in the socket until all are there. They are read at least this often, to see whether
+it makes progress."""
 
 MOST_TIMEOUTS = 10
-"""A large answer that comes in is waited for, if at this pace it is there after so many times what a request may take.
-Given up, it would be asked for again, and the same line brings it no sooner."""
+"""A large answer may take up to this many request timeouts, as long as it makes progress. Asking again over the same
+connection would not be faster."""
 
 Completed = Callable[[float], None]
 """A handler with its argument, waiting for the loop to call it with the time."""

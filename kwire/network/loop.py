@@ -48,8 +48,8 @@ class Waker:
         self._event.set()
 
     def sleep_at_most(self, duration_ms: float) -> None:
-        """Sleep on, but not longer than that. That the time of the sleep under way is later is not said: moving a
-        deadline takes longer than the turn that may come too early, once in a while."""
+        """Sleep on, but not longer than that. This shortens the sleep and never lengthens it: one early wake-up costs
+        less than moving the deadline each time."""
         at_s = trio.current_time() + max(0.0, duration_ms) / 1000.0
         if self._asleep is not None and at_s < self._asleep.deadline:
             self._asleep.deadline = at_s

@@ -29,9 +29,9 @@ _Signature = tuple[tuple[int, int, int], ...]
 class TlsContexts:
     """The context that the next connection uses.
 
-    Certificates are renewed while clients run: whenever a connection is made, it is looked whether the files are still
-    the same, and if not, they are read again. New files that cannot be used (somebody is just writing them) are told of
-    in the log, and the ones before stay in use.
+    Certificates are renewed while clients run: each new connection checks whether the files have changed, and reads
+    them again if so. New files that cannot be used (somebody is just writing them) are told of in the log, and the ones
+    before stay in use.
 
     Raises:
         ConfigError: The files, or the texts, cannot be used.
