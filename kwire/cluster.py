@@ -1,9 +1,9 @@
 """The cluster as metadata shows it: one immutable snapshot, replaced by every Metadata answer.
 
 Owned by the metadata manager; everybody else reads. A snapshot does not go back in time: a partition whose answer
-names an older leader epoch than the one known keeps what it had (KIP-320), unless the topic was recreated. But what
-every answer contradicts, while nobody serves, was no epoch of this partition: a false one must not keep it from being
-read for ever.
+names an older leader epoch than the one known keeps what it had (KIP-320), unless the topic was recreated. But an
+epoch that every later answer contradicts, while no leader serves the partition, was wrong and is dropped: it must not
+keep the partition from being read for ever.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ class IdlePartitions:
         return tp in self._quiet
 
     def came(self, tp: TopicPartition, *, with_many: bool) -> None:
-        """It is fetched from now on, or from elsewhere in its log. Most of many have nothing to say, and moving the few
-        that have costs less."""
+        """It is fetched from now on, or from elsewhere in its log. With many partitions a new one starts as idle: most
+        have no records, and moving the others is cheaper."""
         self.forget(tp)
         if with_many:
             self._quiet.add(tp)

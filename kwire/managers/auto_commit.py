@@ -46,8 +46,8 @@ class AutoCommitTimer:
         self._under_way = True
 
     def ended(self, error: KafkaError | None) -> int:
-        """Note the outcome; how loudly to log it. What goes away by itself, as when a broker is restarted, is worth a
-        warning if it does not; one."""
+        """Note the outcome; at which level to log it. A retriable failure, as while a broker is restarted, is a warning
+        only if it lasts, and only once."""
         self._under_way = False
         self._again = error is not None and error.retriable
         self._failures = self._failures + 1 if self._again else 0

@@ -23,9 +23,9 @@ class ClassicHoldings:
         self._plan: Partitions | None = None
         self.last: LastAssignment | None = None
         self.giving_up: Partitions = NONE
-        """What the running callback takes leave of."""
+        """Partitions that the running revoked callback is for."""
         self.added: Partitions = NONE
-        """What the running callback is told of."""
+        """Partitions that the running assigned callback is for."""
 
     @property
     def owned(self) -> Partitions:

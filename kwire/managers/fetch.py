@@ -48,10 +48,9 @@ from kwire.subscription.subscription import Subscription
 
 log = part_logger("fetch")
 
-# An answer stays in memory as a whole, and counts, until all of it is collected: of four in a full buffer three are
-# there when the next one is asked for. They still are large: the limit only matters where dozens of partitions have
-# much to say. Of many brokers each may answer that much less, so that what they all are asked for leaves half of the
-# buffer to what has come.
+# An answer counts in the buffer as a whole until all of it is collected. One answer may take a quarter of the buffer,
+# so the next fetch is sent while three are still in it. A quarter is large: the limit only matters where dozens of
+# partitions have many records. With many brokers the share shrinks, so that all answers due fill at most half.
 ANSWER_SHARE = 4
 ANSWER_SHARE_PER_LINE = 2
 # What a partition may answer where the user does not say. Together they fill an answer. With less than 1 MiB, Java's
@@ -67,7 +66,7 @@ class OutOfRange(Protocol):
     """Who decides where a partition goes on that has no record at its position."""
 
     def out_of_range(self, partition: AssignedPartition) -> None:
-        """Where its log starts or ends the answer does not say: with this error brokers leave the offsets at -1."""
+        """The answer says neither where the log starts nor where it ends: with this error brokers set both to -1."""
 
 
 class FetchStanding(NamedTuple):

@@ -84,8 +84,9 @@ class FetchConnection:
         self.error: KafkaError | None = None
 
     def wait_ms(self, most_ms: float, now_ms: float) -> float:
-        """How long the broker may wait for records: not much longer than nothing was sought. What is sought meanwhile
-        may have to wait for the answer, and where something was sought lately, something else soon will be."""
+        """How long the broker may wait for records: at most as long as the last seek is ago, but for a short while. A
+        partition that is sought meanwhile may have to wait for the answer, and one seek is often followed by another.
+        """
         return min(most_ms, max(LEAST_WAIT_MS, now_ms - self.sought_at_ms))
 
     def sent(self, max_bytes: int, wait_ms: float, now_ms: float) -> None:

@@ -95,8 +95,8 @@ class FetchConnections:
         is_new = before is None or before.session.wanted[tp].epoch != partition.epoch
         if is_new:
             self._idle.came(tp, with_many=with_many)
-        # One that was refused is not in a hurry. Nor is one that has just been assigned: after a rebalance of a large
-        # group, brokers would have to do with a connection more of each member, and with many more fetches.
+        # A partition that was refused, or has just been assigned, is not urgent: after a rebalance of a large group
+        # every member would open another connection to most brokers, and send many more fetches.
         is_urgent = is_new and partition.error is None and partition.high_watermark != UNKNOWN_OFFSET
         connection = self._connection_for(tp, node_id, is_urgent=is_urgent)
         if before is not None and before is not connection:

@@ -17,7 +17,7 @@ from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, Uns
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-PAST_SESSION_MS = 60.0  # more than heartbeats that began together drift apart in a session
+PAST_SESSION_MS = 60.0  # a margin for members whose heartbeats started together
 MOST_STRETCH = 1.02
 
 

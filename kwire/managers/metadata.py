@@ -231,8 +231,8 @@ class MetadataManager:
         complete = self._report_topics(answer, now_ms)
         if self._asked_by_age or self.cluster.topics != before.topics:
             self._refresh.succeeded()
-        # Asking again has to wait, longer and longer while nothing changes: a partition that does not exist, or a
-        # broker that is not told of, is missed by somebody in every turn.
+        # Asking again has to wait, longer and longer while nothing changes. Otherwise a missing partition or broker
+        # would be asked for in every loop iteration.
         self._refresh.failed(now_ms)
         if not complete:
             self.request_update()

@@ -1,5 +1,4 @@
-"""The one currency between managers and the network: a request that is not sent yet, with the handlers of its
-answer."""
+"""A request that is not sent yet, with the handlers of its answer: what managers give the network client."""
 
 from __future__ import annotations
 

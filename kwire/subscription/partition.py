@@ -15,9 +15,9 @@ from kwire.states.partition import PARTITION, STATE_REASONS, PartitionEffect, Pa
 UNKNOWN_OFFSET = -1
 NO_TURN = -1
 UNLIMITED_BYTES = 2**31 - 1
-# The first fetch from a new position is small: so who waits for it has something to do while the next one is under way,
-# and who looks up single records, or a short range, fetches little in vain. With less, the batches of some producers do
-# not fit in.
+# The first fetch from a new position is small: the application gets records early, while the next fetch is under way,
+# and a reader of single records, or of a short range, fetches little that it drops. With less, the batches of some
+# producers do not fit in.
 FIRST_FETCH_BYTES = 512 * 1024
 _FETCH_GROWTH = 2
 _WITH_POSITION = frozenset({PartitionState.AWAIT_VALIDATION, PartitionState.FETCHING})
@@ -73,7 +73,7 @@ class AssignedPartition:
         self.consumed: OffsetAndMetadata | None = None
         self.reset: OffsetReset | None = None
         self.holds: set[Hold] = set()
-        # The application has taken leave of it: what it had of it is committed, as far as it ever will be.
+        # Its revoked callback has run: nothing more of it is committed.
         self.released = False
         # What lies from here on is read by somebody else; None: it is read to the end and beyond.
         self.stop_offset: int | None = None

@@ -259,7 +259,7 @@ class Subscription:
                 yield self.partitions[tp]
 
     def set_released(self, partitions: Iterable[TopicPartition]) -> None:
-        """The application has taken leave of these, before their group hears of it."""
+        """The revoked callback of these has run; their group does not know yet."""
         for tp in partitions:
             if tp in self.partitions:
                 self.partitions[tp].released = True
