@@ -60,7 +60,7 @@ class CompletionTracker:
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
         self._is_lost = False
         self.to_redeliver: list[tuple[TopicPartition, OffsetAndMetadata, int]] = []
-        """What was delivered, and is void although nobody is known to deliver it once more; and where it ends."""
+        """Ranges delivered by a cursor that has moved back since, each with its end: to be delivered again."""
 
     # --- partitions come and go -----------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class CompletionTracker:
         progress = self._partitions.get(tp)
         if progress is None or progress.main is None:
             return None
-        # An only cursor begins where its commit says: behind what an earlier life had finished in front of it.
+        # With one cursor the next reader begins where the commit does: behind what the offset map says is finished.
         base = progress.main.tracker.base if self._children else _finished(progress, [progress.main])[0]
         return OffsetAndMetadata(base, leader_epoch=progress.epoch_at(progress.main, base))
 

@@ -5,9 +5,8 @@ is done. The map says what is done behind it, so that after a crash only what wa
 bound the metadata to 4,096 characters (`offset.metadata.max.bytes`, which they count in characters); what does not fit
 is left out from the far end, and runs again after a crash.
 
-A map is believed only of the topic it was made for: it names the topic's id, and the leader epoch of the log it saw. It
-also names the offset that it was made for: metadata may go on to another commit, as that of a consumer that catches up
-with a lag does.
+A map is valid only for the topic id and the commit it names, and up to its leader epoch. It names the commit's offset
+because metadata may go on to another commit, as that of a consumer that catches up with a lag does.
 """
 
 from __future__ import annotations

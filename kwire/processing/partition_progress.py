@@ -137,9 +137,8 @@ class PartitionProgress:
             self.finished = self.finished.below(cut)
 
     def map_epoch(self) -> tuple[int | None, OffsetSet]:
-        """Up to which leader epoch a map of this life may be believed, and what it tells of the earlier one: that may
-        be of records that have not come again, and are newer than all that have. What is older than what has come is
-        not told: those who read the map would believe of it what may have been written anew."""
+        """The newest leader epoch a map may be trusted for, and the ranges of an older map to write into it. Those are
+        kept only while no newer epoch was seen: they may be of records that were rewritten."""
         seen = [cursor.newest_epoch for cursor in self.cursors if cursor.newest_epoch is not None]
         newest = max(seen, default=None)
         if newest is None or (self.believed_epoch is not None and newest <= self.believed_epoch):

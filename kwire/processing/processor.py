@@ -81,11 +81,11 @@ class Processor(Generic[K, V]):
         backend: The event loop of an async handler: "asyncio" or "trio".
         batch_size: The handler gets a list of up to so many records, all of a partition, or a key, that keeps its
             order. It succeeds or fails as a whole.
-        rate_limit: So many records a second at most, over all workers. What a tenth of a second left over may go at
-            once.
+        rate_limit: So many records a second at most, over all workers. Unused rate of the last 0.1 s may be used as a
+            burst.
         commit_interval: Seconds between commits; besides, it commits before partitions go and when it ends.
-        retry: How often a failing record is tried. As long as it takes, if nothing is said of failures; once, if
-            `on_failure` says what becomes of them.
+        retry: How often a failing record is tried. Default: without limit; once if `on_failure` is "skip" or a
+            function.
         on_failure: What becomes of a record that has failed for good, or cannot be deserialized: "stop", "skip", or a
             function to call with it; see `dead_letter_topic`.
         on_data_loss: What happens over a damaged batch, or a position that the log has lost: "stop" or "skip".
@@ -350,7 +350,7 @@ class Processor(Generic[K, V]):
         self._poll(now_ms)
 
     def _serve(self, now_ms: float) -> float:
-        """Hand out and take back; what the time is then."""
+        """Hand out and take back. Returns the time afterwards."""
         until_ms = now_ms + SERVING_MS
         self._dispatcher.hand_out(now_ms)
         while self._dispatcher.is_rich and now_ms < until_ms:
@@ -359,7 +359,7 @@ class Processor(Generic[K, V]):
         return now_ms
 
     def _take_back(self, timeout_ms: float) -> float:
-        """What workers have ended; what the time is then."""
+        """Take back what workers have ended. Returns the time afterwards."""
         done = self._dispatcher.take_back(timeout_ms / 1000.0)
         now_ms = monotonic_ms()
         if done or self._dispatcher.is_idle:

@@ -12,12 +12,12 @@ from kwire.processing.options import ProcessorOptions
 from kwire.processing.ordered_queues import Ordering
 from kwire.processing.rates import Meter, Times, TokenBucket
 
-# Cheap handlers get several records at a time. A run shall take so long at most, so that a revocation need not wait;
+# Cheap handlers get several records at a time. A run takes 5 ms at most, so that a revocation need not wait,
 RUN_MS = 5.0
-# and so long at least, though others have nothing to do meanwhile: some ten times what it takes to hand a run over.
+# and 0.5 ms at least, ten times the cost of a hand-over, even if other workers are idle meanwhile.
 _WORTH_MS = 0.5
-# Records that are worth a hand-over each: nobody else's stand behind them. But those of their own queue have to wait
-# for them anyway, wherever they are: so many go along that the worker need not wait for the owner.
+# Records of other queues must not wait behind slow ones. Slow records of one queue go together, so many that the worker
+# need not wait for the owner: they must wait for each other anyway.
 _SLOW_MS = 2 * _WORTH_MS
 _LANE_RUN_MS = 3 * RUN_MS
 # And no more than stay in the processor's cache, and are gone before the garbage collector counts them as old; of those

@@ -59,8 +59,8 @@ def check_readable(item: Item[K, V]) -> None:
 class Run(Generic[K, V]):
     """Items on their way through the handler, one after the other.
 
-    For each of them there is a ticket in `todo`. Tickets are taken by the worker at the left end, and by the owner, who
-    thinks better of it, at the right end: both are atomic, so no item is with both, and nobody waits for a lock.
+    For each of them there is a ticket in `todo`. The worker takes tickets from the left; the owner withdraws them from
+    the right. Both are atomic, so no item is with both, and nobody waits for a lock.
 
     Attributes:
         items: All of them, but for what the owner has taken back. The owner's, who never changes it in place.
@@ -221,7 +221,7 @@ class Workers(Protocol[K, V]):
 
     def start(self, run: Run[K, V]) -> None: ...
     def cancel(self, run: Run[K, V]) -> None:
-        """Nobody waits for what it is at. Where that can be done, this ends it, as a failure."""
+        """Cancels the current item, where the workers can; it counts as failed."""
 
     def close(self) -> None:
         """No more runs come. Those that are under way may end, or are cancelled, where that can be done."""
