@@ -212,8 +212,8 @@ class NoTokenError(AuthenticationError, RetriableError):
 
 
 class AuthorizationError(BrokerError):
-    """The broker knows who this is, and does not permit it. Nothing has to be done anew once it is granted: what was
-    asked for is asked again, by the next poll or call."""
+    """The broker knows who this is, and does not permit it. Once it is granted, the next poll or call succeeds; nothing
+    needs to be recreated."""
 
 
 class TopicAuthorizationError(AuthorizationError):

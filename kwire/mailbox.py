@@ -106,7 +106,7 @@ class Mailbox:
             self._waiters.append(waiter)
 
     def remove_waiter(self, waiter: Woken) -> None:
-        """It is up. Nothing happens if it is not there."""
+        """It has been woken. Nothing happens if it is not there."""
         with self._lock:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)

@@ -8,8 +8,8 @@ topmost level, by one thread at a time: from a callback's level by the thread th
 that was given the level's key. The level ends with the callback, and the key with the level.
 
 KIP-944 makes a key for each call. Here a callback has one, because of what the call does when the callback is over: a
-thread that still had the call's key could join in while the call collects records. And one thing heals here: when a
-callback returns before those it gave its key are done, its call fails as in the KIP, but who leaves last tidies up.
+thread that still had the call's key could join in while the call collects records. One difference from the KIP: when
+a callback returns before those it gave its key are done, its call fails as in the KIP, but who leaves last tidies up.
 
 Who has a key? A thread or a task, never what it starts. Tasks of trio and asyncio, and what they start in threads,
 inherit a *copy* of the context of their parent; if a copy counted, two would have what one was given. So what is kept

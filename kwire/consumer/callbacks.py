@@ -54,7 +54,7 @@ class _Request:
 
     event: RunCallback
     lost: Deadline = NO_DEADLINE
-    """When that is lost which is still delayed."""
+    """When partitions whose revocation is still delayed are lost."""
     over: Deadline = NO_DEADLINE
     """When the rebalance has taken too long, whatever is waited for."""
 

@@ -14,7 +14,7 @@ from kwire.logs import client_fields, logged_as, part_logger
 
 log = part_logger("events")
 
-# Somebody who is so far behind wants to know what is, and not what was.
+# More than this many waiting events are dropped.
 MOST_WAITING: Final = 1_000
 
 

@@ -94,7 +94,7 @@ class Polling(Generic[K, V]):
             now_ms = monotonic_ms()
             before, missing = missing, self._missing()
             if missing >= before:
-                return  # which says nothing of how long records take
+                return  # nothing was collected, so there is nothing to measure
             self._portion = _next_portion(self._portion, before - missing, now_ms - portion_began_ms)
             if now_ms - began_ms > PORTION_MS:
                 yield GIVE_WAY

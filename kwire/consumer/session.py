@@ -68,7 +68,7 @@ class ConsumerSession(Generic[K, V]):
 
     Args:
         consumer: What callbacks are given, behind a view that expires.
-        guard: Whom it lets use the consumer inside a callback.
+        guard: Decides which thread or task may use the consumer inside a callback.
         is_async: Whether an event loop drives the steps: callbacks may be coroutine functions, and polls let the loop's
             other tasks have a turn every few milliseconds.
     """

@@ -60,9 +60,9 @@ class Unclosed:
         _all[id(self)] = self
 
     def tell_of_rival(self) -> None:
-        """A poll of a member without partitions begins. Warn, once, of a consumer that keeps them from it: of the same
-        group, still open, and not polled, since it was this thread that did. So it is when a notebook's cell has been
-        interrupted and is run again: the traceback still holds the consumer of the first time."""
+        """A poll of a member without partitions begins. Warns once if another open consumer of this group, last polled
+        by this thread, holds the partitions. This happens when a notebook cell is interrupted and run again: the
+        traceback still holds the first consumer."""
         if self._told:
             return
         now_ms = monotonic_ms()

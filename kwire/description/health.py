@@ -1,4 +1,4 @@
-"""Whether a consumer is alive, for probes: `Consumer.healthy()`. Pure. That there is nothing to do is no illness."""
+"""Whether a consumer is alive, for probes: `Consumer.healthy()`. Pure. A consumer without partitions is healthy."""
 
 from __future__ import annotations
 

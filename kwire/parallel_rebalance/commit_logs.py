@@ -75,9 +75,8 @@ class CommitSplitter:
         for tp, each in processed.items():
             state, main = states.get(tp), reached.get(tp)
             if state is None:
-                if (
-                    position := each.head or main
-                ) is not None:  # of a main cursor that gave nothing all was done before
+                # Without a head, the main cursor delivered nothing: everything before it was done.
+                if (position := each.head or main) is not None:
                     metadata = each.metadata_at(position.offset)
                     low[tp] = OffsetAndMetadata(position.offset, metadata, position.leader_epoch)
                 continue

@@ -72,8 +72,8 @@ def life_of(uuid: UUID) -> str:
 
 def encode(token: Token, *, limit_chars: int = LIMIT_CHARS) -> str:
     """The token as metadata. One that does not fit even with a single range does without what a processor had said to
-    be finished, which costs work. Else it is answered all the same: the user's own metadata is too long, and the broker
-    says so."""
+    be finished, which costs work. If it still does not fit, it is returned too long: the user's own metadata is the
+    cause, and the broker rejects it."""
     text = _written(token)
     without_ranges = token._replace(undone=NO_OFFSETS)
     if token.metadata.startswith(MAP_PREFIX) and len(_written(without_ranges)) > limit_chars - _ROOM_CHARS:

@@ -78,7 +78,8 @@ class KwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_available_now = True
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Says that there are limits; what they are, `latestOffset` takes from the options: Spark has no pair."""
+        """Says that there are limits. Spark has no limit with both a minimum and a maximum, so `latestOffset` reads
+        them from the options."""
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:

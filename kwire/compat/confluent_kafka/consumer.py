@@ -61,7 +61,7 @@ ENDS_S = 0.1
 class Consumer:
     """A consumer of one dictionary of settings. See confluent_kafka.Consumer."""
 
-    _is_closed = True  # until it is made, as far as somebody does that
+    _is_closed = True  # until `__init__` has succeeded
 
     def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
         given = {**(config or {}), **settings}
@@ -200,7 +200,7 @@ class Consumer:
         return messages
 
     def _is_of_nothing_to_poll(self, error: errors.KafkaError) -> bool:
-        """For which librdkafka waits, until the time is over."""
+        """Whether nothing is subscribed or assigned: librdkafka then waits for the timeout instead of raising."""
         is_without = not (self._consumer.subscription() or self._consumer.assignment())
         return is_without and isinstance(error, errors.IllegalStateError)
 

@@ -25,7 +25,7 @@ FIELDS = types.StructType(
         types.StructField("session_timeout_ms", types.DoubleType()),
     ]
 )
-# Place in the order: which file, where in it Spark began to read, and the how manieth line from there. Pieces of a file
+# Place in the order: which file, where in it Spark began to read, and the line number from there. Pieces of a file
 # are at least a MiB apart, for Spark does not cut smaller ones than `spark.sql.files.openCostInBytes`.
 ROW_BITS, PIECE_BITS, PIECE_SHIFT = 33, 20, 20
 MOST_FILES = 1 << (63 - ROW_BITS - PIECE_BITS)
