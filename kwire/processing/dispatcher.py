@@ -47,7 +47,7 @@ log = part_logger("processing")
 
 # A run that is still out then has met a record that takes its time, and gives back what stands behind that.
 _STUCK_MS = 4 * RUN_MS
-_QUICK_HANDS = 1
+_QUICK_WORKERS = 1
 # A record that was in work when the workers broke down is tried again so often: it may be what breaks them.
 MOST_BREAKDOWNS = 3
 _AFTER_BREAKDOWN = Backoff(100.0, 1_000.0)
@@ -149,22 +149,22 @@ class Dispatcher(Generic[K, V]):
         return not self._queues.waiting and not self._entries
 
     @property
-    def is_rich(self) -> bool:
+    def has_backlog(self) -> bool:
         """Whether so much is in store that nothing is lost by letting the workers have the interpreter for a moment.
 
         Piling up more would end in a pause, which goes through the network thread; and what waits for long has left the
         processor's cache when it is its turn.
         """
-        return self._executing > 0 and self._queues.waiting >= self._plenty
+        return self._executing > 0 and self._queues.waiting >= self._high_mark
 
     @property
     def wants_more(self) -> bool:
         """Whether it is better to poll once more before anything is handed out: handing over takes longer than the work
         on what there is."""
-        return self.sizer.are_trifles and self._queues.waiting < self._plenty
+        return self.sizer.are_fast and self._queues.waiting < self._high_mark
 
     @property
-    def _plenty(self) -> int:
+    def _high_mark(self) -> int:
         return min(self.sizer.longest_run, self._options.max_buffered_records // 2)
 
     @property
@@ -173,8 +173,8 @@ class Dispatcher(Generic[K, V]):
         return not self.ended.empty()
 
     @property
-    def _hands(self) -> int:
-        """How many workers have nothing."""
+    def _idle_workers(self) -> int:
+        """How many workers are idle."""
         return max(0, self._options.workers - self._executing)
 
     @property
@@ -182,7 +182,7 @@ class Dispatcher(Generic[K, V]):
         """When there is something to hand out, though nothing comes: what is tried again, what is bounded by rate, what
         stands behind a slow one."""
         return min(
-            self._retries[0][0] if self._retries and self._hands else NEVER_MS,  # who ends says so
+            self._retries[0][0] if self._retries and self._idle_workers else NEVER_MS,  # who ends says so
             self.sizer.ready_ms if self._queues.waiting else NEVER_MS,
             self._stuck_ms,
         )
@@ -211,8 +211,8 @@ class Dispatcher(Generic[K, V]):
         """How many of their records are in work."""
         return self._queues.in_work_of(partitions)
 
-    def in_hands(self, partitions: Collection[TopicPartition]) -> list[Run[K, V]]:
-        """Those of their runs that workers are at."""
+    def executing(self, partitions: Collection[TopicPartition]) -> list[Run[K, V]]:
+        """Those of their runs that workers execute."""
         return [entry.run for entry in self._entries_of(self._queues.sources_of(partitions)) if entry.run.is_out]
 
     # --- in and out -----------------------------------------------------------------------------------------
@@ -243,23 +243,25 @@ class Dispatcher(Generic[K, V]):
             self.usage.add(source, records)
 
     def hand_out(self, now_ms: float) -> None:
-        """To the workers: what is due to be tried again, then what waits, as far as there are hands, and the rate."""
+        """To the workers: what is due to be tried again, then what waits, as far as workers and the rate allow."""
         if now_ms >= self._stuck_ms:
             self._free_stuck(now_ms)
-        while self._retries and self._retries[0][0] <= now_ms and self._hands:
+        while self._retries and self._retries[0][0] <= now_ms and self._idle_workers:
             _, _, entry = heapq.heappop(self._retries)
             if entry.is_waiting:
                 entry.is_waiting = False
                 self.sizer.begin(1)
                 self._start(entry, now_ms)
         self._is_held_up = any(entry.is_stuck(now_ms) for entry in self._entries.values())
-        is_quick = self.sizer.are_trifles and not self._is_held_up
+        is_quick = self.sizer.are_fast and not self._is_held_up
         mixing = self._mixing(is_quick)
         # What takes no time needs no more than one worker: others would only queue for the interpreter.
-        while (hands := min(self._hands, _QUICK_HANDS - self._executing) if is_quick else self._hands) > 0:
+        while (
+            idle := min(self._idle_workers, _QUICK_WORKERS - self._executing) if is_quick else self._idle_workers
+        ) > 0:
             if self.error is not None:
                 return
-            most = self.sizer.run_length(now_ms, waiting=self._queues.waiting, hands=hands)
+            most = self.sizer.run_length(now_ms, waiting=self._queues.waiting, idle_workers=idle)
             if not most or (work := self._queues.take(most, mixing)) is None:
                 return
             self.sizer.begin(len(work.records))
@@ -328,7 +330,7 @@ class Dispatcher(Generic[K, V]):
         run = entry.run
         self._executing += 1
         run.start(now_ms)
-        if self.sizer.are_trifles or len(run.todo) > 1:  # else nobody stands behind it
+        if self.sizer.are_fast or len(run.todo) > 1:  # else nobody stands behind it
             self._stuck_ms = min(self._stuck_ms, now_ms + _STUCK_MS)
         self._start_run(run)
 
@@ -454,7 +456,7 @@ class Dispatcher(Generic[K, V]):
     def _free_stuck(self, now_ms: float) -> None:
         self._stuck_ms = NEVER_MS
         for entry in self._entries.values():
-            if not entry.run.is_out or not (self.sizer.are_trifles or entry.run.todo):
+            if not entry.run.is_out or not (self.sizer.are_fast or entry.run.todo):
                 continue
             if not entry.is_stuck(now_ms):
                 self._stuck_ms = min(self._stuck_ms, entry.run.started_ms + _STUCK_MS)

@@ -353,7 +353,7 @@ class Processor(Generic[K, V]):
         """Hand out and take back. Returns the time afterwards."""
         until_ms = now_ms + SERVING_MS
         self._dispatcher.hand_out(now_ms)
-        while self._dispatcher.is_rich and now_ms < until_ms:
+        while self._dispatcher.has_backlog and now_ms < until_ms:
             now_ms = self._take_back(until_ms - now_ms)
             self._dispatcher.hand_out(now_ms)
         return now_ms
@@ -498,7 +498,7 @@ class Processor(Generic[K, V]):
         """Nobody waits any longer for what is in work of these, whatever comes of it."""
         if busy := self._dispatcher.busy_with(partitions):
             log.warning("%d records are given up in the middle of their work, and will come again", busy)
-        for run in self._dispatcher.in_hands(partitions):
+        for run in self._dispatcher.executing(partitions):
             self._workers.cancel(run)
 
     # --- the end --------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ _LANE_RUN_MS = 3 * RUN_MS
 # that the worker makes itself, so many that handing over costs little beside.
 _LONGEST_RUN = 500
 _LONGEST_RUN_OF_ROWS = 2_000
-_TRIFLE_MS = 0.005
+_FAST_MS = 0.005
 _LEAST_MS = 1e-6
 _NEWEST_WEIGHS = 0.2
 
@@ -40,12 +40,12 @@ class RunSizer(Generic[K, V]):
         self._ms_each = RUN_MS
         self._has_seen = False
 
-    def run_length(self, now_ms: float, *, waiting: int, hands: int) -> int:
+    def run_length(self, now_ms: float, *, waiting: int, idle_workers: int) -> int:
         """How many records the next run may have; none, if the rate has been reached. Slow ones are to be of one queue.
 
         Args:
             waiting: How many records there are to hand out.
-            hands: How many workers have nothing to do.
+            idle_workers: How many workers are idle.
         """
         available = self._bucket.available(now_ms)
         if available < 1:
@@ -58,7 +58,7 @@ class RunSizer(Generic[K, V]):
             return max(1, int(min(_LANE_RUN_MS / self._ms_each, available)))
         most = RUN_MS / self._ms_each
         if self._options.ordering is not Ordering.PARTITION:  # records go round among all that have nothing to do
-            most = min(most, max(waiting / hands, _WORTH_MS / self._ms_each))
+            most = min(most, max(waiting / idle_workers, _WORTH_MS / self._ms_each))
         return max(1, int(min(most, available, self.longest_run)))
 
     @property
@@ -70,12 +70,12 @@ class RunSizer(Generic[K, V]):
     def makes_late(self) -> bool:
         """Whether workers make the records they handle, one by one. Until then they keep the whole answer that they
         came in, so they must not wait for long."""
-        return self._options.can_make_late and self.are_trifles
+        return self._options.can_make_late and self.are_fast
 
     @property
-    def are_trifles(self) -> bool:
+    def are_fast(self) -> bool:
         """Whether handling a record takes no longer than looking for one whose queue is open."""
-        return self._ms_each < _TRIFLE_MS
+        return self._ms_each < _FAST_MS
 
     @property
     def are_slow(self) -> bool:
