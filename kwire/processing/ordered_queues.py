@@ -24,7 +24,7 @@ from typing import Generic
 from kwire.errors import IllegalStateError
 from kwire.model import K, Record, TopicPartition, V
 from kwire.processing.lazy_records import LazyRecords
-from kwire.processing.partition_queues import EVERYTHING, KeyLanes, Mixing, NoQueues, OneLane
+from kwire.processing.partition_queues import EVERYTHING, KeyQueues, Mixing, PartitionQueue, Unordered
 from kwire.processing.sources import LagOf, Source, partition_of
 
 
@@ -55,7 +55,7 @@ class Work(Generic[K, V]):
 
 @dataclass(slots=True, eq=False)
 class _SourceQueues(Generic[K, V]):
-    queues: NoQueues[K, V]
+    queues: Unordered[K, V]
     in_work: int = 0
     is_lined_up: bool = False
 
@@ -203,11 +203,11 @@ class OrderedQueues(Generic[K, V]):
             self._turns.append(source)
 
 
-def _new_queues(ordering: Ordering) -> NoQueues[K, V]:
+def _new_queues(ordering: Ordering) -> Unordered[K, V]:
     match ordering:
         case Ordering.PARTITION:
-            return OneLane()
+            return PartitionQueue()
         case Ordering.KEY:
-            return KeyLanes()
+            return KeyQueues()
         case Ordering.NONE:
-            return NoQueues()
+            return Unordered()

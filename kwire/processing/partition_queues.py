@@ -34,7 +34,7 @@ class Mixing(Enum):
     parting them would take longer."""
 
 
-class NoQueues(Generic[K, V]):
+class Unordered(Generic[K, V]):
     """Where order does not matter: each record may go. Also what all have in common."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class NoQueues(Generic[K, V]):
         self._rows_count = 0
 
 
-class OneLane(NoQueues[K, V]):
+class PartitionQueue(Unordered[K, V]):
     """A partition is a queue: one after the other."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class OneLane(NoQueues[K, V]):
         self._is_open = self._is_open or bool(queues)
 
 
-class KeyLanes(NoQueues[K, V]):
+class KeyQueues(Unordered[K, V]):
     """A queue for each key; records without one go as they come.
 
     Only a record that is met in the queue while its key is closed is put behind others of its key: as a rule a slice of

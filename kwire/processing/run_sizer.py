@@ -19,7 +19,7 @@ _WORTH_MS = 0.5
 # Records of other queues must not wait behind slow ones. Slow records of one queue go together, so many that the worker
 # need not wait for the owner: they must wait for each other anyway.
 _SLOW_MS = 2 * _WORTH_MS
-_LANE_RUN_MS = 3 * RUN_MS
+_QUEUE_RUN_MS = 3 * RUN_MS
 # And no more than stay in the processor's cache, and are gone before the garbage collector counts them as old; of those
 # that the worker makes itself, so many that handing over costs little beside.
 _LONGEST_RUN = 500
@@ -55,7 +55,7 @@ class RunSizer(Generic[K, V]):
         if self._options.executor is not None:
             return 1
         if self.are_slow and self._options.ordering is not Ordering.NONE:
-            return max(1, int(min(_LANE_RUN_MS / self._ms_each, available)))
+            return max(1, int(min(_QUEUE_RUN_MS / self._ms_each, available)))
         most = RUN_MS / self._ms_each
         if self._options.ordering is not Ordering.PARTITION:  # records go round among all that have nothing to do
             most = min(most, max(waiting / idle_workers, _WORTH_MS / self._ms_each))
