@@ -29,7 +29,7 @@ from kwire.processing.lazy_records import LazyRecords, with_keys
 from kwire.processing.options import ProcessorOptions
 from kwire.processing.ordered_queues import OrderedQueues, Ordering, Work
 from kwire.processing.partition_progress import PartitionProgress
-from kwire.processing.partition_queues import Mixing
+from kwire.processing.partition_queues import MergePolicy
 from kwire.processing.policies import OnFailure
 from kwire.processing.run_sizer import RUN_MS, RunSizer
 from kwire.processing.sources import Source, partition_of
@@ -115,7 +115,7 @@ class Dispatcher(Generic[K, V]):
         self._start_run = start
         self._completion = completion
         self._queues: OrderedQueues[K, V] = OrderedQueues(options.ordering)
-        self._may_mix = options.ordering is not Ordering.PARTITION and options.batch_size is None
+        self._may_merge = options.ordering is not Ordering.PARTITION and options.batch_size is None
         """Whether a run may be made of several queues: a batch is of one."""
         self._by_key = options.ordering is Ordering.KEY
         self._has_unreadable = False
@@ -254,15 +254,14 @@ class Dispatcher(Generic[K, V]):
                 self._start(entry, now_ms)
         self._is_held_up = any(entry.is_stuck(now_ms) for entry in self._entries.values())
         is_quick = self.sizer.are_fast and not self._is_held_up
-        mixing = self._mixing(is_quick)
+        merge_policy = self._merge_policy(is_quick)
         # What takes no time needs no more than one worker: others would only queue for the interpreter.
-        while (
-            idle := min(self._idle_workers, _QUICK_WORKERS - self._executing) if is_quick else self._idle_workers
-        ) > 0:
+        workers = _QUICK_WORKERS if is_quick else self._options.workers
+        while (idle := workers - self._executing) > 0:
             if self.error is not None:
                 return
             most = self.sizer.run_length(now_ms, waiting=self._queues.waiting, idle_workers=idle)
-            if not most or (work := self._queues.take(most, mixing)) is None:
+            if not most or (work := self._queues.take(most, merge_policy)) is None:
                 return
             self.sizer.begin(len(work.records))
             run = Run(self._items_of(work), self._options.call, may_be_unreadable=self._has_unreadable)
@@ -466,7 +465,7 @@ class Dispatcher(Generic[K, V]):
     def _narrow(self, entry: _Entry[K, V], now_ms: float) -> None:
         """It keeps the record that it is at: other queues' need not wait for that one."""
         run = entry.run
-        if not self._may_mix:
+        if not self._may_merge:
             return
         behind = run.take_back()
         if not run.is_out:
@@ -489,10 +488,10 @@ class Dispatcher(Generic[K, V]):
 
     # --- the rest -------------------------------------------------------------------------------------------
 
-    def _mixing(self, is_quick: bool) -> Mixing:
-        if not self._may_mix or self.sizer.are_slow:
-            return Mixing.ONE_QUEUE
-        return Mixing.WHOLE_SLICES if is_quick else Mixing.OPEN_QUEUES
+    def _merge_policy(self, is_quick: bool) -> MergePolicy:
+        if not self._may_merge or self.sizer.are_slow:
+            return MergePolicy.ONE_QUEUE
+        return MergePolicy.WHOLE_SLICES if is_quick else MergePolicy.OPEN_QUEUES
 
     def _forget(self, source: Source, offsets: range) -> None:
         """The position went back there: what comes now are other records, or the same once more."""

@@ -24,7 +24,7 @@ from typing import Generic
 from kwire.errors import IllegalStateError
 from kwire.model import K, Record, TopicPartition, V
 from kwire.processing.lazy_records import LazyRecords
-from kwire.processing.partition_queues import EVERYTHING, KeyQueues, Mixing, PartitionQueue, Unordered
+from kwire.processing.partition_queues import EVERYTHING, KeyQueues, MergePolicy, PartitionQueue, Unordered
 from kwire.processing.sources import LagOf, Source, partition_of
 
 
@@ -98,21 +98,21 @@ class OrderedQueues(Generic[K, V]):
         self.waiting += len(records)
         self._line_up(source, found)
 
-    def take(self, most: int = 1, mixing: Mixing = Mixing.ONE_QUEUE) -> Work[K, V] | None:
+    def take(self, most: int = 1, merge_policy: MergePolicy = MergePolicy.ONE_QUEUE) -> Work[K, V] | None:
         """The next records of an open queue, up to `most`, which is closed until they are done. None: all that wait
         have another of their queue in front of them that is in work, or none waits.
 
         Args:
             most: How many records.
-            mixing: Whether to fill up with records of other queues of the same partition.
+            merge_policy: Whether to fill up with records of other queues of the same partition.
         """
         for _ in range(len(self._turns)):
             source = self._turns.popleft()
             if (found := self._sources.get(source)) is None:
                 continue  # it is through
             found.is_lined_up = False
-            records, closed = found.queues.take(most, mixing)
-            if mixing is Mixing.WHOLE_SLICES and not records:
+            records, closed = found.queues.take(most, merge_policy)
+            if merge_policy is MergePolicy.WHOLE_SLICES and not records:
                 self._line_up(source, found)  # parts of it may be taken
             if records:
                 work = Work(source, records, closed)

@@ -23,7 +23,7 @@ _NOTHING: frozenset[Hashable] = frozenset()
 _key_of = itemgetter(Record._fields.index("key"))
 
 
-class Mixing(Enum):
+class MergePolicy(Enum):
     """What is taken at once."""
 
     ONE_QUEUE = "one queue"
@@ -58,7 +58,7 @@ class Unordered(Generic[K, V]):
             self._make()
             self._queue.extend(records)
 
-    def take(self, most: int, _mixing: Mixing, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
+    def take(self, most: int, _merge_policy: MergePolicy, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
         """Records of open queues, maybe none; and the queue of each, now closed."""
         return self._next(most), ()
 
@@ -110,7 +110,7 @@ class PartitionQueue(Unordered[K, V]):
         super().__init__()
         self._is_open = True
 
-    def take(self, most: int, _mixing: Mixing, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
+    def take(self, most: int, _merge_policy: MergePolicy, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
         if not self._is_open or not self.waiting:
             return [], ()
         self._is_open = False
@@ -154,20 +154,20 @@ class KeyQueues(Unordered[K, V]):
         _check_keys(records)
         super().add(records)
 
-    def take(self, most: int, mixing: Mixing, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
+    def take(self, most: int, merge_policy: MergePolicy, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
         self._look_at_taken()
-        if (rows := self._take_rows(most, mixing)) is not None:
+        if (rows := self._take_rows(most, merge_policy)) is not None:
             self._taken = rows.keys()
             return rows, self._taken
-        taken = self._take_made(most, mixing)
+        taken = self._take_made(most, merge_policy)
         keys: list[Hashable] = list(map(_key_of, taken))
         self._closed.update(keys)
         self._closed.discard(None)
         return taken, keys
 
-    def _take_rows(self, most: int, mixing: Mixing) -> LazyRecords[K, V] | None:
+    def _take_rows(self, most: int, merge_policy: MergePolicy) -> LazyRecords[K, V] | None:
         """Those that come next, if none of them is made, and the queues of all are open."""
-        if mixing is Mixing.ONE_QUEUE or self._ready or self._queue or not self._rows or most < FEW_ROWS:
+        if merge_policy is MergePolicy.ONE_QUEUE or self._ready or self._queue or not self._rows or most < FEW_ROWS:
             return None
         rows = self._next_rows(most)
         if not self._closed or self._closed.isdisjoint(rows.keys()):
@@ -176,11 +176,11 @@ class KeyQueues(Unordered[K, V]):
         self._rows_count += len(rows)
         return None
 
-    def _take_made(self, most: int, mixing: Mixing) -> list[Record[K, V]]:
+    def _take_made(self, most: int, merge_policy: MergePolicy) -> list[Record[K, V]]:
         taken: list[Record[K, V]] = []
-        if mixing is not Mixing.WHOLE_SLICES or self._queue or most < FEW_ROWS:  # else they wait as they are
+        if merge_policy is not MergePolicy.WHOLE_SLICES or self._queue or most < FEW_ROWS:  # else they wait as they are
             self._make()
-        if mixing is Mixing.ONE_QUEUE:
+        if merge_policy is MergePolicy.ONE_QUEUE:
             self._sort_out()
             if self._ready:
                 taken = self._take_held(self._ready.popleft(), most)
@@ -189,8 +189,8 @@ class KeyQueues(Unordered[K, V]):
                 taken += self._take_held(self._ready.popleft(), most - len(taken))
             waits = False
             while self._queue and len(taken) < most and not waits:
-                found = self._take_queued(most - len(taken), mixing)
-                waits = not found and mixing is Mixing.WHOLE_SLICES
+                found = self._take_queued(most - len(taken), merge_policy)
+                waits = not found and merge_policy is MergePolicy.WHOLE_SLICES
                 taken += found
         return taken
 
@@ -249,10 +249,10 @@ class KeyQueues(Unordered[K, V]):
             self._ready.append(key)
         return taken
 
-    def _take_queued(self, most: int, mixing: Mixing) -> list[Record[K, V]]:
+    def _take_queued(self, most: int, merge_policy: MergePolicy) -> list[Record[K, V]]:
         if self._closed.isdisjoint(map(_key_of, islice(self._queue, most))):
             return _popped(self._queue, most)
-        if mixing is Mixing.WHOLE_SLICES:
+        if merge_policy is MergePolicy.WHOLE_SLICES:
             return []
         records = _popped(self._queue, most)
         taken: list[Record[K, V]] = []

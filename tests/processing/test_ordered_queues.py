@@ -13,7 +13,7 @@ from kwire.errors import IllegalStateError, InvalidArgumentError
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.processing.lazy_records import LazyRecords
 from kwire.processing.ordered_queues import OrderedQueues, Ordering, Work
-from kwire.processing.partition_queues import EVERYTHING, Mixing
+from kwire.processing.partition_queues import EVERYTHING, MergePolicy
 from kwire.protocol.record_columns import RecordColumns
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -89,12 +89,12 @@ def test_several_records_of_a_lane_can_be_one_piece_of_work() -> None:
 def test_a_mixed_piece_has_records_of_all_lanes_that_are_open() -> None:
     queues: OrderedQueues[bytes, bytes] = OrderedQueues(Ordering.KEY)
     queues.add([record(A, offset, key) for offset, key in enumerate([b"x", b"x", b"y", b"z", b"y"])])
-    slow = queues.take(mixing=Mixing.OPEN_QUEUES)
+    slow = queues.take(merge_policy=MergePolicy.OPEN_QUEUES)
     assert slow is not None
-    work = queues.take(most=10, mixing=Mixing.OPEN_QUEUES)
+    work = queues.take(most=10, merge_policy=MergePolicy.OPEN_QUEUES)
     assert work is not None
     assert [each.offset for each in work.records] == [2, 3, 4]
-    assert queues.take(most=10, mixing=Mixing.OPEN_QUEUES) is None
+    assert queues.take(most=10, merge_policy=MergePolicy.OPEN_QUEUES) is None
     queues.done(slow)
     assert taken(queues) == [("a", 1)]
 
@@ -102,11 +102,11 @@ def test_a_mixed_piece_has_records_of_all_lanes_that_are_open() -> None:
 def test_a_whole_slice_waits_for_the_lanes_of_its_records() -> None:
     queues: OrderedQueues[bytes, bytes] = OrderedQueues(Ordering.KEY)
     queues.add([record(A, offset, key) for offset, key in enumerate([b"x", b"y", b"z", b"x"])])
-    first = queues.take(2, Mixing.WHOLE_SLICES)
+    first = queues.take(2, MergePolicy.WHOLE_SLICES)
     assert first is not None
-    assert queues.take(2, Mixing.WHOLE_SLICES) is None
+    assert queues.take(2, MergePolicy.WHOLE_SLICES) is None
     queues.done(first)
-    second = queues.take(2, Mixing.WHOLE_SLICES)
+    second = queues.take(2, MergePolicy.WHOLE_SLICES)
     assert second is not None
     assert [each.offset for each in second.records] == [2, 3]
 
@@ -117,12 +117,12 @@ def test_many_that_nobody_has_made_are_taken_as_they_are(ordering: Ordering) -> 
     queues.add(rows(A, 0, [b"x", b"y"] * 25))
     queues.add(rows(A, 50, [b"x", None] * 50))
     queues.add(rows(A, 150, [b"y", b"x"] * 25))
-    first = queues.take(180, Mixing.WHOLE_SLICES)
+    first = queues.take(180, MergePolicy.WHOLE_SLICES)
     assert first is not None
     assert isinstance(first.records, LazyRecords)
     assert first.records.offsets() == list(range(150))
     queues.done(first)
-    second = queues.take(180, Mixing.WHOLE_SLICES)
+    second = queues.take(180, MergePolicy.WHOLE_SLICES)
     assert second is not None
     assert [each.offset for each in second.records] == list(range(150, 200))
 
@@ -133,9 +133,9 @@ def test_rows_of_a_closed_lane_wait_for_it_and_go_round_it_when_that_takes_long(
     slow = queues.take()
     queues.add(rows(A, 1, [b"x", b"y"] * 50))
     assert slow is not None
-    assert queues.take(100, Mixing.WHOLE_SLICES) is None
+    assert queues.take(100, MergePolicy.WHOLE_SLICES) is None
     assert queues.waiting == 100
-    work = queues.take(100, Mixing.OPEN_QUEUES)
+    work = queues.take(100, MergePolicy.OPEN_QUEUES)
     assert work is not None
     assert [each.offset for each in work.records] == list(range(2, 101, 2))
     queues.done(slow)
@@ -146,7 +146,7 @@ def test_rows_of_a_closed_lane_wait_for_it_and_go_round_it_when_that_takes_long(
 def test_records_behind_a_slow_one_can_be_given_back(ordering: Ordering) -> None:
     queues: OrderedQueues[bytes, bytes] = OrderedQueues(ordering)
     queues.add([record(A, offset, key) for offset, key in enumerate([b"x", b"y", b"x", b"y", b"z", b"x", None])])
-    work = queues.take(most=5, mixing=Mixing.OPEN_QUEUES)
+    work = queues.take(most=5, merge_policy=MergePolicy.OPEN_QUEUES)
     assert work is not None
     queues.give_back(work, 1, work.records[2:])
     assert (queues.waiting, queues.in_work) == (5, 1)
@@ -161,7 +161,7 @@ def test_records_behind_a_slow_one_can_be_given_back(ordering: Ordering) -> None
 def test_what_is_not_given_back_is_forgotten_and_keeps_no_queue_closed() -> None:
     queues: OrderedQueues[bytes, bytes] = OrderedQueues(Ordering.KEY)
     queues.add([record(A, offset, key) for offset, key in enumerate([b"x", b"y", b"z"])])
-    work = queues.take(most=3, mixing=Mixing.OPEN_QUEUES)
+    work = queues.take(most=3, merge_policy=MergePolicy.OPEN_QUEUES)
     assert work is not None
     queues.give_back(work, 0, work.records[1:2])
     queues.add([record(A, 2, b"z")])
@@ -169,12 +169,12 @@ def test_what_is_not_given_back_is_forgotten_and_keeps_no_queue_closed() -> None
     assert [offset for _, offset in taken(queues)] == [1, 2]
 
 
-@pytest.mark.parametrize("mixing", Mixing)
-def test_what_was_dropped_and_comes_again_does_not_pass_what_is_in_work(mixing: Mixing) -> None:
+@pytest.mark.parametrize("merge_policy", MergePolicy)
+def test_what_was_dropped_and_comes_again_does_not_pass_what_is_in_work(merge_policy: MergePolicy) -> None:
     """A key that had been ready when it was dropped must not be taken for ready when records of it wait again."""
     queues: OrderedQueues[bytes, bytes] = OrderedQueues(Ordering.KEY)
     queues.add([record(A, 0, b"x"), record(A, 1, b"x"), record(A, 2, b"y")])
-    first = queues.take(mixing=mixing)
+    first = queues.take(merge_policy=merge_policy)
     assert taken(queues) == [("a", 2)]
     assert first is not None
     queues.done(first)
@@ -259,19 +259,21 @@ class AnyOrder(RuleBasedStateMachine):
         for each in new:
             self.expected.setdefault(self.queue(each), []).append(each)
 
-    @rule(most=st.integers(1, 5), mixing=st.sampled_from(Mixing))
-    def take(self, most: int, mixing: Mixing) -> None:
+    @rule(most=st.integers(1, 5), merge_policy=st.sampled_from(MergePolicy))
+    def take(self, most: int, merge_policy: MergePolicy) -> None:
         busy = {self.queue(each) for work in self.in_work for each in work.records} - {None}
-        work = self.queues.take(most, mixing)
+        work = self.queues.take(most, merge_policy)
         if work is None:
             in_work = {each.topic_partition for work in self.in_work for each in work.records}
             for queue, waiting in self.expected.items():
-                whole_waits = mixing is Mixing.WHOLE_SLICES and waiting and waiting[0].topic_partition in in_work
+                whole_waits = (
+                    merge_policy is MergePolicy.WHOLE_SLICES and waiting and waiting[0].topic_partition in in_work
+                )
                 assert not waiting or queue in busy or whole_waits, "nothing is left lying"
             return
         assert 1 <= len(work.records) <= most
         assert len({each.topic_partition for each in work.records}) == 1
-        assert mixing is not Mixing.ONE_QUEUE or len({self.queue(each) for each in work.records}) == 1
+        assert merge_policy is not MergePolicy.ONE_QUEUE or len({self.queue(each) for each in work.records}) == 1
         for each in work.records:
             queue = self.queue(each)
             assert queue not in busy, "one after the other"
