@@ -42,7 +42,7 @@ class Offered(NamedTuple):
 
 
 Offers: TypeAlias = dict[TopicPartition, Offered]
-Void: TypeAlias = tuple[Source, range]
+SupersededRange: TypeAlias = tuple[Source, range]
 """Offsets of a source: what was delivered with these counts no more."""
 
 
@@ -94,7 +94,7 @@ class CompletionTracker:
             return tp
         return LagOf(tp) if self._children == 1 else LagOf(tp, epoch or 0)
 
-    def overtaken(self, source: Source, first: int, behind: int) -> list[Void]:
+    def overtaken(self, source: Source, first: int, behind: int) -> list[SupersededRange]:
         """What counts no more when records from `first` on are delivered, which end in front of `behind`."""
         overtaken = self._partitions[partition_of(source)].overtaken(source, first, behind)
         return [(each.source, range(max(first, each.start), each.tracker.position)) for each in overtaken]

@@ -56,13 +56,14 @@ _offset_of = itemgetter(Record._fields.index("offset"))
 
 @dataclass(slots=True, eq=False)
 class _Entry(Generic[K, V]):
-    """A run, and what it is of. `reported` of its items are counted; nobody waits for records with `void` offsets."""
+    """A run, and what it is of. `reported` of its items are counted. Records with `superseded` offsets are delivered
+    once more: what comes of them here does not matter."""
 
     run: Run[K, V]
     work: Work[K, V]
     progress: PartitionProgress | None
     reported: int = 0
-    void: OffsetSet = NO_OFFSETS
+    superseded: OffsetSet = NO_OFFSETS
     is_waiting: bool = False
     """For its next attempt."""
     dead_lettering: int = 0
@@ -73,12 +74,12 @@ class _Entry(Generic[K, V]):
         return self.work.source
 
     @property
-    def is_void(self) -> bool:
+    def is_superseded(self) -> bool:
         """Whether nobody wants to know what comes of the record it is at."""
-        return self.is_void_at(self.run.record.offset)
+        return self.is_superseded_at(self.run.record.offset)
 
-    def is_void_at(self, offset: int) -> bool:
-        return self.void.covers(offset)
+    def is_superseded_at(self, offset: int) -> bool:
+        return self.superseded.covers(offset)
 
     def is_stuck(self, now_ms: float) -> bool:
         """Whether it will not be over in a moment."""
@@ -223,8 +224,8 @@ class Dispatcher(Generic[K, V]):
         source = self._completion.source_of(chunk.topic_partition, chunk.cursor, chunk.epoch)
         offsets = cast("list[int]", columns.offsets.tolist())
         first = offsets[0] if offsets else chunk.next.offset
-        for void in self._completion.overtaken(source, first, chunk.next.offset):
-            self._forget(*void)
+        for superseded in self._completion.overtaken(source, first, chunk.next.offset):
+            self._forget(*superseded)
         wanted = self._completion.deliver(source, offsets, columns.leader_epochs.tolist, chunk.next, chunk.epoch)
         makes_late = self.sizer.makes_late and not self._is_held_up
         records: Sequence[Record[K, V]]
@@ -367,13 +368,13 @@ class Dispatcher(Generic[K, V]):
         progress = self._completion.progress(entry.source)
         if progress is entry.progress and progress is not None:
             offsets = done.offsets() if isinstance(done, LazyRecords) else map(_offset_of, done)
-            is_cut = bool(entry.void)
-            wanted = [each for each in offsets if not entry.is_void_at(each)] if is_cut else offsets
+            is_cut = bool(entry.superseded)
+            wanted = [each for each in offsets if not entry.is_superseded_at(each)] if is_cut else offsets
             self._completion.finish(entry.source, wanted)
 
     def _on_error(self, entry: _Entry[K, V], error: BaseException, now_ms: float, rescue: Rescue[K, V] | None) -> None:
         run = entry.run
-        if run.is_stopped or entry.is_void:  # without any item, if it could not begin
+        if run.is_stopped or entry.is_superseded:  # without any item, if it could not begin
             self._end(entry)
             return
         if isinstance(error, BreakdownError | MemoryError) or (rescue is not None and isinstance(error, Exception)):
@@ -477,14 +478,14 @@ class Dispatcher(Generic[K, V]):
                 self._stuck_ms = min(self._stuck_ms, now_ms + _STUCK_MS)
             return
         self._report(entry)
-        self._queues.give_back(entry.work, len(run.items) - 1, self._without_void(entry, records_of(behind)))
+        self._queues.give_back(entry.work, len(run.items) - 1, self._without_superseded(entry, records_of(behind)))
 
-    def _without_void(self, entry: _Entry[K, V], records: Sequence[Record[K, V]]) -> Sequence[Record[K, V]]:
+    def _without_superseded(self, entry: _Entry[K, V], records: Sequence[Record[K, V]]) -> Sequence[Record[K, V]]:
         """Those that may wait again; the others would be taken for what has their offsets now."""
-        if not entry.void:
+        if not entry.superseded:
             return records
-        self.usage.remove(entry.source, [record for record in records if entry.is_void_at(record.offset)])
-        return [record for record in records if not entry.is_void_at(record.offset)]
+        self.usage.remove(entry.source, [record for record in records if entry.is_superseded_at(record.offset)])
+        return [record for record in records if not entry.is_superseded_at(record.offset)]
 
     # --- the rest -------------------------------------------------------------------------------------------
 
@@ -497,20 +498,20 @@ class Dispatcher(Generic[K, V]):
         """The position went back there: what comes now are other records, or the same once more."""
         self.usage.remove(source, self._queues.drop((source,), offsets))
         for entry in self._entries_of((source,)):
-            entry.void |= (offsets,)
-            if entry.is_waiting and entry.is_void:
+            entry.superseded |= (offsets,)
+            if entry.is_waiting and entry.is_superseded:
                 entry.is_waiting = False
                 self._end(entry)
             else:
-                self._take_back_void(entry)
+                self._take_back_superseded(entry)
 
-    def _take_back_void(self, entry: _Entry[K, V]) -> None:
+    def _take_back_superseded(self, entry: _Entry[K, V]) -> None:
         """A worker begins none of the records at the end of its run that nobody waits for: they would go in front of
         those that have these offsets now."""
         run = entry.run
         behind = run.take_back()
         stays = len(behind)
-        while stays and all(entry.is_void_at(record.offset) for record in records_of([behind[stays - 1]])):
+        while stays and all(entry.is_superseded_at(record.offset) for record in records_of([behind[stays - 1]])):
             stays -= 1
         run.give(behind[:stays])
         run.is_stopped = run.is_stopped or not run.items
