@@ -196,21 +196,21 @@ class AsyncWorkers(Generic[K, V]):
         self._go_on(run)
 
     async def _handle(self, run: Run[K, V], item: Item[K, V]) -> None:
-        if run.rescue is not None:
-            await self._rescue(run, item)
+        if run.dead_letter_attempt is not None:
+            await self._attempt_dead_letter(run, item)
         else:
             check_readable(item)
             await cast("_AsyncHandler[K, V]", run.handler)(item)
 
-    async def _rescue(self, run: Run[K, V], item: Item[K, V]) -> None:
-        assert run.rescue is not None
-        dead_letter, error = run.rescue
+    async def _attempt_dead_letter(self, run: Run[K, V], item: Item[K, V]) -> None:
+        assert run.dead_letter_attempt is not None
+        dead_letter, error = run.dead_letter_attempt
         for record in records_of([item]):
             if is_async(dead_letter):
                 await cast("Awaitable[object]", dead_letter(record, error))
             else:
                 await self._loop.call_in_thread(dead_letter, record, error)
-        run.rescue = None
+        run.dead_letter_attempt = None
 
     def _end(self) -> None:
         self._is_closing = True

@@ -43,7 +43,7 @@ class Offered(NamedTuple):
 
 Offers: TypeAlias = dict[TopicPartition, Offered]
 SupersededRange: TypeAlias = tuple[Source, range]
-"""Offsets of a source: what was delivered with these counts no more."""
+"""Offsets of a source that are delivered once more: what was delivered with them before counts no more."""
 
 
 class CompletionTracker:

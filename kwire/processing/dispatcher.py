@@ -35,8 +35,8 @@ from kwire.processing.run_sizer import RUN_MS, RunSizer
 from kwire.processing.sources import Source, partition_of
 from kwire.processing.workers import (
     BreakdownError,
+    DeadLetterAttempt,
     Item,
-    Rescue,
     Run,
     UnreadableRecord,
     records_of,
@@ -339,13 +339,13 @@ class Dispatcher(Generic[K, V]):
         self._executing -= 1
         run.is_out = False
         error, run.error = run.error or (CancelledError() if run.is_cancelled else None), None
-        rescue, run.rescue = run.rescue, None
+        attempt, run.dead_letter_attempt = run.dead_letter_attempt, None
         self.sizer.tried(run.done - run.began_at, run.took_ms)
         if error is not None:
             run.put_back()
         self._report(entry)
         if error is not None:
-            self._on_error(entry, error, now_ms, rescue)
+            self._on_error(entry, error, now_ms, attempt)
         elif run.todo:
             self._start(entry, now_ms)  # a pool takes them one at a time
         else:
@@ -372,13 +372,15 @@ class Dispatcher(Generic[K, V]):
             wanted = [each for each in offsets if not entry.is_superseded_at(each)] if is_cut else offsets
             self._completion.finish(entry.source, wanted)
 
-    def _on_error(self, entry: _Entry[K, V], error: BaseException, now_ms: float, rescue: Rescue[K, V] | None) -> None:
+    def _on_error(
+        self, entry: _Entry[K, V], error: BaseException, now_ms: float, attempt: DeadLetterAttempt[K, V] | None
+    ) -> None:
         run = entry.run
         if run.is_stopped or entry.is_superseded:  # without any item, if it could not begin
             self._end(entry)
             return
-        if isinstance(error, BreakdownError | MemoryError) or (rescue is not None and isinstance(error, Exception)):
-            self._on_breakdown(entry, error, now_ms, rescue)
+        if isinstance(error, BreakdownError | MemoryError) or (attempt is not None and isinstance(error, Exception)):
+            self._on_breakdown(entry, error, now_ms, attempt)
             return
         run.attempts += 1
         self.counts.failed_attempts += 1
@@ -392,7 +394,7 @@ class Dispatcher(Generic[K, V]):
             self._stop(entry, ProcessingError, run.attempts, error)
 
     def _on_breakdown(
-        self, entry: _Entry[K, V], error: BaseException, now_ms: float, rescue: Rescue[K, V] | None
+        self, entry: _Entry[K, V], error: BaseException, now_ms: float, attempt: DeadLetterAttempt[K, V] | None
     ) -> None:
         """What breaks the workers, or the dead-letter function, is no fault of the record: it is tried again, and at
         last the processor stops."""
@@ -402,7 +404,7 @@ class Dispatcher(Generic[K, V]):
         if run.breakdowns >= MOST_BREAKDOWNS:
             self._stop(entry, WorkerError, run.breakdowns, error)
             return
-        run.rescue = rescue
+        run.dead_letter_attempt = attempt
         self._try_again(entry, _AFTER_BREAKDOWN.delay_ms(run.breakdowns), now_ms)
 
     def _try_again(self, entry: _Entry[K, V], delay_ms: float, now_ms: float) -> None:
@@ -433,7 +435,7 @@ class Dispatcher(Generic[K, V]):
         run, policy = entry.run, self._options.on_failure
         concerned = len(records_of([run.items[run.done]]))
         if callable(policy):
-            run.rescue = (policy, error)
+            run.dead_letter_attempt = (policy, error)
             entry.dead_lettering = concerned
             self._start(entry, now_ms)
             return

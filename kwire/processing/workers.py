@@ -28,7 +28,7 @@ Handler: TypeAlias = Callable[[Record[K, V]], object]
 BatchHandler: TypeAlias = Callable[[list[Record[K, V]]], object]
 Item: TypeAlias = Record[K, V] | list[Record[K, V]]
 """What a handler is called with: a record, or those of a batch."""
-Rescue: TypeAlias = tuple[DeadLetter[K, V], Exception]
+DeadLetterAttempt: TypeAlias = tuple[DeadLetter[K, V], Exception]
 
 
 class BreakdownError(Exception):
@@ -72,7 +72,7 @@ class Run(Generic[K, V]):
         error: What the last item that was taken failed with.
         breakdowns: How often the workers have broken down over the next item.
         may_be_unreadable: Whether there are records that cannot be deserialized.
-        rescue: Instead of the handler, this gets the next item; see `DeadLetter`.
+        dead_letter_attempt: Instead of the handler, this gets the next item; see `DeadLetter`.
         started_ms, began_at: When it was handed out this time, and with how many items done.
         took_ms: How long it was in the worker's hands this time.
     """
@@ -82,6 +82,7 @@ class Run(Generic[K, V]):
         "attempts",
         "began_at",
         "breakdowns",
+        "dead_letter_attempt",
         "error",
         "handler",
         "is_cancelled",
@@ -89,7 +90,6 @@ class Run(Generic[K, V]):
         "is_stopped",
         "items",
         "may_be_unreadable",
-        "rescue",
         "started_ms",
         "todo",
         "took_ms",
@@ -113,7 +113,7 @@ class Run(Generic[K, V]):
         self.attempts = 0
         self.breakdowns = 0
         self.error: BaseException | None = None
-        self.rescue: Rescue[K, V] | None = None
+        self.dead_letter_attempt: DeadLetterAttempt[K, V] | None = None
         self.is_out = False
         self.is_stopped = False
         self.is_cancelled = False
@@ -176,8 +176,8 @@ class Run(Generic[K, V]):
         began_ms, take = monotonic_ms(), self.todo.popleft
         handler = self._handle if self.may_be_unreadable else self.handler
         try:
-            if self.rescue is not None:
-                self.be_rescued()
+            if self.dead_letter_attempt is not None:
+                self.attempt_dead_letter()
             for item in self.items[self.at :] if self.at else self.items:  # made only now, if they are rows
                 try:
                     take()  # what takes no time takes as long as its call: no `next_item` here
@@ -192,14 +192,14 @@ class Run(Generic[K, V]):
         check_readable(item)
         return self.handler(item)
 
-    def be_rescued(self) -> None:
-        """The next item has failed: it goes to `rescue`, record by record."""
-        assert self.rescue is not None
-        dead_letter, error = self.rescue
+    def attempt_dead_letter(self) -> None:
+        """The next item has failed: it goes to `dead_letter_attempt`, record by record."""
+        assert self.dead_letter_attempt is not None
+        dead_letter, error = self.dead_letter_attempt
         if (item := self.next_item()) is not None:  # the owner may just have taken it back
             for record in records_of([item]):
                 dead_letter(record, error)
-        self.rescue = None
+        self.dead_letter_attempt = None
 
 
 def records_of(items: Sequence[Item[K, V]]) -> Sequence[Record[K, V]]:
@@ -293,11 +293,11 @@ class ExecutorWorkers(Generic[K, V]):
         self._ended = ended
         self._broken: Executor | None = None
         """The last one that broke: what it has taken may come back after another has taken its place."""
-        self._rescuers: ThreadWorkers[K, V] = ThreadWorkers(1, ended)
+        self._dead_letter_workers: ThreadWorkers[K, V] = ThreadWorkers(1, ended)
 
     def start(self, run: Run[K, V]) -> None:
-        if run.rescue is not None:
-            self._rescuers.start(run)
+        if run.dead_letter_attempt is not None:
+            self._dead_letter_workers.start(run)
             return
         began_ms = monotonic_ms()
         item = run.next_item()
@@ -340,7 +340,7 @@ class ExecutorWorkers(Generic[K, V]):
 
     def close(self) -> None:
         """The pool is its owner's, unless it had to be replaced."""
-        self._rescuers.close()
+        self._dead_letter_workers.close()
         if self._executor is not self._users:
             self._executor.shutdown(wait=False, cancel_futures=True)
 

@@ -80,18 +80,18 @@ def test_a_run_that_could_not_begin_begins_with_its_first_item() -> None:
 def test_a_dead_letter_gets_each_record_of_a_batch() -> None:
     dead: list[int] = []
     run: Run[bytes, bytes] = Run([[record(0), record(1)]], lambda item: None)
-    run.rescue = (lambda record, _error: dead.append(record.offset), ValueError())
+    run.dead_letter_attempt = (lambda record, _error: dead.append(record.offset), ValueError())
     run.execute()
     assert dead == [0, 1]
     assert run.done == 1
     assert run.error is None
-    assert run.rescue is None
+    assert run.dead_letter_attempt is None
 
 
 def test_a_dead_letter_whose_record_was_taken_back_has_nothing_to_do() -> None:
     """The owner may do so before the worker has looked."""
     run: Run[bytes, bytes] = Run([record(0)], lambda item: None)
-    run.rescue = (lambda record, _error: pytest.fail("it was taken back"), ValueError())
+    run.dead_letter_attempt = (lambda record, _error: pytest.fail("it was taken back"), ValueError())
     assert run.take_back() == [record(0)]
     run.execute()
     assert (run.done, run.error) == (0, None)
