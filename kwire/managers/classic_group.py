@@ -20,13 +20,13 @@ from kwire.epochs import Attempt
 from kwire.errors import KafkaError
 from kwire.events import Reply
 from kwire.managers.base import Deliver
-from kwire.managers.classic_holdings import ClassicHoldings
 from kwire.managers.classic_join import ClassicJoin
 from kwire.managers.classic_leader import ClassicLeader
 from kwire.managers.classic_member import MEMBERSHIP_LOST, ClassicMember
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.membership import GroupIdentity, MemberStanding, match_pattern
 from kwire.managers.metadata import MetadataManager
+from kwire.managers.owned_partitions import OwnedPartitions
 from kwire.managers.unsent import NOTHING_TO_SEND, PollResult
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.states.classic_group import ClassicEvent, ClassicState
@@ -60,10 +60,10 @@ class ClassicGroupManager:
         self._leader = ClassicLeader(
             assignors, protocol, metadata, coordinator, backoff, on_plan_known=self._rejoin_if_topics_changed
         )
-        self._holdings = ClassicHoldings(subscription, protocol)
-        self._member = ClassicMember(config, subscription, coordinator, deliver, backoff, self._holdings, self._leader)
+        self._owned = OwnedPartitions(subscription, protocol)
+        self._member = ClassicMember(config, subscription, coordinator, deliver, backoff, self._owned, self._leader)
         self.leaving = self._member.leaving
-        self._join = ClassicJoin(config, self._member, self._holdings, self._leader, subscription, coordinator)
+        self._join = ClassicJoin(config, self._member, self._owned, self._leader, subscription, coordinator)
         metadata.on_update.append(self._on_metadata)
 
     # --- what others ask ------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class ClassicGroupManager:
             self._metadata.request_update()
             self._match_pattern()
         if self._topics_known:
-            self._holdings.withhold_unwanted()
+            self._owned.withhold_unwanted()
         self.rejoin_needed("the subscription changed")
 
     def on_callback_completed(self, attempt: Attempt) -> None:
@@ -151,10 +151,10 @@ class ClassicGroupManager:
                 member.lose_keeping(member.identity.member_id)
 
     def _released(self) -> None:
-        if self._holdings.plan_follows and self._member.identity.is_member:
+        if self._owned.plan_follows and self._member.identity.is_member:
             self._member.fire(ClassicEvent.RELEASED_TO_ASSIGN)
         else:
-            self._holdings.forget_plan()
+            self._owned.forget_plan()
             self._member.fire(ClassicEvent.RELEASED)
 
     def leave(self, reason: str, reply: Reply[None] | None = None) -> None:
@@ -176,10 +176,10 @@ class ClassicGroupManager:
     def _maybe_rejoin(self) -> None:
         if not self._member.facts.may_rejoin or not self._topics_known:
             return  # `poll` comes back to it
-        if self._holdings.keeps_all:
+        if self._owned.keeps_all:
             self._member.fire(ClassicEvent.REJOIN_KEEPING)
         else:
-            self._holdings.give_up_before_join()
+            self._owned.give_up_before_join()
             self._member.fire(ClassicEvent.REJOIN_NEEDED)
 
     # --- what heartbeats, commits and metadata find out -----------------------------------------------------
@@ -262,7 +262,7 @@ class ClassicGroupManager:
 
     def _maybe_lose_partitions(self) -> None:
         """What a cooperative member kept through a rebalance is lost when its membership is."""
-        if self._member.facts.is_idle and not self._member.identity.is_member and self._holdings.owned:
+        if self._member.facts.is_idle and not self._member.identity.is_member and self._owned.partitions:
             self._member.fire_losing(ClassicEvent.PARTITIONS_LOST)
 
     def _maybe_join(self, now_ms: float) -> float:
@@ -270,8 +270,8 @@ class ClassicGroupManager:
         destination = self._coordinator.destination
         if destination is None or not self._topics_known:
             return NEVER_MS
-        if self._holdings.must_give_up:
-            self._holdings.give_up_before_join()
+        if self._owned.must_give_up:
+            self._owned.give_up_before_join()
             self._member.fire(ClassicEvent.REJOIN_NEEDED)
             return NEVER_MS
         if not self._member.request.ready(now_ms):

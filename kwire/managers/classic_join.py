@@ -8,12 +8,12 @@ from functools import partial
 from kwire.config import ConsumerConfig
 from kwire.epochs import Attempt, Generation
 from kwire.errors import AssignorError, InconsistentGroupProtocolError, KafkaError, ProtocolError
-from kwire.managers.classic_holdings import ClassicHoldings
 from kwire.managers.classic_leader import ClassicLeader, Plan, topics_of
 from kwire.managers.classic_member import MEMBERSHIP_LOST, ClassicMember
 from kwire.managers.classic_requests import join_request, read_assignment, read_subscriptions, sync_request
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.membership import NO_MEMBER_ID, is_predecessor
+from kwire.managers.owned_partitions import OwnedPartitions
 from kwire.managers.unsent import AnyUnsentRequest, Destination, UnsentRequest
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -35,14 +35,14 @@ class ClassicJoin:
         self,
         config: ConsumerConfig,
         member: ClassicMember,
-        holdings: ClassicHoldings,
+        owned: OwnedPartitions,
         leader: ClassicLeader,
         subscription: Subscription,
         coordinator: FindCoordinatorManager,
     ) -> None:
         self._config = config
         self._member = member
-        self._holdings = holdings
+        self._owned = owned
         self._leader = leader
         self._subscription = subscription
         self._coordinator = coordinator
@@ -88,8 +88,8 @@ class ClassicJoin:
             self._member.identity,
             self._leader.assignors,
             self._subscription.topics,
-            owned=self._holdings.owned,
-            last=self._holdings.last,
+            owned=self._owned.partitions,
+            last=self._owned.last,
             reason=self._member.reason,
         )
 
@@ -186,14 +186,14 @@ class ClassicJoin:
             return
         member = self._member
         member.request.succeeded()
-        self._holdings.take_plan(assigned, member.identity.generation_id)
-        if not self._holdings.giving_up:
+        self._owned.take_plan(assigned, member.identity.generation_id)
+        if not self._owned.giving_up:
             member.fire(ClassicEvent.SYNCED)
             if self._leader.topics_changed:
                 member.want_rejoin("the partitions of a topic changed")
             return
         # KIP-429: once this is revoked, another rebalance gives it to its new owner.
-        member.want_rejoin(f"gave up {len(self._holdings.giving_up)} partitions as planned")
+        member.want_rejoin(f"gave up {len(self._owned.giving_up)} partitions as planned")
         member.fire(ClassicEvent.SYNCED_GIVING_UP)
 
     # --- errors ---------------------------------------------------------------------------------------------

@@ -18,12 +18,12 @@ from kwire.errors import KafkaError
 from kwire.events import CallbackKind, ErrorRaised, Reply, RunCallback
 from kwire.logs import part_logger
 from kwire.managers.base import Deliver, RequestState
-from kwire.managers.classic_holdings import ClassicHoldings, Partitions
 from kwire.managers.classic_leader import ClassicLeader
 from kwire.managers.classic_requests import leave_request
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.leaving import Leaving
 from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity, log_callback, warn_of_overdue_poll
+from kwire.managers.owned_partitions import OwnedPartitions, Partitions
 from kwire.managers.unsent import Channel
 from kwire.model import ConsumerGroupMetadata
 from kwire.protocol.error_codes import ErrorCode, error_for
@@ -74,7 +74,7 @@ class ClassicMember:
         coordinator: FindCoordinatorManager,
         deliver: Deliver,
         backoff: Backoff,
-        holdings: ClassicHoldings,
+        owned: OwnedPartitions,
         leader: ClassicLeader,
     ) -> None:
         self.flags = Flags()
@@ -87,7 +87,7 @@ class ClassicMember:
         self._config = config
         self._subscription = subscription
         self._deliver = deliver
-        self._holdings = holdings
+        self._owned = owned
         self._leader = leader
         self._machine: Machine[ClassicState, ClassicEvent, ClassicEffect] = Machine(CLASSIC_GROUP, _log_row)
         self._leave_reply: Reply[None] | None = None
@@ -117,7 +117,7 @@ class ClassicMember:
     def fire_losing(self, event: ClassicEvent) -> None:
         """Everything is lost; but a callback that runs goes on with what it was about."""
         if not self.facts.calls_back:
-            self._holdings.give_up_all()
+            self._owned.give_up_all()
         self.fire(event)
 
     def want_rejoin(self, reason: str) -> None:
@@ -172,8 +172,8 @@ class ClassicMember:
             log.info("leaving group %s: %s", self.identity.group_id, reason)
         self.flags.polled = self.flags.rejoin_wanted = False
         self.refusal = None
-        self._holdings.forget_plan()
-        self._holdings.give_up_all()
+        self._owned.forget_plan()
+        self._owned.give_up_all()
         self.fire(ClassicEvent.LEAVE_WANTED)
         self.start_attempt()
         self.request.reset()
@@ -195,19 +195,19 @@ class ClassicMember:
     def _perform(self, effect: ClassicEffect) -> None:
         match effect:
             case ClassicEffect.STOP_FETCHING:
-                self._holdings.stop_fetching()
+                self._owned.stop_fetching()
             case ClassicEffect.CALL_REVOKED:
-                self._call_back(CallbackKind.REVOKED, self._holdings.giving_up)
+                self._call_back(CallbackKind.REVOKED, self._owned.giving_up)
             case ClassicEffect.CALL_LOST:
-                self._call_back(CallbackKind.LOST, self._holdings.giving_up)
+                self._call_back(CallbackKind.LOST, self._owned.giving_up)
             case ClassicEffect.DROP_PARTITIONS:
-                self._holdings.drop()
+                self._owned.drop()
             case ClassicEffect.ADOPT_ASSIGNMENT:
-                self._holdings.adopt()
+                self._owned.adopt()
             case ClassicEffect.CALL_ASSIGNED:
-                self._call_back(CallbackKind.ASSIGNED, self._holdings.added)
+                self._call_back(CallbackKind.ASSIGNED, self._owned.added)
             case ClassicEffect.START_FETCHING:
-                self._holdings.start_fetching()
+                self._owned.start_fetching()
             case ClassicEffect.FORGET_MEMBER:
                 self._leader.follow()
                 self.set_identity(self.identity._replace(generation_id=NO_GENERATION, member_id=NO_MEMBER_ID))

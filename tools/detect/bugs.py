@@ -328,7 +328,7 @@ BUGS: tuple[Bug, ...] = (
         name="claims-nothing",
         story="a cooperative member joins without saying what it keeps, so others get it at once",
         file="managers/classic_join.py",
-        old="            owned=self._holdings.owned,\n",
+        old="            owned=self._owned.partitions,\n",
         new="            owned=(),\n",
     ),
     Bug(

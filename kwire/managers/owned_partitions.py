@@ -16,7 +16,7 @@ Partitions = frozenset[TopicPartition]
 NONE: Partitions = frozenset()
 
 
-class ClassicHoldings:
+class OwnedPartitions:
     def __init__(self, subscription: Subscription, protocol: RebalanceProtocol) -> None:
         self._subscription = subscription
         self._cooperative = protocol is RebalanceProtocol.COOPERATIVE
@@ -28,7 +28,7 @@ class ClassicHoldings:
         """Partitions that the running assigned callback is for."""
 
     @property
-    def owned(self) -> Partitions:
+    def partitions(self) -> Partitions:
         return frozenset(self._subscription.partitions) if self._subscription.is_group else NONE
 
     # --- before a join --------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ class ClassicHoldings:
         self.giving_up = self._surplus()
 
     def give_up_all(self) -> None:
-        self.giving_up = self.owned
+        self.giving_up = self.partitions
 
     @property
     def keeps_all(self) -> bool:
@@ -51,10 +51,10 @@ class ClassicHoldings:
 
     def _surplus(self) -> Partitions:
         """Under the eager protocol everything; under the cooperative one what is of topics no longer wanted."""
-        return self._unwanted() if self._cooperative else self.owned
+        return self._unwanted() if self._cooperative else self.partitions
 
     def _unwanted(self) -> Partitions:
-        return frozenset(tp for tp in self.owned if tp.topic not in self._subscription.topics)
+        return frozenset(tp for tp in self.partitions if tp.topic not in self._subscription.topics)
 
     def withhold_unwanted(self) -> None:
         """Nothing more of topics that were unsubscribed from, however long the rebalance takes."""
@@ -66,7 +66,7 @@ class ClassicHoldings:
         """What the leader gave this member."""
         self._plan = assigned
         self.last = LastAssignment(assigned, generation_id)
-        self.giving_up = self.owned - assigned
+        self.giving_up = self.partitions - assigned
 
     @property
     def plan_follows(self) -> bool:
@@ -88,7 +88,7 @@ class ClassicHoldings:
     def adopt(self) -> None:
         """Add what is new, withheld until the callback has run; what was kept goes on."""
         assert self._plan is not None
-        self.added, self._plan = self._plan - self.owned, None
+        self.added, self._plan = self._plan - self.partitions, None
         self._subscription.add(self.added)
 
     def start_fetching(self) -> None:
