@@ -26,11 +26,11 @@ from kwire.managers.consumer_heartbeat import (
     REGEX_MIN_VERSION,
     ConsumerHeartbeats,
     ConsumerIdentity,
+    HeartbeatOutcome,
     HeartbeatSchedule,
-    Verdict,
-    Wishes,
+    SubscriptionFields,
+    heartbeat_outcome,
     unsupported,
-    verdict,
 )
 from kwire.managers.consumer_reconciliation import Reconciler, read_target
 from kwire.managers.find_coordinator import FindCoordinatorManager
@@ -102,7 +102,7 @@ class ConsumerGroupManager:
         self._schedule = HeartbeatSchedule(backoff)
         self.leaving = Leaving(coordinator, backoff)
         self._epoch = NO_EPOCH
-        self._wishes = Wishes((), None)
+        self._subscribed = SubscriptionFields((), None)
         self._polled = False
         self._overdue = False
         # Whether a broker may have heard of this membership, so that it has to be told of its end.
@@ -231,7 +231,7 @@ class ConsumerGroupManager:
 
     def on_stale_epoch(self) -> None:
         """The broker has a newer epoch than the one sent with a commit. A heartbeat brings it, so let it be now."""
-        self._schedule.hurry()
+        self._schedule.heartbeat_now()
 
     def on_group_rebalancing(self, reason: str) -> None:
         """Members of this protocol go on committing while others rebalance; no broker says so."""
@@ -281,13 +281,13 @@ class ConsumerGroupManager:
         if not self._polled or not self._subscription.is_group:
             return False
         self._coordinator.need()
-        return self._update_wishes()
+        return self._update_subscribed()
 
-    def _update_wishes(self) -> bool:
+    def _update_subscribed(self) -> bool:
         """Read the subscription; whether it can be told already. A pattern needs to know all topics first."""
         if self._subscription.kind is SubscriptionKind.PATTERN and not self._metadata.has_looked_for(None):
             return False
-        self._wishes = Wishes(tuple(sorted(self._subscription.topics)), self._subscription.regex)
+        self._subscribed = SubscriptionFields(tuple(sorted(self._subscription.topics)), self._subscription.regex)
         return True
 
     def _on_metadata(self, now_ms: float) -> None:
@@ -314,7 +314,7 @@ class ConsumerGroupManager:
             return self.leaving.poll(now_ms)
         if self._schedule.in_flight:
             return PollResult([])
-        has_news = self._update_wishes() and not self._heartbeats.knows(self._wishes)
+        has_news = self._update_subscribed() and not self._heartbeats.knows(self._subscribed)
         due_ms = self._schedule.due_ms(at_once=facts.at_once or has_news)
         if now_ms < due_ms:
             return PollResult([], due_ms)
@@ -325,11 +325,11 @@ class ConsumerGroupManager:
         self._is_known = True
         if self.state is MemberState.JOINING:
             self.leaving.take_back()
-            request = self._heartbeats.join(self._wishes)
+            request = self._heartbeats.join(self._subscribed)
         else:
             acknowledging = self.state is MemberState.ACKNOWLEDGING
             owned = self._reconciler.owned
-            request = self._heartbeats.stay(self._epoch, self._wishes, owned, acknowledge=acknowledging)
+            request = self._heartbeats.stay(self._epoch, self._subscribed, owned, acknowledge=acknowledging)
         if self.state is MemberState.ACKNOWLEDGING:
             done = self._reconciler.has_reached_target
             self._fire(MemberEvent.ACK_SENT if done else MemberEvent.ACK_SENT_MORE_TO_DO)
@@ -411,7 +411,7 @@ class ConsumerGroupManager:
             return
         self._start_over_after(now_ms)
         if isinstance(error, UnsupportedVersionError):
-            self._refuse(unsupported(error, uses_regex=self._wishes.regex is not None))
+            self._refuse(unsupported(error, uses_regex=self._subscribed.regex is not None))
         elif not error.retriable:
             self._deliver(ErrorRaised(error, self._subscription.epoch))
 
@@ -419,25 +419,25 @@ class ConsumerGroupManager:
         doing = f"heartbeat of group {self._group_id}" + (f" ({message})" if message else "")
         error = error_for(code, doing, topics=self._refused_topics())
         self._start_over_after(now_ms)
-        match verdict(code, joining=self.state is MemberState.JOINING):
-            case Verdict.FENCED:
+        match heartbeat_outcome(code, joining=self.state is MemberState.JOINING):
+            case HeartbeatOutcome.FENCED:
                 self._fenced(code)
-            case Verdict.COORDINATOR_MOVED:
+            case HeartbeatOutcome.COORDINATOR_MOVED:
                 self._coordinator.lost(error)
-            case Verdict.RAISE:
+            case HeartbeatOutcome.RAISE:
                 self._deliver(ErrorRaised(error, self._subscription.epoch))
-            case Verdict.UNSUPPORTED:
-                self._refuse(unsupported(error, uses_regex=self._wishes.regex is not None))
-            case Verdict.REFUSED:
+            case HeartbeatOutcome.UNSUPPORTED:
+                self._refuse(unsupported(error, uses_regex=self._subscribed.regex is not None))
+            case HeartbeatOutcome.REFUSED:
                 self._refuse(error)
-            case Verdict.RETRY:
+            case HeartbeatOutcome.RETRY:
                 pass
             case never:
                 assert_never(never)
 
     def _refused_topics(self) -> Collection[str]:
         """The broker does not say which topics it means. Metadata does, unless they may be described and not read."""
-        names = self._wishes.topic_names
+        names = self._subscribed.topic_names
         return self._metadata.refused or (names if len(names) == 1 else ())
 
     def _start_over_after(self, now_ms: float) -> None:

@@ -52,7 +52,7 @@ class ConsumerIdentity(NamedTuple):
     server_assignor: str | None
 
 
-class Wishes(NamedTuple):
+class SubscriptionFields(NamedTuple):
     """What the user wants to be assigned."""
 
     topic_names: tuple[str, ...]
@@ -64,39 +64,39 @@ class ConsumerHeartbeats:
 
     def __init__(self, member: ConsumerIdentity) -> None:
         self._member = member
-        self._wishes: Wishes | None = None
+        self._subscribed: SubscriptionFields | None = None
         self._owned: Owned | None = None
         self._regex_was_sent = False
 
-    def knows(self, wishes: Wishes) -> bool:
+    def knows(self, subscribed: SubscriptionFields) -> bool:
         """Whether there is nothing new to say of the subscription."""
-        return self._wishes in (wishes, None)
+        return self._subscribed in (subscribed, None)
 
     def forget(self) -> None:
         """Whatever was on its way may not have arrived: say everything again."""
-        self._wishes = self._owned = None
+        self._subscribed = self._owned = None
 
-    def join(self, wishes: Wishes) -> ConsumerGroupHeartbeatRequest:
+    def join(self, subscribed: SubscriptionFields) -> ConsumerGroupHeartbeatRequest:
         """The first heartbeat of a membership. What the member had before it has given up."""
         self.forget()
-        request = self.stay(JOIN_EPOCH, wishes, frozenset(), acknowledge=True)
+        request = self.stay(JOIN_EPOCH, subscribed, frozenset(), acknowledge=True)
         request.rack_id = self._member.rack_id
         return request
 
     def stay(
-        self, epoch: MemberEpoch, wishes: Wishes, owned: Owned, *, acknowledge: bool
+        self, epoch: MemberEpoch, subscribed: SubscriptionFields, owned: Owned, *, acknowledge: bool
     ) -> ConsumerGroupHeartbeatRequest:
         """A member's heartbeat. `acknowledge` names what is owned in any case: the broker waits to hear it."""
         request = self._identified(epoch)
-        if self._wishes is None:
+        if self._subscribed is None:
             request.rebalance_timeout_ms = self._member.rebalance_timeout_ms
             request.server_assignor = self._member.server_assignor
-        if self._wishes is None or self._wishes.topic_names != wishes.topic_names:
-            request.subscribed_topic_names = list(wishes.topic_names)
-        request.subscribed_topic_regex = self._changed_regex(wishes)
+        if self._subscribed is None or self._subscribed.topic_names != subscribed.topic_names:
+            request.subscribed_topic_names = list(subscribed.topic_names)
+        request.subscribed_topic_regex = self._changed_regex(subscribed)
         if acknowledge or self._owned != owned:
             request.topic_partitions = write_owned(owned)
-        self._wishes, self._owned = wishes, owned
+        self._subscribed, self._owned = subscribed, owned
         return request
 
     def leave(self, *, for_good: bool = False) -> ConsumerGroupHeartbeatRequest:
@@ -114,14 +114,14 @@ class ConsumerHeartbeats:
             instance_id=self._member.instance_id,
         )
 
-    def _changed_regex(self, wishes: Wishes) -> str | None:
+    def _changed_regex(self, subscribed: SubscriptionFields) -> str | None:
         """A lost heartbeat may have been the one that was to take the expression back, so that is said again, too."""
-        if self._wishes is not None and self._wishes.regex == wishes.regex:
+        if self._subscribed is not None and self._subscribed.regex == subscribed.regex:
             return None
-        if wishes.regex is None:
+        if subscribed.regex is None:
             return NO_REGEX if self._regex_was_sent else None
         self._regex_was_sent = True
-        return wishes.regex
+        return subscribed.regex
 
 
 class HeartbeatSchedule:
@@ -157,7 +157,7 @@ class HeartbeatSchedule:
         self._request.failed(now_ms)
         self._next_at_ms = 0.0
 
-    def hurry(self) -> None:
+    def heartbeat_now(self) -> None:
         """Do not wait for the interval."""
         self._next_at_ms = 0.0
 
@@ -172,7 +172,7 @@ class HeartbeatSchedule:
         self._request.reset()
 
 
-class Verdict(Enum):
+class HeartbeatOutcome(Enum):
     """What an error code in the answer to a heartbeat means for the member."""
 
     FENCED = auto()
@@ -186,24 +186,24 @@ class Verdict(Enum):
     """For good."""
 
 
-def verdict(code: ErrorCode, *, joining: bool) -> Verdict:
+def heartbeat_outcome(code: ErrorCode, *, joining: bool) -> HeartbeatOutcome:
     """Sort an error; `joining` when the heartbeat was to make a member."""
     match code:
         case ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID:
-            return Verdict.FENCED
+            return HeartbeatOutcome.FENCED
         case ErrorCode.GROUP_ID_NOT_FOUND if not joining:
             # The group was deleted while its member slept (Java gives up here); joining makes it anew. At a join the
             # same code says that the group is of another kind.
-            return Verdict.FENCED
+            return HeartbeatOutcome.FENCED
         case ErrorCode.NOT_COORDINATOR | ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            return Verdict.COORDINATOR_MOVED
+            return HeartbeatOutcome.COORDINATOR_MOVED
         case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            return Verdict.RAISE
+            return HeartbeatOutcome.RAISE
         case ErrorCode.UNSUPPORTED_VERSION:
             # The API may be there and switched off: group.coordinator.rebalance.protocols, or group.version=0.
-            return Verdict.UNSUPPORTED
+            return HeartbeatOutcome.UNSUPPORTED
         case _:
-            return Verdict.RETRY if code.retriable else Verdict.REFUSED
+            return HeartbeatOutcome.RETRY if code.retriable else HeartbeatOutcome.REFUSED
 
 
 def unsupported(error: KafkaError, *, uses_regex: bool) -> UnsupportedVersionError:

@@ -379,7 +379,7 @@ BUGS: tuple[Bug, ...] = (
         story="one lost heartbeat is waited for for ever",
         file="managers/consumer_group.py",
         old="        self._schedule.failed(now_ms)\n        self._heartbeats.forget()\n",
-        new="        self._schedule.hurry()\n        self._heartbeats.forget()\n",
+        new="        self._schedule.heartbeat_now()\n        self._heartbeats.forget()\n",
     ),
     Bug(
         name="stale-epoch-used",
