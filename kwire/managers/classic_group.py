@@ -248,10 +248,10 @@ class ClassicGroupManager:
         if self.state is ClassicState.PARTITIONS_REVOKED and self.refusal is None:
             wake_at_ms = self._maybe_join(now_ms)
         requests = self._join.take_requests()
-        farewell = self.leaving.poll(now_ms)
+        leave = self.leaving.poll(now_ms)
         shares = self._leader.poll(now_ms) if self._member.facts.has_plan else NOTHING_TO_SEND
-        wake_at_ms = min(wake_at_ms, farewell.wake_at_ms, shares.wake_at_ms)
-        return PollResult([*farewell.requests, *requests, *shares.requests], wake_at_ms)
+        wake_at_ms = min(wake_at_ms, leave.wake_at_ms, shares.wake_at_ms)
+        return PollResult([*leave.requests, *requests, *shares.requests], wake_at_ms)
 
     def _maybe_begin(self) -> None:
         if not self._subscription.is_group or not self._member.flags.polled or self.refusal is not None:

@@ -114,7 +114,7 @@ class ClassicJoin:
         is_new = member_id not in (NO_MEMBER_ID, member.identity.member_id)
         if is_new and code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             member.reason = "the join was given up"
-            member.say_farewell(member.identity._replace(member_id=member_id))
+            member.send_leave(member.identity._replace(member_id=member_id))
 
     def _joined(self, answer: JoinGroupResponse, now_ms: float) -> None:
         leads = answer.leader == answer.member_id and not answer.skip_assignment

@@ -204,7 +204,7 @@ class ConsumerGroupManager:
         self._leaves_for_good = leave_group is True
         self.leave("the consumer was closed")
         if self.state is MemberState.LEAVING and self._coordinator.destination is not None:
-            self._say_farewell()
+            self._send_leave()
 
     def _leave(self) -> None:
         self._fire(MemberEvent.LEAVE_WANTED)
@@ -241,13 +241,13 @@ class ConsumerGroupManager:
     def poll(self, now_ms: float) -> PollResult:
         overdue_at_ms = self._watch_poll_timer(now_ms)
         self._advance()
-        farewell = self.leaving.poll(now_ms)
+        leave = self.leaving.poll(now_ms)
         heartbeat = self._poll_heartbeat(now_ms)
         if heartbeat.requests:
             self._advance()  # an acknowledgement is out, and there was more to do
         names = self._names.poll(now_ms)
-        wake_at_ms = min(overdue_at_ms, farewell.wake_at_ms, names.wake_at_ms, heartbeat.wake_at_ms)
-        return PollResult(farewell.requests + names.requests + heartbeat.requests, wake_at_ms)
+        wake_at_ms = min(overdue_at_ms, leave.wake_at_ms, names.wake_at_ms, heartbeat.wake_at_ms)
+        return PollResult(leave.requests + names.requests + heartbeat.requests, wake_at_ms)
 
     def _watch_poll_timer(self, now_ms: float) -> float:
         """When the timer has to be looked at again; one that has run out ends the membership, and with it the timer."""
@@ -310,7 +310,7 @@ class ConsumerGroupManager:
         if destination is None:
             return PollResult([])
         if self.state is MemberState.LEAVING:
-            self._say_farewell()
+            self._send_leave()
             return self.leaving.poll(now_ms)
         if self._schedule.in_flight:
             return PollResult([])
@@ -335,10 +335,10 @@ class ConsumerGroupManager:
             self._fire(MemberEvent.ACK_SENT if done else MemberEvent.ACK_SENT_MORE_TO_DO)
         return self._unsent(request, destination, self._on_answer, self._on_failure)
 
-    def _say_farewell(self) -> None:
+    def _send_leave(self) -> None:
         reply, self._leave_reply = self._leave_reply, None
         request = self._heartbeats.leave(for_good=self._leaves_for_good)
-        self.leaving.say(lambda _version: request, reply=reply)
+        self.leaving.send(lambda _version: request, reply=reply)
         self._schedule.reset()
         self._is_known = False
         self._fire(MemberEvent.LEAVE_SENT_OVERDUE if self._overdue else MemberEvent.LEAVE_SENT)

@@ -1,7 +1,7 @@
-"""The farewell to the coordinator: LeaveGroup, or the last heartbeat of the consumer protocol.
+"""Requests to leave the group: LeaveGroup, or the last heartbeat of the consumer protocol.
 
-Both kinds of membership have one of these. Without it the group would wait for a session timeout, so a farewell that
-met a broker which is not the coordinator (any more), or got no answer, is said once more, if that is soon possible.
+Both kinds of membership have one of these. Without it the group would wait for a session timeout, so a request that met
+a broker which is not the coordinator (any more), or got no answer, is sent once more, if that is soon possible.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Request: TypeAlias = LeaveGroupRequest | ConsumerGroupHeartbeatRequest
 Answer: TypeAlias = LeaveGroupResponse | ConsumerGroupHeartbeatResponse
 
 
-class _Farewell:
+class _Leave:
     __slots__ = ("channel", "make", "reply", "state", "tries", "until_ms")
 
     def __init__(
@@ -48,85 +48,85 @@ class _Farewell:
 
 
 class Leaving:
-    """Farewells that are to be said, or wait for their answers."""
+    """Requests to leave that are to be sent, or wait for their answers."""
 
     def __init__(self, coordinator: FindCoordinatorManager, backoff: Backoff) -> None:
         self._coordinator = coordinator
         self._backoff = backoff
-        self._farewells: list[_Farewell] = []
+        self._open: list[_Leave] = []
 
     @property
     def idle(self) -> bool:
-        return not self._farewells
+        return not self._open
 
-    def say(
+    def send(
         self, make: Callable[[int], Request], *, channel: Channel | None = None, reply: Reply[None] | None = None
     ) -> None:
-        """Say farewell, if the coordinator is known; if not, there is nobody to tell. The reply comes when it is over.
+        """Leave, if the coordinator is known; if not, there is nobody to tell. The reply comes when it is over.
 
         Args:
             make: Makes the request for a version of its API.
             channel: Another way to the coordinator than the usual one.
         """
         if self._coordinator.destination is not None:
-            self._farewells.append(_Farewell(make, channel, reply, RequestState(self._backoff)))
+            self._open.append(_Leave(make, channel, reply, RequestState(self._backoff)))
         elif reply is not None:
             reply.succeed(None)
 
     def take_back(self) -> None:
         """The member joins again: from now on a repetition would throw it out."""
-        for farewell in self._farewells:
-            farewell.tries = MOST_TRIES
-        for farewell in [one for one in self._farewells if not one.state.in_flight]:
-            self._end(farewell)
+        for leave in self._open:
+            leave.tries = MOST_TRIES
+        for leave in [one for one in self._open if not one.state.in_flight]:
+            self._end(leave)
 
     def poll(self, now_ms: float) -> PollResult:
-        for farewell in [one for one in self._farewells if now_ms >= one.until_ms and not one.state.in_flight]:
-            self._end(farewell)
+        for leave in [one for one in self._open if now_ms >= one.until_ms and not one.state.in_flight]:
+            self._end(leave)
         if self.idle:
             return PollResult([])
         self._coordinator.need()
         destination = self._coordinator.destination
-        waiting = [one for one in self._farewells if not one.state.in_flight]
+        waiting = [one for one in self._open if not one.state.in_flight]
         if destination is None:
             return PollResult([], min((one.until_ms for one in waiting), default=NEVER_MS))
         ready = [one for one in waiting if one.state.ready(now_ms)]
         wake_at_ms = min((one.state.wake_at_ms for one in waiting if one not in ready), default=NEVER_MS)
         return PollResult([self._send(one, destination) for one in ready], wake_at_ms)
 
-    def _send(self, farewell: _Farewell, destination: Destination) -> UnsentRequest[Answer]:
-        farewell.state.sent()
-        farewell.tries += 1
+    def _send(self, leave: _Leave, destination: Destination) -> UnsentRequest[Answer]:
+        leave.state.sent()
+        leave.tries += 1
         return UnsentRequest(
-            request=farewell.make(0),
-            for_version=farewell.make,
-            destination=destination._replace(channel=farewell.channel or destination.channel),
-            on_answer=partial(self._on_answer, farewell),
-            on_failure=partial(self._on_failure, farewell, destination),
+            request=leave.make(0),
+            for_version=leave.make,
+            destination=destination._replace(channel=leave.channel or destination.channel),
+            on_answer=partial(self._on_answer, leave),
+            on_failure=partial(self._on_failure, leave, destination),
         )
 
-    def _on_answer(self, farewell: _Farewell, answer: Answer, now_ms: float) -> None:
+    def _on_answer(self, leave: _Leave, answer: Answer, now_ms: float) -> None:
         code = ErrorCode.of(answer.error_code)
         if code is ErrorCode.NONE:
-            self._end(farewell)
+            self._end(leave)
             return
         error = error_for(code, "leaving the group")
         if code in COORDINATOR_MOVED:
             self._coordinator.lost(error)
-        self._failed(farewell, error, now_ms)
+        self._failed(leave, error, now_ms)
 
-    def _on_failure(self, farewell: _Farewell, asked: Destination, error: KafkaError, now_ms: float) -> None:
+    def _on_failure(self, leave: _Leave, asked: Destination, error: KafkaError, now_ms: float) -> None:
         self._coordinator.unanswered(asked, error)
-        self._failed(farewell, error, now_ms)
+        self._failed(leave, error, now_ms)
 
-    def _failed(self, farewell: _Farewell, error: KafkaError, now_ms: float) -> None:
+    def _failed(self, leave: _Leave, error: KafkaError, now_ms: float) -> None:
         log.info("the request to leave the group failed: %s", error)
-        farewell.state.failed(now_ms)
-        farewell.until_ms = min(farewell.until_ms, now_ms + PATIENCE_MS)
-        if farewell.tries >= MOST_TRIES or not error.retriable:
-            self._end(farewell)
+        leave.state.failed(now_ms)
+        leave.until_ms = min(leave.until_ms, now_ms + PATIENCE_MS)
+        if leave.tries >= MOST_TRIES or not error.retriable:
+            self._end(leave)
 
-    def _end(self, farewell: _Farewell) -> None:
-        self._farewells.remove(farewell)
-        if farewell.reply is not None:
-            farewell.reply.succeed(None)
+    def _end(self, leave: _Leave) -> None:
+        self._open.remove(leave)
+        if leave.reply is not None:
+            leave.reply.succeed(None)

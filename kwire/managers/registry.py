@@ -211,7 +211,7 @@ class RequestManagers:
         return self._poll((self.offset_commit, self.coordinator), now_ms)
 
     def poll_leaving(self, now_ms: float) -> PollResult:
-        """The same of the farewells alone."""
+        """The same of the requests to leave alone."""
         return self._poll((self.membership.leaving, self.coordinator), now_ms)
 
     def _poll(self, managers: Iterable[RequestManager], now_ms: float) -> PollResult:
