@@ -143,7 +143,7 @@ class Membership(Committer, Protocol):
     def poll(self, now_ms: float) -> PollResult: ...
 
 
-class Nobody:
+class NoMembership:
     """Commits and looks up offsets of a group that has no members, as those do who assign partitions by hand.
 
     Args:

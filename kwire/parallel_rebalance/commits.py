@@ -16,7 +16,7 @@ from kwire.logs import part_logger
 from kwire.managers.base import RequestState
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.lag_policy import LagPolicy, LagSetting
-from kwire.managers.membership import Nobody
+from kwire.managers.membership import NoMembership
 from kwire.managers.offset_commit import OffsetCommitManager
 from kwire.managers.offset_fetch import Committed, OffsetFetchManager
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
@@ -44,15 +44,15 @@ class TwoLogCommits:
         self._offset_fetch = setting.offset_fetch
         self._splitter = CommitSplitter(main, catch_up)
         self.head_coordinator = FindCoordinatorManager(group_id, backoff, deliver)
-        nobody = Nobody(group_id, lambda: setting.member.blocks_coordinator)
-        self._head_fetch = OffsetFetchManager(group_id, self.head_coordinator, nobody, backoff)
+        no_membership = NoMembership(group_id, lambda: setting.member.blocks_coordinator)
+        self._head_fetch = OffsetFetchManager(group_id, self.head_coordinator, no_membership, backoff)
         low_log = LowWaterLog(config.group_id, main, self._splitter)
         self._low_commit = OffsetCommitManager(
             config, main, setting.coordinator, setting.member, self._on_part_done, backoff, low_log
         )
         head_log = HeadLog(group_id, self._splitter)
         self._head_commit = OffsetCommitManager(
-            config, main, self.head_coordinator, nobody, self._on_part_done, backoff, head_log
+            config, main, self.head_coordinator, no_membership, self._on_part_done, backoff, head_log
         )
         self._claim: Reply[None] | None = None
         self._claiming = RequestState(backoff)

@@ -12,7 +12,7 @@ from kwire.clock import NEVER_MS
 from kwire.errors import DisconnectError
 from kwire.events import CallbackKind
 from kwire.managers.base import LastError
-from kwire.managers.membership import Nobody, log_callback
+from kwire.managers.membership import NoMembership, log_callback
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -189,7 +189,7 @@ def test_who_reads_in_order_has_nothing_to_tell_of_catching_up(scenario: Scenari
 
 def test_who_commits_without_being_a_member_names_the_group_alone() -> None:
     is_blocked = [False]
-    nobody = Nobody("billing", lambda: is_blocked[0])
+    nobody = NoMembership("billing", lambda: is_blocked[0])
     assert nobody.identity().group_id == "billing"
     assert not nobody.identity().is_member
     assert not nobody.blocks_coordinator
