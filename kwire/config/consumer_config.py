@@ -309,7 +309,7 @@ class ConsumerConfig(SecurityConfig):
         make: Callable[..., ConsumerConfig] = cls
         config_made = make(**values)
         check_listeners(listeners(given.get("bootstrap_servers")), config_made.security_protocol)
-        return _tamed(config_made)
+        return _clamped(config_made)
 
 
 SETTINGS = settings_of(ConsumerConfig)
@@ -361,7 +361,7 @@ def _fill_in(values: dict[str, object]) -> None:
         values.setdefault("reconnect_backoff_max_ms", values["reconnect_backoff_ms"])
 
 
-def _tamed(config: ConsumerConfig) -> ConsumerConfig:
+def _clamped(config: ConsumerConfig) -> ConsumerConfig:
     """A first pause above the longest is cut to it, as in the Java client: the user sees a warning, not an error."""
     changes: dict[str, int] = {}
     for first, longest in (

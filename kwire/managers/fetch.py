@@ -52,7 +52,7 @@ log = part_logger("fetch")
 # so the next fetch is sent while three are still in it. A quarter is large: the limit only matters where dozens of
 # partitions have many records. With many brokers the share shrinks, so that all answers due fill at most half.
 ANSWER_SHARE = 4
-ANSWER_SHARE_PER_LINE = 2
+ANSWER_SHARE_PER_CONNECTION = 2
 # What a partition may answer where the user does not say. Together they fill an answer. With less than 1 MiB, Java's
 # default, one partition alone would be slow; more than 4 MiB makes nothing faster (measured).
 LEAST_PARTITION_BYTES = 1024 * 1024
@@ -157,7 +157,7 @@ class FetchManager:
         room_bytes = self._buffer.room_bytes(limit_bytes - due_bytes, self._subscription.view.withheld)
         if room_bytes <= 0:
             return 0
-        share_bytes = limit_bytes // max(ANSWER_SHARE, ANSWER_SHARE_PER_LINE * busy)
+        share_bytes = limit_bytes // max(ANSWER_SHARE, ANSWER_SHARE_PER_CONNECTION * busy)
         return max(1, min(self._config.fetch_max_bytes, room_bytes // ready, share_bytes))
 
     def poll_on_close(self) -> list[AnyUnsentRequest]:

@@ -478,8 +478,8 @@ class _Listener(AsyncRebalanceListener):
 
     async def on_partitions_assigned(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
         owner = self._owner
-        infos = {tp.topic for tp in partitions} - owner._partitions.keys()
-        for topic in infos:
+        topics = {tp.topic for tp in partitions} - owner._partitions.keys()
+        for topic in topics:
             owner._partitions[topic] = {info.partition for info in await consumer.partitions_for(topic)}
         if self._listener is not None:
             if not self._was_revoked:  # there, each rebalance begins with that, even of nothing
