@@ -113,7 +113,7 @@ class ListOffsetsManager:
 
     def _await_leader(self, query: OffsetQuery, now_ms: float) -> None:
         tp, cluster = query.topic_partition, self._metadata.cluster
-        self._metadata.borrow((tp.topic,), now_ms)
+        self._metadata.add_transient_topics((tp.topic,), now_ms)
         if tp.topic in cluster.topics:
             unknown = cluster.partition(tp) is None
             query.reply.waiting_for = f"partition {tp}, which does not exist" if unknown else f"a leader for {tp}"

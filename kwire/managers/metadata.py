@@ -67,7 +67,7 @@ class MetadataManager:
         self._asked_for: Topics = frozenset()
         self._asked_by_age = False
         self._answered_for: Topics = frozenset()
-        self._borrowed: dict[str, float] = {}
+        self._transient_topics: dict[str, float] = {}
         self._watched: frozenset[str] = frozenset()
         self._interest: Topics = frozenset()
         self._interest_is_of = -1
@@ -81,10 +81,10 @@ class MetadataManager:
         """Something in the snapshot has proved wrong or missing: refresh as soon as the back-off allows."""
         self._refresh_at_ms = ON_DEMAND
 
-    def borrow(self, topics: Iterable[str], now_ms: float) -> None:
+    def add_transient_topics(self, topics: Iterable[str], now_ms: float) -> None:
         """Cover these topics for a while, though they are not subscribed: somebody needs their leaders."""
         for topic in topics:
-            self._borrowed[topic] = now_ms + self._max_age_ms
+            self._transient_topics[topic] = now_ms + self._max_age_ms
             if topic not in self.cluster.topics:
                 self.request_update()
         self._interest_is_of = -1
@@ -131,11 +131,11 @@ class MetadataManager:
         if self._subscription.kind is SubscriptionKind.PATTERN:
             return None
         assigned = {tp.topic for tp in self._subscription.partitions}
-        return self._subscription.topics.union(assigned, self._borrowed, self._watched)
+        return self._subscription.topics.union(assigned, self._transient_topics, self._watched)
 
-    def _only_borrowed(self) -> frozenset[str]:
+    def _only_transient(self) -> frozenset[str]:
         assigned = {tp.topic for tp in self._subscription.partitions}
-        return frozenset(self._borrowed.keys() - self._subscription.topics - assigned)
+        return frozenset(self._transient_topics.keys() - self._subscription.topics - assigned)
 
     # --- the loop -------------------------------------------------------------------------------------------
 
@@ -196,8 +196,8 @@ class MetadataManager:
             hear(now_ms)
 
     def _return_borrowed(self, now_ms: float) -> None:
-        for topic in [topic for topic, until_ms in self._borrowed.items() if until_ms <= now_ms]:
-            del self._borrowed[topic]
+        for topic in [topic for topic, until_ms in self._transient_topics.items() if until_ms <= now_ms]:
+            del self._transient_topics[topic]
             self._interest_is_of = -1
 
     def _request(
@@ -254,9 +254,9 @@ class MetadataManager:
         self.refused = {topic: TopicAuthorizationError({topic}) for topic in forbidden}
         self.refused |= {topic: InvalidTopicError({topic}) for topic in invalid}
         # The borrower of a topic looks for it in `refused`, and tells the call that is waiting.
-        if raised := forbidden - self._only_borrowed():
+        if raised := forbidden - self._only_transient():
             self._raise(TopicAuthorizationError(raised))
-        if raised := invalid - self._only_borrowed():
+        if raised := invalid - self._only_transient():
             self._raise(InvalidTopicError(raised))
         self._warn_of_unknown(_named(codes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), now_ms)
         leaders = {p.leader_id for topic in answer.topics for p in topic.partitions}

@@ -59,7 +59,7 @@ class _ValidationQuestion:
     waits_for: str = field(default="")
 
 
-class _Parting(NamedTuple):
+class _Divergence(NamedTuple):
     """A log found to differ from this offset on, or altogether (None), by the leader that was asked."""
 
     assignment_epoch: AssignmentEpoch
@@ -92,7 +92,7 @@ class OffsetValidationManager:
         self._deliver = deliver
         self._backoff = backoff
         self._questions: dict[TopicPartition, _ValidationQuestion] = {}
-        self._parted: dict[TopicPartition, _Parting] = {}
+        self._diverged: dict[TopicPartition, _Divergence] = {}
         self._undecided: dict[TopicPartition, _Truncation] = {}
         self._refused: dict[TopicPartition, KafkaError] = {}
         self._seen = metadata.cluster
@@ -102,7 +102,7 @@ class OffsetValidationManager:
     @property
     def awaits_poll(self) -> bool:
         """Whether there is something to decide, or to ask again."""
-        return bool(self._refused or self._parted or self._undecided)
+        return bool(self._refused or self._diverged or self._undecided)
 
     def on_poll(self) -> None:
         """Raise again what the user has not decided, and ask again what was refused."""
@@ -111,7 +111,7 @@ class OffsetValidationManager:
         self._raise_undecided()
 
     def settle(self) -> None:
-        """The application came back, and what it was handed before is noted: see about the logs that parted."""
+        """The application came back, and what it was handed before is noted: see about logs that diverge."""
         if self._settle_all():
             self._raise_undecided()
 
@@ -147,7 +147,7 @@ class OffsetValidationManager:
             partition.topic_id = topic_id
         if recreated:
             self._on_recreated(partition)
-        elif leader_id is not None and tp not in self._parted:
+        elif leader_id is not None and tp not in self._diverged:
             self._on_leader(partition, LeaderAndEpoch(leader_id, cluster.leader_epoch(tp)))
 
     def _on_leader(self, partition: AssignedPartition, leader: LeaderAndEpoch) -> None:
@@ -177,7 +177,7 @@ class OffsetValidationManager:
         partition.high_watermark = partition.last_stable_offset = UNKNOWN_OFFSET
         self._questions.pop(tp, None)
         self._subscription.fire(tp, PartitionEvent.VALIDATION_WANTED)
-        self._part(partition, None, "the topic was deleted and made anew")
+        self._diverge(partition, None, "the topic was deleted and made anew")
 
     # --- the loop -------------------------------------------------------------------------------------------
 
@@ -198,8 +198,8 @@ class OffsetValidationManager:
         for tp in [tp for tp, q in self._questions.items() if self._standing(tp, q.assignment_epoch) is None]:
             del self._questions[tp]
             self._refused.pop(tp, None)
-        for tp in [tp for tp, p in self._parted.items() if self._standing(tp, p.assignment_epoch) is None]:
-            del self._parted[tp]
+        for tp in [tp for tp, p in self._diverged.items() if self._standing(tp, p.assignment_epoch) is None]:
+            del self._diverged[tp]
         for tp in [tp for tp, t in self._undecided.items() if self._standing(tp, t.assignment_epoch) is None]:
             del self._undecided[tp]
 
@@ -211,7 +211,7 @@ class OffsetValidationManager:
         return partition if partition.epoch == assignment_epoch else None
 
     def _open_questions(self) -> list[_ValidationQuestion]:
-        return [q for tp, q in self._questions.items() if tp not in self._parted and tp not in self._refused]
+        return [q for tp, q in self._questions.items() if tp not in self._diverged and tp not in self._refused]
 
     def _knows_leader(self, question: _ValidationQuestion) -> bool:
         """Whether the metadata is fit to ask by. When it knows an older leader epoch than the position, it is out of
@@ -292,15 +292,15 @@ class OffsetValidationManager:
         partition = self._subscription.partitions[tp]
         if end.end_offset < 0 or end.leader_epoch < 0:
             log.warning("the leader of %s knows no epoch up to %d: truncated", tp, question.position_epoch)
-            self._part(partition, None)
+            self._diverge(partition, None)
         elif end.end_offset >= partition.fetch_offset:
             self._subscription.fire(tp, PartitionEvent.VALIDATED)
         else:
             divergent = OffsetAndMetadata(end.end_offset, leader_epoch=leader_epoch_or_none(end.leader_epoch))
             log.warning("%s was truncated: read up to %d, differs from %d", tp, partition.fetch_offset, end.end_offset)
-            self._part(partition, divergent)
+            self._diverge(partition, divergent)
 
-    def _part(
+    def _diverge(
         self, partition: AssignedPartition, divergent: OffsetAndMetadata | None, why: str = "the log was truncated"
     ) -> None:
         tp = partition.topic_partition
@@ -309,26 +309,26 @@ class OffsetValidationManager:
 
             first = None if divergent is None else divergent.offset
             self._tell(DataLost(partition=tp, from_offset=first, to_offset=partition.fetch_offset, reason=why))
-        self._parted[tp] = _Parting(partition.epoch, partition.leader, divergent)
+        self._diverged[tp] = _Divergence(partition.epoch, partition.leader, divergent)
         self._subscription.hold((tp,), Hold.LOG_TRUNCATED)
         resets = divergent is None and self._reset.kind is not ResetKind.NONE
         if resets or (partition.consumed is not None and partition.consumed.offset == partition.fetch_offset):
             # How far the application got makes no difference, or is known: nothing is buffered.
-            self._settle(partition, self._parted.pop(tp))
+            self._settle(partition, self._diverged.pop(tp))
             if tp in self._undecided:
                 self._raise_undecided()
 
     def _settle_all(self) -> bool:
         """Whether the user has something new to decide."""
-        parted, self._parted = self._parted, {}
+        diverged, self._diverged = self._diverged, {}
         undecided = len(self._undecided)
-        for tp, parting in parted.items():
-            if (partition := self._standing(tp, parting.assignment_epoch)) is not None:
-                self._settle(partition, parting)
+        for tp, divergence in diverged.items():
+            if (partition := self._standing(tp, divergence.assignment_epoch)) is not None:
+                self._settle(partition, divergence)
         return len(self._undecided) > undecided
 
-    def _settle(self, partition: AssignedPartition, parting: _Parting) -> None:
-        tp, consumed, divergent = partition.topic_partition, partition.consumed, parting.divergent
+    def _settle(self, partition: AssignedPartition, divergence: _Divergence) -> None:
+        tp, consumed, divergent = partition.topic_partition, partition.consumed, divergence.divergent
         assert consumed is not None
         if divergent is not None and divergent.offset >= consumed.offset:
             # Nothing was handed out that is gone. Its own epoch may have ended earlier still: that is asked next.
@@ -341,7 +341,7 @@ class OffsetValidationManager:
         else:
             # Any reset policy will do: as in Java, it goes on where the two logs part, not at an end of the log.
             self._subscription.fire(tp, PartitionEvent.TRUNCATED, position=divergent)
-            partition.leader = parting.leader
+            partition.leader = divergence.leader
         self._subscription.publish()
 
     def _raise_undecided(self) -> None:

@@ -93,7 +93,7 @@ class PositionsManager:
         # Where partitions were that the policy resets, and why it has to.
         self._reset_from: dict[TopicPartition, tuple[int | None, str]] = {}
         # Partitions that auto_offset_reset="none" leaves without a position, with the offset that was out of range.
-        self._stranded: dict[TopicPartition, int | None] = {}
+        self._without_reset_policy: dict[TopicPartition, int | None] = {}
         # Partitions that are out of range ahead of what the application was given, with their assignment epoch.
         self._ahead: dict[TopicPartition, AssignmentEpoch] = {}
         # Partitions whose question was refused for good: asked again by the next poll, so that it raises again.
@@ -104,7 +104,7 @@ class PositionsManager:
     @property
     def awaits_poll(self) -> bool:
         """Whether something is refused, only the user can say where to go on, or it matters how far they got."""
-        return bool(self._refused or self._stranded or self._ahead)
+        return bool(self._refused or self._without_reset_policy or self._ahead)
 
     def on_poll(self) -> None:
         """Raise again what an earlier poll raised, until the user has sought to an offset or has the permission."""
@@ -118,7 +118,7 @@ class PositionsManager:
             event.reply.fail(_unassigned(event.partition))
             return
         if event.epoch in (None, partition.epoch):
-            self._stranded.pop(event.partition, None)
+            self._without_reset_policy.pop(event.partition, None)
             self._subscription.fire(event.partition, PartitionEvent.SEEK, position=event.position)
             self._subscription.publish()
         event.reply.succeed(None)
@@ -129,7 +129,7 @@ class PositionsManager:
             event.reply.fail(_unassigned(min(missing)))
             return
         for tp in partitions:
-            self._stranded.pop(tp, None)
+            self._without_reset_policy.pop(tp, None)
             self._reset_from[tp] = None, ASKED_FOR
             self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=_RESETS[event.to])
         self._subscription.publish()
@@ -147,8 +147,8 @@ class PositionsManager:
 
     def problem(self, tp: TopicPartition) -> KafkaError | None:
         """What keeps a partition from a position, if only the user can do something about it."""
-        if tp in self._stranded:
-            return _stranded_error({tp: self._stranded[tp]})
+        if tp in self._without_reset_policy:
+            return _no_reset_policy_error({tp: self._without_reset_policy[tp]})
         return self._refused.get(tp)
 
     def waits_for(self, tp: TopicPartition) -> str | None:
@@ -177,7 +177,7 @@ class PositionsManager:
         log.warning("offset %d of %s is out of range; auto_offset_reset is %s", offset, tp, reset, extra=tp._asdict())
         self._reset_from[tp] = offset, OUT_OF_RANGE
         if reset.kind is ResetKind.NONE:
-            self._stranded[tp] = offset
+            self._without_reset_policy[tp] = offset
         self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=reset)
         self._subscription.publish()
         self._raise_stranded()
@@ -210,7 +210,7 @@ class PositionsManager:
         """Those that have a position by now, or are not assigned any more."""
         changed = self._subscription.to_reconsider
         for tp in changed - self._subscription.awaiting_reset:
-            self._stranded.pop(tp, None)
+            self._without_reset_policy.pop(tp, None)
             if tp not in self._subscription.initializing:
                 self._asked.pop(tp, None)
                 self._refused.pop(tp, None)
@@ -280,7 +280,7 @@ class PositionsManager:
             else:
                 self._reset_from[tp] = None, ASKED_FOR
             if reset.kind is ResetKind.NONE:
-                self._stranded[tp] = None
+                self._without_reset_policy[tp] = None
             self._subscription.fire(tp, PartitionEvent.NO_COMMITTED_OFFSET, reset=reset)
         self._raise_stranded()
 
@@ -365,8 +365,8 @@ class PositionsManager:
             self._deliver(ErrorRaised(error, self._subscription.epoch))
 
     def _raise_stranded(self) -> None:
-        if self._stranded:
-            self._deliver(ErrorRaised(_stranded_error(self._stranded), self._subscription.epoch))
+        if self._without_reset_policy:
+            self._deliver(ErrorRaised(_no_reset_policy_error(self._without_reset_policy), self._subscription.epoch))
 
     def _answer(self, waiter: GetPosition) -> bool:
         """Answer a `position()` if it can be; whether it is over."""
@@ -386,9 +386,9 @@ class PositionsManager:
         return reply.done or reply.abandoned
 
 
-def _stranded_error(stranded: Mapping[TopicPartition, int | None]) -> KafkaError:
-    out_of_range = {tp: offset for tp, offset in stranded.items() if offset is not None}
-    return OffsetOutOfRangeError(out_of_range) if out_of_range else NoOffsetForPartitionError(stranded)
+def _no_reset_policy_error(without_policy: Mapping[TopicPartition, int | None]) -> KafkaError:
+    out_of_range = {tp: offset for tp, offset in without_policy.items() if offset is not None}
+    return OffsetOutOfRangeError(out_of_range) if out_of_range else NoOffsetForPartitionError(without_policy)
 
 
 def _unassigned(tp: TopicPartition) -> IllegalStateError:

@@ -365,7 +365,7 @@ def test_what_is_borrowed_is_covered_for_as_long_as_metadata_is_good(make_scenar
     scenario.topics["clicks"] = (1,)
     scenario.subscribe("orders")
     scenario.serve_once()
-    scenario.managers.metadata.borrow(("clicks",), scenario.now_ms)
+    scenario.managers.metadata.add_transient_topics(("clicks",), scenario.now_ms)
     scenario.turn()
     assert names(scenario) == ["clicks", "orders"]
     scenario.serve_once()
