@@ -411,7 +411,7 @@ class FetchManager:
         if self._connections.have_many:
             end_offset = partition.end_offset(read_committed=self._read_committed)
             has_more = fetch is not None or end_offset > partition.fetch_offset
-            self._connections.heard(partition.topic_partition, has_more=has_more, now_ms=now_ms)
+            self._connections.answered(partition.topic_partition, has_more=has_more, now_ms=now_ms)
         return fetch
 
     def _learn_end(self, partition: AssignedPartition, data: PartitionData, spec: FetchSpec) -> None:

@@ -59,14 +59,14 @@ class FetchConnections:
         """Whether there are so many partitions that the idle ones are fetched by themselves."""
         return len(self._subscription.partitions) > MANY_PARTITIONS
 
-    def heard(self, tp: TopicPartition, *, has_more: bool, now_ms: float) -> None:
+    def answered(self, tp: TopicPartition, *, has_more: bool, now_ms: float) -> None:
         """An answer has spoken of it: see `IdlePartitions`."""
-        self._idle.heard(tp, has_more=has_more, now_ms=now_ms)
+        self._idle.answered(tp, has_more=has_more, now_ms=now_ms)
 
     def misplaced(self, now_ms: float) -> Set[TopicPartition]:
         """What may belong to another connection by now: it became idle, or what it was not to wait for is over."""
         joining = {tp for tp, waiting in self._new.items() if not waiting.request.in_flight} if self._new else set()
-        return joining.union(self._idle.cool(now_ms))
+        return joining.union(self._idle.expire(now_ms))
 
     def remove(self, tp: TopicPartition) -> None:
         """It is not fetched for now."""
@@ -94,7 +94,7 @@ class FetchConnections:
         before = self._of.get(tp)
         is_new = before is None or before.session.wanted[tp].epoch != partition.epoch
         if is_new:
-            self._idle.came(tp, with_many=with_many)
+            self._idle.added(tp, with_many=with_many)
         # A partition that was refused, or has just been assigned, is not urgent: after a rebalance of a large group
         # every member would open another connection to most brokers, and send many more fetches.
         is_urgent = is_new and partition.error is None and partition.high_watermark != UNKNOWN_OFFSET
@@ -126,7 +126,7 @@ class FetchConnections:
     def _channel(self, tp: TopicPartition) -> Channel:
         if self._cursor is Cursor.CHILD:
             return Channel.CHILD_FETCH
-        return Channel.QUIET_FETCH if self.have_many and self._idle.is_quiet(tp) else Channel.FETCH
+        return Channel.IDLE_FETCH if self.have_many and self._idle.is_idle(tp) else Channel.FETCH
 
     def _waits(self, connection: FetchConnection) -> bool:
         """Whether the broker waits for records: it was asked for nothing that is known to be there."""

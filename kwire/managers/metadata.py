@@ -140,7 +140,7 @@ class MetadataManager:
     # --- the loop -------------------------------------------------------------------------------------------
 
     def poll(self, now_ms: float) -> PollResult:
-        self._return_borrowed(now_ms)
+        self._expire_transient_topics(now_ms)
         requests: list[AnyUnsentRequest] = []
         wake_at_ms = self._poll_refresh(now_ms, requests)
         self._lookups = [lookup for lookup in self._lookups if not lookup.is_over]
@@ -195,7 +195,7 @@ class MetadataManager:
         for hear in self.on_update:
             hear(now_ms)
 
-    def _return_borrowed(self, now_ms: float) -> None:
+    def _expire_transient_topics(self, now_ms: float) -> None:
         for topic in [topic for topic, until_ms in self._transient_topics.items() if until_ms <= now_ms]:
             del self._transient_topics[topic]
             self._interest_is_of = -1
@@ -253,7 +253,7 @@ class MetadataManager:
         invalid = _named(codes, ErrorCode.INVALID_TOPIC_EXCEPTION)
         self.refused = {topic: TopicAuthorizationError({topic}) for topic in forbidden}
         self.refused |= {topic: InvalidTopicError({topic}) for topic in invalid}
-        # The borrower of a topic looks for it in `refused`, and tells the call that is waiting.
+        # Who added a transient topic looks for it in `refused`, and tells the call that is waiting.
         if raised := forbidden - self._only_transient():
             self._raise(TopicAuthorizationError(raised))
         if raised := invalid - self._only_transient():

@@ -24,7 +24,7 @@ class Channel(Enum):
     """Heartbeats and commits: never behind a fetch. Joins block it, and heartbeats pause for them."""
     FETCH = auto()
     """Long polls of up to `fetch_max_wait_ms`."""
-    QUIET_FETCH = auto()
+    IDLE_FETCH = auto()
     """The same, for partitions with nothing to say: their wait must not be the others'."""
     NEW_FETCH = auto()
     """The same, for partitions that were sought or resumed while a fetch of others waits for records."""

@@ -9,7 +9,7 @@ import pytest
 
 from kwire.errors import DisconnectError
 from kwire.events import Reply, Seek, SetHold
-from kwire.fetching.idle_partitions import COOLS_AFTER_MS, MANY_PARTITIONS
+from kwire.fetching.idle_partitions import IDLE_AFTER_MS, MANY_PARTITIONS
 from kwire.holds import Hold
 from kwire.managers.unsent import Channel
 from kwire.model import OffsetAndMetadata, TopicPartition
@@ -77,7 +77,7 @@ def answer(scenario: Scenario, channel: Channel, *partitions: PartitionData) -> 
 def first_answer(scenario: Scenario, *lively: PartitionData) -> None:
     """A full answer: it speaks of every partition."""
     speaking = {each.partition_index: each for each in lively}
-    answer(scenario, Channel.QUIET_FETCH, *(speaking.get(number) or data(number) for number in range(COUNT)))
+    answer(scenario, Channel.IDLE_FETCH, *(speaking.get(number) or data(number) for number in range(COUNT)))
 
 
 def buffered(scenario: Scenario) -> list[tuple[int, int]]:
@@ -98,11 +98,11 @@ def test_a_few_partitions_are_asked_about_together(scenario: Scenario) -> None:
 def test_many_begin_among_the_quiet_ones_and_those_that_say_something_are_fetched_by_themselves(
     many: Scenario,
 ) -> None:
-    wanted, _ = asked(many, Channel.QUIET_FETCH)
+    wanted, _ = asked(many, Channel.IDLE_FETCH)
     assert len(wanted) == COUNT
     first_answer(many, data(3, TWO_RECORDS, end=2), data(5, TWO_RECORDS, end=2))
     assert asked(many, Channel.FETCH) == ({3: 2, 5: 2}, [])
-    assert asked(many, Channel.QUIET_FETCH) == ({}, [3, 5])
+    assert asked(many, Channel.IDLE_FETCH) == ({}, [3, 5])
     assert buffered(many) == [(3, 0), (5, 0)]
 
 
@@ -116,31 +116,31 @@ def test_records_that_nobody_may_see_yet_are_nothing_to_say(make_scenario: MakeS
     uncommitted = data(4, end=9)
     uncommitted.last_stable_offset = 0
     first_answer(scenario, uncommitted)
-    assert open_channels(scenario) == {Channel.QUIET_FETCH}
+    assert open_channels(scenario) == {Channel.IDLE_FETCH}
 
 
 def test_who_says_nothing_for_a_while_goes_back_to_the_quiet_ones(many: Scenario) -> None:
     first_answer(many, data(3, TWO_RECORDS, end=2), data(5, TWO_RECORDS, end=2))
-    many.advance(COOLS_AFTER_MS - 1.0)
+    many.advance(IDLE_AFTER_MS - 1.0)
     answer(many, Channel.FETCH, data(5, batch(2, 3), end=4))
     many.advance(1.0)
     answer(many, Channel.FETCH)
-    answer(many, Channel.QUIET_FETCH)
+    answer(many, Channel.IDLE_FETCH)
     assert asked(many, Channel.FETCH) == ({}, [3])
-    assert asked(many, Channel.QUIET_FETCH) == ({3: 2}, [])
+    assert asked(many, Channel.IDLE_FETCH) == ({3: 2}, [])
 
 
 def test_a_quiet_one_that_begins_to_speak_is_fetched_with_the_others_from_then_on(many: Scenario) -> None:
     first_answer(many, data(3, TWO_RECORDS, end=2))
-    answer(many, Channel.QUIET_FETCH, data(7, TWO_RECORDS, end=2))
+    answer(many, Channel.IDLE_FETCH, data(7, TWO_RECORDS, end=2))
     answer(many, Channel.FETCH, data(3, batch(2, 3), end=4))
     assert asked(many, Channel.FETCH) == ({3: 4, 7: 2}, [])
-    assert asked(many, Channel.QUIET_FETCH) == ({}, [7])
+    assert asked(many, Channel.IDLE_FETCH) == ({}, [7])
 
 
 def test_what_is_sought_to_or_resumed_does_not_wait_behind_the_long_poll_of_the_quiet_ones(many: Scenario) -> None:
     first_answer(many)
-    assert open_channels(many) == {Channel.QUIET_FETCH}
+    assert open_channels(many) == {Channel.IDLE_FETCH}
     paused = frozenset({ALL[8]})
     many.post(SetHold(paused, Hold.USER_PAUSED, True, Reply()))
     many.post(SetHold(paused, Hold.USER_PAUSED, False, Reply()), Seek(ALL[9], OffsetAndMetadata(1), Reply()))
@@ -150,17 +150,17 @@ def test_what_is_sought_to_or_resumed_does_not_wait_behind_the_long_poll_of_the_
 def test_an_answer_of_the_connection_a_partition_has_left_counts_once(many: Scenario) -> None:
     """It moves: both brokers' sessions have it for as long as a request is open."""
     first_answer(many, data(3, TWO_RECORDS, end=2))
-    many.advance(COOLS_AFTER_MS)
-    answer(many, Channel.QUIET_FETCH)
-    assert asked(many, Channel.QUIET_FETCH) == ({3: 2}, [])
-    answer(many, Channel.QUIET_FETCH, data(3, batch(2, 3), end=4))
+    many.advance(IDLE_AFTER_MS)
+    answer(many, Channel.IDLE_FETCH)
+    assert asked(many, Channel.IDLE_FETCH) == ({3: 2}, [])
+    answer(many, Channel.IDLE_FETCH, data(3, batch(2, 3), end=4))
     answer(many, Channel.FETCH, data(3, batch(2, 3), end=4))
     assert buffered(many) == [(3, 0), (3, 2)]
 
 
 def test_trouble_with_the_quiet_ones_leaves_the_others_at_work(many: Scenario) -> None:
     first_answer(many, data(3, TWO_RECORDS, end=2))
-    (unsent,) = [each for each in many.pending(FetchRequest) if each.destination.channel is Channel.QUIET_FETCH]
+    (unsent,) = [each for each in many.pending(FetchRequest) if each.destination.channel is Channel.IDLE_FETCH]
     many.unanswered.remove(unsent)
     unsent.on_failure(DisconnectError("the broker hung up"), many.now_ms)
     answer(many, Channel.FETCH, data(3, batch(2, 3), end=4))

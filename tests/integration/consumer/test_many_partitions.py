@@ -22,7 +22,7 @@ def topic_of_many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """Ten partitions are many here; those that have spoken stay with the lively ones, or go back with the next look."""
     monkeypatch.setattr(fetch, "MANY_PARTITIONS", 10)
     if request.param.endswith("at once"):
-        monkeypatch.setattr(idle_partitions, "COOLS_AFTER_MS", 0.0)
+        monkeypatch.setattr(idle_partitions, "IDLE_AFTER_MS", 0.0)
     return topic(PARTITIONS)
 
 
