@@ -23,13 +23,13 @@ from kwire.errors import (
 )
 from kwire.model import Node
 from kwire.network.addresses import Addresses
+from kwire.network.api_versions_fallback import VERSIONS
 from kwire.network.connection_errors import BREAKS, NO_ANSWER_HINT, connection_failure, took_too_long
 from kwire.network.handshake import Greeting, Handshake
 from kwire.network.security import Security
 from kwire.network.tcp import TcpTransport
 from kwire.network.tls import TlsStream
 from kwire.network.transport import ByteStream
-from kwire.network.version_ladder import VERSIONS
 from kwire.protocol.framing import Framing
 from kwire.protocol.schema import Message, Request
 

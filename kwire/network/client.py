@@ -27,12 +27,12 @@ from kwire.logs import part_logger
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination
 from kwire.metrics import ConsumerMetrics
 from kwire.model import Node
+from kwire.network.api_versions_fallback import ApiVersionsFallback
 from kwire.network.connection import Completed, Connection
 from kwire.network.handshake import Greeting
 from kwire.network.outages import OutageLog
 from kwire.network.security import Security
 from kwire.network.transport import Transport
-from kwire.network.version_ladder import VersionLadder
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class NetworkClient:
         self.on_answers = wake
         self.on_rebootstrap_required: Callable[[float], None] = lambda now_ms: None
         self._cluster_id = cluster_id
-        self._ladder = VersionLadder()
+        self._fallback = ApiVersionsFallback()
         self._outages = OutageLog(operator)
         self._client_id = client_id
         self._metrics = metrics
@@ -326,7 +326,7 @@ class NetworkClient:
             self._transport,
             security=self._security,
             longest_wait_ms=self._longest_wait_ms(key.channel),
-            greeting=Greeting(self._ladder.version_for(node, now_ms), self._expected_cluster_id()),
+            greeting=Greeting(self._fallback.version_for(node, now_ms), self._expected_cluster_id()),
             metrics=self._metrics.requests,
             completed=self._completed,
             wake=self._on_change,
@@ -373,7 +373,7 @@ class NetworkClient:
     def _on_ready(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
         offered = connection.versions.offered.get(ApiVersionsRequest.api_key)
         newest = connection.greeting.version if offered is None else offered.max_version
-        self._ladder.answered(connection.node, connection.greeting.version, newest, now_ms)
+        self._fallback.answered(connection.node, connection.greeting.version, newest, now_ms)
         if connection.is_proven:
             self._troubles.pop(key, None)
             self._outages.over(connection, now_ms)
@@ -386,7 +386,7 @@ class NetworkClient:
         before = self._trouble_with(connection.node, key.channel)
         self._outages.lost(connection, error, now_ms)
         if connection.hung_up_on_greeting:
-            self._ladder.hung_up(connection.node, connection.greeting.version)
+            self._fallback.hung_up(connection.node, connection.greeting.version)
         failures = 1 if before is None else before.failures + 1
         not_before_ms = now_ms + self._backoff_for(error).delay_ms(failures)
         self._forget_troubles(now_ms)

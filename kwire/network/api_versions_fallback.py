@@ -38,7 +38,7 @@ class _Place:
     pinned_until_ms: float = NEVER_MS
 
 
-class VersionLadder:
+class ApiVersionsFallback:
     """Remembers by address, as a broker's id is not known before it has answered."""
 
     def __init__(self) -> None:

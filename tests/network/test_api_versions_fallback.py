@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from kwire.model import Node
-from kwire.network.version_ladder import NEWEST, PINNED_MS, VersionLadder
+from kwire.network.api_versions_fallback import NEWEST, PINNED_MS, ApiVersionsFallback
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -150,30 +150,30 @@ def test_a_broker_that_hangs_up_on_what_it_offers_is_tried_once_and_then_left_al
                 assert await connect_anew(rig, broker) == [3]
 
     in_virtual_time(scenario)
-    ladder = VersionLadder()
-    ladder.hung_up(NODE, NEWEST)
-    ladder.answered(NODE, 3, 4, 0)
-    ladder.hung_up(NODE, 4)
-    ladder.answered(NODE, 3, 4, 0)
-    assert ladder.version_for(NODE, PINNED_MS - 1) == 3
-    assert ladder.version_for(NODE, PINNED_MS) == NEWEST
+    fallback = ApiVersionsFallback()
+    fallback.hung_up(NODE, NEWEST)
+    fallback.answered(NODE, 3, 4, 0)
+    fallback.hung_up(NODE, 4)
+    fallback.answered(NODE, 3, 4, 0)
+    assert fallback.version_for(NODE, PINNED_MS - 1) == 3
+    assert fallback.version_for(NODE, PINNED_MS) == NEWEST
 
 
 def test_connections_that_were_under_way_together_count_once() -> None:
-    ladder = VersionLadder()
+    fallback = ApiVersionsFallback()
     for _ in range(3):
-        ladder.hung_up(NODE, NEWEST)
-    assert ladder.version_for(NODE, 0) == 3
+        fallback.hung_up(NODE, NEWEST)
+    assert fallback.version_for(NODE, 0) == 3
     for _ in range(3):
-        ladder.answered(NODE, 3, NEWEST, 0)  # of which one is the connection that has been there all along
-    assert ladder.version_for(NODE, 0) == NEWEST
+        fallback.answered(NODE, 3, NEWEST, 0)  # of which one is the connection that has been there all along
+    assert fallback.version_for(NODE, 0) == NEWEST
 
 
 def test_what_was_learned_of_one_address_says_nothing_of_another() -> None:
-    ladder = VersionLadder()
-    ladder.hung_up(NODE, NEWEST)
-    assert ladder.version_for(Node(-1, "broker", 9093), 0) == NEWEST
-    assert ladder.version_for(Node(7, "broker", 9092), 0) == 3, "its id is learned after its address"
+    fallback = ApiVersionsFallback()
+    fallback.hung_up(NODE, NEWEST)
+    assert fallback.version_for(Node(-1, "broker", 9093), 0) == NEWEST
+    assert fallback.version_for(Node(7, "broker", 9092), 0) == 3, "its id is learned after its address"
 
 
 @pytest.mark.parametrize(("offered", "asked_next"), [(4, 4), (3, 3), (1, 1), (None, 0), (9, 0)])
