@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kwire.config import OAuthToken
-from kwire.network.login.failures import AskingError
+from kwire.network.login.failures import TokenRequestError
 
 # RFC 6750: b64token. A JWS in its compact form is one as well. Nothing else may stand in SASL's message (RFC 7628).
 _B64TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
@@ -38,13 +38,13 @@ def arrived(token: OAuthToken, extensions: Mapping[str, str], now_ms: float, ori
         origin: where the token comes from, for errors.
 
     Raises:
-        AskingError: it is no token, or its life has ended.
+        TokenRequestError: it is no token, or its life has ended.
     """
     check_text(token.value, origin)
     claims = claims_of(token.value)
     expires_at_ms = token.expires_at_ms if token.expires_at_ms is not None else _claim_ms(claims, "exp")
     if expires_at_ms is not None and expires_at_ms <= now_ms:
-        raise AskingError(
+        raise TokenRequestError(
             f"the token from {origin} has expired before it came, at {_date(expires_at_ms)}; this machine's clock says "
             f"{_date(now_ms)}. Is one of the clocks wrong?",
             is_certain=True,
@@ -55,16 +55,16 @@ def arrived(token: OAuthToken, extensions: Mapping[str, str], now_ms: float, ori
 
 
 def check_text(value: str, origin: str) -> None:
-    """Raises: AskingError, if the text cannot be a token."""
+    """Raises: TokenRequestError, if the text cannot be a token."""
     if not value:
-        raise AskingError(f"the token from {origin} is empty", is_certain=True)
+        raise TokenRequestError(f"the token from {origin} is empty", is_certain=True)
     if len(value) > MAX_TOKEN_BYTES:
-        raise AskingError(
+        raise TokenRequestError(
             f"the token from {origin} has {len(value)} characters; a broker takes {MAX_TOKEN_BYTES} at most",
             is_certain=True,
         )
     if _B64TOKEN.fullmatch(value) is None:
-        raise AskingError(
+        raise TokenRequestError(
             f"the token from {origin} has characters that a token cannot have: RFC 6750 allows A-Z a-z 0-9 - . _ ~ + /"
             " and = at the end",
             is_certain=True,
@@ -102,9 +102,9 @@ def _claim_ms(claims: dict[str, object], name: str) -> float | None:
 def _check_extensions(extensions: Mapping[str, str], origin: str) -> None:
     for name, value in extensions.items():
         if name == "auth" or _EXTENSION_NAME.fullmatch(name) is None:
-            raise AskingError(f"{name!r} is no name of a SASL extension ({origin}); use letters", is_certain=True)
+            raise TokenRequestError(f"{name!r} is no name of a SASL extension ({origin}); use letters", is_certain=True)
         if _EXTENSION_VALUE.fullmatch(value) is None:
-            raise AskingError(
+            raise TokenRequestError(
                 f"the SASL extension {name} ({origin}) is empty or has characters that are not ASCII", is_certain=True
             )
 

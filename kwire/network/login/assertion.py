@@ -17,7 +17,7 @@ from joserfc.jwt import encode
 
 from kwire.clock import new_uuid, wall_clock_ms
 from kwire.config import AssertionAlgorithm, ConsumerConfig, Secret
-from kwire.network.login.failures import AskingError, bare
+from kwire.network.login.failures import TokenRequestError, bare
 
 _MAX_FILE_BYTES = 1024 * 1024
 _KEY_FILE = "sasl_oauthbearer_assertion_private_key_file"
@@ -36,7 +36,7 @@ class AssertionMaker:
         self._config = config
 
     def __call__(self) -> Secret:
-        """Raises: AskingError, if the template or the key cannot be read or used."""
+        """Raises: TokenRequestError, if the template or the key cannot be read or used."""
         algorithm = self._config.sasl_oauthbearer_assertion_algorithm.value
         header, claims = _template(self._config.sasl_oauthbearer_assertion_template_file)
         header |= {"alg": algorithm, "typ": "JWT"}
@@ -77,7 +77,7 @@ class AssertionMaker:
         except (JoseError, ValueError, TypeError) as error:  # a wrong passphrase, another kind of key, no PEM at all
             raise _unusable_key(self._config, error) from bare(error)
         if not key.is_private:
-            raise AskingError(
+            raise TokenRequestError(
                 f"{_KEY_FILE} holds a public key; assertions are signed with the private one", is_certain=True
             )
         return key
@@ -90,10 +90,10 @@ def _template(path: Path | None) -> tuple[Json, Json]:
     try:
         found = json.loads(_read(path, _TEMPLATE_FILE))
     except (ValueError, RecursionError) as error:
-        raise AskingError(f"{_TEMPLATE_FILE} {str(path)!r} is no JSON: {error}", is_certain=True) from None
+        raise TokenRequestError(f"{_TEMPLATE_FILE} {str(path)!r} is no JSON: {error}", is_certain=True) from None
     header, claims = (found.get(name, {}) if isinstance(found, dict) else None for name in ("header", "payload"))
     if not isinstance(header, dict) or not isinstance(claims, dict):
-        raise AskingError(
+        raise TokenRequestError(
             f'{_TEMPLATE_FILE} {str(path)!r} is not of the form {{"header": {{...}}, "payload": {{...}}}}',
             is_certain=True,
         )
@@ -116,16 +116,18 @@ def _read(path: Path, setting: str) -> str:
         with path.open("rb") as file:
             data = file.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise AskingError(f"{setting}: {str(path)!r} cannot be read: {error.strerror}", is_certain=True) from error
+        raise TokenRequestError(
+            f"{setting}: {str(path)!r} cannot be read: {error.strerror}", is_certain=True
+        ) from error
     if len(data) > _MAX_FILE_BYTES:
-        raise AskingError(f"{setting}: {str(path)!r} is larger than {_MAX_FILE_BYTES} bytes", is_certain=True)
+        raise TokenRequestError(f"{setting}: {str(path)!r} is larger than {_MAX_FILE_BYTES} bytes", is_certain=True)
     return data.decode("utf-8", "replace")
 
 
-def _unusable_key(config: ConsumerConfig, error: Exception) -> AskingError:
+def _unusable_key(config: ConsumerConfig, error: Exception) -> TokenRequestError:
     algorithm = config.sasl_oauthbearer_assertion_algorithm
     kind = "an RSA key" if algorithm is AssertionAlgorithm.RS256 else "a key of the curve P-256"
-    return AskingError(
+    return TokenRequestError(
         f"no assertion can be signed with {_KEY_FILE} {str(config.sasl_oauthbearer_assertion_private_key_file)!r}: "
         f"{error}. It has to be {kind} as PEM, for {algorithm.value}; what it is encrypted with is given by "
         "sasl_oauthbearer_assertion_private_key_passphrase",

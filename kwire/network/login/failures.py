@@ -9,7 +9,7 @@ from kwire.errors import AuthenticationError, NoTokenError
 E = TypeVar("E", bound=BaseException)
 
 
-class AskingError(Exception):
+class TokenRequestError(Exception):
     """Asking for a token came to nothing.
 
     Args:

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult
 
 from kwire.clock import Deadline
 from kwire.config import Secret
-from kwire.network.login.failures import AskingError, bare
+from kwire.network.login.failures import TokenRequestError, bare
 from kwire.network.login.proxy import proxy_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def post(
     """Send a form and read the answer.
 
     Raises:
-        AskingError: there was none, within the timeouts, that could be read.
+        TokenRequestError: there was none, within the timeouts, that could be read.
     """
     connection = _connected(url, timeouts.connect_ms, context)
     connected: socket.socket = connection.sock
@@ -58,11 +58,11 @@ def post(
     try:
         return _exchange(connection, url, headers, body)
     except TimeoutError:
-        raise AskingError(f"{name_of(url)} has not answered within {timeouts.read_ms:.0f} ms") from None
+        raise TokenRequestError(f"{name_of(url)} has not answered within {timeouts.read_ms:.0f} ms") from None
     except OSError as error:
-        raise AskingError(f"{name_of(url)} gave no answer: {_reason(error)}") from bare(error)
+        raise TokenRequestError(f"{name_of(url)} gave no answer: {_reason(error)}") from bare(error)
     except (ValueError, http.client.HTTPException) as error:  # these hold what has come, or what was sent
-        raise AskingError(f"{name_of(url)} gave no answer: {_reason(error)}") from None
+        raise TokenRequestError(f"{name_of(url)} gave no answer: {_reason(error)}") from None
     finally:
         connected.close()
 
@@ -77,7 +77,7 @@ def _exchange(
     answer = connection.getresponse()
     data = answer.read(MAX_ANSWER_BYTES + 1)
     if len(data) > MAX_ANSWER_BYTES:
-        raise AskingError(
+        raise TokenRequestError(
             f"{name_of(url)} answered more than {MAX_ANSWER_BYTES} bytes; is it a login server?", is_certain=True
         )
     if answer.length:  # http.client tells of it only where the answer comes in chunks
@@ -95,17 +95,17 @@ def _connected(url: SplitResult, timeout_ms: float, context: ssl.SSLContext | No
         connection = _connection(url, timeout_ms / 1000.0, context)
         connection.connect()  # which closes what it has opened, if it fails
     except ssl.SSLCertVerificationError as error:
-        raise AskingError(
+        raise TokenRequestError(
             f"the certificate of {name_of(url)} is not trusted: {error.verify_message}. If an authority of your own "
             "has signed it, give ssl_truststore_location, or SSL_CERT_FILE in the environment",
             is_certain=True,
         ) from bare(error)
     except TimeoutError:
-        raise AskingError(f"{name_of(url)} could not be connected to within {timeout_ms:.0f} ms") from None
+        raise TokenRequestError(f"{name_of(url)} could not be connected to within {timeout_ms:.0f} ms") from None
     except OSError as error:
-        raise AskingError(f"{name_of(url)} cannot be reached: {_reason(error)}") from bare(error)
+        raise TokenRequestError(f"{name_of(url)} cannot be reached: {_reason(error)}") from bare(error)
     except (ValueError, http.client.InvalidURL) as error:  # a name that is none; UnicodeError is a ValueError
-        raise AskingError(f"{name_of(url)} has no valid address: {error}", is_certain=True) from error
+        raise TokenRequestError(f"{name_of(url)} has no valid address: {error}", is_certain=True) from error
     return connection
 
 

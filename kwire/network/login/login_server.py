@@ -12,7 +12,7 @@ from kwire.clock import wall_clock_ms
 from kwire.config import ConsumerConfig, OAuthToken, Secret
 from kwire.config.tls_values import in_ascii
 from kwire.network.login.arrival import number_of
-from kwire.network.login.failures import AskingError
+from kwire.network.login.failures import TokenRequestError
 from kwire.network.login.https import HttpAnswer, Timeouts, name_of, post
 
 DEFAULT_TIMEOUT_MS = 10_000
@@ -69,7 +69,7 @@ def trust(config: ConsumerConfig) -> ssl.SSLContext:
     TLS name for brokers. Read each time, so that new files count.
 
     Raises:
-        AskingError: the trust store cannot be read.
+        TokenRequestError: the trust store cannot be read.
     """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -82,17 +82,19 @@ def trust(config: ConsumerConfig) -> ssl.SSLContext:
             context.load_verify_locations(cadata=b"".join(trusted))
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         where = config.ssl_truststore_location or "ssl_truststore_certificates"
-        raise AskingError(f"the authorities to trust cannot be read from {where}: {error}", is_certain=True) from error
+        raise TokenRequestError(
+            f"the authorities to trust cannot be read from {where}: {error}", is_certain=True
+        ) from error
     return context
 
 
 def _token_of(body: bytes, asked_at_ms: float, name: str) -> OAuthToken:
     answer = _json(body)
     if answer is None:
-        raise AskingError(f"{name} answered what is no JSON object; is the URL right?", is_certain=True)
+        raise TokenRequestError(f"{name} answered what is no JSON object; is the URL right?", is_certain=True)
     value = answer.get("access_token") or answer.get("id_token")  # the second as the Java client has it
     if not isinstance(value, str) or not value.strip():
-        raise AskingError(f"{name} answered without an access_token that is text", is_certain=True)
+        raise TokenRequestError(f"{name} answered without an access_token that is text", is_certain=True)
     return OAuthToken(value.strip(), _end_ms(answer.get("expires_in"), asked_at_ms, name))
 
 
@@ -104,23 +106,23 @@ def _end_ms(expires_in: object, asked_at_ms: float, name: str) -> float | None:
         expires_in = int(expires_in)  # some send it as text
     seconds = number_of(expires_in)
     if seconds is None:
-        raise AskingError(f"{name} answered with an expires_in that is no number", is_certain=True)
+        raise TokenRequestError(f"{name} answered with an expires_in that is no number", is_certain=True)
     return asked_at_ms + seconds * 1000.0
 
 
-def _refusal(answer: HttpAnswer, secrets: tuple[Secret, ...], name: str) -> AskingError:
+def _refusal(answer: HttpAnswer, secrets: tuple[Secret, ...], name: str) -> TokenRequestError:
     if 300 <= answer.status < 400:
         target = urlsplit(answer.location or "")
         where = f" to {target.scheme}://{target.hostname}{target.path}" if target.hostname else ""
-        return AskingError(
+        return TokenRequestError(
             f"{name} redirects{where} (HTTP {answer.status}); credentials are not sent there. If that is the right "
             "server, name it in sasl_oauthbearer_token_endpoint_url",
             is_certain=True,
         )
     said = _description(answer.body, secrets)
     if answer.status in _RETRIABLE_STATUS or answer.status >= 500 or answer.status < 400:
-        return AskingError(f"{name} answered HTTP {answer.status}{said}", pause_ms=_pause_ms(answer.retry_after))
-    return AskingError(f"{name} refuses to give a token: HTTP {answer.status}{said}", is_refused=True)
+        return TokenRequestError(f"{name} answered HTTP {answer.status}{said}", pause_ms=_pause_ms(answer.retry_after))
+    return TokenRequestError(f"{name} refuses to give a token: HTTP {answer.status}{said}", is_refused=True)
 
 
 def _description(body: bytes, secrets: tuple[Secret, ...]) -> str:

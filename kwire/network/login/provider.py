@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from kwire.config import OAuthToken, TokenAnswer, TokenProvider, TokenSource
 from kwire.errors import AuthenticationError
 from kwire.network.login.arrival import number_of
-from kwire.network.login.failures import AskingError
+from kwire.network.login.failures import TokenRequestError
 
 _NAME = "sasl_oauth_token_provider"
 _RETURNS = "it has to return a token: an OAuthToken, a str, or a tuple of a str and the end of its life"
@@ -37,7 +37,7 @@ class ProviderTokens:
                 answer = asyncio.run(_result_of(answer))
             extensions = self._extensions() if callable(self._extensions) else {}
         except BaseException as error:  # in this thread there is nobody else to raise; sys.exit() is no end of it
-            raise AskingError(
+            raise TokenRequestError(
                 f"{_NAME} failed: {type(error).__name__}: {error}", is_refused=isinstance(error, AuthenticationError)
             ) from error
         return _with_extensions(_token_of(answer), extensions)
@@ -87,5 +87,5 @@ def _kind(answer: object) -> str:
     return f"a {type(answer).__name__}" if answer is not None else "None"
 
 
-def _bad(what: str) -> AskingError:
-    return AskingError(f"{_NAME} {what}", is_certain=True)
+def _bad(what: str) -> TokenRequestError:
+    return TokenRequestError(f"{_NAME} {what}", is_certain=True)

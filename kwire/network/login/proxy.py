@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from kwire.config import Secret
-from kwire.network.login.failures import AskingError
+from kwire.network.login.failures import TokenRequestError
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -27,7 +27,7 @@ def proxy_of(host: str) -> Proxy | None:
     """The proxy for that server.
 
     Raises:
-        AskingError: one is named that cannot be used.
+        TokenRequestError: one is named that cannot be used.
     """
     named = getproxies().get("https")
     if named is None or host in _LOCAL or proxy_bypass(host):
@@ -35,7 +35,7 @@ def proxy_of(host: str) -> Proxy | None:
     try:
         return _proxy_at(urlsplit(named if "://" in named else f"http://{named}"))
     except ValueError:
-        raise AskingError(
+        raise TokenRequestError(
             "HTTPS_PROXY names no proxy that kwire can use: write http://host:port", is_certain=True
         ) from None
 

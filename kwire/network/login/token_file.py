@@ -9,7 +9,7 @@ from urllib.request import url2pathname
 
 from kwire.config import OAuthToken
 from kwire.network.login.arrival import MAX_TOKEN_BYTES
-from kwire.network.login.failures import AskingError
+from kwire.network.login.failures import TokenRequestError
 
 
 class TokenFile:
@@ -28,17 +28,17 @@ class TokenFile:
             return False  # between two versions of it, perhaps; who reads it next says that it is gone
 
     def read(self) -> str:
-        """Raises: AskingError, if there is no text that could be a token."""
+        """Raises: TokenRequestError, if there is no text that could be a token."""
         try:
             self._seen = self._state()  # before it is read: a change in between is seen later
             with self.path.open("rb") as file:
                 data = file.read(MAX_TOKEN_BYTES + 1)
         except OSError as error:
-            raise AskingError(
+            raise TokenRequestError(
                 f"{self._setting}: {str(self.path)!r} cannot be read: {error.strerror}", is_certain=True
             ) from error
         if len(data) > MAX_TOKEN_BYTES:
-            raise AskingError(
+            raise TokenRequestError(
                 f"{self._setting}: {str(self.path)!r} is larger than a token can be, {MAX_TOKEN_BYTES} bytes",
                 is_certain=True,
             )

@@ -24,7 +24,7 @@ from kwire.config import ConsumerConfig, Login, OAuthToken
 from kwire.errors import AuthenticationError, NoTokenError
 from kwire.logs import part_logger
 from kwire.network.login.arrival import ArrivedToken, arrived
-from kwire.network.login.failures import AskingError
+from kwire.network.login.failures import TokenRequestError
 from kwire.network.login.login_server import LoginServer
 from kwire.network.login.refresh import MIN_PAUSE_MS, REFUSED_PAUSE_MS, RefreshRules
 from kwire.network.login.sources import GiveToken, name_of_origin, token_giver
@@ -72,7 +72,7 @@ class TokenLogin:
         self._not_before_ms = 0.0  # of the next question
         self._failures = 0
         self._failing_since_ms = 0.0
-        self._failure: AskingError | None = None
+        self._failure: TokenRequestError | None = None
         self._error: Callable[[], AuthenticationError] | None = None  # once it is certain
         self._is_wanted = False
         self._wanted = trio.Event()
@@ -143,7 +143,7 @@ class TokenLogin:
     async def _renew(self) -> None:
         try:
             self._take(await self._ask())
-        except AskingError as failure:
+        except TokenRequestError as failure:
             self._note(failure)
         finally:
             # Who has waited for this looks at what came, and says so if another question is needed.
@@ -168,7 +168,7 @@ class TokenLogin:
                 (self._renew_at_ms - now_ms) / 1000.0,
             )
 
-    def _note(self, failure: AskingError) -> None:
+    def _note(self, failure: TokenRequestError) -> None:
         now_ms = monotonic_ms()
         if self._failure is None or self._failure.is_refused:  # an outage begins
             self._failing_since_ms, self._failures = now_ms, 0
@@ -182,7 +182,7 @@ class TokenLogin:
         level = logging.WARNING if has_token and self._failures == 1 else logging.DEBUG  # else token() raises it
         log.log(level, "no new token%s: %s", "; the one before goes on being used" if has_token else "", failure)
 
-    def _pause_ms(self, failure: AskingError, *, is_certain: bool) -> float:
+    def _pause_ms(self, failure: TokenRequestError, *, is_certain: bool) -> float:
         if failure.is_refused:
             return REFUSED_PAUSE_MS
         if failure.is_certain:
@@ -201,6 +201,6 @@ def _in_worker_thread(giver: GiveToken) -> Ask:
     async def ask() -> OAuthToken:
         with trio.move_on_after(bound_ms / 1000.0):
             return await trio.to_thread.run_sync(giver, abandon_on_cancel=True, limiter=limiter)
-        raise AskingError(f"the login server has not answered within {bound_ms:.0f} ms")
+        raise TokenRequestError(f"the login server has not answered within {bound_ms:.0f} ms")
 
     return ask

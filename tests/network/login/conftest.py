@@ -21,7 +21,7 @@ import trustme
 from kwire.clock import TimeSource, install
 from kwire.config import ConsumerConfig, OAuthToken, login_of
 from kwire.errors import KafkaError
-from kwire.network.login.failures import AskingError
+from kwire.network.login.failures import TokenRequestError
 from kwire.network.login.token_login import TokenLogin
 
 CLIENT_ID = "kwire-client"
@@ -205,7 +205,7 @@ def first_token() -> Callable[[ConsumerConfig], OAuthToken]:
     return get
 
 
-Answer: TypeAlias = "OAuthToken | AskingError"
+Answer: TypeAlias = "OAuthToken | TokenRequestError"
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kwire.config import Secret
-from kwire.network.login.failures import AskingError
+from kwire.network.login.failures import TokenRequestError
 from kwire.network.login.https import HttpAnswer, Timeouts, post
 
 RIGHT = (
@@ -42,7 +42,7 @@ class RawPeer:
         url = urlsplit(f"http://127.0.0.1:{self.listener.getsockname()[1]}/token")
         try:
             return post(url, {"Accept": Secret("json")}, Secret("a=b"), Timeouts(connect_ms=5000, read_ms=5000), None)
-        except AskingError:
+        except TokenRequestError:
             return None
 
 

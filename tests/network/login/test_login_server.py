@@ -16,7 +16,7 @@ import trustme
 from kwire.clock import monotonic_ms, wall_clock_ms
 from kwire.config import ConsumerConfig, OAuthToken, login_of
 from kwire.errors import AuthenticationError, NoTokenError
-from kwire.network.login.failures import AskingError
+from kwire.network.login.failures import TokenRequestError
 from kwire.network.login.sources import token_giver
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def test_a_server_may_say_how_long_it_wants_to_be_left_alone(
     login_server.answers(says(429, {}, Retry_After=retry_after))
     config = server_config()
 
-    with pytest.raises(AskingError, match="HTTP 429") as caught:
+    with pytest.raises(TokenRequestError, match="HTTP 429") as caught:
         token_giver(config, login_of(config))()
 
     assert caught.value.pause_ms == pause_ms

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kwire.config import OAuthToken
 from kwire.network.login.arrival import arrived
-from kwire.network.login.failures import AskingError
+from kwire.network.login.failures import TokenRequestError
 
 NOW_MS = 1_800_000_000_000.0
 
@@ -51,7 +51,7 @@ def test_extensions_of_the_settings_go_with_each_token_and_those_of_the_token_wi
 
 @given(value=st.one_of(st.text(), st.from_regex(r"[A-Za-z0-9._~+/=-]*", fullmatch=True)), end=st.none() | st.floats())
 def test_whatever_comes_is_a_token_or_an_error(value: str, end: float | None) -> None:
-    with suppress(AskingError):
+    with suppress(TokenRequestError):
         assert arrived(OAuthToken(value, end), {}, NOW_MS, "here").token.value == value
 
 

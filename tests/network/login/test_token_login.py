@@ -11,7 +11,7 @@ import trio
 
 from kwire.config import OAuthToken
 from kwire.errors import AuthenticationError, NoTokenError
-from kwire.network.login.failures import AskingError
+from kwire.network.login.failures import TokenRequestError
 
 if TYPE_CHECKING:
     from tests.network.login.conftest import MakeLogin, RunVirtually
@@ -71,9 +71,9 @@ def test_the_held_token_serves_while_renewing_fails_and_the_new_one_from_then_on
 ) -> None:
     """The login server is away from the first renewal on, at 2970 s, until 5 minutes later: nobody notices."""
 
-    def answer() -> OAuthToken | AskingError:
+    def answer() -> OAuthToken | TokenRequestError:
         if 2900 < trio.current_time() < 3270:
-            return AskingError("the login server is down")
+            return TokenRequestError("the login server is down")
         return living(HOUR_S, f"made-at-{trio.current_time():.0f}")
 
     async def test() -> None:
@@ -99,7 +99,7 @@ def test_when_the_held_token_has_ended_the_error_says_why_there_is_no_new_one(
 ) -> None:
     async def test() -> None:
         virtual = make_login(
-            lambda: living(HOUR_S) if trio.current_time() < 1 else AskingError("the login server is down")
+            lambda: living(HOUR_S) if trio.current_time() < 1 else TokenRequestError("the login server is down")
         )
         async with virtual.running():
             await virtual.login.token()
@@ -119,7 +119,7 @@ def test_a_server_that_is_down_from_the_beginning_is_told_of_after_ten_seconds_a
     make_login: MakeLogin, run_virtually: RunVirtually, living: Living
 ) -> None:
     async def test() -> None:
-        virtual = make_login(lambda: AskingError("down") if trio.current_time() < 600 else living(HOUR_S))
+        virtual = make_login(lambda: TokenRequestError("down") if trio.current_time() < 600 else living(HOUR_S))
         async with virtual.running():
             await error_of(virtual.login.token)
             assert 10 <= trio.current_time() <= 25
@@ -138,7 +138,7 @@ def test_refused_credentials_are_asked_about_once_a_minute_and_only_if_somebody_
     make_login: MakeLogin, run_virtually: RunVirtually
 ) -> None:
     async def test() -> None:
-        virtual = make_login(lambda: AskingError("wrong secret", is_refused=True))
+        virtual = make_login(lambda: TokenRequestError("wrong secret", is_refused=True))
         async with virtual.running():
             error = await error_of(virtual.login.token)
             assert not isinstance(error, NoTokenError)
@@ -159,10 +159,10 @@ def test_once_a_refusal_is_old_its_error_is_told_to_nobody(
 ) -> None:
     """The secret was wrong; a minute later it is right, but the server is away for a moment."""
 
-    def answer() -> OAuthToken | AskingError:
+    def answer() -> OAuthToken | TokenRequestError:
         if trio.current_time() < 1:
-            return AskingError("wrong secret", is_refused=True)
-        return AskingError("down") if trio.current_time() < 71 else living(HOUR_S)
+            return TokenRequestError("wrong secret", is_refused=True)
+        return TokenRequestError("down") if trio.current_time() < 71 else living(HOUR_S)
 
     async def test() -> None:
         virtual = make_login(answer)
@@ -180,7 +180,7 @@ def test_once_a_refusal_is_old_its_error_is_told_to_nobody(
 def test_pauses_of_no_length_make_no_storm(make_login: MakeLogin, run_virtually: RunVirtually) -> None:
     async def test() -> None:
         virtual = make_login(
-            lambda: AskingError("down"), sasl_login_retry_backoff_ms=0, sasl_login_retry_backoff_max_ms=0
+            lambda: TokenRequestError("down"), sasl_login_retry_backoff_ms=0, sasl_login_retry_backoff_max_ms=0
         )
         async with virtual.running():
             while trio.current_time() < 60:
@@ -196,7 +196,7 @@ def test_a_refused_renewal_is_tried_again_each_minute_while_the_held_token_lives
 ) -> None:
     async def test() -> None:
         virtual = make_login(
-            lambda: living(HOUR_S) if trio.current_time() < 1 else AskingError("wrong secret", is_refused=True)
+            lambda: living(HOUR_S) if trio.current_time() < 1 else TokenRequestError("wrong secret", is_refused=True)
         )
         async with virtual.running():
             await trio.sleep(10 * HOUR_S)
@@ -210,7 +210,9 @@ def test_a_server_that_wants_to_be_left_alone_is_left_alone(
     make_login: MakeLogin, run_virtually: RunVirtually, living: Living
 ) -> None:
     async def test() -> None:
-        virtual = make_login(lambda: AskingError("429", pause_ms=30_000) if trio.current_time() < 1 else living(HOUR_S))
+        virtual = make_login(
+            lambda: TokenRequestError("429", pause_ms=30_000) if trio.current_time() < 1 else living(HOUR_S)
+        )
         async with virtual.running():
             await virtual.login.token()
         assert virtual.asked_at_s == [0.0, 30.0]
@@ -240,7 +242,7 @@ def test_a_token_whose_end_nobody_knows_is_kept_when_no_newer_one_comes(
     make_login: MakeLogin, run_virtually: RunVirtually
 ) -> None:
     async def test() -> None:
-        virtual = make_login(lambda: OAuthToken("opaque") if trio.current_time() < 1 else AskingError("down"))
+        virtual = make_login(lambda: OAuthToken("opaque") if trio.current_time() < 1 else TokenRequestError("down"))
         async with virtual.running():
             await virtual.login.token()
             await trio.sleep(HOUR_S)
@@ -306,7 +308,7 @@ def test_who_waits_longer_than_a_minute_because_the_settings_say_so_is_told_what
     make_login: MakeLogin, run_virtually: RunVirtually
 ) -> None:
     async def test() -> None:
-        virtual = make_login(lambda: AskingError("down"), sasl_login_retry_backoff_max_ms=600_000)
+        virtual = make_login(lambda: TokenRequestError("down"), sasl_login_retry_backoff_max_ms=600_000)
         async with virtual.running():
             error = await error_of(virtual.login.token)
         assert str(error) == "no token from sasl_oauth_token_provider within 60 s: down"
