@@ -1,6 +1,6 @@
 """A client that asks one question at a time and waits for the answer: for commands that look at a cluster or change it.
 
-Calls block. A thread of its own runs trio; `broker_dialogue.py` says what happens there.
+Calls block. A thread of its own runs trio; `broker_connections.py` says what happens there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import trio
 
 from kwire.config import ConsumerConfig, Endpoint
 from kwire.errors import IllegalStateError
-from kwire.network.broker_dialogue import Approach, BrokerDialogue
+from kwire.network.broker_connections import BrokerConnections, ConnectionAttempt
 from kwire.protocol.registry import BrokerVersions
 from kwire.protocol.schema import Message, Request
 
@@ -36,7 +36,7 @@ class BrokerClient:
 
     def __init__(self, config: ConsumerConfig, timeout_s: float = 30.0) -> None:
         self.config = config
-        self._dialogue = BrokerDialogue(config, timeout_s)
+        self._connections = BrokerConnections(config, timeout_s)
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
         self._is_ready = threading.Event()
@@ -76,30 +76,30 @@ class BrokerClient:
         """
 
         async def ask() -> R:
-            at = endpoint or await self._dialogue.first_reachable()
-            versions = (await self._dialogue.connected(at)).versions
+            at = endpoint or await self._connections.first_reachable()
+            versions = (await self._connections.connected(at)).versions
             version = versions.pick(type(request), min_version=min_version, max_version=max_version)
-            return await self._dialogue.ask(at, request if for_version is None else for_version(version), version)
+            return await self._connections.ask(at, request if for_version is None else for_version(version), version)
 
         return self._do(ask)
 
-    def reach(self, endpoint: Endpoint, approach: Approach) -> BrokerVersions:
-        """Connect to a broker and note in `approach` how far that leads; what it speaks. Raises: KafkaError."""
+    def reach(self, endpoint: Endpoint, attempt: ConnectionAttempt) -> BrokerVersions:
+        """Connect to a broker and note in `attempt` how far that leads; what it speaks. Raises: KafkaError."""
 
         async def reach() -> BrokerVersions:
-            return (await self._dialogue.connected(endpoint, approach)).versions
+            return (await self._connections.connected(endpoint, attempt)).versions
 
         return self._do(reach)
 
     def first_reachable(self) -> Endpoint:
         """The first bootstrap server that can be used. Raises: KafkaError."""
-        return self._do(self._dialogue.first_reachable)
+        return self._do(self._connections.first_reachable)
 
     def certificate(self, endpoint: Endpoint) -> bytes | None:
         """What is shown at this port (DER), trusted or not; None if nobody speaks TLS there."""
 
         async def look() -> bytes | None:
-            return await self._dialogue.look_at_certificate(endpoint)
+            return await self._connections.look_at_certificate(endpoint)
 
         return self._do(look)
 
@@ -112,7 +112,7 @@ class BrokerClient:
         self._token = trio.lowlevel.current_trio_token()
         with self._scope:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._dialogue.security.run)
+                nursery.start_soon(self._connections.security.run)
                 self._is_ready.set()
                 await trio.sleep_forever()
-        await self._dialogue.close()
+        await self._connections.close()

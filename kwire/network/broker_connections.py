@@ -54,7 +54,7 @@ _STAGES = {"TLS": Stage.TLS, "version": Stage.VERSIONS, "SASL": Stage.LOGIN}
 
 
 @dataclass(slots=True)
-class Approach:
+class ConnectionAttempt:
     """How far the way to a broker has led.
 
     Attributes:
@@ -77,7 +77,7 @@ class Approach:
                 self.certificate = stream.peer_certificate
 
 
-class BrokerDialogue:
+class BrokerConnections:
     """Connections to brokers, one for each address.
 
     Args:
@@ -108,10 +108,10 @@ class BrokerDialogue:
             raise reasons[0]
         raise BootstrapError("no bootstrap server can be used: " + "; ".join(map(str, reasons)))
 
-    async def connected(self, endpoint: Endpoint, approach: Approach | None = None) -> Handshake:
+    async def connected(self, endpoint: Endpoint, attempt: ConnectionAttempt | None = None) -> Handshake:
         """A connection that takes requests. Raises: KafkaError."""
         if endpoint not in self._connections:
-            self._connections[endpoint] = await self._connect(endpoint, approach or Approach())
+            self._connections[endpoint] = await self._connect(endpoint, attempt or ConnectionAttempt())
         return self._connections[endpoint]
 
     async def ask(self, endpoint: Endpoint, request: Request[R], version: int) -> R:
@@ -139,35 +139,35 @@ class BrokerDialogue:
         for connection in self._connections.values():
             await connection.stream.aclose()
 
-    async def _connect(self, endpoint: Endpoint, approach: Approach) -> Handshake:
+    async def _connect(self, endpoint: Endpoint, attempt: ConnectionAttempt) -> Handshake:
         for version in VERSIONS[:-1]:
             try:
-                return await self._shake_hands(endpoint, approach, version)
+                return await self._shake_hands(endpoint, attempt, version)
             except DisconnectError as error:
-                if approach.stage is not Stage.VERSIONS or took_too_long(error):
+                if attempt.stage is not Stage.VERSIONS or took_too_long(error):
                     raise
-        return await self._shake_hands(endpoint, approach, VERSIONS[-1])
+        return await self._shake_hands(endpoint, attempt, VERSIONS[-1])
 
-    async def _shake_hands(self, endpoint: Endpoint, approach: Approach, version: int) -> Handshake:
+    async def _shake_hands(self, endpoint: Endpoint, attempt: ConnectionAttempt, version: int) -> Handshake:
         node = Node(NO_ID, *endpoint)
         handshake: Handshake | None = None
         try:
             with trio.fail_after(self._timeout_s):
-                approach.stage = Stage.DNS
-                approach.addresses = [str(address) for address in await Addresses().of(*endpoint)]
-                approach.stage = Stage.TCP
+                attempt.stage = Stage.DNS
+                attempt.addresses = [str(address) for address in await Addresses().of(*endpoint)]
+                attempt.stage = Stage.TCP
                 stream = await self._transport.connect(*endpoint)
             dial = partial(self._transport.connect, *endpoint)
             handshake = Handshake(node, stream, Framing(CLIENT_ID), self.security, dial, Greeting(version))
             with trio.fail_after(self._timeout_s):
                 await handshake.run()
-            approach.stage = Stage.LOGIN
-            approach.note_tls(handshake.stream)
+            attempt.stage = Stage.LOGIN
+            attempt.note_tls(handshake.stream)
         except BREAKS as error:
             waits_for, hint = "connection", ""
             if handshake is not None:
-                approach.stage = _STAGES[handshake.step]
-                approach.note_tls(handshake.stream)
+                attempt.stage = _STAGES[handshake.step]
+                attempt.note_tls(handshake.stream)
                 waits_for, hint = f"answer to {handshake.asked}", self.security.hint
                 await handshake.stream.aclose()
             failure = connection_failure(error, node, self.security, waits_for=waits_for, hint=hint)

@@ -10,7 +10,7 @@ import pytest
 from kwire.config import ConsumerConfig, Endpoint
 from kwire.errors import BootstrapError, DisconnectError, IllegalStateError, UnsupportedVersionError
 from kwire.network.broker_client import BrokerClient
-from kwire.network.broker_dialogue import Approach, Stage
+from kwire.network.broker_connections import ConnectionAttempt, Stage
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.testing import Cluster
@@ -34,10 +34,10 @@ def test_it_asks_over_tls_and_a_login_and_leaves_no_thread() -> None:
     with Cluster(topics={"orders": 2}, security_protocol="SASL_SSL", tls=True, users={"alice": "secret"}) as cluster:
         config = config_of(cluster)
         with BrokerClient(config, TIMEOUT_S) as client:
-            approach = Approach()
-            client.reach(config.bootstrap_servers[0], approach)
-            assert (approach.stage, approach.tls_version) == (Stage.LOGIN, "TLSv1.3")
-            assert client.certificate(config.bootstrap_servers[0]) == approach.certificate
+            attempt = ConnectionAttempt()
+            client.reach(config.bootstrap_servers[0], attempt)
+            assert (attempt.stage, attempt.tls_version) == (Stage.LOGIN, "TLSv1.3")
+            assert client.certificate(config.bootstrap_servers[0]) == attempt.certificate
             (topic,) = client.ask(MetadataRequest(topics=None)).topics
             assert len(topic.partitions) == 2
     assert [thread for thread in threading.enumerate() if thread.name == "kwire-broker-client"] == []

@@ -19,7 +19,7 @@ from kwire.errors import (
     SslAuthenticationError,
     UnsupportedSaslMechanismError,
 )
-from kwire.network.broker_dialogue import Stage
+from kwire.network.broker_connections import Stage
 from kwire.network.connection_errors import took_too_long
 from kwire.network.tls_errors import advice_of
 

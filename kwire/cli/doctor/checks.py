@@ -10,7 +10,7 @@ from kwire.cli.doctor.probes import Probes
 from kwire.config import ConsumerConfig, Endpoint, login_of
 from kwire.errors import KafkaError, UnsupportedVersionError
 from kwire.network.broker_client import BrokerClient
-from kwire.network.broker_dialogue import Approach, Stage
+from kwire.network.broker_connections import ConnectionAttempt, Stage
 from kwire.network.certificates import describe
 from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.protocol.messages.fetch import FetchRequest
@@ -61,37 +61,39 @@ def failed(name: str, subject: str, cause: Cause) -> Check:
 
 def check_server(client: BrokerClient, server: Endpoint) -> Iterator[Check]:
     """The way to a server, step by step up to the one that fails."""
-    approach = Approach()
+    attempt = ConnectionAttempt()
     try:
-        versions = client.reach(server, approach)
+        versions = client.reach(server, attempt)
     except KafkaError as error:
-        passed = list(Stage)[: list(Stage).index(approach.stage)]
-        yield from _passed(passed, client.config, server, approach)
-        cause = cause_of(approach.stage, error, server, Probes(client, server))
-        yield failed(approach.stage.value, str(server), cause)
+        passed = list(Stage)[: list(Stage).index(attempt.stage)]
+        yield from _passed(passed, client.config, server, attempt)
+        cause = cause_of(attempt.stage, error, server, Probes(client, server))
+        yield failed(attempt.stage.value, str(server), cause)
     else:
-        yield from _passed((Stage.DNS, Stage.TCP, Stage.TLS), client.config, server, approach)
+        yield from _passed((Stage.DNS, Stage.TCP, Stage.TLS), client.config, server, attempt)
         yield _check_versions(server, versions)
-        yield from _passed((Stage.LOGIN,), client.config, server, approach)
+        yield from _passed((Stage.LOGIN,), client.config, server, attempt)
 
 
-def _passed(stages: Sequence[Stage], config: ConsumerConfig, server: Endpoint, approach: Approach) -> Iterator[Check]:
+def _passed(
+    stages: Sequence[Stage], config: ConsumerConfig, server: Endpoint, attempt: ConnectionAttempt
+) -> Iterator[Check]:
     """What was found on these steps; nothing of those that the settings leave out."""
     for stage in stages:
-        if said := _said_of(stage, config, approach):
+        if said := _said_of(stage, config, attempt):
             yield Check(stage.value, str(server), True, said)
 
 
-def _said_of(stage: Stage, config: ConsumerConfig, approach: Approach) -> str:
+def _said_of(stage: Stage, config: ConsumerConfig, attempt: ConnectionAttempt) -> str:
     protocol = config.security_protocol
     match stage:
         case Stage.DNS:
-            return f"stands for {', '.join(approach.addresses)}"
+            return f"stands for {', '.join(attempt.addresses)}"
         case Stage.TCP:
             return "the port takes connections"
-        case Stage.TLS if approach.tls_version is not None:
-            shown = "" if approach.certificate is None else f", certificate: {describe(approach.certificate)}"
-            return f"{approach.tls_version}{shown}"
+        case Stage.TLS if attempt.tls_version is not None:
+            shown = "" if attempt.certificate is None else f", certificate: {describe(attempt.certificate)}"
+            return f"{attempt.tls_version}{shown}"
         case Stage.LOGIN if protocol.is_sasl:
             return f"logged in by {config.sasl_mechanism.value}{_who(config)}"
         case _:
@@ -125,11 +127,11 @@ def check_brokers(client: BrokerClient, server: Endpoint, metadata: MetadataResp
     for broker in metadata.brokers:
         told = Endpoint(broker.host, broker.port)
         subject = f"{told} (id {broker.node_id})"
-        approach = Approach()
+        attempt = ConnectionAttempt()
         try:
-            client.reach(told, approach)
+            client.reach(told, attempt)
         except KafkaError as error:
-            found = cause_of(approach.stage, error, told, Probes(client, told))
+            found = cause_of(attempt.stage, error, told, Probes(client, told))
             where = "found at {}, where it is not" if found.is_about_address else "at {}, where this goes wrong"
             said = f"{server} answers, but says that broker {broker.node_id} is {where.format(told)}: {found.said}"
             yield failed("broker", subject, Cause(said, _advice_for_listener(told, found)))

@@ -69,7 +69,7 @@ def examine(config: ConsumerConfig, topics: Sequence[str], timeout_s: float) -> 
     from kwire.config import Endpoint
     from kwire.errors import KafkaError
     from kwire.network.broker_client import BrokerClient
-    from kwire.network.broker_dialogue import Approach
+    from kwire.network.broker_connections import ConnectionAttempt
     from kwire.protocol.messages.metadata import MetadataRequest
 
     with BrokerClient(_impatient(config, timeout_s), timeout_s) as client:
@@ -81,7 +81,7 @@ def examine(config: ConsumerConfig, topics: Sequence[str], timeout_s: float) -> 
         if not usable:
             return
         server = usable[0]
-        client.reach(server, Approach())
+        client.reach(server, ConnectionAttempt())
         try:
             metadata = client.ask(MetadataRequest(topics=[]), server)
         except KafkaError as error:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from kwire.config import Endpoint, SecurityProtocol
 from kwire.errors import KafkaError
 from kwire.network.broker_client import BrokerClient
-from kwire.network.broker_dialogue import Approach
+from kwire.network.broker_connections import ConnectionAttempt
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 LOOK_TIMEOUT_S = 3.0
@@ -33,7 +33,7 @@ class Probes:
         config = replace(self.config, security_protocol=SecurityProtocol.PLAINTEXT)
         try:
             with BrokerClient(config, LOOK_TIMEOUT_S) as client:
-                client.reach(self._endpoint, Approach())
+                client.reach(self._endpoint, ConnectionAttempt())
         except KafkaError:
             return False
         return True
