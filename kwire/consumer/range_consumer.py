@@ -129,7 +129,7 @@ class RangeConsumer:
     def _timed_out(self, ends: Collection[TopicPartition], timeout_ms: float) -> Exception:
         if self._mailbox.bootstrap_error is not None:
             return self._mailbox.bootstrap_error
-        why = f": {self._mailbox.troubles}" if self._mailbox.troubles else ""
+        why = f": {self._mailbox.connection_failures}" if self._mailbox.connection_failures else ""
         return KafkaTimeoutError(f"nothing came of {self._whose(ends)} within {timeout_ms:.0f} ms{why}")
 
     def _whose(self, partitions: Iterable[TopicPartition]) -> str:

@@ -43,9 +43,9 @@ log = part_logger("network")
 Nodes = Callable[[], Mapping[int, Node]]
 
 FORGOTTEN_AFTER_MS = 60_000.0
-"""Trouble with a broker that metadata does not know is forgotten this long after it may be dialled again."""
+"""A failure of a broker that metadata does not know is forgotten this long after it may be dialled again."""
 
-SHOWN_TROUBLES = 20
+SHOWN_FAILURES = 20
 
 
 class ConnectionKey(NamedTuple):
@@ -61,7 +61,7 @@ class _Waiting:
 
 
 @dataclass(slots=True)
-class _Trouble:
+class _ConnectionFailure:
     """What dialling a broker at its address came to, and when it may be dialled there again."""
 
     node: Node
@@ -71,7 +71,7 @@ class _Trouble:
     since_ms: float
 
 
-class BrokerTrouble(NamedTuple):
+class BrokerConnectionFailure(NamedTuple):
     """A broker that there is no connection to, for those who watch.
 
     Attributes:
@@ -97,7 +97,7 @@ class NetworkClient:
     Attributes:
         on_answers: told by connections that have read answers, see there; set before the first one is dialled.
         on_rebootstrap_required: told when an address has led to another broker or cluster (KIP-1242); may hang up.
-        troubles: why connections were lost, or never made, to brokers that none has been made to since.
+        connection_failures: why connections were lost, or never made, to brokers that none has been made to since.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class NetworkClient:
         # Bootstrap servers have negative ids, as in Java: who they are is known once they have answered.
         self._bootstrap = [Node(-1 - i, at.host, at.port) for i, at in enumerate(config.bootstrap_servers)]
         self._connections: dict[ConnectionKey, Connection] = {}
-        self._troubles: dict[ConnectionKey, _Trouble] = {}
+        self._failures: dict[ConnectionKey, _ConnectionFailure] = {}
         # These two save an iteration over all connections when none has changed, and none can have expired or been idle
         # for too long. The time is a lower bound: answers only postpone it, and each request that is sent updates it.
         self._connections_changed = False
@@ -145,7 +145,7 @@ class NetworkClient:
         self._nursery: trio.Nursery | None = None
         self.ever_connected = False
         self.bootstrap_error: KafkaError | None = None
-        self.troubles = ""
+        self.connection_failures = ""
 
     def attach(self, nursery: trio.Nursery | None) -> None:
         """Where connections live; None when the loop has ended."""
@@ -219,19 +219,19 @@ class NetworkClient:
         connection = self._connections.get(ConnectionKey(node.id, channel))
         return connection is not None and connection.is_ready and not _moved(connection.node, node)
 
-    def broker_troubles(self) -> list[BrokerTrouble]:
+    def broker_failures(self) -> list[BrokerConnectionFailure]:
         """The addresses where nobody is of use at the moment: of each, what is known by all of its connections."""
         live = {_address(each.node) for each in self._connections.values() if each.is_proven and each.is_ready}
-        found: dict[tuple[str, int], BrokerTrouble] = {}
-        for trouble in self._troubles.values():
-            address = _address(trouble.node)
+        found: dict[tuple[str, int], BrokerConnectionFailure] = {}
+        for failure in self._failures.values():
+            address = _address(failure.node)
             if address in live:
                 continue
             other = found.get(address)
-            since_ms = trouble.since_ms if other is None else min(trouble.since_ms, other.since_ms)
-            if other is None or trouble.not_before_ms >= other.next_try_ms:
-                node = trouble.node if other is None or trouble.node.id >= 0 else other.node
-                found[address] = BrokerTrouble(node, trouble.error, since_ms, trouble.not_before_ms)
+            since_ms = failure.since_ms if other is None else min(failure.since_ms, other.since_ms)
+            if other is None or failure.not_before_ms >= other.next_try_ms:
+                node = failure.node if other is None or failure.node.id >= 0 else other.node
+                found[address] = BrokerConnectionFailure(node, failure.error, since_ms, failure.not_before_ms)
             else:
                 found[address] = other._replace(since_ms=since_ms)
         return list(found.values())
@@ -253,9 +253,9 @@ class NetworkClient:
             connection = None
         if connection is not None:
             return connection, connection.usable_at_ms
-        trouble = self._trouble_with(node, channel)
-        if trouble is not None and now_ms < trouble.not_before_ms:
-            return None, trouble.not_before_ms
+        failure = self._failure_of(node, channel)
+        if failure is not None and now_ms < failure.not_before_ms:
+            return None, failure.not_before_ms
         return self._dial(key, node, now_ms), NEVER_MS
 
     def _leave_old_addresses(self) -> None:
@@ -305,18 +305,18 @@ class NetworkClient:
             return self._bootstrap
         may_rebootstrap = self._config.metadata_recovery_strategy is MetadataRecoveryStrategy.REBOOTSTRAP
         # KIP-899. Java forgets the known ones at this point; here, the first broker that comes back is used.
-        if may_rebootstrap and all(self._trouble_with(node) is not None for node in known):
+        if may_rebootstrap and all(self._failure_of(node) is not None for node in known):
             return known + self._bootstrap
         return known
 
-    def _trouble_with(self, node: Node, channel: Channel = Channel.CONTROL) -> _Trouble | None:
-        """What keeps a broker from being dialled; trouble at another address is none of the new one's."""
-        trouble = self._troubles.get(ConnectionKey(node.id, channel))
-        return None if trouble is None or _moved(trouble.node, node) else trouble
+    def _failure_of(self, node: Node, channel: Channel = Channel.CONTROL) -> _ConnectionFailure | None:
+        """What keeps a broker from being dialled; a failure at another address is none of the new one's."""
+        failure = self._failures.get(ConnectionKey(node.id, channel))
+        return None if failure is None or _moved(failure.node, node) else failure
 
     def _not_before_ms(self, node: Node) -> float:
-        trouble = self._trouble_with(node)
-        return trouble.not_before_ms if trouble is not None else 0.0
+        failure = self._failure_of(node)
+        return failure.not_before_ms if failure is not None else 0.0
 
     def _dial(self, key: ConnectionKey, node: Node, now_ms: float) -> Connection:
         assert self._nursery is not None
@@ -334,8 +334,8 @@ class NetworkClient:
             now_ms=now_ms,
         )
         self._connections[key] = connection
-        trouble = self._trouble_with(node, key.channel)
-        setup_timeout_ms = self._setup_backoff.delay_ms(1 if trouble is None else trouble.failures + 1)
+        failure = self._failure_of(node, key.channel)
+        setup_timeout_ms = self._setup_backoff.delay_ms(1 if failure is None else failure.failures + 1)
         self._nursery.start_soon(connection.run, setup_timeout_ms, self._config.request_timeout_ms)
         return connection
 
@@ -366,8 +366,8 @@ class NetworkClient:
             elif connection.is_closed:
                 del self._connections[key]
                 self._on_closed(key, connection, now_ms)
-        errors = list(dict.fromkeys(str(trouble.error) for trouble in self._troubles.values()))
-        self.troubles = "; ".join(errors[-SHOWN_TROUBLES:])
+        errors = list(dict.fromkeys(str(failure.error) for failure in self._failures.values()))
+        self.connection_failures = "; ".join(errors[-SHOWN_FAILURES:])
         self._reckon_give_up()
 
     def _on_ready(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
@@ -375,7 +375,7 @@ class NetworkClient:
         newest = connection.greeting.version if offered is None else offered.max_version
         self._fallback.answered(connection.node, connection.greeting.version, newest, now_ms)
         if connection.is_proven:
-            self._troubles.pop(key, None)
+            self._failures.pop(key, None)
             self._outages.over(connection, now_ms)
             self.ever_connected, self.bootstrap_error = True, None
 
@@ -383,29 +383,29 @@ class NetworkClient:
         error = connection.error
         if error is None:
             return
-        before = self._trouble_with(connection.node, key.channel)
+        before = self._failure_of(connection.node, key.channel)
         self._outages.lost(connection, error, now_ms)
         if connection.hung_up_on_greeting:
             self._fallback.hung_up(connection.node, connection.greeting.version)
         failures = 1 if before is None else before.failures + 1
         not_before_ms = now_ms + self._backoff_for(error).delay_ms(failures)
-        self._forget_troubles(now_ms)
+        self._forget_failures(now_ms)
         since_ms = now_ms if before is None else before.since_ms
-        self._troubles[key] = _Trouble(connection.node, error, failures, not_before_ms, since_ms)
+        self._failures[key] = _ConnectionFailure(connection.node, error, failures, not_before_ms, since_ms)
         self._fail_waiting(lambda destination: _is_for(destination, key), error)
         candidates = self._candidates()
-        if all(self._trouble_with(candidate) is not None for candidate in candidates):
+        if all(self._failure_of(candidate) is not None for candidate in candidates):
             self._fail_unreachable(candidates)
         if isinstance(error, RebootstrapRequiredError):
             self.on_rebootstrap_required(now_ms)
             self._wake()
 
-    def _forget_troubles(self, now_ms: float) -> None:
+    def _forget_failures(self, now_ms: float) -> None:
         nodes = self._nodes()
-        for key, trouble in list(self._troubles.items()):
+        for key, failure in list(self._failures.items()):
             is_known = key.node_id < 0 or key.node_id in nodes
-            if not is_known and now_ms >= trouble.not_before_ms + FORGOTTEN_AFTER_MS:
-                del self._troubles[key]
+            if not is_known and now_ms >= failure.not_before_ms + FORGOTTEN_AFTER_MS:
+                del self._failures[key]
 
     def _backoff_for(self, error: KafkaError) -> Backoff:
         """Logins are not repeated as often as connections: servers lock users out for that."""
@@ -421,8 +421,8 @@ class NetworkClient:
 
     def _refusal(self, candidates: Iterable[Node]) -> AuthenticationError | None:
         """Why a broker and we do not accept each other: that says more than that others cannot be reached."""
-        troubles = (self._trouble_with(node) for node in candidates)
-        errors = (trouble.error for trouble in troubles if trouble is not None)
+        failures = (self._failure_of(node) for node in candidates)
+        errors = (failure.error for failure in failures if failure is not None)
         return next((error for error in errors if isinstance(error, AuthenticationError)), None)
 
     def _reasons(self, destination: Destination) -> str:
@@ -431,8 +431,8 @@ class NetworkClient:
         return self._reasons_of(nodes, destination.channel)
 
     def _reasons_of(self, nodes: Iterable[Node], channel: Channel) -> str:
-        troubles = (self._trouble_with(node, channel) for node in nodes)
-        return "; ".join(dict.fromkeys(str(trouble.error) for trouble in troubles if trouble is not None))
+        failures = (self._failure_of(node, channel) for node in nodes)
+        return "; ".join(dict.fromkeys(str(failure.error) for failure in failures if failure is not None))
 
     def _fail_waiting(self, concerned: Callable[[Destination], bool], error: KafkaError) -> None:
         kept: list[_Waiting] = []

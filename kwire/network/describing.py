@@ -34,9 +34,9 @@ class NetworkDescriber:
 
     def describe(self, now_ms: float) -> ConsumerDescription:
         """What the network thread knows. Who asked has its own part to add."""
-        managers, troubles = self._managers, self._client.broker_troubles()
+        managers, failures = self._managers, self._client.broker_failures()
         describer = PartitionDescriber(
-            managers.metadata, troubles, now_ms, read_committed=bool(self._config.isolation_level.value)
+            managers.metadata, failures, now_ms, read_committed=bool(self._config.isolation_level.value)
         )
         coordinator, member = managers.coordinator.standing(), managers.membership.standing()
         return ConsumerDescription(
@@ -44,7 +44,7 @@ class NetworkDescriber:
             group=self._group(coordinator, member, now_ms),
             subscription=self._subscription(),
             causes=(
-                *(broker_cause(trouble, now_ms) for trouble in troubles),
+                *(broker_cause(failure, now_ms) for failure in failures),
                 *self._coordinator_causes(coordinator, now_ms),
                 *(self._member_causes(member, now_ms) if managers.subscription.is_group else ()),
                 *self._topic_causes(now_ms),

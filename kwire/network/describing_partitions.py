@@ -17,7 +17,7 @@ from kwire.managers.cursor import AnyCursor
 from kwire.managers.fetch import FetchStanding
 from kwire.managers.metadata import MetadataManager
 from kwire.model import Node, TopicPartition
-from kwire.network.client import BrokerTrouble
+from kwire.network.client import BrokerConnectionFailure
 from kwire.states.partition import STATE_REASONS
 from kwire.subscription.partition import AssignedPartition
 
@@ -27,19 +27,19 @@ def wait_s(at_ms: float | None, now_ms: float) -> float | None:
     return None if at_ms is None or at_ms == NEVER_MS else round(max(0.0, at_ms - now_ms) / 1000.0, 3)
 
 
-def broker_cause(trouble: BrokerTrouble, now_ms: float) -> Cause:
+def broker_cause(failure: BrokerConnectionFailure, now_ms: float) -> Cause:
     """A broker that cannot be used."""
-    node = trouble.node
-    is_refused = isinstance(trouble.error, AuthenticationError)
+    node = failure.node
+    is_refused = isinstance(failure.error, AuthenticationError)
     kind = "bootstrap server" if node.id < 0 else "broker"
     return Cause(
         kind=CauseKind.AUTHENTICATION if is_refused else CauseKind.BROKER_DOWN,
         text=f"{kind} {node} {'and this client do not accept each other' if is_refused else 'cannot be reached'}",
-        error=str(trouble.error).removeprefix(f"broker {node}: "),
+        error=str(failure.error).removeprefix(f"broker {node}: "),
         address=f"{node.host}:{node.port}",
-        for_s=age_s(trouble.since_ms, now_ms),
+        for_s=age_s(failure.since_ms, now_ms),
         # Once that is over, it is dialled when somebody has a request for it.
-        next_try_in_s=wait_s(trouble.next_try_ms, now_ms) if trouble.next_try_ms > now_ms else None,
+        next_try_in_s=wait_s(failure.next_try_ms, now_ms) if failure.next_try_ms > now_ms else None,
     )
 
 
@@ -47,10 +47,15 @@ class PartitionDescriber:
     """Describes partitions at one moment."""
 
     def __init__(
-        self, metadata: MetadataManager, troubles: Sequence[BrokerTrouble], now_ms: float, *, read_committed: bool
+        self,
+        metadata: MetadataManager,
+        failures: Sequence[BrokerConnectionFailure],
+        now_ms: float,
+        *,
+        read_committed: bool,
     ) -> None:
         self._metadata = metadata
-        self._troubles = {(each.node.host, each.node.port): each for each in troubles}
+        self._failures = {(each.node.host, each.node.port): each for each in failures}
         self._now_ms = now_ms
         self._read_committed = read_committed
 
@@ -95,8 +100,8 @@ class PartitionDescriber:
                 yield Cause(kind=CauseKind(hold.name.lower()), text=HOLD_FACTS[hold].reason)
         if leader is None:
             yield self._no_leader(partition.topic_partition)
-        elif (trouble := self._troubles.get((leader.host, leader.port))) is not None:
-            yield broker_cause(trouble, self._now_ms)
+        elif (failure := self._failures.get((leader.host, leader.port))) is not None:
+            yield broker_cause(failure, self._now_ms)
         if not partition.has_valid_position:
             yield self._no_position(partition, cursor)
         elif fetch.error is not None:

@@ -108,7 +108,7 @@ def test_one_that_breaks_is_gone_though_its_error_is_kept(
         async with rig.running():
             assert (await rig.send().wait()).error is not None
             await trio.sleep(1)
-            assert rig.client.troubles, "the client knows why there is no connection"
+            assert rig.client.connection_failures, "the client knows why there is no connection"
             assert len(made) == 0
 
     in_virtual_time(scenario)

@@ -124,9 +124,9 @@ def test_brokers_that_are_nowhere_are_forgotten(
                 rig.nodes = {number: node}
                 assert (await rig.send(node=node).wait()).error is not None
                 await trio.sleep(1)
-            assert len(rig.client._troubles) < 70
-            assert len(rig.client.troubles) < 5_000
-            assert "nowhere-299" in rig.client.troubles
+            assert len(rig.client._failures) < 70
+            assert len(rig.client.connection_failures) < 5_000
+            assert "nowhere-299" in rig.client.connection_failures
 
     in_virtual_time(scenario)
 
