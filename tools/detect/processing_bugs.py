@@ -81,7 +81,7 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
         name="all-paused-for-one",
         story="one slow partition keeps all others from being fetched",
         file="processing/backpressure.py",
-        old="            self._hold(cursor, closed & held | self._plenty(cursor, len(assigned)))\n",
+        old="            self._hold(cursor, (closed & held | self._plenty(cursor, len(assigned))) & assigned)\n",
         new="            self._hold(cursor, assigned if self._plenty(cursor, len(assigned)) else closed & held)\n",
     ),
     Bug(
