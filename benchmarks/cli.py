@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.console import Console
 
 from benchmarks import (
+    adapters,
     catch_up,
     chart,
     event_loops,
-    facades,
     large_groups,
     latency,
     memory,
@@ -148,9 +148,9 @@ def measure_async(chosen: argparse.Namespace) -> Outcome:
     return shown(results, event_loops.targets(cases))
 
 
-def measure_facades(chosen: argparse.Namespace) -> Outcome:
-    cases = chosen.case or list(facades.TOPICS)
-    return shown(facades.run(rounds=chosen.rounds, scale=chosen.scale, cases=cases), facades.targets(cases))
+def measure_adapters(chosen: argparse.Namespace) -> Outcome:
+    cases = chosen.case or list(adapters.TOPICS)
+    return shown(adapters.run(rounds=chosen.rounds, scale=chosen.scale, cases=cases), adapters.targets(cases))
 
 
 def measure_groups(chosen: argparse.Namespace) -> Outcome:
@@ -188,7 +188,7 @@ SUITES: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
     "catch-up": measure_catch_up,
     "tls": measure_tls,
     "async": measure_async,
-    "facades": measure_facades,
+    "adapters": measure_adapters,
     "groups": measure_groups,
 }
 
@@ -249,8 +249,8 @@ def add_consumer_suites(
     awaiting.add_argument("--case", action="append", default=[], choices=CASES, help=f"({names})")
     awaiting.add_argument("--scale", type=float, default=1.0, help="what part of each topic is written (1)")
     awaiting.add_argument("--defaults", action="store_true", help="no client is tuned")
-    ported = suites.add_parser("facades", help="programs of other clients, as they are and through kwire's facades")
-    ported.add_argument("--case", action="append", default=[], choices=CASES, help=f"({', '.join(facades.TOPICS)})")
+    ported = suites.add_parser("adapters", help="programs of other clients, as they are and through kwire's adapters")
+    ported.add_argument("--case", action="append", default=[], choices=CASES, help=f"({', '.join(adapters.TOPICS)})")
     ported.add_argument("--scale", type=float, default=0.5, help="part of each topic that is written (0.5)")
     encrypted = suites.add_parser("tls", help="TLS against plain text, beside an idle and a busy application")
     encrypted.add_argument("--case", action="append", default=[], choices=CASES, help=f"({', '.join(tls.TOPICS)})")

@@ -2,7 +2,7 @@
 
 `reader.py CONTENDER BOOTSTRAP_SERVERS TOPIC RECORDS [EXTRA]`; the last line out is JSON, and so is EXTRA: `settings` of
 TLS, under Java's names, whether another thread is `busy` all the time, whether the client keeps its `defaults`, and
-whether a peer's calls are those of kwire's `facade` of it. The
+whether a peer's calls are those of kwire's `adapter` of it. The
 clock starts with the client made and nothing subscribed, as that of Kafka's ConsumerPerformance does, so joining the
 group is inside. All who make a record for each record take key, value, offset and timestamp out of it, in one loop.
 Tuned, all check the checksums of batches; librdkafka has to be asked for that.
@@ -64,7 +64,7 @@ TUNED: dict[str, dict[str, object]] = {
 }
 # How the brokers are reached, under Java's names; nothing: in plain text. Only kwire and confluent-kafka look at it.
 SECURITY: dict[str, str] = {}
-FACADES = {
+ADAPTERS = {
     "confluent_kafka": "kwire.compat.confluent_kafka",
     "aiokafka": "kwire.compat.aiokafka",
     "kafka": "kwire.compat.kafka_python",
@@ -449,8 +449,8 @@ def main() -> None:
     if wanted.get("defaults"):
         for settings in TUNED.values():
             settings.clear()
-    if wanted.get("facade"):
-        IMPORTED.update(FACADES)
+    if wanted.get("adapter"):
+        IMPORTED.update(ADAPTERS)
     if wanted.get("busy"):
         threading.Thread(target=compute, daemon=True).start()
     reading = Reading(int(records))

@@ -1,6 +1,6 @@
-"""`scripts/bench facades`: programs of other clients, as they are and with their import changed to kwire's facade.
+"""`scripts/bench adapters`: programs of other clients, as they are and with their import changed to kwire's adapter.
 
-Each kind of program reads the same topic in a fresh process, with its client and with the facade in turns. None of them
+Each kind of program reads the same topic in a fresh process, with its client and with the adapter in turns. None of them
 has a setting that makes it fast.
 """
 
@@ -30,7 +30,7 @@ def run(*, rounds: int, scale: float, cases: Sequence[str]) -> list[Figures]:
     """Measure.
 
     Args:
-        rounds: How often each program has its turn, with its client and with the facade.
+        rounds: How often each program has its turn, with its client and with the adapter.
         scale: What part of each topic is written.
         cases: Names of topics.
     """
@@ -38,23 +38,25 @@ def run(*, rounds: int, scale: float, cases: Sequence[str]) -> list[Figures]:
     with KafkaCluster(jvm_options=BROKER_OPTIONS) as kafka:
         for name in cases:
             case = CASES[name]
-            topic = f"facades-{name}"
+            topic = f"adapters-{name}"
             content = written(case, kafka.bootstrap_servers, topic, case.scaled(scale))
             turns = {
-                title(program, facade=facade): partial(_turn, program, kafka.bootstrap_servers, topic, content, facade)
+                title(program, adapter=adapter): partial(
+                    _turn, program, kafka.bootstrap_servers, topic, content, adapter
+                )
                 for program in PROGRAMS
-                for facade in (False, True)
+                for adapter in (False, True)
             }
             results += take_turns(case.title, rounds, turns)
     return results
 
 
-def title(program: Contender, *, facade: bool) -> str:
-    return f"{program.title}, kwire" if facade else program.title
+def title(program: Contender, *, adapter: bool) -> str:
+    return f"{program.title}, kwire" if adapter else program.title
 
 
-def _turn(program: Contender, servers: str, topic: str, content: Content, facade: bool) -> dict[str, float]:
-    turn = take(program, servers, topic, content, {"defaults": True, "facade": facade})
+def _turn(program: Contender, servers: str, topic: str, content: Content, adapter: bool) -> dict[str, float]:
+    turn = take(program, servers, topic, content, {"defaults": True, "adapter": adapter})
     return {RATE: turn.rate, "cpu_s_per_million": turn.cpu_s / content.records * 1e6}
 
 
@@ -65,8 +67,8 @@ def targets(cases: Sequence[str]) -> list[Target]:
             case=CASES[name].title,
             figure=RATE,
             limit=1.0,
-            of=title(program, facade=True),
-            to=title(program, facade=False),
+            of=title(program, adapter=True),
+            to=title(program, adapter=False),
             at_least=True,
         )
         for name in cases
