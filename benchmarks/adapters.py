@@ -1,7 +1,7 @@
 """`scripts/bench adapters`: programs of other clients, as they are and with their import changed to kwire's adapter.
 
-Each kind of program reads the same topic in a fresh process, with its client and with the adapter in turns. None of them
-has a setting that makes it fast.
+Each kind of program reads the same topic in a fresh process, with its client and with the adapter in turns. None of
+them has a setting that makes it fast.
 """
 
 from __future__ import annotations
