@@ -2,10 +2,10 @@
 
 `reader.py CONTENDER BOOTSTRAP_SERVERS TOPIC RECORDS [EXTRA]`; the last line out is JSON, and so is EXTRA: `settings` of
 TLS, under Java's names, whether another thread is `busy` all the time, whether the client keeps its `defaults`, and
-whether a peer's calls are those of kwire's `adapter` of it. The
-clock starts with the client made and nothing subscribed, as that of Kafka's ConsumerPerformance does, so joining the
-group is inside. All who make a record for each record take key, value, offset and timestamp out of it, in one loop.
-Tuned, all check the checksums of batches; librdkafka has to be asked for that.
+whether a peer's calls are those of kwire's `adapter` for it. The clock starts with the client made and nothing
+subscribed, as that of Kafka's ConsumerPerformance does, so joining the group is inside. All who make a record for each
+record take key, value, offset and timestamp out of it, in one loop. Tuned, all check the checksums of batches;
+librdkafka has to be asked for that.
 """
 
 from __future__ import annotations
