@@ -82,7 +82,7 @@ class Consumer:
         with _exceptions():
             self._consumer = KwireConsumer({**_DEFAULTS, **_with_heartbeats(given)})
         self._loop = RecordLoop(self._consumer._session.state.delivery)
-        interval_s = self._consumer.config.auto_commit_interval_ms / 1000.0
+        interval_s = self._consumer.config.auto_commit_interval_ms / 1000.0 or math.inf  # 0 turns it off
         self._stored = StoredOffsets(interval_s if commits_stored else math.inf)
         self._positions: dict[Partition, int] = {}
         self._told_ends: dict[Partition, int] = {}
