@@ -110,7 +110,7 @@ def test_from_and_until_cut_out_a_piece(consume: CommandLine, now_ms: list[int])
 def test_an_end_that_is_not_understood_is_refused(consume: CommandLine, until: str) -> None:
     outcome = consume("--until", until)
     assert outcome.code == 2
-    assert outcome.err.startswith(f"kwire: --until {until}: not understood. Stop in front of this offset")
+    assert outcome.err.startswith(f"kwire: --until {until}: not understood. Stop before this offset")
 
 
 def test_with_a_timeout_it_stops_when_nothing_has_come_for_so_long(consume: CommandLine, kafka: FakeConsumer) -> None:
