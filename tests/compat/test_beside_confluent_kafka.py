@@ -171,7 +171,10 @@ def test_an_error_takes_the_place_of_a_message(cluster: Cluster) -> None:
     assert message is not None
     error = message.error()
     assert error is not None
-    assert (error.code(), message.value()) == (adapter.KafkaError.TOPIC_AUTHORIZATION_FAILED, None)
+    assert (error.code(), message.value()) == (
+        adapter.KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        b"not authorized to access topics: orders",
+    )
     consumer.close()
 
 
@@ -367,4 +370,62 @@ def test_a_seek_forgets_the_position_until_the_next_message(cluster: Cluster, mo
     assert [at.offset for at in consumer.position([place])] == [module.OFFSET_INVALID]
     assert consumer.poll(10).offset() == 1
     assert [at.offset for at in consumer.position([place])] == [2]
+    consumer.close()
+
+
+@BOTH
+def test_a_commit_in_the_callback_of_close(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster))
+    consumer.subscribe(["orders"], on_revoke=lambda consumer, partitions: consumer.commit(asynchronous=False))
+    read(consumer, 6)
+    consumer.close()
+    assert {tp.partition: at.offset for tp, at in cluster.committed("billing").items()} == {0: 3, 1: 3}
+
+
+@BOTH
+def test_unassign_in_the_callback_of_a_rebalance(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster))
+    consumer.subscribe(["orders"], on_revoke=lambda consumer, partitions: consumer.unassign())
+    read(consumer, 6)
+    consumer.close()
+
+
+@BOTH
+def test_a_message_with_an_error_is_true_and_has_its_text(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster, enable_partition_eof=True))
+    consumer.assign([module.TopicPartition("orders", 0, 3)])
+    message = consumer.poll(10)
+    assert message
+    assert message.error().code() == module.KafkaError._PARTITION_EOF
+    assert message.value()
+    consumer.close()
+
+
+@BOTH
+def test_an_end_is_told_again_after_the_partition_is_assigned_again(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster, enable_partition_eof=True))
+    for _ in range(2):
+        consumer.assign([module.TopicPartition("orders", 0, 0)])
+        messages = consumer.consume(4, 10)
+        assert [message.offset() for message in messages] == [0, 1, 2, 3]
+        assert messages[3].error().code() == module.KafkaError._PARTITION_EOF
+    consumer.close()
+
+
+@BOTH
+def test_a_topic_that_is_not_there_has_an_error(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster))
+    error = consumer.list_topics("absent", timeout=5).topics["absent"].error
+    assert error is not None
+    assert error.code() == module.KafkaError.UNKNOWN_TOPIC_OR_PART
+    consumer.close()
+
+
+@BOTH
+def test_look_ups_without_time_are_an_error(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer, place = module.Consumer(settings(cluster)), module.TopicPartition("orders", 0, 1)
+    with pytest.raises(module.KafkaException):
+        consumer.offsets_for_times([place], timeout=0)
+    with pytest.raises(module.KafkaException):
+        consumer.get_watermark_offsets(place, timeout=0)
     consumer.close()

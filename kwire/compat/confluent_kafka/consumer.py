@@ -107,8 +107,13 @@ class Consumer:
         self._check_open()
         with _exceptions():
             self._consumer.unsubscribe()
+        self._positions.clear()
+        self._told_ends.clear()
 
-    unassign = unsubscribe
+    def unassign(self) -> None:
+        """In the callback of a rebalance this changes nothing: what is revoked goes when the callback is done."""
+        if self._in_callback is None:
+            self.unsubscribe()
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         """In the callback of a rebalance this says where to begin."""
@@ -116,6 +121,8 @@ class Consumer:
         with _exceptions():
             if self._in_callback is None:
                 self._consumer.assign([one.key for one in partitions])
+                self._positions.clear()
+                self._told_ends.clear()
             self._start_at(self._in_callback or self._consumer, partitions)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
@@ -348,6 +355,7 @@ class Consumer:
     ) -> tuple[int, int]:
         """The first offset, and the one behind the last. They are asked for, cached or not."""
         self._check_open()
+        _check_time(timeout)
         with _exceptions():
             low = self._consumer.beginning_offsets([partition.key], timeout=_seconds(timeout))
             high = self._consumer.end_offsets([partition.key], timeout=_seconds(timeout))
@@ -356,6 +364,7 @@ class Consumer:
     def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
         """The offset of each partition is a time, in ms; OFFSET_END where all records are older."""
         self._check_open()
+        _check_time(timeout)
         with _exceptions():
             found = self._consumer.offsets_for_times(
                 {one.key: one.offset for one in partitions}, timeout=_seconds(timeout)
@@ -406,8 +415,10 @@ class Consumer:
                     self._consumer.commit_sync(left)
                     self._stored.committed(left)
             finally:
-                self._is_closed = True
-                self._consumer.close()
+                try:
+                    self._consumer.close()  # callbacks may commit
+                finally:
+                    self._is_closed = True
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -474,6 +485,12 @@ def _exceptions() -> Iterator[None]:
 
 def _error(code: int, reason: str) -> KafkaException:
     return KafkaException(KafkaError(code, reason))
+
+
+def _check_time(timeout: float) -> None:
+    """kwire answers nothing where nothing may be waited for, as Java does; here that is an error."""
+    if timeout == 0:
+        raise _error(KafkaError._TIMED_OUT, "brokers cannot answer within 0 s")
 
 
 def _wanted(topics: Sequence[str]) -> Sequence[str] | re.Pattern[str]:

@@ -110,9 +110,10 @@ class Message:
 
     @classmethod
     def of_error(cls, error: KafkaError, partition: Partition | None = None, offset: int | None = None) -> Message:
-        """What a poll answers in the place of a record."""
+        """What a poll answers in the place of a record. Its value is the error's text, so that it is true."""
         topic, number = (None, None) if partition is None else partition
-        return cls(topic, number, offset, error=error, timestamp=(TIMESTAMP_NOT_AVAILABLE, -1))
+        text = error.str().encode()
+        return cls(topic, number, offset, value=text, error=error, timestamp=(TIMESTAMP_NOT_AVAILABLE, -1))
 
     @classmethod
     def end_of(cls, partition: Partition, offset: int) -> Message:
@@ -216,6 +217,8 @@ def cluster_metadata(topics: dict[str, list[PartitionInfo]]) -> ClusterMetadata:
     found = ClusterMetadata()
     for topic, infos in topics.items():
         found.topics[topic] = TopicMetadata(topic)
+        if not infos:
+            found.topics[topic].error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"there is no topic {topic}")
         for info in infos:
             leader = info.leader
             if leader is not None:
