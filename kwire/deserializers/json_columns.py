@@ -38,30 +38,21 @@ def column_of(column: pa.BinaryArray, wanted: pa.DataType | None) -> pa.Array:
 
 
 def _read(documents: pa.BinaryArray, wanted: pa.DataType | None) -> pa.Array:
+    """Reads the fields that the type leaves out as well, so that one that breaks out of its value is seen."""
     texts = documents.cast(pa.string())  # says so if it is not UTF-8
     lines = pc.binary_join_element_wise(pa.scalar(f'{{"{_NAME}":'), texts, pa.scalar("}\n"), pa.scalar(""))
     stream = data_of(lines)
-    if wanted is None:
-        return _parse(stream, len(documents), None, "infer")
-    try:
-        return _parse(stream, len(documents), wanted, "error")
-    except pa.ArrowInvalid:  # fields that the type leaves out may be those of documents, or of a line that breaks
-        _parse(stream, len(documents), wanted, "infer")
-        return _parse(stream, len(documents), wanted, "ignore")
-
-
-def _parse(stream: memoryview, lines: int, wanted: pa.DataType | None, unexpected: str) -> pa.Array:
     options = pj.ReadOptions(use_threads=False, block_size=max(1, len(stream)))
     parsing = pj.ParseOptions(
         newlines_in_values=True,
         explicit_schema=None if wanted is None else pa.schema({_NAME: wanted}),
-        unexpected_field_behavior=unexpected,
+        unexpected_field_behavior="infer",
     )
     table = pj.read_json(io.BytesIO(stream), read_options=options, parse_options=parsing)
-    if table.num_rows != lines or table.column_names != [_NAME]:
+    if table.num_rows != len(documents) or table.column_names != [_NAME]:
         raise pa.ArrowInvalid("a value is more than one document")
     found: pa.Array = table.column(0).combine_chunks()
-    return found
+    return found if wanted is None else found.cast(wanted)
 
 
 def _read_one_by_one(documents: pa.BinaryArray, wanted: pa.DataType | None) -> pa.Array:
