@@ -56,6 +56,6 @@ def _print_pages() -> None:
 
 def pages() -> str:
     """How all consumers of this process stand."""
-    found = [page for consumer in live_consumers() if (page := consumer.page()) is not None]
+    found = [page for consumer in live_consumers.all() if (page := consumer.page()) is not None]
     count = "no consumer" if not found else "1 consumer" if len(found) == 1 else f"{len(found)} consumers"
     return "\n\n".join([f"kwire: {count} in process {os.getpid()}", *found]) + "\n"

@@ -1,13 +1,31 @@
-"""The consumers of this process, for who wants to see them all: `describe_on_signal`.
+"""What lives in this process, for who wants to see all of it: consumers for `describe_on_signal`, open ones at its end.
 
-Any thread may add one or look, without a lock: each is one step of the interpreter.
+Any thread may add one, take one out, or look, without a lock: each is one step of the interpreter.
 """
 
 from __future__ import annotations
 
-import itertools
 import weakref
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Live(Generic[T]):
+    """Objects, each as long as somebody else holds it."""
+
+    def __init__(self) -> None:
+        self._objects: weakref.WeakValueDictionary[int, T] = weakref.WeakValueDictionary()
+
+    def add(self, one: T) -> None:
+        self._objects[id(one)] = one
+
+    def discard(self, one: T) -> None:
+        self._objects.pop(id(one), None)
+
+    def all(self) -> list[T]:
+        """All there are, the oldest first."""
+        return [one for ref in self._objects.valuerefs() if (one := ref()) is not None]
 
 
 class Described(Protocol):
@@ -18,15 +36,4 @@ class Described(Protocol):
         ...
 
 
-_numbers = itertools.count()
-_consumers: weakref.WeakValueDictionary[int, Described] = weakref.WeakValueDictionary()
-
-
-def remember(consumer: Described) -> None:
-    """As long as it lives."""
-    _consumers[next(_numbers)] = consumer
-
-
-def live_consumers() -> list[Described]:
-    """All there are, the oldest first."""
-    return [consumer for ref in _consumers.valuerefs() if (consumer := ref()) is not None]
+live_consumers: Live[Described] = Live()

@@ -27,7 +27,7 @@ from kwire.consumer.background_events import discard_error
 from kwire.consumer.callbacks import CallbackRunner
 from kwire.consumer.commit_calls import CommitCalls
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener, checked_listener
-from kwire.consumer.live import remember
+from kwire.consumer.live import live_consumers
 from kwire.consumer.look_up_calls import LookUpCalls
 from kwire.consumer.network_link import NetworkLink
 from kwire.consumer.polling import Polling
@@ -96,7 +96,7 @@ class ConsumerSession(Generic[K, V]):
         self.unclosed = Unclosed(self, link)  # the network thread knows nothing of this object
         self.describes_loan: Callable[[], object] | None = None
         """Describes who uses it, and it, if that is a `Processor`."""
-        remember(self)
+        live_consumers.add(self)
         try:
             link.start()
         except BaseException:

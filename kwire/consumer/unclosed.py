@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.consumer.forks import look_for_fork
+from kwire.consumer.live import Live
 from kwire.consumer.network_link import NetworkLink
 from kwire.events import CommitAsync
 from kwire.logs import client_fields, logged_as, part_logger
@@ -57,7 +58,7 @@ class Unclosed:
         self._told = False
         self._finalizer = weakref.finalize(holder, _end_collected, link, self.origin)
         self._finalizer.atexit = False  # `_end_all` does more
-        _all[id(self)] = self
+        _open.add(self)
 
     def tell_of_rival(self) -> None:
         """A poll of a member without partitions begins. Warns once if another open consumer of this group, last polled
@@ -66,7 +67,7 @@ class Unclosed:
         if self._told:
             return
         now_ms = monotonic_ms()
-        rival = next((each for each in _unclosed() if self._is_kept_waiting_by(each, now_ms)), None)
+        rival = next((each for each in _open.all() if self._is_kept_waiting_by(each, now_ms)), None)
         if rival is not None:
             self._told = True
             with logged_as(client_fields(self._link.client_id, self._link.config.group_id)):
@@ -92,7 +93,7 @@ class Unclosed:
     def detach(self) -> None:
         """It is closed, or another process's."""
         self._finalizer.detach()
-        _all.pop(id(self), None)
+        _open.discard(self)
 
     def end(self) -> None:
         """The interpreter ends: begin to end the network thread as well."""
@@ -106,12 +107,7 @@ class Unclosed:
         _warn(self._link, self.origin)
 
 
-_all: weakref.WeakValueDictionary[int, Unclosed] = weakref.WeakValueDictionary()
-
-
-def _unclosed() -> list[Unclosed]:
-    """One step of the interpreter makes the copy: other threads may open and close consumers meanwhile."""
-    return [each for ref in _all.valuerefs() if (each := ref()) is not None]
+_open: Live[Unclosed] = Live()
 
 
 def line_of_user() -> Origin:
@@ -143,7 +139,7 @@ def _warn(link: NetworkLink, origin: Origin) -> None:
 def _end_all() -> None:
     look_for_fork()
     deadline = Deadline.after(EXIT_MS)
-    unclosed = _unclosed()
+    unclosed = _open.all()
     for each in unclosed:
         each.end()
     for each in unclosed:
