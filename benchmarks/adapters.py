@@ -7,13 +7,11 @@ them has a setting that makes it fast.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
-from benchmarks.throughput.measure import BROKER_OPTIONS, written
-from benchmarks.throughput.topics import CASES, Content
-from benchmarks.throughput.turn import AIOKAFKA, CONSUME, KAFKA_PYTHON, POLL, Contender, take
-from benchmarks.turns import Figures, Target, take_turns
-from kwire.testing.kafka import KafkaCluster
+from benchmarks.throughput.in_turns import RATE, Contestant, read_in_turns
+from benchmarks.throughput.topics import CASES
+from benchmarks.throughput.turn import AIOKAFKA, CONSUME, KAFKA_PYTHON, POLL, Contender
+from benchmarks.turns import Figures, Target
 
 PROGRAMS = (
     CONSUME,
@@ -23,7 +21,6 @@ PROGRAMS = (
     Contender(name="kafka-python", title="kafka-python poll()", peer=KAFKA_PYTHON.peer),
 )
 TOPICS = ("plain", "mixed")
-RATE = "records_per_s"
 
 
 def run(*, rounds: int, scale: float, cases: Sequence[str]) -> list[Figures]:
@@ -34,30 +31,16 @@ def run(*, rounds: int, scale: float, cases: Sequence[str]) -> list[Figures]:
         scale: What part of each topic is written.
         cases: Names of topics.
     """
-    results: list[Figures] = []
-    with KafkaCluster(jvm_options=BROKER_OPTIONS) as kafka:
-        for name in cases:
-            case = CASES[name]
-            topic = f"adapters-{name}"
-            content = written(case, kafka.bootstrap_servers, topic, case.scaled(scale))
-            turns = {
-                title(program, adapter=adapter): partial(
-                    _turn, program, kafka.bootstrap_servers, topic, content, adapter
-                )
-                for program in PROGRAMS
-                for adapter in (False, True)
-            }
-            results += take_turns(case.title, rounds, turns)
-    return results
+    contestants = {
+        title(program, adapter=adapter): Contestant(contender=program, extra={"defaults": True, "adapter": adapter})
+        for program in PROGRAMS
+        for adapter in (False, True)
+    }
+    return read_in_turns(contestants, rounds=rounds, scale=scale, cases=cases)
 
 
 def title(program: Contender, *, adapter: bool) -> str:
     return f"{program.title}, kwire" if adapter else program.title
-
-
-def _turn(program: Contender, servers: str, topic: str, content: Content, adapter: bool) -> dict[str, float]:
-    turn = take(program, servers, topic, content, {"defaults": True, "adapter": adapter})
-    return {RATE: turn.rate, "cpu_s_per_million": turn.cpu_s / content.records * 1e6}
 
 
 def targets(cases: Sequence[str]) -> list[Target]:

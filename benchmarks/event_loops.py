@@ -7,13 +7,11 @@ as rows of whole polls, as columns, and record by record. The peers are aiokafka
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
-from benchmarks.throughput.measure import BROKER_OPTIONS, written
-from benchmarks.throughput.topics import CASES, Content
-from benchmarks.throughput.turn import AIOKAFKA, COLUMNS, ROWS, Contender, take
-from benchmarks.turns import Figures, Target, take_turns
-from kwire.testing.kafka import KafkaCluster
+from benchmarks.throughput.in_turns import RATE, Contestant, read_in_turns
+from benchmarks.throughput.topics import CASES
+from benchmarks.throughput.turn import AIOKAFKA, COLUMNS, ROWS, Contender
+from benchmarks.turns import Figures, Target
 
 CONTENDERS = (
     ROWS,
@@ -27,7 +25,6 @@ CONTENDERS = (
     Contender(name="confluent-aio", title="confluent AIOConsumer.consume()"),
 )
 TOPICS = ("plain", "lz4", "random")
-RATE = "records_per_s"
 
 
 def run(*, rounds: int, scale: float, cases: Sequence[str], defaults: bool) -> list[Figures]:
@@ -39,23 +36,8 @@ def run(*, rounds: int, scale: float, cases: Sequence[str], defaults: bool) -> l
         cases: Names of topics.
         defaults: Whether all keep their defaults, instead of what makes them fast.
     """
-    results: list[Figures] = []
-    with KafkaCluster(jvm_options=BROKER_OPTIONS) as kafka:
-        for name in cases:
-            case = CASES[name]
-            topic = f"async-{name}"
-            content = written(case, kafka.bootstrap_servers, topic, case.scaled(scale))
-            turns = {
-                contender.title: partial(_turn, contender, kafka.bootstrap_servers, topic, content, defaults)
-                for contender in CONTENDERS
-            }
-            results += take_turns(case.title, rounds, turns)
-    return results
-
-
-def _turn(contender: Contender, servers: str, topic: str, content: Content, defaults: bool) -> dict[str, float]:
-    turn = take(contender, servers, topic, content, {"defaults": defaults})
-    return {RATE: turn.rate, "cpu_s_per_million": turn.cpu_s / content.records * 1e6}
+    contestants = {each.title: Contestant(contender=each, extra={"defaults": defaults}) for each in CONTENDERS}
+    return read_in_turns(contestants, rounds=rounds, scale=scale, cases=cases)
 
 
 def targets(cases: Sequence[str]) -> list[Target]:

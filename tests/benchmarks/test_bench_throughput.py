@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
+from benchmarks import adapters, event_loops
 from benchmarks import cli as benchmarks_cli
-from benchmarks import event_loops
 from benchmarks.chart import Bar, Panel, draw
 from benchmarks.throughput import measure as throughput
 from benchmarks.throughput import reader
@@ -141,7 +141,7 @@ def test_a_reader_that_gets_nothing_more_gives_up(ticks: Ticks) -> None:
 
 
 def test_there_is_a_reader_for_everybody_but_java() -> None:
-    named = {contender.name for contender in (*CONTENDERS, *event_loops.CONTENDERS)}
+    named = {contender.name for contender in (*CONTENDERS, *event_loops.CONTENDERS, *adapters.PROGRAMS)}
     assert named - {JAVA.name} == reader.CONTENDERS.keys()
 
 
