@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 
 from kwire.compat.patterns import from_the_start
-from kwire.compat.record_loop import RecordLoop, by_partition
+from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.errors import IllegalStateError
@@ -143,14 +143,11 @@ class KafkaConsumer:
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Records by partition, none when `timeout_ms` are over."""
         most = self._consumer.config.max_poll_records if max_records is None else max_records
-        found = self._taken(most)
+        found = self._loop.take_by_partition(most, _record)
         if not found:
             self._poll(timeout_ms / 1000.0)
-            found = self._taken(most)
+            found = self._loop.take_by_partition(most, _record)
         return found
-
-    def _taken(self, most: int) -> dict[TopicPartition, list[ConsumerRecord]]:
-        return self._loop.take(most, lambda records: by_partition(records, _record))
 
     def _poll(self, timeout_s: float) -> None:
         self._consumer._poll(timeout_s, to_loop=True)
@@ -348,7 +345,7 @@ def _takes_three(function: Callable[..., object]) -> bool:
     except TypeError:
         return False
     except ValueError:
-        return True
+        pass
     return True
 
 

@@ -51,9 +51,12 @@ class RecordLoop(Generic[K, V]):
             self._delivery.go_back(begun)
             raise
 
+    def take_by_partition(self, most: int, made: Callable[[Record[K, V]], T]) -> dict[TopicPartition, list[T]]:
+        """As `take`, with what is made of each record in lists by partition."""
+        return self.take(most, lambda records: _by_partition(records, made))
 
-def by_partition(records: Iterable[Record[K, V]], made: Callable[[Record[K, V]], T]) -> dict[TopicPartition, list[T]]:
-    """What is made of each, in lists by partition."""
+
+def _by_partition(records: Iterable[Record[K, V]], made: Callable[[Record[K, V]], T]) -> dict[TopicPartition, list[T]]:
     found: dict[TopicPartition, list[T]] = {}
     for key, run in groupby(records, _partition_of):
         found.setdefault(TopicPartition(*key), []).extend(map(made, run))

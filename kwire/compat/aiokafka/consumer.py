@@ -28,7 +28,7 @@ from kwire.compat.aiokafka.structs import (
     record_of,
 )
 from kwire.compat.patterns import from_the_start
-from kwire.compat.record_loop import RecordLoop, by_partition
+from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.async_consumer import AsyncConsumer
 from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
 from kwire.consumer.listener import Partitions
@@ -274,7 +274,7 @@ class AIOKafkaConsumer:
         self._loop.begin()
 
     def _at_hand(self, most: int) -> RecordsOfPartitions:
-        return self._loop.take(most, lambda records: by_partition(records, record_of))
+        return self._loop.take_by_partition(most, record_of)
 
     def _check_running(self) -> None:
         if self._is_stopped:

@@ -107,8 +107,7 @@ class Consumer:
         self._check_open()
         with _exceptions():
             self._consumer.unsubscribe()
-        self._positions.clear()
-        self._told_ends.clear()
+        self._forget([*self._positions, *self._told_ends])
 
     def unassign(self) -> None:
         """In the callback of a rebalance this changes nothing: what is revoked goes when the callback is done."""
@@ -121,8 +120,7 @@ class Consumer:
         with _exceptions():
             if self._in_callback is None:
                 self._consumer.assign([one.key for one in partitions])
-                self._positions.clear()
-                self._told_ends.clear()
+                self._forget([*self._positions, *self._told_ends])
             self._start_at(self._in_callback or self._consumer, partitions)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
@@ -239,6 +237,12 @@ class Consumer:
             raise
         return found
 
+    def _forget(self, partitions: Iterable[Partition]) -> None:
+        """Where the program stands in these: it goes on elsewhere, or not at all."""
+        for partition in partitions:
+            self._positions.pop(partition, None)
+            self._told_ends.pop(partition, None)
+
     def _read_again(self, messages: Sequence[Message]) -> None:
         """They were taken, and are not returned."""
         for partition, offset in _first_offsets(messages).items():
@@ -344,8 +348,7 @@ class Consumer:
         self._check_open()
         with _exceptions():
             self._start_at(self._in_callback or self._consumer, [partition])
-        self._told_ends.pop(partition.key, None)
-        self._positions.pop(partition.key, None)
+        self._forget([partition.key])
 
     def get_watermark_offsets(
         self,
@@ -469,9 +472,7 @@ class _Listener(RebalanceListener):
 
     def _forget(self, partitions: Partitions) -> None:
         self._owner._stored.forget(partitions)
-        for partition in partitions:
-            for known in (self._owner._positions, self._owner._told_ends):
-                known.pop(partition, None)
+        self._owner._forget(partitions)
 
 
 @contextlib.contextmanager
@@ -521,9 +522,9 @@ def _offsets_of(
 def _first_offsets(messages: Sequence[Message]) -> dict[Partition, int]:
     first: dict[Partition, int] = {}
     for message in messages:
-        topic, partition, offset = message.topic(), message.partition(), message.offset()
-        if message.error() is None and topic is not None and partition is not None and offset is not None:
-            first.setdefault(Partition(topic, partition), offset)
+        place = _place_of(message)
+        if message.error() is None and place is not None:
+            first.setdefault(*place)
     return first
 
 
@@ -531,10 +532,17 @@ def _offset_behind(message: Message) -> dict[Partition, OffsetAndMetadata]:
     """Nothing, of a message that a program has made without an offset."""
     if message.error() is not None:
         raise _error(KafkaError._INVALID_ARG, "this message is an error")
+    if (place := _place_of(message)) is None:
+        return {}
+    partition, offset = place
+    return {partition: OffsetAndMetadata(offset + 1)}
+
+
+def _place_of(message: Message) -> tuple[Partition, int] | None:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     if topic is None or partition is None or offset is None:
-        return {}
-    return {Partition(topic, partition): OffsetAndMetadata(offset + 1)}
+        return None
+    return Partition(topic, partition), offset
 
 
 def _with_heartbeats(given: Mapping[str, object]) -> Mapping[str, object]:
