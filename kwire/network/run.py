@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 log = part_logger("network")
 
-# For all look-ups together. Whoever makes a consumer waits for them, and takes a thread that does not start in time for
-# one that is not let run (`thread.START_TIMEOUT_S`).
+# The time for all look-ups together. The constructor of a consumer waits for them, and must get its answer before
+# `thread.START_TIMEOUT_S`: a thread that has not started by then is reported as one that is not let run.
 CANONICAL_NAMES_S = 30.0
 
 

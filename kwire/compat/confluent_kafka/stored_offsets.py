@@ -29,7 +29,7 @@ class StoredOffsets:
         return {tp: at for tp, at in self._stored.items() if self._committed.get(tp) != at}
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """These are committed, whoever has asked for it."""
+        """These have been committed: by the program, or in the background."""
         self._committed.update({tp: at for tp, at in offsets.items() if tp in self._stored})
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
