@@ -183,8 +183,9 @@ def test_a_member_tells_what_lives_in_it(capsys: pytest.CaptureFixture[str]) -> 
 
 # Counting takes half a minute in a process that has run thousands of tests, so these run in one of their own.
 COUNTS = """
-import gc, sys
-from proofs.soak.member import living_objects
+import gc, os, sys
+from proofs.soak.member import counted_apart, living_objects
+from proofs.soak.watch import resident_bytes
 
 def is_about(count, wanted):
     assert abs(count - wanted) < 300, count
@@ -210,6 +211,16 @@ def test_free_lists_are_not_counted():
     assert sys.getallocatedblocks() - blocks_before > 1_000
     is_about(living_objects().total() - before, 0)
 
+def test_counting_apart_finds_the_same_and_leaves_no_gap_in_the_memory_of_who_counts():
+    ballast = [[number] for number in range(100_000)]
+    counted_apart(living_objects)
+    before_mib = resident_bytes(os.getpid()) / 1024 / 1024
+    apart = counted_apart(living_objects).total()
+    assert resident_bytes(os.getpid()) / 1024 / 1024 - before_mib < 1
+    is_about(apart - living_objects().total(), 0)
+    assert resident_bytes(os.getpid()) / 1024 / 1024 - before_mib > 3, "nothing to show"
+
+test_counting_apart_finds_the_same_and_leaves_no_gap_in_the_memory_of_who_counts()
 test_objects_are_counted_wherever_they_are_held_and_though_nobody_reaches_them()
 test_free_lists_are_not_counted()
 """
