@@ -90,12 +90,14 @@ class _HandedOut(NamedTuple, Generic[K, V]):
         chunks: What the last poll returned, until the application comes back.
         delivered: How far the application got, once it comes back; nothing, if it has been told already.
         loop: The loop that walks through the chunks.
+        has_failed: Whether the application failed, and what it failed over is no part of `delivered`.
     """
 
     pending: Pending[K, V]
     chunks: Sequence[PartitionRecords[K, V]] = ()
     delivered: Sequence[Delivered] = ()
     loop: _Loop[K, V] | None = None
+    has_failed: bool = False
 
 
 LoopMark: TypeAlias = tuple[_HandedOut[K, V], Record[K, V] | None]
@@ -218,7 +220,12 @@ class Delivery(Generic[K, V]):
             self._returned = self._now  # which holds no records that the application has let go of
 
     def abandon(self) -> None:
-        """The application failed over what it was handed last: that must be handed out again."""
+        """The application failed over what it was handed last: that must be handed out again.
+
+        It may tell twice: the task that loops is cancelled, and the `async with` block that it is in fails.
+        """
+        if self._now.has_failed:
+            return
         loop = self._now.loop
         if loop is None or loop.current is None:
             self._now = _HandedOut(self._now.pending)
@@ -226,7 +233,7 @@ class Delivery(Generic[K, V]):
             current = loop.current
             failed_at = TopicPartition(current.topic, current.partition), loop.epoch_of(current), current.offset
             capped = [_capped(entry, *failed_at) for entry in self.so_far()]
-            self._now = _HandedOut(self._now.pending, (), capped)
+            self._now = _HandedOut(self._now.pending, (), capped, has_failed=True)
         if loop is not None:
             loop.is_over = True
 

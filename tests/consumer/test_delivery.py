@@ -159,6 +159,16 @@ def test_failing_over_a_record_delivers_what_lies_in_front_of_it(at: int) -> Non
     assert taken(delivery) == {A: at}
 
 
+def test_failing_is_told_twice_by_the_task_that_loops_and_by_the_block_that_it_is_in() -> None:
+    delivery = polled(chunk(A, range(4)), to_loop=True)
+    for record in delivery.iterate():
+        if record.offset == 2:
+            break
+    delivery.abandon()
+    delivery.abandon()
+    assert taken(delivery) == {A: 2}
+
+
 def test_failing_over_what_a_poll_returned_delivers_none_of_it() -> None:
     delivery = polled(chunk(A, range(4)))
     delivery.abandon()
