@@ -55,7 +55,8 @@ class WholeTopics(Generic[K, V]):
         wanted = frozenset(TopicPartition(info.topic, info.partition) for infos in found.values() for info in infos)
         if wanted and not self.names - found.keys():
             self._look_at_ms = monotonic_ms() + self._state.config.metadata_max_age_ms
-        if wanted - self._state.assignment:
-            wanted |= self._state.assignment  # an answer that lacks some takes nothing away
+        # An answer that lacks some takes nothing away, but a topic that is no longer named is not read on.
+        wanted |= {tp for tp in self._state.assignment if tp.topic in self.names}
+        if wanted != self._state.assignment:
             yield from self._state.link.command("assign", partial(Assign, wanted))
             self._state.assignment = wanted

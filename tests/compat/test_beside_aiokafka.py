@@ -467,6 +467,27 @@ def test_going_on_to_other_topics(library: Library, cluster: Cluster) -> None:
     run(main)
 
 
+@BOTH
+@pytest.mark.parametrize("unsubscribe", [True, False])
+def test_going_on_to_other_topics_without_a_group(library: Library, cluster: Cluster, *, unsubscribe: bool) -> None:
+    cluster.create_topic("others")
+    cluster.produce("others", b"x")
+
+    async def main() -> None:
+        async with library.consumer("orders") as consumer:
+            await read(consumer, 6)
+            if unsubscribe:
+                consumer.unsubscribe()
+            consumer.subscribe(["others"])
+            assert (await consumer.getone()).value == b"x"
+            cluster.produce("orders", b"no longer read")
+            cluster.produce("others", b"y")
+            assert (await consumer.getone()).value == b"y"
+            assert {tp.topic for tp in consumer.assignment()} == {"others"}
+
+    run(main)
+
+
 def test_a_subscription_that_is_cancelled_in_the_middle_is_made_by_the_next_call(cluster: Cluster) -> None:
     async def main() -> None:
         async with Library("kwire.compat.aiokafka", cluster).consumer(group_id="billing") as consumer:

@@ -122,6 +122,20 @@ def test_listeners_of_a_group(cluster: Cluster, module: Any) -> None:  # noqa: A
 
 
 @BOTH
+def test_going_on_to_other_topics_without_a_group(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    cluster.create_topic("others")
+    cluster.produce("others", b"x")
+    consumer = open_consumer(module, cluster, "orders")
+    assert len([next(consumer) for _ in range(6)]) == 6
+    consumer.subscribe(["others"])
+    assert next(consumer).value == b"x"
+    cluster.produce("orders", b"no longer read")
+    assert [record.topic for record in consumer] == []
+    assert {tp.topic for tp in consumer.assignment()} == {"others"}
+    consumer.close()
+
+
+@BOTH
 def test_bootstrap_waits_for_a_broker(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
     consumer = open_consumer(module, cluster)
     consumer.bootstrap(timeout_ms=10_000)

@@ -156,12 +156,15 @@ class AIOKafkaConsumer:
         elif pattern or listener is not None:
             raise IllegalStateError("a pattern and a listener need a group_id")
         else:
-            self._consumer._session.whole_topics.read(self._topics)
+            self._later.append(partial(self._read_whole, self._topics))
 
     async def _subscribe(
         self, topics: Sequence[str] | re.Pattern[str], listener: ConsumerRebalanceListener | None
     ) -> None:
         await self._consumer.subscribe(topics, listener=_Listener(self, listener))
+
+    async def _read_whole(self, topics: frozenset[str]) -> None:
+        self._consumer._session.whole_topics.read(topics)
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         if self._topics or self._pattern:
