@@ -25,9 +25,9 @@ class RecordLoop(Generic[K, V]):
         self._delivery = delivery
         self._records: Iterator[Record[K, V]] = iter(())
 
-    def begin(self) -> None:
-        """A poll has returned."""
-        self._records = self._delivery.iterate()
+    def begin(self, *, to_the_end: bool = False) -> None:
+        """A poll has returned; see `Delivery.iterate`."""
+        self._records = self._delivery.iterate(to_the_end=to_the_end)
 
     def next(self, made: Callable[[Record[K, V]], T]) -> T | None:
         """What is made of the next record; None if a poll has to come first."""

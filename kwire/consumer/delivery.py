@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeAlias
 
-from kwire.clock import monotonic_ms
+from kwire.clock import NEVER_MS, monotonic_ms
 from kwire.epochs import AssignmentEpoch
 from kwire.events import AssignmentView, Delivered
 from kwire.fetching.columns import Records
@@ -160,15 +160,18 @@ class Delivery(Generic[K, V]):
 
     # --- a loop ---------------------------------------------------------------------------------------------
 
-    def iterate(self) -> Iterator[Record[K, V]]:
+    def iterate(self, *, to_the_end: bool = False) -> Iterator[Record[K, V]]:
         """The records of the last poll one by one, keeping track of how far the loop got.
 
         Ends early when it is interrupted, and when the next poll is due, which returns the rest.
+
+        Args:
+            to_the_end: No poll is due in between.
         """
         loop = self._now.loop
         if loop is None:
             return
-        due_ms = monotonic_ms() + LOOP_MS
+        due_ms = NEVER_MS if to_the_end else monotonic_ms() + LOOP_MS
         for record in Records(loop.chunks):
             try:
                 loop.current = record

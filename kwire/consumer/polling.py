@@ -42,6 +42,8 @@ class Polling(Generic[K, V]):
     def __init__(self, state: ConsumerState[K, V]) -> None:
         self._state = state
         self._portion = FIRST_PORTION
+        self._is_at_error = False
+        """Whether what is pending ends in front of an error, which comes when those records are handed out."""
         self._mailbox = state.link.mailbox
         self._delivery = state.delivery
         self.looked_at_ms = 0.0
@@ -104,17 +106,26 @@ class Polling(Generic[K, V]):
         """How many more records this poll could return."""
         return self._collector.most - self._delivery.due_count(self._mailbox.view)
 
-    def collect(self) -> None:
-        """Collect what a poll may return. What a poll collected that raised comes first, alone."""
-        view = self._mailbox.view
-        if not self._delivery.has_due(view):
+    def collect(self, least: int = 1) -> None:
+        """Collect what a poll may return, and go on until there are so many records, or no more at hand. What a poll
+        collected that raised comes first, alone."""
+        view, pending = self._mailbox.view, self._delivery.pending
+        self._is_at_error = False
+        while (due := self._delivery.due_count(view)) < least and not self._is_at_error:
+            before = len(pending)
             self._mailbox.polls_in_a_row.collects()
-            self._collect(view)
+            self._collect(view, max(self._collector.most, least) - due)
+            if len(pending) == before or least == 1:
+                break
 
-    def hand_out(self, *, to_loop: bool = False) -> Records[K, V]:
+    def _holds_back(self, least: int) -> bool:
+        """Whether what was collected waits for more to come."""
+        return least > 1 and not self._is_at_error and self._delivery.due_count(self._mailbox.view) < least
+
+    def hand_out(self, *, to_loop: bool = False, least: int = 1) -> Records[K, V]:
         """What was collected, and may be returned; possibly nothing."""
         view = self._mailbox.view
-        if not self._delivery.pending:  # as a rule before a poll waits
+        if not self._delivery.pending or self._holds_back(least):  # as a rule before a poll waits
             self._tell_drained()
             return self.records()
         chunks = self._delivery.hand_out(view, to_loop=to_loop)
@@ -138,7 +149,8 @@ class Polling(Generic[K, V]):
             self._collector.collect(view, pending, most, most_bytes)
             self._count(pending[before:], view)
         except CorruptPartitionError as corrupt:
-            if self._delivery.has_due(view):
+            self._is_at_error = self._delivery.has_due(view)
+            if self._is_at_error:
                 return  # an earlier portion: those first, the next poll meets the damage again
             # The position stays in front of the damage: the next poll fetches it again, a seek steps over it.
             self._mailbox.post(Seek(corrupt.topic_partition, corrupt.position, Reply(), corrupt.epoch))
@@ -149,7 +161,8 @@ class Polling(Generic[K, V]):
             error.args = (f"{error}; {advice}",)
             raise error from error.__cause__
         except KafkaError:
-            if not self._delivery.has_due(view):
+            self._is_at_error = self._delivery.has_due(view)
+            if not self._is_at_error:
                 raise
 
     def _count(self, collected: Iterable[Collected[K, V]], view: AssignmentView) -> None:

@@ -160,13 +160,15 @@ class ConsumerSession(Generic[K, V]):
         self.state.delivery.come_back()
         return deadline
 
-    def poll(self, deadline: Deadline, *, to_loop: bool = False) -> Steps[Records[K, V]]:
+    def poll(self, deadline: Deadline, *, to_loop: bool = False, least: int = 1) -> Steps[Records[K, V]]:
         """Records, or nothing at the deadline, or because there is news of revocation.
 
         The application came back for more: what it was handed may be committed now.
 
         Args:
             to_loop: The records are handed out one by one, by `Delivery.iterate`.
+            least: Fewer are not handed out, even at the deadline, but for those in front of an error. They stay for the
+                next poll. (Not on an event loop.)
         """
         if not self.state.view.subscribed and not self.whole_topics.names:
             raise IllegalStateError("nothing to poll: subscribe to topics or assign partitions first")
@@ -174,12 +176,12 @@ class ConsumerSession(Generic[K, V]):
         self.link.metrics.polls.began(now_ms)
         self.state.interrupt_loop()
         self.callbacks.begin_poll()
-        records = yield from self._next_records(deadline, to_loop=to_loop)
+        records = yield from self._next_records(deadline, to_loop=to_loop, least=least)
         self.state.revocation.end_poll()
         self.link.metrics.polls.ended(max(self.link.mailbox.polled_at_ms, self.polling.looked_at_ms))
         return records
 
-    def _next_records(self, deadline: Deadline, *, to_loop: bool) -> Steps[Records[K, V]]:
+    def _next_records(self, deadline: Deadline, *, to_loop: bool, least: int) -> Steps[Records[K, V]]:
         asked = False
         while True:
             seen = self.link.mailbox.signal()
@@ -194,8 +196,8 @@ class ConsumerSession(Generic[K, V]):
             if self._gives_way:
                 yield from self.polling.gather()
             else:
-                self.polling.collect()
-            records = self.polling.hand_out(to_loop=to_loop)
+                self.polling.collect(least)
+            records = self.polling.hand_out(to_loop=to_loop, least=least)
             if records:
                 return records
             asked = asked or self.polling.ask_for_work()

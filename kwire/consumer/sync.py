@@ -175,7 +175,7 @@ class Consumer(Facade[K, V]):
         hint_at_seconds(timeout)
         return self._poll(timeout)
 
-    def _poll(self, timeout: Timeout, *, to_loop: bool = False) -> Records[K, V]:
+    def _poll(self, timeout: Timeout, *, to_loop: bool = False, least: int = 1) -> Records[K, V]:
         """An exception of a signal handler may strike up to the last line: then the next poll returns these records."""
         look_for_fork()
         if self._session.is_lent and not self._guard.is_entered:
@@ -189,7 +189,7 @@ class Consumer(Facade[K, V]):
                 self._polled_by = self._session.unclosed.polled_by = get_ident()
                 if not self._session.state.assignment:
                     self._session.unclosed.tell_of_rival()
-                return self._run(self._session.poll(deadline, to_loop=to_loop))
+                return self._run(self._session.poll(deadline, to_loop=to_loop, least=least))
         except BaseException as error:
             if has_begun:
                 self._session.undo_poll(error)

@@ -4,16 +4,19 @@ committed."""
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 import pytest
 
+from kwire.clock import Deadline
 from kwire.compat import kafka_python
 from kwire.compat.aiokafka import AIOKafkaConsumer, structs
 from kwire.compat.confluent_kafka import Consumer as ConfluentConsumer
 from kwire.compat.confluent_kafka import Message
+from kwire.consumer.steps import Steps
 from kwire.testing import Cluster
 
 Read: TypeAlias = "tuple[int, int]"  # partition and offset
@@ -189,20 +192,42 @@ def test_a_consume_that_is_struck_while_it_waits_for_more_has_taken_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = ConfluentConsume(cluster.bootstrap_servers)
-    consumer = reader._consumer
-    wait = consumer._awaited
-    waits = 0
+    polling = reader._consumer._consumer._session.polling
+    wait = polling.wait
 
-    def struck(timeout: float | None) -> Message | None:
-        nonlocal waits
-        waits += 1
-        if waits == 2:
+    def struck(seen: int, deadline: Deadline) -> Steps[None]:
+        if polling._delivery.due_count(polling._mailbox.view) == len(ALL):
             raise TimeIsUpError
-        return wait(timeout)
+        return wait(seen, deadline)
 
-    monkeypatch.setattr(consumer, "_awaited", struck)
+    monkeypatch.setattr(polling, "wait", struck)
     with pytest.raises(TimeIsUpError):
-        consumer.consume(100, 5.0)
-    assert waits == 2
-    assert sorted(_read(consumer.consume(6, 5.0))) == sorted(ALL)
+        reader._consumer.consume(100, 20.0)
+    monkeypatch.undo()
+    assert sorted(_read(reader._consumer.consume(6, 20.0))) == sorted(ALL)
     reader.close()
+
+
+@pytest.mark.slow
+def test_what_a_consume_holds_is_not_committed_before_it_returns(cluster: Cluster) -> None:
+    """A process that is killed while it waits for the rest of a batch would lose the first part."""
+    settings = {"group.id": "g", "auto.offset.reset": "earliest", "auto.commit.interval.ms": 1}
+    with ConfluentConsumer({"bootstrap.servers": cluster.bootstrap_servers, **settings}) as consumer:
+        consumer.subscribe(["orders"])
+        assert len(consumer.consume(2, 20.0)) == 2
+        committed: list[int] = []
+        stop = threading.Event()
+
+        def look() -> None:
+            while not stop.wait(0.05):
+                committed.append(sum(at.offset for at in cluster.committed("g").values()))
+
+        watch = threading.Thread(target=look)
+        watch.start()
+        try:
+            messages = consumer.consume(100, 1.5)
+        finally:
+            stop.set()
+            watch.join()
+        assert len(messages) == 4
+        assert max(committed) == 2

@@ -13,6 +13,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -169,28 +170,67 @@ class Consumer:
     def _awaited(self, timeout: float | None) -> Message | None:
         """One message when none is at hand. What is done in the background is done here: a poll comes here ten times
         a second, however many messages are at hand."""
-        until_s = math.inf if timeout is None or timeout < 0 else time.monotonic() + timeout
+        until_s = _until_s(timeout)
         while True:
-            if (ended := self._end_reached()) is not None:
-                return ended
-            try:
-                self._poll_until(until_s)
-            except errors.KafkaError as error:
-                if self._is_of_nothing_to_poll(error) and until_s < math.inf:
-                    time.sleep(max(0.0, until_s - time.monotonic()))
-                    return None
-                return self._told(error)
+            if (instead := self._polled(until_s)) is not None:
+                return instead[0] if instead else None
             message = self._loop.next(self._message)
             if message is not None or time.monotonic() >= until_s:
                 return message
 
-    def _poll_until(self, until_s: float) -> None:
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        """Up to so many messages; fewer when `timeout` seconds are over, in front of an error, and where ends of
+        partitions are told of.
+
+        Until it returns none of them counts as delivered, so no commit in the background covers them.
+        """
+        self._check_open()
+        if not 0 <= num_messages <= _MOST_MESSAGES:
+            raise ValueError("num_messages must be between 0 and 1000000 (1M)")
+        if num_messages == 1:
+            message = self.poll(timeout)
+            return [] if message is None else [message]
+        until_s = _until_s(timeout)
+        while num_messages:
+            if (instead := self._polled(until_s, num_messages)) is not None:
+                return instead
+            found = self._loop.take(num_messages, partial(self._batch, num_messages))
+            if found:
+                return found  # nothing is called in between: an exception of a signal handler might strike there
+            if time.monotonic() >= until_s:
+                break
+        return []
+
+    def _batch(self, most: int, records: Iterable[Record[bytes, bytes]]) -> list[Message]:
+        """Messages, and the ends behind them."""
+        found = self._messages(records)
+        while len(found) < most and (ended := self._end_reached()) is not None:
+            found.append(ended)
+        return found
+
+    def _polled(self, until_s: float, least: int = 1) -> list[Message] | None:
+        """A poll has returned, so records may be at hand; or what is to be returned instead."""
+        if (ended := self._end_reached()) is not None:
+            return [ended]
+        try:
+            self._poll_until(until_s, least)
+        except errors.KafkaError as error:
+            if self._is_of_nothing_to_poll(error) and until_s < math.inf:
+                time.sleep(max(0.0, until_s - time.monotonic()))
+                return []
+            return self._told(error)
+        return None
+
+    def _poll_until(self, until_s: float, least: int) -> None:
         now_s = time.monotonic()
         if due := self._stored.due(now_s):
             self._consumer.commit_async(due, callback=self._committed)
         most_s = ENDS_S if self._tells_ends else FOREVER_S  # nothing wakes a poll because an end is reached
-        self._consumer._poll(max(0.0, min(until_s - now_s, self._stored.wait_s(now_s), most_s)), to_loop=True)
-        self._loop.begin()
+        wait_s = max(0.0, min(until_s - now_s, self._stored.wait_s(now_s), most_s))
+        records = self._consumer._poll(wait_s, to_loop=True, least=least)
+        if least > 1 and not records and (self._tells_ends or time.monotonic() >= until_s):
+            self._consumer._poll(0, to_loop=True)  # as many as there are
+        self._loop.begin(to_the_end=least > 1)
 
     def _message(self, record: Record[bytes, bytes]) -> Message:
         message = Message.of(record)
@@ -209,45 +249,20 @@ class Consumer:
         is_without = not (self._consumer.subscription() or self._consumer.assignment())
         return is_without and isinstance(error, errors.IllegalStateError)
 
-    def _told(self, error: errors.KafkaError) -> Message | None:
+    def _told(self, error: errors.KafkaError) -> list[Message]:
         """An error, in a message; or to `error_cb`, if there is one, and it is of no partition and no group."""
         found = error_of(error)
         if self._on_error is None:
-            return Message.of_error(found)
+            return [Message.of_error(found)]
         if isinstance(error, (*_OF_NO_GROUP, errors.AuthenticationError)):
             self._on_error(found)
-        return None if isinstance(error, _OF_NO_GROUP) else Message.of_error(found)
-
-    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
-        """Up to so many messages, fewer when `timeout` seconds are over."""
-        self._check_open()
-        if not 0 <= num_messages <= _MOST_MESSAGES:
-            raise ValueError("num_messages must be between 0 and 1000000 (1M)")
-        until_s = time.monotonic() + (FOREVER_S if timeout < 0 else timeout)
-        found: list[Message] = []
-        try:
-            while len(found) < num_messages:
-                message = self.poll(max(0.0, until_s - time.monotonic()))
-                if message is None:
-                    break
-                found.append(message)
-                found += self._loop.take(num_messages - len(found), self._messages)
-        except BaseException:
-            self._read_again(found)
-            raise
-        return found
+        return [] if isinstance(error, _OF_NO_GROUP) else [Message.of_error(found)]
 
     def _forget(self, partitions: Iterable[Partition]) -> None:
         """Where the program stands in these: it goes on elsewhere, or not at all."""
         for partition in partitions:
             self._positions.pop(partition, None)
             self._told_ends.pop(partition, None)
-
-    def _read_again(self, messages: Sequence[Message]) -> None:
-        """They were taken, and are not returned."""
-        for partition, offset in _first_offsets(messages).items():
-            with contextlib.suppress(errors.KafkaError):  # it was revoked meanwhile
-                self._consumer.seek(partition, offset)
 
     def _end_reached(self) -> Message | None:
         """The next partition that is at its end and was not told of."""
@@ -519,15 +534,6 @@ def _offsets_of(
     return {one.key: OffsetAndMetadata(one.offset, one.metadata or "") for one in offsets if one.offset >= 0}
 
 
-def _first_offsets(messages: Sequence[Message]) -> dict[Partition, int]:
-    first: dict[Partition, int] = {}
-    for message in messages:
-        place = _place_of(message)
-        if message.error() is None and place is not None:
-            first.setdefault(*place)
-    return first
-
-
 def _offset_behind(message: Message) -> dict[Partition, OffsetAndMetadata]:
     """Nothing, of a message that a program has made without an offset."""
     if message.error() is not None:
@@ -551,6 +557,10 @@ def _with_heartbeats(given: Mapping[str, object]) -> Mapping[str, object]:
     if session is None or "heartbeat.interval.ms" in given or not str(session).isdecimal():
         return given
     return {**given, "heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, int(str(session)) // 3))}
+
+
+def _until_s(timeout: float | None) -> float:
+    return math.inf if timeout is None or timeout < 0 else time.monotonic() + timeout
 
 
 def _seconds(timeout: float) -> float | None:
