@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -43,6 +44,7 @@ OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object
 OnError: TypeAlias = Callable[[KafkaError], object]
 
 log = logging.getLogger("kwire.compat")
+_partition_of, _offset_of = itemgetter(0, 1), itemgetter(2)
 
 # Numbers come by kwire's metrics(), logs by logging.
 _NEVER_CALLED = ("stats_cb", "throttle_cb", "logger")
@@ -239,10 +241,9 @@ class Consumer:
 
     def _messages(self, records: Iterable[Record[bytes, bytes]]) -> list[Message]:
         taken = list(records)
-        messages = [*map(Message.of, taken)]
-        behind = {(record.topic, record.partition): record.offset + 1 for record in taken}
-        self._positions.update((Partition(*key), offset) for key, offset in behind.items())
-        return messages
+        last = dict(zip(map(_partition_of, taken), map(_offset_of, taken), strict=True))
+        self._positions.update((Partition(*key), offset + 1) for key, offset in last.items())
+        return [*map(Message.of, taken)]
 
     def _is_of_nothing_to_poll(self, error: errors.KafkaError) -> bool:
         """Whether nothing is subscribed or assigned: librdkafka then waits for the timeout instead of raising."""

@@ -16,6 +16,7 @@ OFFSET_INVALID = -1001
 TIMESTAMP_NOT_AVAILABLE, TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME = 0, 1, 2
 
 _CREATE_TIME = TimestampType.CREATE_TIME
+_NOT_ASKED_FOR: list[tuple[str, bytes | None]] = []
 _new = object.__new__
 
 
@@ -59,21 +60,15 @@ class TopicPartition:
 
 
 class Message:
-    """A record, or an error in its place. Programs make some in their tests."""
+    """A record, or an error in its place. Programs make some in their tests.
 
-    __slots__ = (
-        "_error",
-        "_headers",
-        "_key",
-        "_latency",
-        "_leader_epoch",
-        "_offset",
-        "_partition",
-        "_size",
-        "_timestamp",
-        "_topic",
-        "_value",
-    )
+    It keeps kwire's record, and makes of it what it is asked for: most programs look at three or four of its fields.
+    """
+
+    __slots__ = ("_error", "_headers", "_latency", "_record", "_timestamp")
+
+    _record: Record[Any, Any]
+    _headers: list[tuple[str, bytes | None]] | None
 
     def __init__(
         self,
@@ -88,24 +83,22 @@ class Message:
         latency: float | None = None,
         leader_epoch: int | None = None,
     ) -> None:
-        self._topic, self._partition, self._offset = topic, partition, offset
-        self._key, self._value, self._headers = key, value, headers
+        size = len(value) if value is not None else 0
+        place = topic, partition, offset
+        time = timestamp[1], TimestampType.NO_TIMESTAMP_TYPE
+        self._record = Record(*place, *time, key, value, (), leader_epoch, -1, size)  # type: ignore[arg-type]  # None
+        self._headers = headers
         self._error = error
-        self._timestamp = timestamp
+        self._timestamp: tuple[int, int] | None = timestamp
         self._latency = latency
-        self._leader_epoch = leader_epoch
-        self._size = len(value) if value is not None else 0
 
     @classmethod
     def of(cls, record: Record[bytes, bytes]) -> Message:
-        """That record. Not by `__init__`, which would take twice as long."""
+        """That record. Not by `__init__`, which would take several times as long."""
         self = _new(cls)
-        topic, partition, offset, timestamp, kind, key, value, headers, self._leader_epoch, _, self._size = record
-        self._topic, self._partition, self._offset = topic, partition, offset
-        self._key, self._value, self._headers = key, value, list(headers) or None
-        is_create = kind is _CREATE_TIME
-        self._timestamp = (TIMESTAMP_CREATE_TIME, timestamp) if is_create else _timestamp(kind, timestamp)
-        self._error = self._latency = None
+        self._record = record
+        self._headers = _NOT_ASKED_FOR
+        self._error = self._timestamp = self._latency = None
         return self
 
     @classmethod
@@ -121,34 +114,37 @@ class Message:
         return cls.of_error(KafkaError(KafkaError._PARTITION_EOF, f"{partition}: no more records"), partition, offset)
 
     def __len__(self) -> int:
-        return max(0, self._size)
+        return max(0, self._record.serialized_value_size)
 
     def error(self) -> KafkaError | None:
         return self._error
 
     def topic(self) -> str | None:
-        return self._topic
+        return self._record.topic
 
     def partition(self) -> int | None:
-        return self._partition
+        return self._record.partition
 
     def offset(self) -> int | None:
-        return self._offset
+        return self._record.offset
 
     def key(self) -> Any:  # noqa: ANN401  bytes, until somebody sets it
-        return self._key
+        return self._record.key
 
     def value(self) -> Any:  # noqa: ANN401
-        return self._value
+        return self._record.value
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
+        """The same list each time; a program may change it."""
+        if self._headers is _NOT_ASKED_FOR:
+            self._headers = list(self._record.headers) or None
         return self._headers
 
     def set_key(self, key: object) -> None:
-        self._key = key
+        self._record = self._record._replace(key=key)
 
     def set_value(self, value: object) -> None:
-        self._value = value
+        self._record = self._record._replace(value=value)
 
     def set_headers(self, headers: list[tuple[str, bytes | None]]) -> None:
         self._headers = headers
@@ -158,18 +154,21 @@ class Message:
 
     def timestamp(self) -> tuple[int, int]:
         """What the time means, and milliseconds since 1970."""
-        return self._timestamp
+        if self._timestamp is not None:
+            return self._timestamp
+        kind, timestamp_ms = self._record.timestamp_type, self._record.timestamp
+        return (TIMESTAMP_CREATE_TIME, timestamp_ms) if kind is _CREATE_TIME else _timestamp(kind, timestamp_ms)
 
     def leader_epoch(self) -> int | None:
-        return self._leader_epoch
+        return self._record.leader_epoch
 
     def latency(self) -> float | None:
         return self._latency
 
 
-def _timestamp(kind: TimestampType, timestamp: int) -> tuple[int, int]:
+def _timestamp(kind: TimestampType, timestamp_ms: int) -> tuple[int, int]:
     is_known = kind is not TimestampType.NO_TIMESTAMP_TYPE
-    return (TIMESTAMP_LOG_APPEND_TIME, timestamp) if is_known else (TIMESTAMP_NOT_AVAILABLE, -1)
+    return (TIMESTAMP_LOG_APPEND_TIME, timestamp_ms) if is_known else (TIMESTAMP_NOT_AVAILABLE, -1)
 
 
 @dataclass
