@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 
+from kwire.compat.internal_topics import without_internal
 from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
@@ -248,7 +249,7 @@ class KafkaConsumer:
     # --- the cluster and the group --------------------------------------------------------------------------
 
     def topics(self) -> set[str]:
-        return set(self._consumer.list_topics())
+        return without_internal(self._consumer.list_topics())
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """Their numbers; None if there is no such topic."""

@@ -27,6 +27,7 @@ from kwire.compat.aiokafka.structs import (
     TopicPartition,
     record_of,
 )
+from kwire.compat.internal_topics import without_internal
 from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.async_consumer import AsyncConsumer
@@ -429,7 +430,7 @@ class AIOKafkaConsumer:
 
     async def topics(self) -> set[str]:
         with raised_as_theirs():
-            return set(await self._consumer.list_topics())
+            return without_internal(await self._consumer.list_topics())
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """Their numbers, as `start()` has learned them; None of a topic that was not asked for."""

@@ -33,6 +33,9 @@ class Partition:
         return ("partition", self.topic, self.index)
 
 
+_INTERNAL = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
+
+
 @dataclass(slots=True)
 class Topic:
     """A topic and the configuration that was given for it."""
@@ -42,7 +45,11 @@ class Topic:
     config: dict[str, str]
     settings: TopicSettings
     partitions: list[Partition] = field(default_factory=list)
-    is_internal: bool = False
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether it is one of Kafka's own, as brokers know them: by its name."""
+        return self.name in _INTERNAL
 
     def partition(self, index: int) -> Partition | None:
         """The partition with that number, if there is one."""
