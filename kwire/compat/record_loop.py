@@ -6,16 +6,14 @@ handed out again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby, islice
-from operator import itemgetter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from kwire.consumer.delivery import Delivery
+from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, Record, TopicPartition, V
 
 T = TypeVar("T")
-_partition_of = itemgetter(0, 1)
 
 
 class RecordLoop(Generic[K, V]):
@@ -25,9 +23,9 @@ class RecordLoop(Generic[K, V]):
         self._delivery = delivery
         self._records: Iterator[Record[K, V]] = iter(())
 
-    def begin(self, *, to_the_end: bool = False) -> None:
-        """A poll has returned; see `Delivery.iterate`."""
-        self._records = self._delivery.iterate(to_the_end=to_the_end)
+    def begin(self) -> None:
+        """A poll has returned."""
+        self._records = self._delivery.iterate()
 
     def next(self, made: Callable[[Record[K, V]], T]) -> T | None:
         """What is made of the next record; None if a poll has to come first."""
@@ -41,11 +39,14 @@ class RecordLoop(Generic[K, V]):
             self._delivery.not_seen()
             raise
 
-    def take(self, most: int, made: Callable[[Iterator[Record[K, V]]], T]) -> T:
+    def take(self, most: int, made: Callable[[Sequence[PartitionRecords[K, V]]], T]) -> T:
         """What is made of the next records, of so many at most, and of none if a poll has to come first."""
         begun = self._delivery.mark()
         try:
-            return made(islice(self._records, most))
+            self._records = iter(())
+            found = made(self._delivery.take(most))
+            self.begin()
+            return found
         except BaseException:
             self._records = iter(())
             self._delivery.go_back(begun)
@@ -53,11 +54,13 @@ class RecordLoop(Generic[K, V]):
 
     def take_by_partition(self, most: int, made: Callable[[Record[K, V]], T]) -> dict[TopicPartition, list[T]]:
         """As `take`, with what is made of each record in lists by partition."""
-        return self.take(most, lambda records: _by_partition(records, made))
+        return self.take(most, lambda chunks: _by_partition(chunks, made))
 
 
-def _by_partition(records: Iterable[Record[K, V]], made: Callable[[Record[K, V]], T]) -> dict[TopicPartition, list[T]]:
+def _by_partition(
+    chunks: Sequence[PartitionRecords[K, V]], made: Callable[[Record[K, V]], T]
+) -> dict[TopicPartition, list[T]]:
     found: dict[TopicPartition, list[T]] = {}
-    for key, run in groupby(records, _partition_of):
-        found.setdefault(TopicPartition(*key), []).extend(map(made, run))
+    for chunk in chunks:
+        found.setdefault(chunk.topic_partition, []).extend(map(made, chunk))
     return found

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeAlias
 
-from kwire.clock import NEVER_MS, monotonic_ms
+from kwire.clock import monotonic_ms
 from kwire.epochs import AssignmentEpoch
 from kwire.events import AssignmentView, Delivered
 from kwire.fetching.columns import Records
@@ -35,14 +35,20 @@ class _Loop(Generic[K, V]):
         current: The record that the loop is at.
         has_seen_current: False if an exception came before the loop's body was given that record.
         is_over: Whether the loop was left, or goes on elsewhere.
+        due_ms: When the next poll is due; before that, the loop gets one record at least.
+        goes_on: Whether it is behind records of the same poll that were taken at once.
     """
 
-    __slots__ = ("_nothing_to_see", "chunks", "current", "has_seen_current", "is_over")
+    __slots__ = ("_seen_before", "chunks", "current", "due_ms", "goes_on", "has_seen_current", "is_over")
 
-    def __init__(self, chunks: Sequence[PartitionRecords[K, V]]) -> None:
+    def __init__(
+        self, chunks: Sequence[PartitionRecords[K, V]], due_ms: float, seen_before: Sequence[Delivered] = ()
+    ) -> None:
         self.current: Record[K, V] | None = None
         self.has_seen_current = True
         self.is_over = False
+        self.due_ms = due_ms
+        self.goes_on = bool(seen_before)
         # Behind the last records of a partition there may be more to skip: transaction markers, aborted records.
         ends = {(chunk.topic_partition, chunk.epoch): chunk.next for chunk in chunks}
         full = [chunk for chunk in chunks if len(chunk)]
@@ -53,7 +59,12 @@ class _Loop(Generic[K, V]):
             else chunk
             for chunk in full
         ]
-        self._nothing_to_see = [chunk.delivered for chunk in chunks if chunk.delivered[:2] not in last]
+        nothing_to_see = [chunk.delivered for chunk in chunks if chunk.delivered[:2] not in last]
+        self._seen_before = _last_of_each([*seen_before, *nothing_to_see])
+
+    def is_due(self) -> bool:
+        """Whether the next poll comes before the next record."""
+        return (self.goes_on or self.current is not None) and monotonic_ms() >= self.due_ms
 
     def epoch_of(self, record: Record[K, V]) -> int | None:
         """The assignment epoch of the chunk that the record is in."""
@@ -61,11 +72,11 @@ class _Loop(Generic[K, V]):
 
     def whole(self) -> list[Delivered]:
         """What the loop has seen at its end."""
-        return [*self._nothing_to_see, *(chunk.delivered for chunk in self.chunks)]
+        return [*self._seen_before, *(chunk.delivered for chunk in self.chunks)]
 
     def split(self) -> tuple[list[Delivered], list[PartitionRecords[K, V]]]:
         """What the loop has seen, the current record included, and what it has not."""
-        seen = list(self._nothing_to_see)
+        seen = list(self._seen_before)
         if self.current is None:
             return seen, list(self.chunks)
         for index, chunk in enumerate(self.chunks):
@@ -147,7 +158,7 @@ class Delivery(Generic[K, V]):
             elif view.is_current(chunk.topic_partition, chunk.epoch):
                 waiting.append(Collected(chunk))
         if to_loop:
-            self._now = _HandedOut(waiting, due, (), _Loop(due))
+            self._now = _HandedOut(waiting, due, (), _Loop(due, monotonic_ms() + LOOP_MS))
         else:
             self._now = _HandedOut(waiting, due, [chunk.delivered for chunk in due])
         return due
@@ -160,18 +171,14 @@ class Delivery(Generic[K, V]):
 
     # --- a loop ---------------------------------------------------------------------------------------------
 
-    def iterate(self, *, to_the_end: bool = False) -> Iterator[Record[K, V]]:
+    def iterate(self) -> Iterator[Record[K, V]]:
         """The records of the last poll one by one, keeping track of how far the loop got.
 
         Ends early when it is interrupted, and when the next poll is due, which returns the rest.
-
-        Args:
-            to_the_end: No poll is due in between.
         """
         loop = self._now.loop
-        if loop is None:
+        if loop is None or loop.is_due():
             return
-        due_ms = NEVER_MS if to_the_end else monotonic_ms() + LOOP_MS
         for record in Records(loop.chunks):
             try:
                 loop.current = record
@@ -181,9 +188,21 @@ class Delivery(Generic[K, V]):
             except BaseException:  # of a signal handler: the loop's body was not given the record
                 loop.has_seen_current = loop.current is not record
                 raise
-            if loop.is_over or monotonic_ms() >= due_ms:
+            if loop.is_over or monotonic_ms() >= loop.due_ms:
                 return
         self._now = _HandedOut(self._now.pending, (), loop.whole())
+
+    def take(self, most: int) -> Sequence[PartitionRecords[K, V]]:
+        """The next records of the loop at once, of so many at most; none when the next poll is due. The loop goes on
+        behind them."""
+        loop = self._now.loop
+        if loop is None or loop.is_due():
+            return ()
+        seen, unseen = loop.split()
+        taken, rest = _parted(unseen, most)
+        behind = _Loop(rest, loop.due_ms, [*seen, *(chunk.delivered for chunk in taken)])
+        self._now = _HandedOut(self._now.pending, (), (), behind)
+        return taken
 
     def not_seen(self) -> None:
         """The record that the loop is at has not reached the application."""
@@ -263,6 +282,25 @@ def _row_of(record: Record[K, V], chunk: PartitionRecords[K, V]) -> int | None:
     if chunk.topic_partition != (record.topic, record.partition) or not len(offsets):
         return None
     return int(offsets.searchsorted(record.offset)) if offsets[0] <= record.offset <= offsets[-1] else None
+
+
+def _parted(
+    chunks: Sequence[PartitionRecords[K, V]], most: int
+) -> tuple[list[PartitionRecords[K, V]], list[PartitionRecords[K, V]]]:
+    """So many records, and the rest."""
+    taken: list[PartitionRecords[K, V]] = []
+    for index, chunk in enumerate(chunks):
+        if most < len(chunk):
+            cut = [chunk.behind(most - 1), *chunks[index + 1 :]]
+            return ([*taken, chunk.up_to(most - 1)], cut) if most else (taken, list(chunks[index:]))
+        taken.append(chunk)
+        most -= len(chunk)
+    return taken, []
+
+
+def _last_of_each(delivered: Sequence[Delivered]) -> list[Delivered]:
+    """Of each partition and epoch the last."""
+    return list({entry[:2]: entry for entry in delivered}.values())
 
 
 def _delivered_up_to(chunk: PartitionRecords[K, V], row: int) -> Delivered:

@@ -76,6 +76,21 @@ class PartitionRecords(Generic[K, V]):
             failures={at - row - 1: error for at, error in (self.failures or {}).items() if at > row} or None,
         )
 
+    def up_to(self, row: int) -> PartitionRecords[K, V]:
+        """The records up to the one in this row, which is one of them."""
+        keys, values, end = self.deserialized_keys, self.deserialized_values, row + 1
+        if end == len(self):
+            return self
+        epoch = leader_epoch_or_none(int(self.columns.leader_epochs[row]))
+        return replace(
+            self,
+            columns=self.columns.slice(0, end),
+            next=OffsetAndMetadata(int(self.columns.offsets[row]) + 1, leader_epoch=epoch),
+            deserialized_keys=None if keys is None else keys[:end],
+            deserialized_values=None if values is None else values[:end],
+            failures={at: error for at, error in (self.failures or {}).items() if at < end} or None,
+        )
+
     def __len__(self) -> int:
         return len(self.columns)
 

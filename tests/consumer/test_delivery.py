@@ -149,6 +149,65 @@ def test_what_a_loop_has_not_seen_waits_while_it_is_withheld() -> None:
     assert handed_out(delivery) == [(A, 1), (A, 2), (A, 3)]
 
 
+# --- some records at once -------------------------------------------------------------------------------------------
+
+
+def offsets_taken(delivery: Delivery[bytes, bytes], most: int) -> list[tuple[TopicPartition, int]]:
+    return [(record.topic_partition, record.offset) for record in Records(delivery.take(most))]
+
+
+def test_what_is_taken_at_once_is_delivered_and_the_loop_goes_on_behind_it() -> None:
+    delivery = polled(
+        chunk(B, range(0), behind=20), chunk(A, range(4), behind=8), chunk(B, range(20, 23)), to_loop=True
+    )
+    next(delivery.iterate())
+    assert offsets_taken(delivery, 2) == [(A, 1), (A, 2)]
+    assert delivery.position(A, EPOCHS[A]) == 3
+    assert taken(delivery) == {A: 3}
+    assert offsets_taken(delivery, 2) == [(A, 3), (B, 20)]
+    assert taken(delivery) == {A: 8, B: 21}
+    assert [record.offset for record in delivery.iterate()] == [21, 22]
+    assert offsets_taken(delivery, 2) == []
+    assert taken(delivery) == {A: 8, B: 23}
+
+
+@pytest.mark.parametrize("most", [1, 3, 4, 5, 100])
+def test_what_was_not_taken_is_for_the_next_poll(most: int) -> None:
+    delivery = polled(chunk(A, range(4), behind=8), chunk(B, range(10, 12)), to_loop=True)
+    whole = [(A, 0), (A, 1), (A, 2), (A, 3), (B, 10), (B, 11)]
+    assert offsets_taken(delivery, most) == whole[:most]
+    delivery.interrupt()
+    told = taken(delivery)
+    assert handed_out(delivery) == whole[most:]
+    assert told | taken(delivery) == {A: 8, B: 12}
+
+
+def test_who_takes_slowly_makes_way_for_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ms = 0.0
+    monkeypatch.setattr("kwire.consumer.delivery.monotonic_ms", lambda: now_ms)
+    delivery = polled(chunk(A, range(5)), to_loop=True)
+    now_ms += 2 * LOOP_MS
+    assert offsets_taken(delivery, 2) == [(A, 0), (A, 1)], "something at least"
+    assert offsets_taken(delivery, 2) == []
+    assert list(delivery.iterate()) == []
+    delivery.interrupt()
+    assert handed_out(delivery) == [(A, 2), (A, 3), (A, 4)]
+
+
+def test_what_was_taken_and_lost_on_the_way_is_handed_out_again() -> None:
+    delivery = polled(chunk(A, range(4)), to_loop=True)
+    next(delivery.iterate())
+    begun = delivery.mark()
+    assert offsets_taken(delivery, 2) == [(A, 1), (A, 2)]
+    delivery.go_back(begun)
+    delivery.interrupt()
+    assert taken(delivery) == {A: 1}
+    assert handed_out(delivery) == [(A, 1), (A, 2), (A, 3)]
+
+
+# --- failing --------------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("at", [0, 1, 3])
 def test_failing_over_a_record_delivers_what_lies_in_front_of_it(at: int) -> None:
     delivery = polled(chunk(A, range(4), behind=6), to_loop=True)

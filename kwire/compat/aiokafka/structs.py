@@ -12,6 +12,7 @@ __all__ = ["ConsumerRecord", "OffsetAndMetadata", "OffsetAndTimestamp", "TopicPa
 
 KT = TypeVar("KT")
 VT = TypeVar("VT")
+_new = object.__new__
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -46,8 +47,11 @@ class ConsumerRecord(Generic[KT, VT]):
 
 
 def record_of(record: Record[KT, VT]) -> ConsumerRecord[KT, VT]:
-    """kwire's record as aiokafka's."""
+    """kwire's record as aiokafka's. Not by `__init__`, which takes half as long again."""
+    found: ConsumerRecord[KT, VT] = _new(ConsumerRecord)
     topic, partition, offset, timestamp, kind, key, value, headers, _, key_size, value_size = record
-    return ConsumerRecord(
-        topic, partition, offset, timestamp, kind._value_, key, value, None, key_size, value_size, headers
-    )
+    found.topic, found.partition, found.offset = topic, partition, offset
+    found.timestamp, found.timestamp_type = timestamp, kind._value_
+    found.key, found.value, found.headers = key, value, headers
+    found.checksum, found.serialized_key_size, found.serialized_value_size = None, key_size, value_size
+    return found

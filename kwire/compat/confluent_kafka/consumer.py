@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
+from itertools import chain
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -33,6 +33,7 @@ from kwire.compat.confluent_kafka.values import (
 from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer as KwireConsumer
+from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import OffsetAndMetadata, Record
 from kwire.model import TopicPartition as Partition
 from kwire.transactions import librdkafka_group_metadata
@@ -44,7 +45,6 @@ OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object
 OnError: TypeAlias = Callable[[KafkaError], object]
 
 log = logging.getLogger("kwire.compat")
-_partition_of, _offset_of = itemgetter(0, 1), itemgetter(2)
 
 # Numbers come by kwire's metrics(), logs by logging.
 _NEVER_CALLED = ("stats_cb", "throttle_cb", "logger")
@@ -203,9 +203,10 @@ class Consumer:
                 break
         return []
 
-    def _batch(self, most: int, records: Iterable[Record[bytes, bytes]]) -> list[Message]:
+    def _batch(self, most: int, chunks: Sequence[PartitionRecords[bytes, bytes]]) -> list[Message]:
         """Messages, and the ends behind them."""
-        found = self._messages(records)
+        self._positions.update((chunk.topic_partition, int(chunk.columns.offsets[-1]) + 1) for chunk in chunks)
+        found = [*map(Message.of, chain.from_iterable(chunks))]
         while len(found) < most and (ended := self._end_reached()) is not None:
             found.append(ended)
         return found
@@ -232,18 +233,12 @@ class Consumer:
         records = self._consumer._poll(wait_s, to_loop=True, least=least)
         if least > 1 and not records and (self._tells_ends or time.monotonic() >= until_s):
             self._consumer._poll(0, to_loop=True)  # as many as there are
-        self._loop.begin(to_the_end=least > 1)
+        self._loop.begin()
 
     def _message(self, record: Record[bytes, bytes]) -> Message:
         message = Message.of(record)
         self._positions[Partition(record.topic, record.partition)] = record.offset + 1
         return message
-
-    def _messages(self, records: Iterable[Record[bytes, bytes]]) -> list[Message]:
-        taken = list(records)
-        last = dict(zip(map(_partition_of, taken), map(_offset_of, taken), strict=True))
-        self._positions.update((Partition(*key), offset + 1) for key, offset in last.items())
-        return [*map(Message.of, taken)]
 
     def _is_of_nothing_to_poll(self, error: errors.KafkaError) -> bool:
         """Whether nothing is subscribed or assigned: librdkafka then waits for the timeout instead of raising."""
