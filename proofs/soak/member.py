@@ -36,6 +36,7 @@ GUEST, CONTROL = "guest", "control"
 TELL_EVERY_S = 10.0
 COUNT_EVERY_S = 60.0
 """Objects: it takes 50 ms."""
+COUNT_WITHIN_S = 30
 STEP_OBJECTS = 2_000
 """So many more than a minute ago are told by their kinds."""
 POLL_S = 0.5
@@ -95,6 +96,8 @@ class Report:
         if (now_s := time.monotonic()) - self._counted_s >= COUNT_EVERY_S:
             self._counted_s = now_s
             kinds, modules = counted_apart(living_objects), set(sys.modules)
+            if kinds is None:
+                return found
             found["objects"] = kinds.total() / 1000
             if self._kinds and kinds.total() - self._kinds.total() >= STEP_OBJECTS:
                 found["step"] = step(kinds - self._kinds, modules - self._modules)
@@ -140,23 +143,17 @@ def malloc_mib() -> float | None:
     return taken_bytes / 1024 / 1024
 
 
-@cache
-def fork() -> Callable[[], int]:
-    """The C library's, called with the interpreter held: the copy has one thread and runs no hooks, kwire's neither."""
-    found: Callable[[], int] = ctypes.PyDLL(None).fork
-    return found
-
-
-def counted_apart(count: Callable[[], Counter[str]]) -> Counter[str]:
-    """What `count` finds in a copy of this process.
+def counted_apart(count: Callable[[], Counter[str]]) -> Counter[str] | None:
+    """What `count` finds in a copy of this process; None where that one did not come to its end.
 
     Counting takes some ten MiB, and the allocators keep part of it for later. In the process itself, that would be
     found as its memory.
     """
     reader, writer = os.pipe()
-    child = fork()()
+    child = os.fork()
     if child == 0:
         try:
+            signal.alarm(COUNT_WITHIN_S)  # it ends the copy, should something that its threads held stop it
             os.write(writer, json.dumps(count()).encode())
         finally:
             os._exit(0)
@@ -164,7 +161,7 @@ def counted_apart(count: Callable[[], Counter[str]]) -> Counter[str]:
     with open(reader, "rb") as pipe:
         found = pipe.read()
     os.waitpid(child, 0)
-    return Counter(json.loads(found))
+    return Counter(json.loads(found)) if found else None
 
 
 def living_objects() -> Counter[str]:

@@ -183,7 +183,8 @@ def test_a_member_tells_what_lives_in_it(capsys: pytest.CaptureFixture[str]) -> 
 
 # Counting takes half a minute in a process that has run thousands of tests, so these run in one of their own.
 COUNTS = """
-import gc, os, sys
+import gc, json, os, sys, threading
+from collections import Counter
 from proofs.soak.member import counted_apart, living_objects
 from proofs.soak.watch import resident_bytes
 
@@ -220,7 +221,20 @@ def test_counting_apart_finds_the_same_and_leaves_no_gap_in_the_memory_of_who_co
     is_about(apart - living_objects().total(), 0)
     assert resident_bytes(os.getpid()) / 1024 / 1024 - before_mib > 3, "nothing to show"
 
+def test_counting_apart_comes_to_its_end_whatever_other_threads_hold():
+    # A copy that is made behind the interpreter's back waits forever for a thread that it does not have.
+    stop = threading.Event()
+    threads = [threading.Thread(target=lambda: [json.dumps([1] * 100) for _ in iter(stop.is_set, True)]) for _ in "123"]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            assert counted_apart(lambda: Counter(found=sum(range(100_000)))).total() == 4_999_950_000
+    finally:
+        stop.set()
+
 test_counting_apart_finds_the_same_and_leaves_no_gap_in_the_memory_of_who_counts()
+test_counting_apart_comes_to_its_end_whatever_other_threads_hold()
 test_objects_are_counted_wherever_they_are_held_and_though_nobody_reaches_them()
 test_free_lists_are_not_counted()
 """
