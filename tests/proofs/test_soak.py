@@ -232,6 +232,8 @@ def test_counting_apart_comes_to_its_end_whatever_other_threads_hold():
             assert counted_apart(lambda: Counter(found=sum(range(100_000)))).total() == 4_999_950_000
     finally:
         stop.set()
+        for thread in threads:
+            thread.join()
 
 test_counting_apart_finds_the_same_and_leaves_no_gap_in_the_memory_of_who_counts()
 test_counting_apart_comes_to_its_end_whatever_other_threads_hold()
