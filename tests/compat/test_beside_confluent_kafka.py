@@ -429,3 +429,58 @@ def test_look_ups_without_time_are_an_error(cluster: Cluster, module: Any) -> No
     with pytest.raises(module.KafkaException):
         consumer.get_watermark_offsets(place, timeout=0)
     consumer.close()
+
+
+def test_errors_have_the_same_constants_and_names() -> None:
+    """A program that compares with one that is not there fails when the error comes."""
+
+    def constants(error: Any) -> dict[str, int]:  # noqa: ANN401
+        return {name: getattr(error, name) for name in dir(error) if name.lstrip("_").isupper()}
+
+    theirs = constants(confluent_kafka.KafkaError)
+    assert constants(adapter.KafkaError) == theirs
+    for code in (*theirs.values(), 9_999):
+        assert adapter.KafkaError(code).name() == confluent_kafka.KafkaError(code).name()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("offset", "place"),
+    [(-1001, ("orders", 1, None)), (99, ("orders", 1, 99))],
+    ids=["nothing is committed", "out of range"],
+)
+def test_an_error_of_a_partition_says_which(cluster: Cluster, module: Any, offset: int, place: object) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster, auto_offset_reset="error"))
+    consumer.assign([module.TopicPartition("orders", 1, offset)])
+    message = consumer.poll(10)
+    assert message.error().code() == module.KafkaError._AUTO_OFFSET_RESET
+    assert (message.topic(), message.partition(), message.offset()) == place
+    consumer.close()
+
+
+@BOTH
+def test_an_error_of_a_topic_says_which(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    cluster.deny(topic="orders")
+    consumer = module.Consumer(settings(cluster))
+    consumer.subscribe(["orders"])
+    message = consumer.poll(10)
+    assert message.error().code() == module.KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert (message.topic(), message.partition(), message.offset()) == ("orders", 0, None)
+    consumer.close()
+
+
+@BOTH
+def test_a_pattern_that_is_none_is_refused(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster))
+    with pytest.raises(module.KafkaException) as raised:
+        consumer.subscribe(["orders", "^(("])
+    assert raised.value.args[0].code() == module.KafkaError._INVALID_ARG
+    consumer.close()
+
+
+@BOTH
+def test_a_program_changes_its_message(module: Any) -> None:  # noqa: ANN401
+    message = module.Message("orders", 1, 7)
+    message.set_topic("prices")
+    message.set_error(module.KafkaError(module.KafkaError._FAIL))
+    assert (message.topic(), message.error().code()) == ("prices", module.KafkaError._FAIL)

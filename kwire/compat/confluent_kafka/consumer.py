@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from kwire import errors
-from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException, error_of
+from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException, error_of, place_of
 from kwire.compat.confluent_kafka.stored_offsets import StoredOffsets
 from kwire.compat.confluent_kafka.values import (
     OFFSET_BEGINNING,
@@ -248,11 +248,12 @@ class Consumer:
     def _told(self, error: errors.KafkaError) -> list[Message]:
         """An error, in a message; or to `error_cb`, if there is one, and it is of no partition and no group."""
         found = error_of(error)
+        message = Message.of_error(found, *place_of(error))
         if self._on_error is None:
-            return [Message.of_error(found)]
+            return [message]
         if isinstance(error, (*_OF_NO_GROUP, errors.AuthenticationError)):
             self._on_error(found)
-        return [] if isinstance(error, _OF_NO_GROUP) else [Message.of_error(found)]
+        return [] if isinstance(error, _OF_NO_GROUP) else [message]
 
     def _forget(self, partitions: Iterable[Partition]) -> None:
         """Where the program stands in these: it goes on elsewhere, or not at all."""
@@ -509,7 +510,11 @@ def _wanted(topics: Sequence[str]) -> Sequence[str] | re.Pattern[str]:
     """Names, or one pattern of them all, if some begin with ^."""
     if not any(topic.startswith("^") for topic in topics):
         return topics
-    return re.compile("|".join(topic if topic.startswith("^") else f"^{re.escape(topic)}$" for topic in topics))
+    pattern = "|".join(topic if topic.startswith("^") else f"^{re.escape(topic)}$" for topic in topics)
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise _error(KafkaError._INVALID_ARG, f"{pattern!r} is no pattern: {error}") from error
 
 
 def _listed(partitions: Partitions) -> list[TopicPartition]:

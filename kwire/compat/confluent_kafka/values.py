@@ -102,16 +102,17 @@ class Message:
         return self
 
     @classmethod
-    def of_error(cls, error: KafkaError, partition: Partition | None = None, offset: int | None = None) -> Message:
+    def of_error(
+        cls, error: KafkaError, topic: str | None = None, partition: int | None = None, offset: int | None = None
+    ) -> Message:
         """What a poll answers in the place of a record. Its value is the error's text, so that it is true."""
-        topic, number = (None, None) if partition is None else partition
         text = error.str().encode()
-        return cls(topic, number, offset, value=text, error=error, timestamp=(TIMESTAMP_NOT_AVAILABLE, -1))
+        return cls(topic, partition, offset, value=text, error=error, timestamp=(TIMESTAMP_NOT_AVAILABLE, -1))
 
     @classmethod
     def end_of(cls, partition: Partition, offset: int) -> Message:
         """The event of `enable.partition.eof`."""
-        return cls.of_error(KafkaError(KafkaError._PARTITION_EOF, f"{partition}: no more records"), partition, offset)
+        return cls.of_error(KafkaError(KafkaError._PARTITION_EOF, f"{partition}: no more records"), *partition, offset)
 
     def __len__(self) -> int:
         return max(0, self._record.serialized_value_size)
@@ -145,6 +146,12 @@ class Message:
 
     def set_value(self, value: object) -> None:
         self._record = self._record._replace(value=value)
+
+    def set_topic(self, topic: str) -> None:
+        self._topic = topic
+
+    def set_error(self, error: KafkaError | None) -> None:
+        self._error = error
 
     def set_headers(self, headers: list[tuple[str, bytes | None]]) -> None:
         self._headers = headers
