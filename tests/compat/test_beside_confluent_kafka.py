@@ -346,7 +346,7 @@ def test_a_deserializer_and_its_builder_exclude_each_other(cluster: Cluster, mod
 
 def test_ends_are_not_looked_for_with_each_message(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """That asks the network thread for each partition."""
-    monkeypatch.setattr("kwire.compat.confluent_kafka.consumer.ENDS_S", 3600.0)
+    monkeypatch.setattr("kwire.compat.confluent_kafka.ends.ENDS_S", 3600.0)
     consumer = adapter.Consumer(settings(cluster, enable_partition_eof=True))
     asked: list[object] = []
 
@@ -484,3 +484,59 @@ def test_a_program_changes_its_message(module: Any) -> None:  # noqa: ANN401
     message.set_topic("prices")
     message.set_error(module.KafkaError(module.KafkaError._FAIL))
     assert (message.topic(), message.error().code()) == ("prices", module.KafkaError._FAIL)
+
+
+def events(consumer: Any, most: int, module: Any) -> list[object]:  # noqa: ANN401
+    """Offsets of messages, and of ends, each behind the word."""
+    found: list[object] = []
+    for _ in range(50):
+        message = consumer.poll(0.1)
+        if message is not None:
+            is_end = message.error() is not None and message.error().code() == module.KafkaError._PARTITION_EOF
+            found.append(("end", message.offset()) if is_end else message.offset())
+        if len(found) == most:
+            break
+    return found
+
+
+@BOTH
+def test_an_end_from_before_a_pause_is_not_told(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    """While a partition is paused nothing is fetched of it, and its end moves on unseen."""
+    consumer, place = (
+        module.Consumer(settings(cluster, enable_partition_eof=True)),
+        module.TopicPartition("orders", 0, 0),
+    )
+    consumer.assign([place])
+    assert events(consumer, 4, module) == [0, 1, 2, ("end", 3)]
+    consumer.pause([place])
+    for _ in range(5):
+        cluster.produce("orders", b"more", partition=0)
+    consumer.seek(module.TopicPartition("orders", 0, 6))
+    assert consumer.poll(0.3) is None
+    consumer.resume([place])
+    assert events(consumer, 3, module) == [6, 7, ("end", 8)]
+    consumer.close()
+
+
+@BOTH
+def test_behind_the_end_is_no_end(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster, enable_partition_eof=True))
+    consumer.assign([module.TopicPartition("orders", 0, 0)])
+    assert events(consumer, 4, module) == [0, 1, 2, ("end", 3)]
+    consumer.seek(module.TopicPartition("orders", 0, 99))  # where auto.offset.reset decides
+    assert events(consumer, 3, module) == [0, 1, 2]
+    consumer.close()
+
+
+@BOTH
+def test_an_end_is_told_again_after_a_pause(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer, place = module.Consumer(settings(cluster, enable_partition_eof=True)), module.TopicPartition("orders", 0)
+    consumer.assign([module.TopicPartition("orders", 0, 3)])
+    assert events(consumer, 1, module) == [("end", 3)]
+    consumer.resume([place])
+    assert consumer.poll(0.3) is None, "it was not paused"
+    consumer.pause([place])
+    assert consumer.poll(0.3) is None
+    consumer.resume([place])
+    assert events(consumer, 1, module) == [("end", 3)]
+    consumer.close()

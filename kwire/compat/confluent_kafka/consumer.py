@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from kwire import errors
+from kwire.compat.confluent_kafka.ends import ENDS_S, PartitionEnds
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException, error_of, place_of
 from kwire.compat.confluent_kafka.stored_offsets import StoredOffsets
 from kwire.compat.confluent_kafka.values import (
@@ -57,8 +58,6 @@ _DEFAULTS = {"isolation.level": "read_committed", "allow.auto.create.topics": Fa
 _HEARTBEAT_MS = 3_000
 # As long as a poll without a timeout waits at a time.
 FOREVER_S = 3600.0
-# How often it is looked whether a partition is at its end, which asks the network thread for each.
-ENDS_S = 0.1
 
 
 class Consumer:
@@ -88,9 +87,8 @@ class Consumer:
         interval_s = self._consumer.config.auto_commit_interval_ms / 1000.0 or math.inf  # 0 turns it off
         self._stored = StoredOffsets(interval_s if commits_stored else math.inf)
         self._positions: dict[Partition, int] = {}
-        self._told_ends: dict[Partition, int] = {}
+        self._ends = PartitionEnds(self._consumer)
         self._in_callback: RebalanceConsumer | None = None
-        self._ends_checked_s = -math.inf
         self._is_closed = False
 
     # --- what to consume ------------------------------------------------------------------------------------
@@ -108,9 +106,10 @@ class Consumer:
 
     def unsubscribe(self) -> None:
         self._check_open()
+        assigned = self._consumer.assignment()
         with _exceptions():
             self._consumer.unsubscribe()
-        self._forget([*self._positions, *self._told_ends])
+        self._forget(assigned)
 
     def unassign(self) -> None:
         """In the callback of a rebalance this changes nothing: what is revoked goes when the callback is done."""
@@ -122,8 +121,8 @@ class Consumer:
         self._check_open()
         with _exceptions():
             if self._in_callback is None:
+                self._forget(self._consumer.assignment())
                 self._consumer.assign([one.key for one in partitions])
-                self._forget([*self._positions, *self._told_ends])
             self._start_at(self._in_callback or self._consumer, partitions)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
@@ -141,8 +140,10 @@ class Consumer:
             return
         if len(self._owned(partitions)) < len(partitions):
             raise _error(KafkaError._INVALID_ARG, "one of the partitions is not assigned")
+        gone = {one.key for one in partitions}
         with _exceptions():
-            self._consumer.assign(self._consumer.assignment() - {one.key for one in partitions})
+            self._consumer.assign(self._consumer.assignment() - gone)
+        self._forget(gone)
 
     def _owned(self, partitions: Sequence[TopicPartition]) -> list[Partition]:
         assignment = self._consumer.assignment()
@@ -156,6 +157,7 @@ class Consumer:
                 consumer.seek_to_beginning([one.key])
             elif one.offset == OFFSET_END:
                 consumer.seek_to_end([one.key])
+        self._forget(one.key for one in partitions)
 
     def assignment(self) -> list[TopicPartition]:
         self._check_open()
@@ -259,22 +261,12 @@ class Consumer:
         """Where the program stands in these: it goes on elsewhere, or not at all."""
         for partition in partitions:
             self._positions.pop(partition, None)
-            self._told_ends.pop(partition, None)
+            self._ends.moved(partition)
 
     def _end_reached(self) -> Message | None:
-        """The next partition that is at its end and was not told of."""
-        now_s = time.monotonic()
-        if not self._tells_ends or now_s < self._ends_checked_s + ENDS_S:
-            return None
-        for partition in sorted(self._consumer.assignment()):
-            with contextlib.suppress(errors.KafkaError):
-                if self._consumer.current_lag(partition) == 0:
-                    position = self._consumer.position(partition, timeout=0)
-                    if self._told_ends.get(partition) != position:
-                        self._told_ends[partition] = position
-                        return Message.end_of(partition, position)
-        self._ends_checked_s = now_s
-        return None
+        """The next end of a partition that the program is to be told of."""
+        found = self._ends.next() if self._tells_ends else None
+        return None if found is None else Message.end_of(*found)
 
     # --- offsets --------------------------------------------------------------------------------------------
 
@@ -360,7 +352,6 @@ class Consumer:
         self._check_open()
         with _exceptions():
             self._start_at(self._in_callback or self._consumer, [partition])
-        self._forget([partition.key])
 
     def get_watermark_offsets(
         self,
@@ -395,6 +386,8 @@ class Consumer:
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         self._check_open()
         with _exceptions():
+            for partition in self._consumer.paused().intersection(one.key for one in partitions):
+                self._ends.moved(partition)
             self._consumer.resume([one.key for one in partitions])
 
     # --- the cluster and the group --------------------------------------------------------------------------
