@@ -540,3 +540,33 @@ def test_an_end_is_told_again_after_a_pause(cluster: Cluster, module: Any) -> No
     consumer.resume([place])
     assert events(consumer, 1, module) == [("end", 3)]
     consumer.close()
+
+
+@BOTH
+@pytest.mark.parametrize("call", ["poll", "consume"])
+def test_what_on_assign_raises_is_raised_by_the_call(cluster: Cluster, module: Any, call: str) -> None:  # noqa: ANN401
+    def on_assign(consumer: object, partitions: object) -> None:
+        raise LookupError("of the callback")
+
+    consumer = module.Consumer(settings(cluster))
+    consumer.subscribe(["orders"], on_assign=on_assign)
+    with pytest.raises(LookupError, match="of the callback"):
+        consumer.poll(10) if call == "poll" else consumer.consume(10, 10)
+    assert len(consumer.assignment()) == 2
+    cluster.produce("orders", b"6", partition=0)  # confluent-kafka drops the others
+    assert read(consumer, 1)
+    consumer.close()
+
+
+@BOTH
+def test_what_on_revoke_raises_is_raised_by_close(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    def on_revoke(consumer: object, partitions: object) -> None:
+        raise LookupError("of the callback")
+
+    consumer = module.Consumer(settings(cluster))
+    consumer.subscribe(["orders"], on_revoke=on_revoke)
+    read(consumer, 6)
+    with pytest.raises(LookupError, match="of the callback"):
+        consumer.close()
+    with pytest.raises(RuntimeError):
+        consumer.poll(0)

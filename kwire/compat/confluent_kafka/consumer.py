@@ -218,7 +218,8 @@ class Consumer:
         if (ended := self._end_reached()) is not None:
             return [ended]
         try:
-            self._poll_until(until_s, least)
+            with _exceptions_of_callbacks():
+                self._poll_until(until_s, least)
         except errors.KafkaError as error:
             if self._is_of_nothing_to_poll(error) and until_s < math.inf:
                 time.sleep(max(0.0, until_s - time.monotonic()))
@@ -484,9 +485,21 @@ class _Listener(RebalanceListener):
 def _exceptions() -> Iterator[None]:
     """kwire's exceptions as confluent-kafka's."""
     try:
-        yield
+        with _exceptions_of_callbacks():
+            yield
     except errors.KafkaError as error:
         raise KafkaException(error_of(error)) from error
+
+
+@contextlib.contextmanager
+def _exceptions_of_callbacks() -> Iterator[None]:
+    """What a callback of a rebalance has raised is raised itself."""
+    try:
+        yield
+        return
+    except errors.RebalanceListenerError as error:
+        raised = error.__cause__ or error
+    raise raised
 
 
 def _error(code: int, reason: str) -> KafkaException:
