@@ -570,3 +570,53 @@ def test_what_on_revoke_raises_is_raised_by_close(cluster: Cluster, module: Any)
         consumer.close()
     with pytest.raises(RuntimeError):
         consumer.poll(0)
+
+
+COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky"}
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("call", "more"), [("assign", {}), ("incremental_assign", COOPERATIVE)], ids=["eager", "cooperative"]
+)
+def test_on_assign_takes_some_of_the_partitions(cluster: Cluster, module: Any, call: str, more: Any) -> None:  # noqa: ANN401
+    def on_assign(consumer: Any, partitions: list[Any]) -> None:  # noqa: ANN401
+        getattr(consumer, call)([one for one in partitions if one.partition == 1])
+
+    consumer = module.Consumer(settings(cluster, **more))
+    consumer.subscribe(["orders"], on_assign=on_assign)
+    assert [message.value() for message in read(consumer, 3)] == [b"1", b"3", b"5"]
+    assert [one.partition for one in consumer.assignment()] == [1]
+    consumer.resume([module.TopicPartition("orders", 0)])
+    assert consumer.poll(0.3) is None
+    consumer.close()
+
+
+@BOTH
+def test_on_assign_takes_no_partition(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    called: list[int] = []
+
+    def on_assign(consumer: Any, partitions: list[Any]) -> None:  # noqa: ANN401
+        called.append(len(partitions))
+        consumer.unassign()
+
+    consumer = module.Consumer(settings(cluster))
+    consumer.subscribe(["orders"], on_assign=on_assign)
+    while not called:
+        assert consumer.poll(0.1) is None
+    assert consumer.poll(0.3) is None
+    assert consumer.assignment() == []
+    consumer.close()
+
+
+@BOTH
+def test_pauses_of_partitions_that_are_not_assigned_are_passed_over(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    """A program that pauses what it has for a long job resumes it all, whatever was revoked meanwhile."""
+    consumer = module.Consumer(settings(cluster))
+    consumer.assign([module.TopicPartition("orders", 0, 0)])
+    places = [module.TopicPartition("orders", 0), module.TopicPartition("orders", 1)]
+    consumer.pause(places)
+    assert consumer.poll(0.3) is None
+    consumer.resume(places)
+    assert len(read(consumer, 3)) == 3
+    consumer.close()

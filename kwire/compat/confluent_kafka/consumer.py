@@ -89,6 +89,10 @@ class Consumer:
         self._positions: dict[Partition, int] = {}
         self._ends = PartitionEnds(self._consumer)
         self._in_callback: RebalanceConsumer | None = None
+        self._offered: Partitions | None = None
+        """What the group has given and `on_assign` has not taken yet; None outside of it."""
+        self._left_out: Partitions = frozenset()
+        """What the group has given and `on_assign` has not taken."""
         self._is_closed = False
 
     # --- what to consume ------------------------------------------------------------------------------------
@@ -112,27 +116,43 @@ class Consumer:
         self._forget(assigned)
 
     def unassign(self) -> None:
-        """In the callback of a rebalance this changes nothing: what is revoked goes when the callback is done."""
+        """In `on_assign` all that the group has given is left alone. In `on_revoke` this changes nothing: what is
+        revoked goes when the callback is done."""
         if self._in_callback is None:
             self.unsubscribe()
+        else:
+            self.assign([])
 
     def assign(self, partitions: list[TopicPartition]) -> None:
-        """In the callback of a rebalance this says where to begin."""
+        """In `on_assign` this says which of the group's partitions are read, and from where."""
         self._check_open()
+        wanted = {one.key for one in partitions}
         with _exceptions():
             if self._in_callback is None:
                 self._forget(self._consumer.assignment())
-                self._consumer.assign([one.key for one in partitions])
+                self._consumer.assign(wanted)
+            elif self._offered is not None:
+                self._leave_out(self._in_callback, self._in_callback.assignment() - wanted)
             self._start_at(self._in_callback or self._consumer, partitions)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         self._check_open()
         if self._in_callback is None and (twice := self._owned(partitions)):
             raise _error(KafkaError._CONFLICT, f"{twice[0]} is assigned already")
+        wanted = {one.key for one in partitions}
         with _exceptions():
             if self._in_callback is None:
-                self._consumer.assign(self._consumer.assignment() | {one.key for one in partitions})
+                self._consumer.assign(self._consumer.assignment() | wanted)
+            elif self._offered is not None:
+                self._offered -= wanted
+                self._leave_out(self._in_callback, (self._left_out | self._offered) - wanted)
             self._start_at(self._in_callback or self._consumer, partitions)
+
+    def _leave_out(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        """These stay this member's, and nothing of them is read."""
+        consumer.resume(self._left_out - partitions)
+        consumer.pause(partitions)
+        self._left_out = partitions
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         self._check_open()
@@ -145,9 +165,12 @@ class Consumer:
             self._consumer.assign(self._consumer.assignment() - gone)
         self._forget(gone)
 
+    def _assigned(self) -> Partitions:
+        return self._consumer.assignment() - self._left_out
+
     def _owned(self, partitions: Sequence[TopicPartition]) -> list[Partition]:
-        assignment = self._consumer.assignment()
-        return [one.key for one in partitions if one.key in assignment]
+        assigned = self._assigned()
+        return [one.key for one in partitions if one.key in assigned]
 
     def _start_at(self, consumer: RebalanceConsumer | KwireConsumer, partitions: Sequence[TopicPartition]) -> None:
         for one in partitions:
@@ -161,7 +184,7 @@ class Consumer:
 
     def assignment(self) -> list[TopicPartition]:
         self._check_open()
-        return _listed(self._consumer.assignment())
+        return _listed(self._assigned())
 
     # --- records --------------------------------------------------------------------------------------------
 
@@ -278,7 +301,7 @@ class Consumer:
             raise ValueError("expected either message or offsets")
         if self._stores:
             raise _error(KafkaError._INVALID_ARG, "every message is stored: set enable.auto.offset.store to False")
-        given, assigned = _offsets_of(message, offsets) or {}, self._consumer.assignment()
+        given, assigned = _offsets_of(message, offsets) or {}, self._assigned()
         kept = {tp: at for tp, at in given.items() if tp in assigned}
         if given and not kept:
             raise _error(KafkaError._STATE, f"{next(iter(given))} is not assigned")
@@ -380,16 +403,18 @@ class Consumer:
         return [TopicPartition(one.topic, one.partition, at.offset if at else OFFSET_END) for one, at in answers]
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Those that are not assigned (any more) are passed over."""
         self._check_open()
         with _exceptions():
-            self._consumer.pause([one.key for one in partitions])
+            self._consumer.pause(self._owned(partitions))
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         self._check_open()
         with _exceptions():
-            for partition in self._consumer.paused().intersection(one.key for one in partitions):
+            resumed = self._consumer.paused().intersection(self._owned(partitions))
+            for partition in resumed:
                 self._ends.moved(partition)
-            self._consumer.resume([one.key for one in partitions])
+            self._consumer.resume(resumed)
 
     # --- the cluster and the group --------------------------------------------------------------------------
 
@@ -456,7 +481,11 @@ class _Listener(RebalanceListener):
         self._on_assign, self._on_revoke, self._on_lost = on_assign, on_revoke, on_lost or on_revoke
 
     def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        self._call(self._on_assign, consumer, partitions)
+        self._owner._offered = partitions
+        try:
+            self._call(self._on_assign, consumer, partitions)
+        finally:
+            self._owner._offered = None
 
     def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
         self._call(self._on_revoke, consumer, partitions)
@@ -479,6 +508,7 @@ class _Listener(RebalanceListener):
     def _forget(self, partitions: Partitions) -> None:
         self._owner._stored.forget(partitions)
         self._owner._forget(partitions)
+        self._owner._left_out -= partitions
 
 
 @contextlib.contextmanager
