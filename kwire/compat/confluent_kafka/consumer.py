@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from kwire import errors
+from kwire.clock import Deadline
 from kwire.compat.confluent_kafka.ends import ENDS_S, PartitionEnds
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException, error_of, place_of
 from kwire.compat.confluent_kafka.stored_offsets import StoredOffsets
@@ -33,7 +34,9 @@ from kwire.compat.confluent_kafka.values import (
 )
 from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
+from kwire.consumer.session import COMMIT_SHARE_OF_CLOSE
 from kwire.consumer.sync import Consumer as KwireConsumer
+from kwire.events import Commit, Reply
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import OffsetAndMetadata, Record
 from kwire.model import TopicPartition as Partition
@@ -51,11 +54,16 @@ log = logging.getLogger("kwire.compat")
 _NEVER_CALLED = ("stats_cb", "throttle_cb", "logger")
 # What librdkafka tells error_cb, and no poll.
 _OF_NO_GROUP = (errors.BootstrapError, errors.DisconnectError)
+# What stands in a commit's way and will not in that of the next one, which covers its offsets, too.
+_FOR_THE_NEXT_COMMIT = (errors.RetriableError, errors.RebalanceInProgressError)
 _MOST_MESSAGES = 1_000_000
 # librdkafka's, of a consumer, where kwire has others.
 _DEFAULTS = {"isolation.level": "read_committed", "allow.auto.create.topics": False}
 # librdkafka's own, which it takes beside a shorter session, too.
 _HEARTBEAT_MS = 3_000
+_AUTO_COMMIT = ("enable.auto.commit", "auto.commit.enable", "enable_auto_commit")
+# With it offsets alone do not say what was returned, so kwire commits by itself.
+_PARALLEL_REBALANCE = ("enable.parallel.rebalance", "enable_parallel_rebalance")
 # As long as a poll without a timeout waits at a time.
 FOREVER_S = 3600.0
 
@@ -78,15 +86,16 @@ class Consumer:
         given.update(given.pop("default.topic.config", None) or {})  # type: ignore[call-overload]  # a dictionary
         self._tells_ends = _is_true(given.pop("enable.partition.eof", False))
         self._stores = _is_true(given.pop("enable.auto.offset.store", True))
-        commits_stored = not self._stores and _is_true(given.get("enable.auto.commit", True))
-        if not self._stores:
-            given["enable.auto.commit"] = False
+        self._by_kwire = self._stores and any(_is_true(given.get(name)) for name in _PARALLEL_REBALANCE)
+        self._auto_commits = not self._by_kwire and _take_auto_commit(given)
         with _exceptions():
             self._consumer = KwireConsumer({**_DEFAULTS, **_with_heartbeats(given)})
-        self._loop = RecordLoop(self._consumer._session.state.delivery)
-        interval_s = self._consumer.config.auto_commit_interval_ms / 1000.0 or math.inf  # 0 turns it off
-        self._stored = StoredOffsets(interval_s if commits_stored else math.inf)
+        self._delivery = self._consumer._session.state.delivery
+        self._loop = RecordLoop(self._delivery)
+        interval_s = self._consumer.config.auto_commit_interval_ms / 1000.0 or math.inf  # 0: only where one has to be
+        self._stored = StoredOffsets(interval_s if self._auto_commits else math.inf, time.monotonic())
         self._positions: dict[Partition, int] = {}
+        self._last_commit_ms = float(self._consumer.config.default_api_timeout_ms)
         self._ends = PartitionEnds(self._consumer)
         self._in_callback: RebalanceConsumer | None = None
         self._offered: Partitions | None = None
@@ -104,66 +113,71 @@ class Consumer:
         on_revoke: OnPartitions | None = None,
         on_lost: OnPartitions | None = None,
     ) -> None:
-        self._check_open()
-        with _exceptions():
+        with self._call():
+            if self._is_assigned_by_hand():
+                self.unassign()
             self._consumer.subscribe(_wanted(topics), listener=_Listener(self, on_assign, on_revoke, on_lost))
 
     def unsubscribe(self) -> None:
-        self._check_open()
-        assigned = self._consumer.assignment()
-        with _exceptions():
-            self._consumer.unsubscribe()
-        self._forget(assigned)
+        """Partitions that were assigned by hand stay."""
+        with self._call():
+            if not self._is_assigned_by_hand():
+                self._consumer.unsubscribe()
 
     def unassign(self) -> None:
         """In `on_assign` all that the group has given is left alone. In `on_revoke` this changes nothing: what is
         revoked goes when the callback is done."""
-        if self._in_callback is None:
-            self.unsubscribe()
-        else:
-            self.assign([])
+        self.assign([])
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         """In `on_assign` this says which of the group's partitions are read, and from where."""
-        self._check_open()
         wanted = {one.key for one in partitions}
-        with _exceptions():
+        with self._call():
             if self._in_callback is None:
-                self._forget(self._consumer.assignment())
+                self._let_go(self._consumer.assignment())
                 self._consumer.assign(wanted)
             elif self._offered is not None:
                 self._leave_out(self._in_callback, self._in_callback.assignment() - wanted)
             self._start_at(self._in_callback or self._consumer, partitions)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        self._check_open()
-        if self._in_callback is None and (twice := self._owned(partitions)):
-            raise _error(KafkaError._CONFLICT, f"{twice[0]} is assigned already")
         wanted = {one.key for one in partitions}
-        with _exceptions():
+        with self._call():
             if self._in_callback is None:
+                if twice := self._owned(partitions):
+                    raise _error(KafkaError._CONFLICT, f"{twice[0]} is assigned already")
                 self._consumer.assign(self._consumer.assignment() | wanted)
             elif self._offered is not None:
                 self._offered -= wanted
                 self._leave_out(self._in_callback, (self._left_out | self._offered) - wanted)
             self._start_at(self._in_callback or self._consumer, partitions)
 
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        with self._call():
+            if self._in_callback is not None:
+                return
+            gone = frozenset(self._owned(partitions))
+            if len(gone) < len(partitions):
+                raise _error(KafkaError._INVALID_ARG, "one of the partitions is not assigned")
+            self._let_go(gone)
+            self._consumer.assign(self._consumer.assignment() - gone)
+
+    def _is_assigned_by_hand(self) -> bool:
+        return self._consumer._session.state.assigned_by_hand
+
+    def _let_go(self, partitions: Partitions) -> None:
+        """The program gives up what it has assigned by hand. What a group has given goes with its callback."""
+        if not self._is_assigned_by_hand():
+            return
+        if left := self._to_commit(partitions):
+            self._consumer.commit_async(left, callback=self._committed)
+        self._forget(partitions)
+
     def _leave_out(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
         """These stay this member's, and nothing of them is read."""
         consumer.resume(self._left_out - partitions)
         consumer.pause(partitions)
         self._left_out = partitions
-
-    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
-        self._check_open()
-        if self._in_callback is not None:
-            return
-        if len(self._owned(partitions)) < len(partitions):
-            raise _error(KafkaError._INVALID_ARG, "one of the partitions is not assigned")
-        gone = {one.key for one in partitions}
-        with _exceptions():
-            self._consumer.assign(self._consumer.assignment() - gone)
-        self._forget(gone)
 
     def _assigned(self) -> Partitions:
         return self._consumer.assignment() - self._left_out
@@ -180,18 +194,18 @@ class Consumer:
                 consumer.seek_to_beginning([one.key])
             elif one.offset == OFFSET_END:
                 consumer.seek_to_end([one.key])
-        self._forget(one.key for one in partitions)
+        self._moved(one.key for one in partitions)
 
     def assignment(self) -> list[TopicPartition]:
-        self._check_open()
-        return _listed(self._assigned())
+        with self._call():
+            return _listed(self._assigned())
 
     # --- records --------------------------------------------------------------------------------------------
 
     def poll(self, timeout: float | None = -1) -> Message | None:
         """One message, or None when `timeout` seconds are over."""
         self._check_open()
-        message = self._loop.next(self._message)
+        message = self._loop.next(Message.of)
         return message if message is not None else self._awaited(timeout)
 
     def _awaited(self, timeout: float | None) -> Message | None:
@@ -201,7 +215,7 @@ class Consumer:
         while True:
             if (instead := self._polled(until_s)) is not None:
                 return instead[0] if instead else None
-            message = self._loop.next(self._message)
+            message = self._loop.next(Message.of)
             if message is not None or time.monotonic() >= until_s:
                 return message
 
@@ -230,7 +244,6 @@ class Consumer:
 
     def _batch(self, most: int, chunks: Sequence[PartitionRecords[bytes, bytes]]) -> list[Message]:
         """Messages, and the ends behind them."""
-        self._positions.update((chunk.topic_partition, int(chunk.columns.offsets[-1]) + 1) for chunk in chunks)
         found = [*map(Message.of, chain.from_iterable(chunks))]
         while len(found) < most and (ended := self._end_reached()) is not None:
             found.append(ended)
@@ -252,6 +265,7 @@ class Consumer:
 
     def _poll_until(self, until_s: float, least: int) -> None:
         now_s = time.monotonic()
+        self._note_returned()
         if due := self._stored.due(now_s):
             self._consumer.commit_async(due, callback=self._committed)
         most_s = ENDS_S if self._tells_ends else FOREVER_S  # nothing wakes a poll because an end is reached
@@ -260,11 +274,6 @@ class Consumer:
         if least > 1 and not records and (self._tells_ends or time.monotonic() >= until_s):
             self._consumer._poll(0, to_loop=True)  # as many as there are
         self._loop.begin()
-
-    def _message(self, record: Record[bytes, bytes]) -> Message:
-        message = Message.of(record)
-        self._positions[Partition(record.topic, record.partition)] = record.offset + 1
-        return message
 
     def _is_of_nothing_to_poll(self, error: errors.KafkaError) -> bool:
         """Whether nothing is subscribed or assigned: librdkafka then waits for the timeout instead of raising."""
@@ -281,11 +290,24 @@ class Consumer:
             self._on_error(found)
         return [] if isinstance(error, _OF_NO_GROUP) else [message]
 
-    def _forget(self, partitions: Iterable[Partition]) -> None:
-        """Where the program stands in these: it goes on elsewhere, or not at all."""
+    def _note_returned(self) -> None:
+        """The program has come back: where it stands, in what it was handed. To note it twice does no harm."""
+        for partition, _, position in self._delivery.so_far():
+            self._positions[partition] = position.offset
+            if self._stores:
+                self._stored.store({partition: position})
+
+    def _moved(self, partitions: Iterable[Partition]) -> None:
+        """The program goes on elsewhere in these. What is stored of them stays, as in librdkafka."""
         for partition in partitions:
             self._positions.pop(partition, None)
             self._ends.moved(partition)
+
+    def _forget(self, partitions: Partitions) -> None:
+        """They are not this consumer's any more."""
+        self._moved(partitions)
+        self._stored.forget(partitions)
+        self._left_out -= partitions
 
     def _end_reached(self) -> Message | None:
         """The next end of a partition that the program is to be told of."""
@@ -296,16 +318,16 @@ class Consumer:
 
     def store_offsets(self, message: Message | None = None, offsets: Sequence[TopicPartition] | None = None) -> None:
         """To be committed by `commit()`, or in the background. Partitions that are not assigned are left out."""
-        self._check_open()
-        if message is None and offsets is None:
-            raise ValueError("expected either message or offsets")
-        if self._stores:
-            raise _error(KafkaError._INVALID_ARG, "every message is stored: set enable.auto.offset.store to False")
-        given, assigned = _offsets_of(message, offsets) or {}, self._assigned()
-        kept = {tp: at for tp, at in given.items() if tp in assigned}
-        if given and not kept:
-            raise _error(KafkaError._STATE, f"{next(iter(given))} is not assigned")
-        self._stored.store(kept)
+        with self._call():
+            if message is None and offsets is None:
+                raise ValueError("expected either message or offsets")
+            if self._stores:
+                raise _error(KafkaError._INVALID_ARG, "every message is stored: set enable.auto.offset.store to False")
+            given, assigned = _offsets_of(message, offsets) or {}, self._assigned()
+            kept = {tp: at for tp, at in given.items() if tp in assigned}
+            if given and not kept:
+                raise _error(KafkaError._STATE, f"{next(iter(given))} is not assigned")
+            self._stored.store(kept)
 
     def commit(
         self,
@@ -313,26 +335,24 @@ class Consumer:
         offsets: Sequence[TopicPartition] | None = None,
         asynchronous: bool = True,
     ) -> list[TopicPartition] | None:
-        """What has been returned, or stored; or the message's offset, or these. Answers what was committed, if it
-        waits."""
-        self._check_open()
-        chosen = _offsets_of(message, offsets)
-        if chosen is None and not self._stores:
-            chosen = self._stored.left()
-        is_explicit = message is not None or offsets is not None
-        if not is_explicit and not (self._positions if chosen is None else chosen):
+        """What is stored and not committed; or the message's offset, or these. Answers what was committed, if it
+        waits: of the assigned partitions those with OFFSET_INVALID are not."""
+        with self._call():
+            chosen = _offsets_of(message, offsets)
+            found = self._stored.left() if chosen is None else chosen
+            if chosen is None and not found:
+                if asynchronous:
+                    return None
+                raise _error(KafkaError._NO_OFFSET, "there is nothing to commit")
+            asked = None if self._by_kwire and chosen is None else found
             if asynchronous:
+                self._consumer.commit_async(asked, callback=self._committed)
                 return None
-            raise _error(KafkaError._NO_OFFSET, "there is nothing to commit")
-        with _exceptions():
-            if asynchronous:
-                self._consumer.commit_async(chosen, callback=self._committed)
-                return None
-            self._consumer.commit_sync(chosen)
-        if chosen is not None:
-            self._stored.committed(chosen)
-        done = {key: at.offset for key, at in chosen.items()} if chosen is not None else self._positions
-        return [TopicPartition(key.topic, key.partition, offset) for key, offset in sorted(done.items())]
+            self._consumer.commit_sync(asked)
+            self._stored.committed(found)
+            offset_of = {} if chosen is not None else dict.fromkeys(self._assigned(), OFFSET_INVALID)
+            offset_of |= {tp: at.offset for tp, at in found.items()}
+            return [TopicPartition(tp.topic, tp.partition, offset) for tp, offset in sorted(offset_of.items())]
 
     def _committed(self, offsets: Mapping[Partition, OffsetAndMetadata], error: Exception | None) -> None:
         if error is None:
@@ -340,23 +360,30 @@ class Consumer:
         if self._on_commit is not None:
             found = error_of(error) if isinstance(error, errors.KafkaError) else None
             self._on_commit(found, [TopicPartition(tp.topic, tp.partition, at.offset) for tp, at in offsets.items()])
+        elif error is not None:
+            level = logging.DEBUG if isinstance(error, _FOR_THE_NEXT_COMMIT) else logging.WARNING
+            log.log(level, "a commit of %s failed: %s", ", ".join(map(str, sorted(offsets))), error)
 
-    def _commit_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        """What is stored of them, while they are still this member's."""
-        left = {tp: at for tp, at in self._stored.left().items() if tp in partitions}
-        if not left or not self._stored.are_committed_in_background:
+    def _to_commit(self, partitions: Partitions) -> dict[Partition, OffsetAndMetadata]:
+        """What has to be committed before these are given up."""
+        left = self._stored.left() if self._auto_commits else {}
+        return {tp: at for tp, at in left.items() if tp in partitions}
+
+    def _commit_last(self, partitions: Partitions) -> None:
+        """The same, and that is waited for: afterwards they are not this member's."""
+        if not (left := self._to_commit(partitions)):
             return
+        link = self._consumer._session.link
+        reply: Reply[None] = link.post(lambda reply: Commit(left, reply, is_last=True))
         try:
-            consumer.commit_sync(left)
+            link.run(link.wait_for(reply, "auto-commit", Deadline.after(self._last_commit_ms), wakeable=False))
         except errors.KafkaError as error:
-            log.warning("stored offsets of revoked partitions are not committed: %s", error)
             self._committed(left, error)
         else:
             self._committed(left, None)
 
     def committed(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
-        self._check_open()
-        with _exceptions():
+        with self._call():
             found = self._consumer.committed([one.key for one in partitions], timeout=_seconds(timeout))
         answers = []
         for one in partitions:
@@ -367,14 +394,12 @@ class Consumer:
 
     def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Behind the last message of each that was returned."""
-        self._check_open()
-        return [
-            TopicPartition(one.topic, one.partition, self._positions.get(one.key, OFFSET_INVALID)) for one in partitions
-        ]
+        with self._call():
+            offsets = [self._positions.get(one.key, OFFSET_INVALID) for one in partitions]
+        return [TopicPartition(one.topic, one.partition, at) for one, at in zip(partitions, offsets, strict=True)]
 
     def seek(self, partition: TopicPartition) -> None:
-        self._check_open()
-        with _exceptions():
+        with self._call():
             self._start_at(self._in_callback or self._consumer, [partition])
 
     def get_watermark_offsets(
@@ -384,18 +409,16 @@ class Consumer:
         cached: bool = False,  # noqa: ARG002
     ) -> tuple[int, int]:
         """The first offset, and the one behind the last. They are asked for, cached or not."""
-        self._check_open()
-        _check_time(timeout)
-        with _exceptions():
+        with self._call():
+            _check_time(timeout)
             low = self._consumer.beginning_offsets([partition.key], timeout=_seconds(timeout))
             high = self._consumer.end_offsets([partition.key], timeout=_seconds(timeout))
         return low[partition.key], high[partition.key]
 
     def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
         """The offset of each partition is a time, in ms; OFFSET_END where all records are older."""
-        self._check_open()
-        _check_time(timeout)
-        with _exceptions():
+        with self._call():
+            _check_time(timeout)
             found = self._consumer.offsets_for_times(
                 {one.key: one.offset for one in partitions}, timeout=_seconds(timeout)
             )
@@ -404,13 +427,11 @@ class Consumer:
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Those that are not assigned (any more) are passed over."""
-        self._check_open()
-        with _exceptions():
+        with self._call():
             self._consumer.pause(self._owned(partitions))
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        self._check_open()
-        with _exceptions():
+        with self._call():
             resumed = self._consumer.paused().intersection(self._owned(partitions))
             for partition in resumed:
                 self._ends.moved(partition)
@@ -427,15 +448,13 @@ class Consumer:
             return cluster_metadata({topic: self._consumer.partitions_for(topic, timeout=_seconds(timeout))})
 
     def memberid(self) -> str | None:
-        self._check_open()
-        with _exceptions(), contextlib.suppress(errors.CommitFailedError):  # put out of its group
+        with self._call(), contextlib.suppress(errors.CommitFailedError):  # put out of its group
             return self._consumer.group_metadata().member_id or None
         return None
 
     def consumer_group_metadata(self) -> bytes:
         """What confluent-kafka's own producer takes in `send_offsets_to_transaction()`."""
-        self._check_open()
-        with _exceptions():
+        with self._call():
             return librdkafka_group_metadata(self._consumer.group_metadata())
 
     # --- the end --------------------------------------------------------------------------------------------
@@ -443,16 +462,25 @@ class Consumer:
     def close(self) -> None:
         if self._is_closed:
             return
+        self._last_commit_ms = COMMIT_SHARE_OF_CLOSE * self._consumer.config.close_timeout_ms
         with _exceptions():
             try:
-                if self._stored.are_committed_in_background and (left := self._stored.left()):
-                    self._consumer.commit_sync(left)
-                    self._stored.committed(left)
+                self._note_returned()
+                if self._is_assigned_by_hand():  # else the listener does it, behind the program's callback
+                    self._commit_last(self._consumer.assignment())
             finally:
                 try:
                     self._consumer.close()  # callbacks may commit
                 finally:
                     self._is_closed = True
+
+    @contextlib.contextmanager
+    def _call(self) -> Iterator[None]:
+        """Around a call of the program."""
+        self._check_open()
+        with _exceptions():
+            self._note_returned()
+            yield
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -488,13 +516,17 @@ class _Listener(RebalanceListener):
             self._owner._offered = None
 
     def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        self._call(self._on_revoke, consumer, partitions)
-        self._owner._commit_revoked(consumer, partitions)
-        self._forget(partitions)
+        try:
+            self._call(self._on_revoke, consumer, partitions)
+        finally:
+            self._owner._commit_last(partitions)
+            self._owner._forget(partitions)
 
     def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        self._call(self._on_lost, consumer, partitions)
-        self._forget(partitions)
+        try:
+            self._call(self._on_lost, consumer, partitions)
+        finally:
+            self._owner._forget(partitions)
 
     def _call(self, function: OnPartitions | None, consumer: RebalanceConsumer, partitions: Partitions) -> None:
         if function is None:
@@ -504,11 +536,6 @@ class _Listener(RebalanceListener):
             function(self._owner, _listed(partitions))
         finally:
             self._owner._in_callback = None
-
-    def _forget(self, partitions: Partitions) -> None:
-        self._owner._stored.forget(partitions)
-        self._owner._forget(partitions)
-        self._owner._left_out -= partitions
 
 
 @contextlib.contextmanager
@@ -602,6 +629,15 @@ def _until_s(timeout: float | None) -> float:
 
 def _seconds(timeout: float) -> float | None:
     return None if timeout < 0 else timeout
+
+
+def _take_auto_commit(given: dict[str, object]) -> bool:
+    """Whether it is on. Then kwire's is turned off; a bad value is left to be refused."""
+    names = [name for name in _AUTO_COMMIT if name in given] or [_AUTO_COMMIT[0]]
+    is_on = all(_is_true(given.get(name, True)) for name in names)
+    if is_on:
+        given.update(dict.fromkeys(names, False))
+    return is_on
 
 
 def _is_true(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""What a program stores with `store_offsets` (`enable.auto.offset.store` off), until it is committed."""
+"""What is to be committed: of each message that is returned, or what a program stores with `store_offsets`."""
 
 from __future__ import annotations
 
@@ -13,39 +13,45 @@ class StoredOffsets:
 
     Args:
         interval_s: How often they are committed in the background; infinite for never.
+        now_s: When that begins.
     """
 
-    def __init__(self, interval_s: float) -> None:
+    def __init__(self, interval_s: float, now_s: float) -> None:
         self._interval_s = interval_s
-        self._due_s = 0.0
+        self._due_s = now_s + interval_s
         self._stored: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._left: dict[TopicPartition, OffsetAndMetadata] = {}
 
     def store(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self._stored.update(offsets)
-
-    def left(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Those that are not committed yet."""
-        return {tp: at for tp, at in self._stored.items() if self._committed.get(tp) != at}
+        self._compare(offsets)
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """These have been committed: by the program, or in the background."""
-        self._committed.update({tp: at for tp, at in offsets.items() if tp in self._stored})
+        self._committed.update({tp: at.offset for tp, at in offsets.items() if tp in self._stored})
+        self._compare(offsets)
+
+    def _compare(self, partitions: Iterable[TopicPartition]) -> None:
+        for tp in partitions:
+            if (at := self._stored.get(tp)) is not None and at.offset != self._committed.get(tp):
+                self._left[tp] = at
+            else:
+                self._left.pop(tp, None)
+
+    def left(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Those that are not committed yet."""
+        return dict(self._left)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """They belong to somebody else now."""
         for tp in partitions:
-            self._stored.pop(tp, None)
-            self._committed.pop(tp, None)
-
-    @property
-    def are_committed_in_background(self) -> bool:
-        return self._interval_s < math.inf
+            for known in (self._stored, self._committed, self._left):
+                known.pop(tp, None)
 
     def wait_s(self, now_s: float) -> float:
         """How long until some are to be committed in the background; infinite if there are none."""
-        is_waiting = self.are_committed_in_background and self.left()
-        return max(0.0, self._due_s - now_s) if is_waiting else math.inf
+        return max(0.0, self._due_s - now_s) if self._left and self._interval_s < math.inf else math.inf
 
     def due(self, now_s: float) -> dict[TopicPartition, OffsetAndMetadata]:
         """What is to be committed now."""
