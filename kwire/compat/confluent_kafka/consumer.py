@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from threading import get_ident
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -23,6 +24,7 @@ from kwire.clock import Deadline
 from kwire.compat.confluent_kafka.ends import ENDS_S, PartitionEnds
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException, error_of, place_of
 from kwire.compat.confluent_kafka.stored_offsets import StoredOffsets
+from kwire.compat.confluent_kafka.turns import Turns
 from kwire.compat.confluent_kafka.values import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -64,6 +66,8 @@ _HEARTBEAT_MS = 3_000
 _AUTO_COMMIT = ("enable.auto.commit", "auto.commit.enable", "enable_auto_commit")
 # With it offsets alone do not say what was returned, so kwire commits by itself.
 _PARALLEL_REBALANCE = ("enable.parallel.rebalance", "enable_parallel_rebalance")
+# How often a second thread that polls looks whether it is its turn.
+POLLED_AGAIN_S = 0.001
 # As long as a poll without a timeout waits at a time.
 FOREVER_S = 3600.0
 
@@ -97,6 +101,9 @@ class Consumer:
         self._positions: dict[Partition, int] = {}
         self._last_commit_ms = float(self._consumer.config.default_api_timeout_ms)
         self._ends = PartitionEnds(self._consumer)
+        self._turns = Turns(self._consumer)
+        self._polled_by: int | None = None
+        """The thread that is in poll or consume."""
         self._in_callback: RebalanceConsumer | None = None
         self._offered: Partitions | None = None
         """What the group has given and `on_assign` has not taken yet; None outside of it."""
@@ -204,9 +211,21 @@ class Consumer:
 
     def poll(self, timeout: float | None = -1) -> Message | None:
         """One message, or None when `timeout` seconds are over."""
+        self._begin_poll()
+        try:
+            message = self._loop.next(Message.of)
+            return message if message is not None else self._awaited(timeout)
+        finally:
+            self._polled_by = None  # nothing is called: an exception of a signal handler might strike there
+
+    def _begin_poll(self) -> None:
+        """Messages are handed out to one thread at a time. That is kept apart from `_turns`: see above."""
         self._check_open()
-        message = self._loop.next(Message.of)
-        return message if message is not None else self._awaited(timeout)
+        me = get_ident()
+        while self._polled_by not in (None, me):
+            time.sleep(POLLED_AGAIN_S)
+            self._check_open()
+        self._polled_by = me
 
     def _awaited(self, timeout: float | None) -> Message | None:
         """One message when none is at hand. What is done in the background is done here: a poll comes here ten times
@@ -225,22 +244,27 @@ class Consumer:
 
         Until it returns none of them counts as delivered, so no commit in the background covers them.
         """
-        self._check_open()
         if not 0 <= num_messages <= _MOST_MESSAGES:
+            self._check_open()
             raise ValueError("num_messages must be between 0 and 1000000 (1M)")
         if num_messages == 1:
             message = self.poll(timeout)
             return [] if message is None else [message]
-        until_s = _until_s(timeout)
-        while num_messages:
-            if (instead := self._polled(until_s, num_messages)) is not None:
+        self._begin_poll()
+        try:
+            return self._awaited_batch(num_messages, _until_s(timeout)) if num_messages else []
+        finally:
+            self._polled_by = None  # as in `poll`
+
+    def _awaited_batch(self, most: int, until_s: float) -> list[Message]:
+        while True:
+            if (instead := self._polled(until_s, most)) is not None:
                 return instead
-            found = self._loop.take(num_messages, partial(self._batch, num_messages))
+            found = self._loop.take(most, partial(self._batch, most))
             if found:
                 return found  # nothing is called in between: an exception of a signal handler might strike there
             if time.monotonic() >= until_s:
-                break
-        return []
+                return []
 
     def _batch(self, most: int, chunks: Sequence[PartitionRecords[bytes, bytes]]) -> list[Message]:
         """Messages, and the ends behind them."""
@@ -251,10 +275,11 @@ class Consumer:
 
     def _polled(self, until_s: float, least: int = 1) -> list[Message] | None:
         """A poll has returned, so records may be at hand; or what is to be returned instead."""
-        if (ended := self._end_reached()) is not None:
-            return [ended]
         try:
-            with _exceptions_of_callbacks():
+            with self._turns, _exceptions_of_callbacks():
+                self._check_open()  # another thread may have closed it
+                if (ended := self._end_reached()) is not None:
+                    return [ended]
                 self._poll_until(until_s, least)
         except errors.KafkaError as error:
             if self._is_of_nothing_to_poll(error) and until_s < math.inf:
@@ -270,15 +295,15 @@ class Consumer:
             self._consumer.commit_async(due, callback=self._committed)
         most_s = ENDS_S if self._tells_ends else FOREVER_S  # nothing wakes a poll because an end is reached
         wait_s = max(0.0, min(until_s - now_s, self._stored.wait_s(now_s), most_s))
-        records = self._consumer._poll(wait_s, to_loop=True, least=least)
-        if least > 1 and not records and (self._tells_ends or time.monotonic() >= until_s):
-            self._consumer._poll(0, to_loop=True)  # as many as there are
+        with self._turns.waiting():
+            records = self._consumer._poll(wait_s, to_loop=True, least=least)
+            if least > 1 and not records and (self._tells_ends or time.monotonic() >= until_s):
+                self._consumer._poll(0, to_loop=True)  # as many as there are
         self._loop.begin()
 
     def _is_of_nothing_to_poll(self, error: errors.KafkaError) -> bool:
         """Whether nothing is subscribed or assigned: librdkafka then waits for the timeout instead of raising."""
-        is_without = not (self._consumer.subscription() or self._consumer.assignment())
-        return is_without and isinstance(error, errors.IllegalStateError)
+        return isinstance(error, errors.IllegalStateError) and not self._consumer._session.state.view.subscribed
 
     def _told(self, error: errors.KafkaError) -> list[Message]:
         """An error, in a message; or to `error_cb`, if there is one, and it is of no partition and no group."""
@@ -311,7 +336,10 @@ class Consumer:
 
     def _end_reached(self) -> Message | None:
         """The next end of a partition that the program is to be told of."""
-        found = self._ends.next() if self._tells_ends else None
+        if not self._tells_ends:
+            return None
+        with self._turns:
+            found = self._ends.next()
         return None if found is None else Message.end_of(*found)
 
     # --- offsets --------------------------------------------------------------------------------------------
@@ -359,7 +387,10 @@ class Consumer:
             self._stored.committed(offsets)
         if self._on_commit is not None:
             found = error_of(error) if isinstance(error, errors.KafkaError) else None
-            self._on_commit(found, [TopicPartition(tp.topic, tp.partition, at.offset) for tp, at in offsets.items()])
+            with self._turns.in_callback():
+                self._on_commit(
+                    found, [TopicPartition(tp.topic, tp.partition, at.offset) for tp, at in offsets.items()]
+                )
         elif error is not None:
             level = logging.DEBUG if isinstance(error, _FOR_THE_NEXT_COMMIT) else logging.WARNING
             log.log(level, "a commit of %s failed: %s", ", ".join(map(str, sorted(offsets))), error)
@@ -442,7 +473,7 @@ class Consumer:
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         if self._is_closed:
             raise RuntimeError("Handle has been closed")
-        with _exceptions():
+        with self._call():
             if topic is None:
                 return cluster_metadata(self._consumer.list_topics(timeout=_seconds(timeout)))
             return cluster_metadata({topic: self._consumer.partitions_for(topic, timeout=_seconds(timeout))})
@@ -463,7 +494,7 @@ class Consumer:
         if self._is_closed:
             return
         self._last_commit_ms = COMMIT_SHARE_OF_CLOSE * self._consumer.config.close_timeout_ms
-        with _exceptions():
+        with self._turns, _exceptions():
             try:
                 self._note_returned()
                 if self._is_assigned_by_hand():  # else the listener does it, behind the program's callback
@@ -478,7 +509,8 @@ class Consumer:
     def _call(self) -> Iterator[None]:
         """Around a call of the program."""
         self._check_open()
-        with _exceptions():
+        with self._turns, _exceptions():
+            self._check_open()  # another thread may have closed it
             self._note_returned()
             yield
 
@@ -533,7 +565,8 @@ class _Listener(RebalanceListener):
             return
         self._owner._in_callback = consumer
         try:
-            function(self._owner, _listed(partitions))
+            with self._owner._turns.in_callback():
+                function(self._owner, _listed(partitions))
         finally:
             self._owner._in_callback = None
 
