@@ -1,8 +1,7 @@
 """`Consumer` as confluent-kafka has it, over kwire. Long, because every call a user has is in it.
 
-Its own defaults are librdkafka's: `isolation.level` is read_committed, and `allow.auto.create.topics` false. What
-`subscribe` and `assign` take are its own partitions, with offsets. Errors are a `KafkaException`, or the message of a
-poll.
+What `subscribe` and `assign` take are its own partitions, with offsets. Errors are a `KafkaException`, or the message
+of a poll.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -21,8 +19,17 @@ from typing import Self, TypeAlias
 
 from kwire import errors
 from kwire.clock import Deadline
+from kwire.compat.confluent_kafka.arguments import check_time, listed, names_or_pattern, offsets_of, seconds, until
 from kwire.compat.confluent_kafka.ends import ENDS_S, PartitionEnds
-from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException, error_of, place_of
+from kwire.compat.confluent_kafka.kafka_error import (
+    KafkaError,
+    error_of,
+    exception,
+    exceptions,
+    exceptions_of_callbacks,
+    place_of,
+)
+from kwire.compat.confluent_kafka.settings import OwnSettings
 from kwire.compat.confluent_kafka.stored_offsets import StoredOffsets
 from kwire.compat.confluent_kafka.turns import Turns
 from kwire.compat.confluent_kafka.values import (
@@ -47,25 +54,14 @@ from kwire.transactions import librdkafka_group_metadata
 __all__ = ["Consumer"]
 
 OnPartitions: TypeAlias = "Callable[[Consumer, list[TopicPartition]], object]"
-OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object]
-OnError: TypeAlias = Callable[[KafkaError], object]
 
 log = logging.getLogger("kwire.compat")
 
-# Numbers come by kwire's metrics(), logs by logging.
-_NEVER_CALLED = ("stats_cb", "throttle_cb", "logger")
 # What librdkafka tells error_cb, and no poll.
 _OF_NO_GROUP = (errors.BootstrapError, errors.DisconnectError)
 # What stands in a commit's way and will not in that of the next one, which covers its offsets, too.
 _FOR_THE_NEXT_COMMIT = (errors.RetriableError, errors.RebalanceInProgressError)
 _MOST_MESSAGES = 1_000_000
-# librdkafka's, of a consumer, where kwire has others.
-_DEFAULTS = {"isolation.level": "read_committed", "allow.auto.create.topics": False}
-# librdkafka's own, which it takes beside a shorter session, too.
-_HEARTBEAT_MS = 3_000
-_AUTO_COMMIT = ("enable.auto.commit", "auto.commit.enable", "enable_auto_commit")
-# With it offsets alone do not say what was returned, so kwire commits by itself.
-_PARALLEL_REBALANCE = ("enable.parallel.rebalance", "enable_parallel_rebalance")
 # How often a second thread that polls looks whether it is its turn.
 POLLED_AGAIN_S = 0.001
 # As long as a poll without a timeout waits at a time.
@@ -78,26 +74,13 @@ class Consumer:
     _is_closed = True  # until `__init__` has succeeded
 
     def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
-        given = {**(config or {}), **settings}
-        if not given:
-            raise TypeError("expected configuration dict")
-        if given.get("group.id") is None:
-            raise ValueError("Failed to create consumer: group.id must be set")
-        self._on_error: OnError | None = given.pop("error_cb", None)  # type: ignore[assignment]  # a user's function
-        self._on_commit: OnCommit | None = given.pop("on_commit", None)  # type: ignore[assignment]  # a user's function
-        if unused := [name for name in _NEVER_CALLED if given.pop(name, None) is not None]:
-            log.warning("never called by kwire (see docs/migration.md): %s", ", ".join(unused))
-        given.update(given.pop("default.topic.config", None) or {})  # type: ignore[call-overload]  # a dictionary
-        self._tells_ends = _is_true(given.pop("enable.partition.eof", False))
-        self._stores = _is_true(given.pop("enable.auto.offset.store", True))
-        self._by_kwire = self._stores and any(_is_true(given.get(name)) for name in _PARALLEL_REBALANCE)
-        self._auto_commits = not self._by_kwire and _take_auto_commit(given)
-        with _exceptions():
-            self._consumer = KwireConsumer({**_DEFAULTS, **_with_heartbeats(given)})
+        self._own = own = OwnSettings.of({**(config or {}), **settings})
+        with exceptions():
+            self._consumer = KwireConsumer(own.left)
         self._delivery = self._consumer._session.state.delivery
         self._loop = RecordLoop(self._delivery)
         interval_s = self._consumer.config.auto_commit_interval_ms / 1000.0 or math.inf  # 0: only where one has to be
-        self._stored = StoredOffsets(interval_s if self._auto_commits else math.inf, time.monotonic())
+        self._stored = StoredOffsets(interval_s if own.auto_commits else math.inf, time.monotonic())
         self._positions: dict[Partition, int] = {}
         self._last_commit_ms = float(self._consumer.config.default_api_timeout_ms)
         self._ends = PartitionEnds(self._consumer)
@@ -123,7 +106,7 @@ class Consumer:
         with self._call():
             if self._is_assigned_by_hand():
                 self.unassign()
-            self._consumer.subscribe(_wanted(topics), listener=_Listener(self, on_assign, on_revoke, on_lost))
+            self._consumer.subscribe(names_or_pattern(topics), listener=_Listener(self, on_assign, on_revoke, on_lost))
 
     def unsubscribe(self) -> None:
         """Partitions that were assigned by hand stay."""
@@ -152,7 +135,7 @@ class Consumer:
         with self._call():
             if self._in_callback is None:
                 if twice := self._owned(partitions):
-                    raise _error(KafkaError._CONFLICT, f"{twice[0]} is assigned already")
+                    raise exception(KafkaError._CONFLICT, f"{twice[0]} is assigned already")
                 self._consumer.assign(self._consumer.assignment() | wanted)
             elif self._offered is not None:
                 self._offered -= wanted
@@ -165,7 +148,7 @@ class Consumer:
                 return
             gone = frozenset(self._owned(partitions))
             if len(gone) < len(partitions):
-                raise _error(KafkaError._INVALID_ARG, "one of the partitions is not assigned")
+                raise exception(KafkaError._INVALID_ARG, "one of the partitions is not assigned")
             self._let_go(gone)
             self._consumer.assign(self._consumer.assignment() - gone)
 
@@ -205,7 +188,7 @@ class Consumer:
 
     def assignment(self) -> list[TopicPartition]:
         with self._call():
-            return _listed(self._assigned())
+            return listed(self._assigned())
 
     # --- records --------------------------------------------------------------------------------------------
 
@@ -219,7 +202,7 @@ class Consumer:
             self._polled_by = None  # nothing is called: an exception of a signal handler might strike there
 
     def _begin_poll(self) -> None:
-        """Messages are handed out to one thread at a time. That is kept apart from `_turns`: see above."""
+        """Messages are handed out to one thread at a time. Not by `_turns`: to leave a turn is a call."""
         self._check_open()
         me = get_ident()
         while self._polled_by not in (None, me):
@@ -230,7 +213,7 @@ class Consumer:
     def _awaited(self, timeout: float | None) -> Message | None:
         """One message when none is at hand. What is done in the background is done here: a poll comes here ten times
         a second, however many messages are at hand."""
-        until_s = _until_s(timeout)
+        until_s = until(timeout)
         while True:
             if (instead := self._polled(until_s)) is not None:
                 return instead[0] if instead else None
@@ -252,7 +235,7 @@ class Consumer:
             return [] if message is None else [message]
         self._begin_poll()
         try:
-            return self._awaited_batch(num_messages, _until_s(timeout)) if num_messages else []
+            return self._awaited_batch(num_messages, until(timeout)) if num_messages else []
         finally:
             self._polled_by = None  # as in `poll`
 
@@ -276,7 +259,7 @@ class Consumer:
     def _polled(self, until_s: float, least: int = 1) -> list[Message] | None:
         """A poll has returned, so records may be at hand; or what is to be returned instead."""
         try:
-            with self._turns, _exceptions_of_callbacks():
+            with self._turns, exceptions_of_callbacks():
                 self._check_open()  # another thread may have closed it
                 if (ended := self._end_reached()) is not None:
                     return [ended]
@@ -293,11 +276,11 @@ class Consumer:
         self._note_returned()
         if due := self._stored.due(now_s):
             self._consumer.commit_async(due, callback=self._committed)
-        most_s = ENDS_S if self._tells_ends else FOREVER_S  # nothing wakes a poll because an end is reached
+        most_s = ENDS_S if self._own.tells_ends else FOREVER_S  # nothing wakes a poll because an end is reached
         wait_s = max(0.0, min(until_s - now_s, self._stored.wait_s(now_s), most_s))
         with self._turns.waiting():
             records = self._consumer._poll(wait_s, to_loop=True, least=least)
-            if least > 1 and not records and (self._tells_ends or time.monotonic() >= until_s):
+            if least > 1 and not records and (self._own.tells_ends or time.monotonic() >= until_s):
                 self._consumer._poll(0, to_loop=True)  # as many as there are
         self._loop.begin()
 
@@ -309,17 +292,17 @@ class Consumer:
         """An error, in a message; or to `error_cb`, if there is one, and it is of no partition and no group."""
         found = error_of(error)
         message = Message.of_error(found, *place_of(error))
-        if self._on_error is None:
+        if self._own.on_error is None:
             return [message]
         if isinstance(error, (*_OF_NO_GROUP, errors.AuthenticationError)):
-            self._on_error(found)
+            self._own.on_error(found)
         return [] if isinstance(error, _OF_NO_GROUP) else [message]
 
     def _note_returned(self) -> None:
         """The program has come back: where it stands, in what it was handed. To note it twice does no harm."""
         for partition, _, position in self._delivery.so_far():
             self._positions[partition] = position.offset
-            if self._stores:
+            if self._own.stores_each:
                 self._stored.store({partition: position})
 
     def _moved(self, partitions: Iterable[Partition]) -> None:
@@ -336,7 +319,7 @@ class Consumer:
 
     def _end_reached(self) -> Message | None:
         """The next end of a partition that the program is to be told of."""
-        if not self._tells_ends:
+        if not self._own.tells_ends:
             return None
         with self._turns:
             found = self._ends.next()
@@ -349,12 +332,14 @@ class Consumer:
         with self._call():
             if message is None and offsets is None:
                 raise ValueError("expected either message or offsets")
-            if self._stores:
-                raise _error(KafkaError._INVALID_ARG, "every message is stored: set enable.auto.offset.store to False")
-            given, assigned = _offsets_of(message, offsets) or {}, self._assigned()
+            if self._own.stores_each:
+                raise exception(
+                    KafkaError._INVALID_ARG, "every message is stored: set enable.auto.offset.store to False"
+                )
+            given, assigned = offsets_of(message, offsets) or {}, self._assigned()
             kept = {tp: at for tp, at in given.items() if tp in assigned}
             if given and not kept:
-                raise _error(KafkaError._STATE, f"{next(iter(given))} is not assigned")
+                raise exception(KafkaError._STATE, f"{next(iter(given))} is not assigned")
             self._stored.store(kept)
 
     def commit(
@@ -366,13 +351,13 @@ class Consumer:
         """What is stored and not committed; or the message's offset, or these. Answers what was committed, if it
         waits: of the assigned partitions those with OFFSET_INVALID are not."""
         with self._call():
-            chosen = _offsets_of(message, offsets)
+            chosen = offsets_of(message, offsets)
             found = self._stored.left() if chosen is None else chosen
             if chosen is None and not found:
                 if asynchronous:
                     return None
-                raise _error(KafkaError._NO_OFFSET, "there is nothing to commit")
-            asked = None if self._by_kwire and chosen is None else found
+                raise exception(KafkaError._NO_OFFSET, "there is nothing to commit")
+            asked = None if self._own.commits_by_kwire and chosen is None else found
             if asynchronous:
                 self._consumer.commit_async(asked, callback=self._committed)
                 return None
@@ -385,10 +370,10 @@ class Consumer:
     def _committed(self, offsets: Mapping[Partition, OffsetAndMetadata], error: Exception | None) -> None:
         if error is None:
             self._stored.committed(offsets)
-        if self._on_commit is not None:
+        if self._own.on_commit is not None:
             found = error_of(error) if isinstance(error, errors.KafkaError) else None
             with self._turns.in_callback():
-                self._on_commit(
+                self._own.on_commit(
                     found, [TopicPartition(tp.topic, tp.partition, at.offset) for tp, at in offsets.items()]
                 )
         elif error is not None:
@@ -397,7 +382,7 @@ class Consumer:
 
     def _to_commit(self, partitions: Partitions) -> dict[Partition, OffsetAndMetadata]:
         """What has to be committed before these are given up."""
-        left = self._stored.left() if self._auto_commits else {}
+        left = self._stored.left() if self._own.auto_commits else {}
         return {tp: at for tp, at in left.items() if tp in partitions}
 
     def _commit_last(self, partitions: Partitions) -> None:
@@ -415,7 +400,7 @@ class Consumer:
 
     def committed(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
         with self._call():
-            found = self._consumer.committed([one.key for one in partitions], timeout=_seconds(timeout))
+            found = self._consumer.committed([one.key for one in partitions], timeout=seconds(timeout))
         answers = []
         for one in partitions:
             at = found[one.key]
@@ -441,17 +426,17 @@ class Consumer:
     ) -> tuple[int, int]:
         """The first offset, and the one behind the last. They are asked for, cached or not."""
         with self._call():
-            _check_time(timeout)
-            low = self._consumer.beginning_offsets([partition.key], timeout=_seconds(timeout))
-            high = self._consumer.end_offsets([partition.key], timeout=_seconds(timeout))
+            check_time(timeout)
+            low = self._consumer.beginning_offsets([partition.key], timeout=seconds(timeout))
+            high = self._consumer.end_offsets([partition.key], timeout=seconds(timeout))
         return low[partition.key], high[partition.key]
 
     def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
         """The offset of each partition is a time, in ms; OFFSET_END where all records are older."""
         with self._call():
-            _check_time(timeout)
+            check_time(timeout)
             found = self._consumer.offsets_for_times(
-                {one.key: one.offset for one in partitions}, timeout=_seconds(timeout)
+                {one.key: one.offset for one in partitions}, timeout=seconds(timeout)
             )
         answers = ((one, found[one.key]) for one in partitions)
         return [TopicPartition(one.topic, one.partition, at.offset if at else OFFSET_END) for one, at in answers]
@@ -475,8 +460,8 @@ class Consumer:
             raise RuntimeError("Handle has been closed")
         with self._call():
             if topic is None:
-                return cluster_metadata(self._consumer.list_topics(timeout=_seconds(timeout)))
-            return cluster_metadata({topic: self._consumer.partitions_for(topic, timeout=_seconds(timeout))})
+                return cluster_metadata(self._consumer.list_topics(timeout=seconds(timeout)))
+            return cluster_metadata({topic: self._consumer.partitions_for(topic, timeout=seconds(timeout))})
 
     def memberid(self) -> str | None:
         with self._call(), contextlib.suppress(errors.CommitFailedError):  # put out of its group
@@ -494,7 +479,7 @@ class Consumer:
         if self._is_closed:
             return
         self._last_commit_ms = COMMIT_SHARE_OF_CLOSE * self._consumer.config.close_timeout_ms
-        with self._turns, _exceptions():
+        with self._turns, exceptions():
             try:
                 self._note_returned()
                 if self._is_assigned_by_hand():  # else the listener does it, behind the program's callback
@@ -509,7 +494,7 @@ class Consumer:
     def _call(self) -> Iterator[None]:
         """Around a call of the program."""
         self._check_open()
-        with self._turns, _exceptions():
+        with self._turns, exceptions():
             self._check_open()  # another thread may have closed it
             self._note_returned()
             yield
@@ -566,112 +551,6 @@ class _Listener(RebalanceListener):
         self._owner._in_callback = consumer
         try:
             with self._owner._turns.in_callback():
-                function(self._owner, _listed(partitions))
+                function(self._owner, listed(partitions))
         finally:
             self._owner._in_callback = None
-
-
-@contextlib.contextmanager
-def _exceptions() -> Iterator[None]:
-    """kwire's exceptions as confluent-kafka's."""
-    try:
-        with _exceptions_of_callbacks():
-            yield
-    except errors.KafkaError as error:
-        raise KafkaException(error_of(error)) from error
-
-
-@contextlib.contextmanager
-def _exceptions_of_callbacks() -> Iterator[None]:
-    """What a callback of a rebalance has raised is raised itself."""
-    try:
-        yield
-        return
-    except errors.RebalanceListenerError as error:
-        raised = error.__cause__ or error
-    raise raised
-
-
-def _error(code: int, reason: str) -> KafkaException:
-    return KafkaException(KafkaError(code, reason))
-
-
-def _check_time(timeout: float) -> None:
-    """kwire answers nothing where nothing may be waited for, as Java does; here that is an error."""
-    if timeout == 0:
-        raise _error(KafkaError._TIMED_OUT, "brokers cannot answer within 0 s")
-
-
-def _wanted(topics: Sequence[str]) -> Sequence[str] | re.Pattern[str]:
-    """Names, or one pattern of them all, if some begin with ^."""
-    if not any(topic.startswith("^") for topic in topics):
-        return topics
-    pattern = "|".join(topic if topic.startswith("^") else f"^{re.escape(topic)}$" for topic in topics)
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise _error(KafkaError._INVALID_ARG, f"{pattern!r} is no pattern: {error}") from error
-
-
-def _listed(partitions: Partitions) -> list[TopicPartition]:
-    return [TopicPartition(topic, partition) for topic, partition in sorted(partitions)]
-
-
-def _offsets_of(
-    message: Message | None, offsets: Sequence[TopicPartition] | None
-) -> dict[Partition, OffsetAndMetadata] | None:
-    if message is not None and offsets is not None:
-        raise ValueError("message and offsets are mutually exclusive")
-    if message is not None:
-        return _offset_behind(message)
-    if offsets is None:
-        return None
-    if any("\0" in (one.metadata or "") for one in offsets):
-        raise ValueError("embedded null character in metadata")
-    return {one.key: OffsetAndMetadata(one.offset, one.metadata or "") for one in offsets if one.offset >= 0}
-
-
-def _offset_behind(message: Message) -> dict[Partition, OffsetAndMetadata]:
-    """Nothing, of a message that a program has made without an offset."""
-    if message.error() is not None:
-        raise _error(KafkaError._INVALID_ARG, "this message is an error")
-    if (place := _place_of(message)) is None:
-        return {}
-    partition, offset = place
-    return {partition: OffsetAndMetadata(offset + 1)}
-
-
-def _place_of(message: Message) -> tuple[Partition, int] | None:
-    topic, partition, offset = message.topic(), message.partition(), message.offset()
-    if topic is None or partition is None or offset is None:
-        return None
-    return Partition(topic, partition), offset
-
-
-def _with_heartbeats(given: Mapping[str, object]) -> Mapping[str, object]:
-    """With an interval that fits a short session, which kwire would refuse."""
-    session = given.get("session.timeout.ms")
-    if session is None or "heartbeat.interval.ms" in given or not str(session).isdecimal():
-        return given
-    return {**given, "heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, int(str(session)) // 3))}
-
-
-def _until_s(timeout: float | None) -> float:
-    return math.inf if timeout is None or timeout < 0 else time.monotonic() + timeout
-
-
-def _seconds(timeout: float) -> float | None:
-    return None if timeout < 0 else timeout
-
-
-def _take_auto_commit(given: dict[str, object]) -> bool:
-    """Whether it is on. Then kwire's is turned off; a bad value is left to be refused."""
-    names = [name for name in _AUTO_COMMIT if name in given] or [_AUTO_COMMIT[0]]
-    is_on = all(_is_true(given.get(name, True)) for name in names)
-    if is_on:
-        given.update(dict.fromkeys(names, False))
-    return is_on
-
-
-def _is_true(value: object) -> bool:
-    return str(value).strip().lower() in ("true", "1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from kwire import errors
@@ -93,3 +95,28 @@ def place_of(error: errors.KafkaError) -> tuple[str | None, int | None, int | No
             return topic, number, offset
         case _:
             return None, None, None
+
+
+@contextlib.contextmanager
+def exceptions() -> Iterator[None]:
+    """kwire's exceptions as confluent-kafka's."""
+    try:
+        with exceptions_of_callbacks():
+            yield
+    except errors.KafkaError as error:
+        raise KafkaException(error_of(error)) from error
+
+
+@contextlib.contextmanager
+def exceptions_of_callbacks() -> Iterator[None]:
+    """What a callback of a rebalance has raised is raised itself."""
+    try:
+        yield
+        return
+    except errors.RebalanceListenerError as error:
+        raised = error.__cause__ or error
+    raise raised
+
+
+def exception(code: int, reason: str) -> KafkaException:
+    return KafkaException(KafkaError(code, reason))

@@ -1,0 +1,73 @@
+"""What programs give to the calls of a consumer, as kwire takes it, and partitions as programs take them."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Iterable, Sequence
+
+from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
+from kwire.compat.confluent_kafka.values import Message, TopicPartition
+from kwire.model import OffsetAndMetadata
+from kwire.model import TopicPartition as Partition
+
+
+def check_time(timeout: float) -> None:
+    """kwire answers nothing where nothing may be waited for, as Java does; here that is an error."""
+    if timeout == 0:
+        raise exception(KafkaError._TIMED_OUT, "brokers cannot answer within 0 s")
+
+
+def names_or_pattern(topics: Sequence[str]) -> Sequence[str] | re.Pattern[str]:
+    """Names, or one pattern of them all, if some begin with ^."""
+    if not any(topic.startswith("^") for topic in topics):
+        return topics
+    pattern = "|".join(topic if topic.startswith("^") else f"^{re.escape(topic)}$" for topic in topics)
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise exception(KafkaError._INVALID_ARG, f"{pattern!r} is no pattern: {error}") from error
+
+
+def listed(partitions: Iterable[Partition]) -> list[TopicPartition]:
+    return [TopicPartition(topic, partition) for topic, partition in sorted(partitions)]
+
+
+def offsets_of(
+    message: Message | None, offsets: Sequence[TopicPartition] | None
+) -> dict[Partition, OffsetAndMetadata] | None:
+    if message is not None and offsets is not None:
+        raise ValueError("message and offsets are mutually exclusive")
+    if message is not None:
+        return _offset_behind(message)
+    if offsets is None:
+        return None
+    if any("\0" in (one.metadata or "") for one in offsets):
+        raise ValueError("embedded null character in metadata")
+    return {one.key: OffsetAndMetadata(one.offset, one.metadata or "") for one in offsets if one.offset >= 0}
+
+
+def _offset_behind(message: Message) -> dict[Partition, OffsetAndMetadata]:
+    """Nothing, of a message that a program has made without an offset."""
+    if message.error() is not None:
+        raise exception(KafkaError._INVALID_ARG, "this message is an error")
+    if (place := _place_of(message)) is None:
+        return {}
+    partition, offset = place
+    return {partition: OffsetAndMetadata(offset + 1)}
+
+
+def _place_of(message: Message) -> tuple[Partition, int] | None:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    if topic is None or partition is None or offset is None:
+        return None
+    return Partition(topic, partition), offset
+
+
+def until(timeout: float | None) -> float:
+    return math.inf if timeout is None or timeout < 0 else time.monotonic() + timeout
+
+
+def seconds(timeout: float) -> float | None:
+    return None if timeout < 0 else timeout

@@ -1,0 +1,93 @@
+"""Settings of librdkafka that a consumer keeps to itself, and what is left for kwire.
+
+Defaults are librdkafka's: `isolation.level` is read_committed, and `allow.auto.create.topics` false.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Self, TypeAlias, cast
+
+from kwire.compat.confluent_kafka.kafka_error import KafkaError
+from kwire.compat.confluent_kafka.values import TopicPartition
+
+OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object]
+OnError: TypeAlias = Callable[[KafkaError], object]
+
+log = logging.getLogger("kwire.compat")
+
+# Numbers come by kwire's metrics(), logs by logging.
+_NEVER_CALLED = ("stats_cb", "throttle_cb", "logger")
+# librdkafka's, of a consumer, where kwire has others.
+_DEFAULTS = {"isolation.level": "read_committed", "allow.auto.create.topics": False}
+# librdkafka's own, which it takes beside a shorter session, too.
+_HEARTBEAT_MS = 3_000
+_AUTO_COMMIT = ("enable.auto.commit", "auto.commit.enable", "enable_auto_commit")
+_PARALLEL_REBALANCE = ("enable.parallel.rebalance", "enable_parallel_rebalance")
+
+
+@dataclass(frozen=True)
+class OwnSettings:
+    """One consumer's.
+
+    Attributes:
+        on_error: `error_cb`.
+        tells_ends: `enable.partition.eof`.
+        stores_each: `enable.auto.offset.store`: the offset of each message that is returned.
+        commits_by_kwire: With parallel rebalance offsets alone do not say what was returned.
+        auto_commits: `enable.auto.commit`, unless that is kwire's.
+        left: What kwire is given.
+    """
+
+    on_error: OnError | None
+    on_commit: OnCommit | None
+    tells_ends: bool
+    stores_each: bool
+    commits_by_kwire: bool
+    auto_commits: bool
+    left: Mapping[str, object]
+
+    @classmethod
+    def of(cls, given: dict[str, object]) -> Self:
+        """Takes them out of all that a program gives."""
+        if not given:
+            raise TypeError("expected configuration dict")
+        if given.get("group.id") is None:
+            raise ValueError("Failed to create consumer: group.id must be set")
+        if unused := [name for name in _NEVER_CALLED if given.pop(name, None) is not None]:
+            log.warning("never called by kwire (see docs/migration.md): %s", ", ".join(unused))
+        given.update(cast("Mapping[str, object]", given.pop("default.topic.config", None) or {}))
+        stores_each = _is_true(given.pop("enable.auto.offset.store", True))
+        by_kwire = stores_each and any(_is_true(given.get(name)) for name in _PARALLEL_REBALANCE)
+        return cls(
+            on_error=cast("OnError | None", given.pop("error_cb", None)),
+            on_commit=cast("OnCommit | None", given.pop("on_commit", None)),
+            tells_ends=_is_true(given.pop("enable.partition.eof", False)),
+            stores_each=stores_each,
+            commits_by_kwire=by_kwire,
+            auto_commits=not by_kwire and _take_auto_commit(given),
+            left={**_DEFAULTS, **_with_heartbeats(given)},
+        )
+
+
+def _with_heartbeats(given: Mapping[str, object]) -> Mapping[str, object]:
+    """With an interval that fits a short session, which kwire would refuse."""
+    session = given.get("session.timeout.ms")
+    if session is None or "heartbeat.interval.ms" in given or not str(session).isdecimal():
+        return given
+    return {**given, "heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, int(str(session)) // 3))}
+
+
+def _take_auto_commit(given: dict[str, object]) -> bool:
+    """Whether it is on. Then kwire's is turned off; a bad value is left to be refused."""
+    names = [name for name in _AUTO_COMMIT if name in given] or [_AUTO_COMMIT[0]]
+    is_on = all(_is_true(given.get(name, True)) for name in names)
+    if is_on:
+        given.update(dict.fromkeys(names, False))
+    return is_on
+
+
+def _is_true(value: object) -> bool:
+    return str(value).strip().lower() in ("true", "1")
