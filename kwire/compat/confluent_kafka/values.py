@@ -148,7 +148,7 @@ class Message:
         self._record = self._record._replace(value=value)
 
     def set_topic(self, topic: str) -> None:
-        self._topic = topic
+        self._record = self._record._replace(topic=topic)
 
     def set_error(self, error: KafkaError | None) -> None:
         self._error = error
