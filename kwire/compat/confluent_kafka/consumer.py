@@ -47,7 +47,7 @@ from kwire.consumer.session import COMMIT_SHARE_OF_CLOSE
 from kwire.consumer.sync import Consumer as KwireConsumer
 from kwire.events import Commit, Reply
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.model import OffsetAndMetadata, Record
+from kwire.model import OffsetAndMetadata
 from kwire.model import TopicPartition as Partition
 from kwire.transactions import librdkafka_group_metadata
 
