@@ -100,6 +100,9 @@ def test_what_is_not_assigned_is_not_stored(cluster: Cluster, module: Any) -> No
     with pytest.raises(module.KafkaException) as raised:
         consumer.store_offsets(offsets=[module.TopicPartition("orders", 1, 1)])
     assert raised.value.args[0].code() == module.KafkaError._STATE
+    with pytest.raises(module.KafkaException) as raised:
+        consumer.store_offsets(offsets=[module.TopicPartition("others", 0, 1)])
+    assert raised.value.args[0].code() == module.KafkaError._UNKNOWN_PARTITION
     consumer.store_offsets(offsets=[module.TopicPartition("orders", 0, 2), module.TopicPartition("orders", 1, 1)])
     assert [(at.partition, at.offset) for at in consumer.commit(asynchronous=False)] == [(0, 2)]
     consumer.close()

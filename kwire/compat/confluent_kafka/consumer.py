@@ -90,6 +90,8 @@ class Consumer:
         self._in_callback: RebalanceConsumer | None = None
         self._offered: Partitions | None = None
         """What the group has given and `on_assign` has not taken yet; None outside of it."""
+        self._read_topics: set[str] = set()
+        """Those of which partitions have been assigned."""
         self._left_out: Partitions = frozenset()
         """What the group has given and `on_assign` has not taken."""
         self._is_closed = False
@@ -126,6 +128,7 @@ class Consumer:
             if self._in_callback is None:
                 self._let_go(self._consumer.assignment())
                 self._consumer.assign(wanted)
+                self._note_topics(wanted)
             elif self._offered is not None:
                 self._leave_out(self._in_callback, self._in_callback.assignment() - wanted)
             self._start_at(self._in_callback or self._consumer, partitions)
@@ -137,6 +140,7 @@ class Consumer:
                 if twice := self._owned(partitions):
                     raise exception(KafkaError._CONFLICT, f"{twice[0]} is assigned already")
                 self._consumer.assign(self._consumer.assignment() | wanted)
+                self._note_topics(wanted)
             elif self._offered is not None:
                 self._offered -= wanted
                 self._leave_out(self._in_callback, (self._left_out | self._offered) - wanted)
@@ -171,6 +175,9 @@ class Consumer:
 
     def _assigned(self) -> Partitions:
         return self._consumer.assignment() - self._left_out
+
+    def _note_topics(self, partitions: Iterable[Partition]) -> None:
+        self._read_topics.update(one.topic for one in partitions)
 
     def _owned(self, partitions: Sequence[TopicPartition]) -> list[Partition]:
         assigned = self._assigned()
@@ -339,7 +346,9 @@ class Consumer:
             given, assigned = offsets_of(message, offsets) or {}, self._assigned()
             kept = {tp: at for tp, at in given.items() if tp in assigned}
             if given and not kept:
-                raise exception(KafkaError._STATE, f"{next(iter(given))} is not assigned")
+                first = next(iter(given))
+                code = KafkaError._STATE if first.topic in self._read_topics else KafkaError._UNKNOWN_PARTITION
+                raise exception(code, f"{first} is not assigned")
             self._stored.store(kept)
 
     def commit(
@@ -527,6 +536,7 @@ class _Listener(RebalanceListener):
 
     def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
         self._owner._offered = partitions
+        self._owner._note_topics(partitions)
         try:
             self._call(self._on_assign, consumer, partitions)
         finally:
