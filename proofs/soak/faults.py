@@ -144,7 +144,15 @@ class Faults:
             assert self._shown(broker) != before, f"broker {broker} shows its former certificate"
 
     def _shown(self, broker: int) -> str:
-        return ssl.get_server_certificate(self._bed.cluster.client_addresses[broker], timeout=LASTS_S)
+        """The certificate of a broker, which may have been started a moment ago and not listen yet."""
+        until_s = time.monotonic() + LASTS_S
+        while True:
+            try:
+                return ssl.get_server_certificate(self._bed.cluster.client_addresses[broker], timeout=LASTS_S)
+            except OSError:
+                if time.monotonic() > until_s:
+                    raise
+                time.sleep(0.1)
 
     # --- the network --------------------------------------------------------------------------------------------
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import random
+import ssl
 import subprocess
 import sys
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
 
 from proofs.soak.coverage import Coverage, runs_of
-from proofs.soak.faults import Strike, pause_s
+from proofs.soak.faults import Faults, Strike, pause_s
 from proofs.soak.member import Report
 from proofs.soak.picture import draw
 from proofs.soak.slopes import FIGURES, HOUR_S, Figure, Point, judge, slope_per_hour, thinned
@@ -278,6 +281,23 @@ def test_all_kinds_of_faults_strike_while_it_warms_up() -> None:
     assert pauses[9:] == [150, 150, 150]
     assert pause_s(0, every_s=8, warm_s=900, kinds=9) == 8
     assert pause_s(0, every_s=150, warm_s=14, kinds=9) == 5
+
+
+def test_a_broker_that_does_not_listen_yet_is_asked_again_for_its_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its plain port is open, and the one with TLS follows."""
+    answers: list[str | OSError] = [ConnectionRefusedError(), ssl.SSLEOFError(), "PEM"]
+
+    def asked(address: tuple[str, int], *, timeout: float) -> str:
+        assert (address, timeout) == (("127.0.0.1", 9093), 20.0)
+        if isinstance(answer := answers.pop(0), OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("ssl.get_server_certificate", asked)
+    bed: Any = SimpleNamespace(cluster=SimpleNamespace(client_addresses=[("127.0.0.1", 9093)]))
+    group: Any = SimpleNamespace()
+    faults = Faults(bed, group, every_s=1, warm_s=1, seed=1, now_s=time.monotonic)
+    assert faults._shown(0) == "PEM"
 
 
 # --- the picture ---------------------------------------------------------------------------------------------------
