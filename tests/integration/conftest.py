@@ -264,7 +264,8 @@ def produce(kafka: SharedKafka) -> Produce:
         config: Mapping[str, str | int] | None = None,
     ) -> list[tuple[int, int]]:
         servers = {"bootstrap.servers": kafka.bootstrap_servers, "compression.type": compression, "linger.ms": 5}
-        producer = Producer({"log_level": 0, **servers, **(config or {})})
+        in_order = {"max.in.flight": 1}  # also where a new topic's leader is not known yet, and a request is repeated
+        producer = Producer({"log_level": 0, **servers, **in_order, **(config or {})})
         places: list[tuple[int, int]] = [(-1, -1)] * len(values)
         no_partition = -1  # librdkafka's: the partitioner chooses
         no_timestamp = 0  # librdkafka's: now
