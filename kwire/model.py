@@ -24,6 +24,8 @@ else:
 NO_LEADER_EPOCH = -1
 NO_TIMESTAMP = -1
 ZERO_UUID = UUID(int=0)
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
+"""Kafka's own, by the names that brokers know them by (`Topic.INTERNAL_TOPICS` of Java)."""
 
 
 class TopicPartition(NamedTuple):

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 
-from kwire.compat.internal_topics import without_internal
 from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.errors import IllegalStateError
 from kwire.model import (
+    INTERNAL_TOPICS,
     ConsumerGroupMetadata,
     Header,
     OffsetAndTimestamp,
@@ -249,7 +249,7 @@ class KafkaConsumer:
     # --- the cluster and the group --------------------------------------------------------------------------
 
     def topics(self) -> set[str]:
-        return without_internal(self._consumer.list_topics())
+        return self._consumer.list_topics().keys() - INTERNAL_TOPICS
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """Their numbers; None if there is no such topic."""

@@ -14,7 +14,7 @@ from kwire import Consumer
 from kwire.clock import Deadline
 from kwire.errors import KafkaError, UnknownTopicOrPartitionError
 from kwire.mailbox import Mailbox
-from kwire.model import TopicPartition
+from kwire.model import INTERNAL_TOPICS, TopicPartition
 from kwire.spark import errors
 from kwire.spark.kafka_options import driver_settings
 from kwire.spark.limits import (
@@ -34,7 +34,6 @@ from kwire.spark.strategies import AssignPartitions, SubscribePattern, Subscribe
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 Partitions = frozenset[TopicPartition]
 
 
@@ -159,12 +158,12 @@ class OffsetReader:
                 return self._of_topics(topics)
             case SubscribePattern(pattern):
                 listed = self._asked.list_topics()
-                matching = {topic for topic in listed if pattern.search(topic)} - _INTERNAL_TOPICS
+                matching = {topic for topic in listed if pattern.search(topic)} - INTERNAL_TOPICS
                 return frozenset(TopicPartition(topic, info.partition) for topic in matching for info in listed[topic])
 
     def _of_topics(self, topics: Collection[str]) -> Partitions:
         found: set[TopicPartition] = set()
-        for topic in sorted(set(topics) - _INTERNAL_TOPICS):
+        for topic in sorted(set(topics) - INTERNAL_TOPICS):
             infos = self._asked.partitions_for(topic)
             if not infos:
                 raise UnknownTopicOrPartitionError(

@@ -27,7 +27,6 @@ from kwire.compat.aiokafka.structs import (
     TopicPartition,
     record_of,
 )
-from kwire.compat.internal_topics import without_internal
 from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.async_consumer import AsyncConsumer
@@ -35,7 +34,7 @@ from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalance
 from kwire.consumer.listener import Partitions
 from kwire.consumer.polling import PORTION_MS
 from kwire.errors import NoOffsetForPartitionError
-from kwire.model import Cursor
+from kwire.model import INTERNAL_TOPICS, Cursor
 from kwire.model import OffsetAndMetadata as KwireOffset
 
 __all__ = ["AIOKafkaConsumer"]
@@ -430,7 +429,7 @@ class AIOKafkaConsumer:
 
     async def topics(self) -> set[str]:
         with raised_as_theirs():
-            return without_internal(await self._consumer.list_topics())
+            return (await self._consumer.list_topics()).keys() - INTERNAL_TOPICS
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """Their numbers, as `start()` has learned them; None of a topic that was not asked for."""

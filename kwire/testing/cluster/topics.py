@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kwire.model import INTERNAL_TOPICS
 from kwire.testing.cluster.log import PartitionLog
 
 if TYPE_CHECKING:
@@ -33,9 +34,6 @@ class Partition:
         return ("partition", self.topic, self.index)
 
 
-_INTERNAL = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
-
-
 @dataclass(slots=True)
 class Topic:
     """A topic and the configuration that was given for it."""
@@ -49,7 +47,7 @@ class Topic:
     @property
     def is_internal(self) -> bool:
         """Whether it is one of Kafka's own, as brokers know them: by its name."""
-        return self.name in _INTERNAL
+        return self.name in INTERNAL_TOPICS
 
     def partition(self, index: int) -> Partition | None:
         """The partition with that number, if there is one."""
