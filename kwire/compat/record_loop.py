@@ -43,7 +43,6 @@ class RecordLoop(Generic[K, V]):
         """What is made of the next records, of so many at most, and of none if a poll has to come first."""
         begun = self._delivery.mark()
         try:
-            self._records = iter(())
             found = made(self._delivery.take(most))
             self.begin()
             return found

@@ -21,7 +21,7 @@ from kwire.events import AssignmentView, Delivered
 from kwire.fetching.columns import Records
 from kwire.fetching.cursor_collector import Collected, Pending, settle_last
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.model import K, OffsetAndMetadata, Record, TopicPartition, V, leader_epoch_or_none
+from kwire.model import K, OffsetAndMetadata, Record, TopicPartition, V
 
 # A loop polls at least this often, however long its body takes for a record: then the member counts as alive, what the
 # loop has seen may be committed, and a rebalance goes on.
@@ -88,7 +88,7 @@ class _Loop(Generic[K, V]):
             rest = self.chunks[index + 1 :]
             if row < 0:
                 return seen, [chunk, *rest]
-            seen.append(_delivered_up_to(chunk, row))
+            seen.append((chunk.topic_partition, chunk.epoch, chunk.position_behind(row)))
             return seen, [chunk.behind(row), *rest] if row + 1 < len(chunk) else rest
         return seen, []
 
@@ -291,8 +291,9 @@ def _parted(
     taken: list[PartitionRecords[K, V]] = []
     for index, chunk in enumerate(chunks):
         if most < len(chunk):
-            cut = [chunk.behind(most - 1), *chunks[index + 1 :]]
-            return ([*taken, chunk.up_to(most - 1)], cut) if most else (taken, list(chunks[index:]))
+            if most:
+                taken.append(chunk.up_to(most - 1))
+            return taken, [chunk.behind(most - 1), *chunks[index + 1 :]]
         taken.append(chunk)
         most -= len(chunk)
     return taken, []
@@ -301,14 +302,6 @@ def _parted(
 def _last_of_each(delivered: Sequence[Delivered]) -> list[Delivered]:
     """Of each partition and epoch the last."""
     return list({entry[:2]: entry for entry in delivered}.values())
-
-
-def _delivered_up_to(chunk: PartitionRecords[K, V], row: int) -> Delivered:
-    if row + 1 == len(chunk):
-        return chunk.delivered
-    epoch = int(chunk.columns.leader_epochs[row])
-    position = OffsetAndMetadata(int(chunk.columns.offsets[row]) + 1, leader_epoch=leader_epoch_or_none(epoch))
-    return chunk.topic_partition, chunk.epoch, position
 
 
 def _capped(entry: Delivered, tp: TopicPartition, failed_in: int | None, offset: int) -> Delivered:

@@ -65,6 +65,13 @@ class PartitionRecords(Generic[K, V]):
         """What is told of these records once the application is through with them."""
         return self.topic_partition, self.epoch, self.next
 
+    def position_behind(self, row: int) -> OffsetAndMetadata:
+        """What to commit once the record in this row is processed."""
+        if row + 1 == len(self):
+            return self.next
+        epoch = leader_epoch_or_none(int(self.columns.leader_epochs[row]))
+        return OffsetAndMetadata(int(self.columns.offsets[row]) + 1, leader_epoch=epoch)
+
     def behind(self, row: int) -> PartitionRecords[K, V]:
         """The records behind the one in this row."""
         keys, values = self.deserialized_keys, self.deserialized_values
@@ -79,13 +86,10 @@ class PartitionRecords(Generic[K, V]):
     def up_to(self, row: int) -> PartitionRecords[K, V]:
         """The records up to the one in this row, which is one of them."""
         keys, values, end = self.deserialized_keys, self.deserialized_values, row + 1
-        if end == len(self):
-            return self
-        epoch = leader_epoch_or_none(int(self.columns.leader_epochs[row]))
         return replace(
             self,
             columns=self.columns.slice(0, end),
-            next=OffsetAndMetadata(int(self.columns.offsets[row]) + 1, leader_epoch=epoch),
+            next=self.position_behind(row),
             deserialized_keys=None if keys is None else keys[:end],
             deserialized_values=None if values is None else values[:end],
             failures={at: error for at, error in (self.failures or {}).items() if at < end} or None,
