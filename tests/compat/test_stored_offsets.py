@@ -258,27 +258,31 @@ def test_a_commit_covers_what_is_new(cluster: Cluster, module: Any) -> None:  # 
 
 @BOTH
 def test_on_commit_is_told_of_commits_in_the_background(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
-    told: list[object] = []
+    # The peer tells of a partition without a position as well, at -1001, when the interval ends between the two.
+    told: dict[int, int] = {}
+    refusals: list[object] = []
 
     def on_commit(error: Any, partitions: list[Any]) -> None:  # noqa: ANN401
-        told.append((error and error.code(), sorted((one.partition, one.offset) for one in partitions)))
+        if error:
+            refusals.append(error.code())
+        else:
+            told.update({one.partition: one.offset for one in partitions if one.offset >= 0})
 
     consumer = consumer_of(cluster, module, enable_auto_offset_store=True, on_commit=on_commit)
     consumer.subscribe(["orders"])
     read_all(consumer)
     for _ in range(100):
-        if (None, [(0, 3), (1, 3)]) in told:
+        if told == {0: 3, 1: 3}:
             break
         consumer.poll(0.05)
-    assert (None, [(0, 3), (1, 3)]) in told
+    assert told == {0: 3, 1: 3}
     cluster.deny(group="billing", operation="READ")
     cluster.produce("orders", b"6", partition=0)
-    refused = module.KafkaError.GROUP_AUTHORIZATION_FAILED
     for _ in range(100):
-        if told[-1][0] == refused:  # type: ignore[index]  # a tuple
+        if refusals:
             break
         consumer.poll(0.05)
-    assert told[-1][0] == refused  # type: ignore[index]  # a tuple
+    assert set(refusals) == {module.KafkaError.GROUP_AUTHORIZATION_FAILED}
     consumer.close()
 
 
