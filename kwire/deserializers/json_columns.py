@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 
@@ -13,6 +14,10 @@ import pyarrow.json as pj
 from kwire.deserializers.arrow_columns import data_of
 
 _NAME = "value"
+_NOT_READ = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
+_SAMPLE_ROWS = 64
+_EXACT = 2.0**53
+"""From here on a float stands for more than one whole number."""
 
 
 def column_of(column: pa.BinaryArray, wanted: pa.DataType | None) -> pa.Array:
@@ -28,8 +33,8 @@ def column_of(column: pa.BinaryArray, wanted: pa.DataType | None) -> pa.Array:
     if not len(there):
         return pa.nulls(len(column), wanted or pa.null())
     try:
-        found = _read(there, wanted)
-    except pa.ArrowInvalid:
+        found = _inferred(there) if wanted is None else _read(there, wanted).cast(wanted)
+    except _NOT_READ:
         found = _read_one_by_one(there, wanted)
     if not column.null_count:
         return found
@@ -37,24 +42,77 @@ def column_of(column: pa.BinaryArray, wanted: pa.DataType | None) -> pa.Array:
     return found.take(pa.array(rows, pa.int64(), mask=np.asarray(column.is_null())))
 
 
-def _read(documents: pa.BinaryArray, wanted: pa.DataType | None) -> pa.Array:
-    """Reads the fields that the type leaves out as well, so that one that breaks out of its value is seen."""
+def _inferred(documents: pa.BinaryArray) -> pa.Array:
+    """What JSON itself says: text stays text, though Arrow's reader takes some for times; whole numbers stay exact,
+    though it makes floats of those beyond 64 bits, and beside floats.
+
+    Raises:
+        pa.ArrowInvalid: It cannot read them, or not without a loss.
+    """
+    sample = _read(documents[:_SAMPLE_ROWS], None)  # most fields show here what they are: then one reading will do
+    found = _read(documents, _texts(sample.type) if _has_times(sample.type) else None)
+    if _has_times(found.type):
+        found = _read(documents, _texts(found.type))
+    if _may_be_rounded(found):
+        raise pa.ArrowInvalid("whole numbers that a float does not hold")
+    return found
+
+
+def _texts(kind: pa.DataType) -> pa.DataType | None:
+    """The parts of a type that are text, or were taken for times, all as text; None if it has none."""
+    if pa.types.is_timestamp(kind) or pa.types.is_string(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        items = _texts(kind.value_type)
+        return None if items is None else pa.list_(items)
+    if pa.types.is_struct(kind):
+        fields = [(field.name, text) for field in kind if (text := _texts(field.type)) is not None]
+        return pa.struct(fields) if fields else None
+    return None
+
+
+def _has_times(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) or any(_has_times(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _may_be_rounded(found: pa.Array) -> bool:
+    """Whether it has floats that may have been whole numbers of more digits."""
+    if pa.types.is_floating(found.type):
+        return bool(pc.any(pc.greater_equal(pc.abs(found), _EXACT)).as_py())
+    if pa.types.is_list(found.type):
+        return _may_be_rounded(found.flatten())
+    return pa.types.is_struct(found.type) and any(map(_may_be_rounded, found.flatten()))
+
+
+def _read(documents: pa.BinaryArray, explicit: pa.DataType | None, *, others: str = "infer") -> pa.Array:
+    """The column of them.
+
+    Args:
+        explicit: The type of what it names.
+        others: What becomes of the fields that it does not name. "infer" reads them as well, so that one that breaks
+            out of its value is seen; "ignore" is for what is known to be one document each.
+    """
     texts = documents.cast(pa.string())  # says so if it is not UTF-8
     lines = pc.binary_join_element_wise(pa.scalar(f'{{"{_NAME}":'), texts, pa.scalar("}\n"), pa.scalar(""))
     stream = data_of(lines)
     options = pj.ReadOptions(use_threads=False, block_size=max(1, len(stream)))
     parsing = pj.ParseOptions(
         newlines_in_values=True,
-        explicit_schema=None if wanted is None else pa.schema({_NAME: wanted}),
-        unexpected_field_behavior="infer",
+        explicit_schema=None if explicit is None else pa.schema({_NAME: explicit}),
+        unexpected_field_behavior=others,
     )
     table = pj.read_json(io.BytesIO(stream), read_options=options, parse_options=parsing)
     if table.num_rows != len(documents) or table.column_names != [_NAME]:
         raise pa.ArrowInvalid("a value is more than one document")
     found: pa.Array = table.column(0).combine_chunks()
-    return found if wanted is None else found.cast(wanted)
+    return found
 
 
 def _read_one_by_one(documents: pa.BinaryArray, wanted: pa.DataType | None) -> pa.Array:
-    """For what Arrow's reader does not take and Python's does: NaN, say. Raises what is wrong with the first one."""
-    return pa.array([json.loads(document) for document in documents.to_pylist()], wanted)
+    """For what Arrow's reader does not take and Python's does: NaN, maps, fields that the type leaves out and that are
+    text here and numbers there. Raises what is wrong with the first one."""
+    values = [json.loads(document) for document in documents.to_pylist()]
+    if wanted is not None:
+        with contextlib.suppress(*_NOT_READ):
+            return _read(documents, wanted, others="ignore").cast(wanted)
+    return pa.array(values, wanted)

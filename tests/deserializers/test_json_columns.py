@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -73,6 +75,76 @@ def test_fields_that_the_type_leaves_out_may_have_any_types() -> None:
         column(b'{"id": 1, "more": "text"}', b'{"id": 2, "more": [7]}')
     )
     assert found.to_pylist() == [{"id": 1}, {"id": 2}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "found"),
+    [
+        (pa.timestamp("s", tz="UTC"), (b'"2026-01-02T03:04:05Z"',), datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        (pa.decimal128(10, 2), (b'"1.50"', b"1.50"), Decimal("1.50")),
+    ],
+)
+def test_the_types_of_fields_that_are_left_out_do_not_matter(
+    kind: pa.DataType, values: tuple[bytes, ...], found: object
+) -> None:
+    """They made Python read the records, which leaves times and decimals as the text they are."""
+    for value in values:
+        documents = column(b'{"it": %s, "more": 1}' % value, b'{"it": %s, "more": "x"}' % value)
+        assert JsonDeserializer(pa.struct({"it": kind})).to_arrow(documents).to_pylist() == [{"it": found}] * 2
+
+
+def test_a_type_may_have_maps() -> None:
+    kind = pa.struct({"sums": pa.map_(pa.string(), pa.int64())})
+    assert JsonDeserializer(kind).to_arrow(column(b'{"sums": {"a": 1}}')).to_pylist() == [{"sums": [("a", 1)]}]
+
+
+def test_text_that_looks_like_a_time_is_text() -> None:
+    """It lost its zone, and the type changed with the look of the records at hand."""
+    documents = [
+        b'{"at": "2026-01-02T03:04:05+02:00", "days": ["2026-01-02"], "in": [{"at": "2026-01-02", "n": 1}]}',
+        b'{"at": "2026-01-02", "n": 1.5}',
+    ]
+    found = JsonDeserializer().to_arrow(column(*documents)).to_pylist()
+    assert [{name: part for name, part in each.items() if part is not None} for each in found] == [
+        json.loads(each) for each in documents
+    ]
+    assert JsonDeserializer().to_arrow(column(b'"2026-01-02"')).to_pylist() == ["2026-01-02"]
+
+
+def test_text_that_looks_like_a_time_late_is_text() -> None:
+    documents = [b'{"x": "a"}'] * 100 + [b'{"x": "b", "at": {"day": "2026-01-02"}}', b"null", b'{"x": "2026-01-02"}']
+    found = JsonDeserializer().to_arrow(column(*documents))
+    assert found[100].as_py() == {"x": "b", "at": {"day": "2026-01-02"}}
+    assert found[102].as_py() == {"x": "2026-01-02", "at": None}
+    assert found.type.field("at").type == pa.struct({"day": pa.string()})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (b'{"id": 18446744073709551615}', b'{"id": 18446744073709551614}'),
+        (b"-9223372036854775809",),
+        (b'{"id": [9007199254740993, 0.5]}',),
+    ],
+    ids=["more than 64 bits with a sign", "less than them", "beside floats"],
+)
+def test_whole_numbers_are_not_rounded(values: tuple[bytes, ...]) -> None:
+    """They became floats, and ids that differ became equal."""
+    with pytest.raises((OverflowError, pa.ArrowInvalid)):
+        JsonDeserializer().to_arrow(column(*values))
+
+
+def test_whole_numbers_have_the_type_that_is_given() -> None:
+    ids = column(b'{"id": 18446744073709551615}', b'{"id": 1}')
+    found = JsonDeserializer(pa.struct({"id": pa.uint64()})).to_arrow(ids)
+    assert found.to_pylist() == [{"id": 18446744073709551615}, {"id": 1}]
+    floats = JsonDeserializer(pa.struct({"id": pa.float64()})).to_arrow(ids)
+    assert floats.to_pylist() == [{"id": 18446744073709551615.0}, {"id": 1.0}]
+
+
+def test_large_floats_stay_floats() -> None:
+    values = (b'{"x": 1e300, "y": [0.5]}', b'{"x": -2.5, "y": []}', b'{"x": null, "y": [1e20]}')
+    assert JsonDeserializer().to_arrow(column(*values)).to_pylist() == [json.loads(value) for value in values]
 
 
 FLAT = st.fixed_dictionaries(
