@@ -17,6 +17,7 @@ from kwire.config.choices import ClientDnsLookup, GroupProtocol, IsolationLevel,
 from kwire.config.deserializers import AnyDeserializer, deserializer
 from kwire.config.endpoints import Endpoint, endpoints, listeners
 from kwire.config.event_listener import event_listener
+from kwire.config.foreign_values import settle_key_pair
 from kwire.config.names import kwires_own, snake_case_names
 from kwire.config.offset_reset import OffsetReset, ResetKind, offset_reset
 from kwire.config.parsers import (
@@ -259,7 +260,7 @@ class ConsumerConfig(SecurityConfig):
         30_000, "Each further attempt to connect may take twice as long, up to this.", integer(1, MAX_LONG)
     )
     connections_max_idle_ms: int = setting(
-        540_000, "A connection that is idle for this long is closed; -1 keeps it.", integer(-1, MAX_LONG)
+        540_000, "A connection that is idle for this long is closed; -1 or 0 keeps it.", integer(-1, MAX_LONG)
     )
     receive_buffer_bytes: int = setting(-1, "SO_RCVBUF; -1 leaves it to the system.", integer(-1))
     send_buffer_bytes: int = setting(131_072, "SO_SNDBUF; -1 leaves it to the system.", integer(-1))
@@ -303,6 +304,7 @@ class ConsumerConfig(SecurityConfig):
         hide_secrets(SETTINGS, given)
         values = _parsed(given)
         _check_protocol(values)
+        settle_key_pair(values)
         fill_in_mechanism(values)
         warn_of_unused(values)
         _fill_in(values)

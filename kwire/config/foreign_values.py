@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from os import PathLike, fspath
 from pathlib import Path
 
 from kwire.config.foreign_names import spelled
 from kwire.config.parsers import BadValueError, boolean, integer
+from kwire.config.secret import Secret
+from kwire.errors import ConfigError
 
 _KIB = 1024
+_KEY, _CERTIFICATE = (
+    re.compile(rf"-----BEGIN [A-Z ]*{label}-----.*?-----END [A-Z ]*{label}-----", re.DOTALL)
+    for label in ("PRIVATE KEY", "CERTIFICATE")
+)
 
 
 def kibibytes(value: object) -> int:
@@ -50,6 +57,27 @@ def certificate_file(value: object) -> tuple[str, object]:
 def key_file(value: object) -> tuple[str, object]:
     """The file of this client's private key."""
     return "ssl_keystore_key", None if value is None else _text_of(value)
+
+
+def settle_key_pair(values: dict[str, object]) -> None:
+    """One file of certificate and key, and a file of a key, as other clients take them side by side: that key counts.
+    If it is the first file's own, that file alone says all, and is read again when it is renewed.
+
+    Raises:
+        ConfigError: The file cannot be read.
+    """
+    store, key = values.get("ssl_keystore_location"), values.get("ssl_keystore_key")
+    if store is None or not isinstance(key, Secret) or values.get("ssl_keystore_certificate_chain") is not None:
+        return
+    try:
+        text = _text_of(store)
+    except BadValueError as error:
+        raise ConfigError(f"ssl_keystore_location: {error}") from None
+    if set(_KEY.findall(key.reveal())) <= set(_KEY.findall(text)):
+        del values["ssl_keystore_key"]
+    elif certificates := _CERTIFICATE.findall(text):
+        del values["ssl_keystore_location"]
+        values["ssl_keystore_certificate_chain"] = "\n".join(certificates)
 
 
 def _text_of(file: object) -> str:

@@ -466,7 +466,7 @@ class NetworkClient:
 
     def _idle_at_ms(self, used_at_ms: float) -> float:
         max_idle_ms = self._config.connections_max_idle_ms
-        return used_at_ms + max_idle_ms if max_idle_ms >= 0 else NEVER_MS
+        return used_at_ms + max_idle_ms if max_idle_ms > 0 else NEVER_MS
 
     def _reckon_give_up(self) -> None:
         self._give_up_at_ms = min(map(self._give_up_ms, self._connections.values()), default=NEVER_MS)

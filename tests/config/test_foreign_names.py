@@ -149,6 +149,30 @@ def test_certificate_and_key_may_be_two_files(tmp_path: Path) -> None:
         of({"ssl_certfile": str(tmp_path / "none.pem")})
 
 
+@pytest.mark.parametrize(
+    ("certificates", "keys"),
+    [("ssl_certfile", "ssl_keyfile"), ("ssl.certificate.location", "ssl.key.location")],
+)
+def test_certificate_and_key_may_come_in_one_file_that_is_named_twice(
+    tmp_path: Path, certificates: str, keys: str
+) -> None:
+    both = tmp_path / "both.pem"
+    both.write_text(CERTIFICATE + KEY, encoding="ascii")
+    found = of({"security.protocol": "SSL", certificates: str(both), keys: str(both)})
+    assert (found.ssl_keystore_location, found.ssl_keystore_key) == (both, None)
+
+
+def test_the_key_of_its_own_file_counts_beside_a_file_of_certificate_and_key(tmp_path: Path) -> None:
+    both, other = tmp_path / "both.pem", tmp_path / "other.pem"
+    both.write_text(KEY + CERTIFICATE, encoding="ascii")
+    other.write_text(KEY.replace("AAAA", "BBBB"), encoding="ascii")
+    found = of({"security.protocol": "SSL", "ssl_certfile": str(both), "ssl_keyfile": str(other)})
+    assert found.ssl_keystore_location is None
+    assert found.ssl_keystore_certificate_chain == CERTIFICATE.strip()
+    assert found.ssl_keystore_key is not None
+    assert "BBBB" in found.ssl_keystore_key.reveal()
+
+
 def test_files_of_certificate_and_key_may_have_names_of_any_alphabet_beside_the_blocks(tmp_path: Path) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     certificate.write_text("friendlyName: Müller\n" + CERTIFICATE, encoding="utf-8")

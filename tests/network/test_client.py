@@ -533,6 +533,30 @@ def test_an_idle_connection_is_closed_and_dialled_again_when_needed(
     in_virtual_time(scenario)
 
 
+@pytest.mark.parametrize("never", [-1, 0])
+def test_a_connection_may_idle_for_ever(
+    in_virtual_time: InVirtualTime,
+    network: MemoryNetwork,
+    make_rig: MakeRig,
+    scripted_broker: type[ScriptedBroker],
+    says_metadata: Answer,
+    never: int,
+) -> None:
+    """librdkafka's default, 0, closed each connection before a request could go out."""
+    rig = make_rig(network, "broker:9092", connections_max_idle_ms=never)
+    broker = scripted_broker(says_metadata)
+    network.hosts[BROKER] = broker
+
+    async def scenario() -> None:
+        async with rig.running():
+            await rig.send().wait()
+            await trio.sleep(3_000)
+            await rig.send().wait()
+            assert broker.connections == 1
+
+    in_virtual_time(scenario)
+
+
 def test_a_connection_may_idle_for_less_than_a_request_may_take(
     in_virtual_time: InVirtualTime,
     network: MemoryNetwork,
