@@ -10,6 +10,7 @@ import fastavro
 import pyarrow as pa
 
 from kwire.deserializers.arrow_columns import data_of, offsets_of
+from kwire.deserializers.avro_defaults import with_values_for_defaults
 from kwire.deserializers.avro_types import arrow_type, without_uuids
 from kwire.deserializers.frames import check_frames
 from kwire.deserializers.registry import FRAME_BYTES
@@ -77,8 +78,8 @@ class AvroColumns:
 
 
 def _parsed(text: str, named: dict[str, dict[str, object]]) -> AvroSchema:
-    """The schema, with all names in it replaced by what they name."""
-    return fastavro.schema.expand_schema(_parse(text, named))
+    """The schema, with all names in it replaced by what they name, and defaults by the values that records have."""
+    return cast("AvroSchema", with_values_for_defaults(fastavro.schema.expand_schema(_parse(text, named))))
 
 
 def _parse(text: str, named: dict[str, dict[str, object]]) -> AvroSchema:

@@ -19,6 +19,7 @@ _PRIMITIVES: Mapping[str, pa.DataType] = {
     "string": pa.string(),
     "enum": pa.string(),
 }
+_DIGITS_OF_128_BITS, _MOST_DIGITS = 38, 76
 _LOGICAL: Mapping[str, pa.DataType] = {
     "date": pa.date32(),
     "time-millis": pa.time32("ms"),
@@ -45,7 +46,7 @@ def arrow_type(schema: object, path: str = "the record") -> pa.DataType:
     assert isinstance(schema, Mapping)
     logical = schema.get("logicalType")
     if logical == "decimal":
-        return pa.decimal128(int(schema["precision"]), int(schema.get("scale", 0)))
+        return _decimal(int(schema["precision"]), int(schema.get("scale", 0)), path)
     if isinstance(logical, str) and logical in _LOGICAL:
         return _LOGICAL[logical]
     return _complex(schema, path)
@@ -65,6 +66,12 @@ def _complex(schema: Mapping[str, object], path: str) -> pa.DataType:
             return pa.binary(int(str(schema["size"])))
         case kind:
             return arrow_type(kind, path)
+
+
+def _decimal(precision: int, scale: int, path: str) -> pa.DataType:
+    if precision > _MOST_DIGITS:
+        raise InvalidArgumentError(f"{path} is a decimal of {precision} digits, and a column has up to {_MOST_DIGITS}")
+    return (pa.decimal128 if precision <= _DIGITS_OF_128_BITS else pa.decimal256)(precision, scale)
 
 
 def _union(branches: list[object], path: str) -> pa.DataType:

@@ -342,6 +342,59 @@ def test_columns_are_what_was_written(shared_client: SchemaRegistryClient, value
     assert [{**row, "map": dict(row["map"])} for row in found.to_pylist()] == values
 
 
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2}
+PART = {
+    "type": "record",
+    "name": "Part",
+    "fields": [{"name": "raw", "type": "bytes", "default": "\u00fe"}, {"name": "n", "type": "int", "default": 7}],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value"),
+    [
+        ("bytes", "\u00ff", b"\xff"),
+        (["bytes", "null"], "\u00ff", b"\xff"),
+        (["null", "bytes"], None, None),
+        ({"type": "fixed", "name": "Two", "size": 2}, "\u00ff\u0000", b"\xff\0"),
+        (DECIMAL, "\u0001\u0000", Decimal("2.56")),
+        (DECIMAL, "\u00ff", Decimal("-0.01")),
+        (DECIMAL, "\u0012" * 15, Decimal(f"{int.from_bytes(bytes([0x12] * 15))}E-2")),
+        ({"type": "array", "items": "bytes"}, ["\u00ff"], [b"\xff"]),
+        ({"type": "map", "values": "bytes"}, {"a": "\u00ff"}, [("a", b"\xff")]),
+        (PART, {}, {"raw": b"\xfe", "n": 7}),
+        (PART, {"raw": "\u00fd"}, {"raw": b"\xfd", "n": 7}),
+        ({"type": "int", "logicalType": "date"}, 1, date(1970, 1, 2)),
+        ("string", "\u00ff", "\u00ff"),
+    ],
+)
+def test_records_of_an_older_schema_have_the_defaults_of_the_newer(
+    client: SchemaRegistryClient, cluster: Cluster, kind: object, default: object, value: object
+) -> None:
+    """A column had the text that stands for bytes in a schema, or could not be made of it."""
+    newer = {**ORDER, "fields": [*ORDER["fields"], {"name": "more", "type": kind, "default": default}]}
+    older = {"id": 1, "item": "tea"}
+    cluster.produce("orders", as_avro(client, ORDER, older))
+    column = polled(cluster).to_arrow(value=AvroDeserializer(client, reader_schema=json.dumps(newer))).column("value")
+    assert column.to_pylist() == [{**older, "more": value}]
+
+
+def test_decimals_of_more_digits_than_128_bits_hold_make_columns(
+    client: SchemaRegistryClient, cluster: Cluster
+) -> None:
+    large = {"type": "record", "name": "Large", "fields": [{"name": "sum", "type": {**DECIMAL, "precision": 50}}]}
+    cluster.produce("orders", as_avro(client, large, {"sum": Decimal("1.50")}))
+    column = polled(cluster).to_arrow(value=AvroDeserializer(client)).column("value")
+    assert (column.type.field("sum").type, column.to_pylist()) == (pa.decimal256(50, 2), [{"sum": Decimal("1.50")}])
+    huge = {"type": "record", "name": "Huge", "fields": [{"name": "sum", "type": {**DECIMAL, "precision": 77}}]}
+    cluster.delete_records("orders", 0, 1)
+    cluster.produce("orders", as_avro(client, huge, {"sum": Decimal("1.50")}))
+    with pytest.raises(
+        InvalidArgumentError, match=r"the record\.sum is a decimal of 77 digits, and a column has up to 76"
+    ):
+        polled(cluster).to_arrow(value=AvroDeserializer(client))
+
+
 def test_what_no_column_can_be_is_said_with_its_field(client: SchemaRegistryClient, cluster: Cluster) -> None:
     node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
     either = {"type": "record", "name": "E", "fields": [{"name": "a", "type": ["int", "string"]}]}
