@@ -88,6 +88,9 @@ def consume_topics(
             flag("--isolation-level", "isolation_level", isolation_level),
             taken=registry.take,
         )
+        for name, chosen in (("key_deserializer", key_format), ("value_deserializer", value_format)):
+            if chosen is not None:  # then it reads the bytes of the log, whatever a file says of them
+                settings.pop(name, None)
         typed = FormatOptions(
             format=format_name,
             columns=tuple(name.strip() for name in (fields or "").split(",") if name.strip()),

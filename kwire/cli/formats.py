@@ -10,7 +10,7 @@ from typing import TypeAlias
 from kwire.cli import templates, terminal
 from kwire.cli.escapes import unescape
 from kwire.cli.record_text import NULL, RecordText, UnreadableRecordError
-from kwire.cli.shown_values import BytesRecord, FormatSetup, ValueFormat, dump_json, text_json
+from kwire.cli.shown_values import BytesRecord, FormatSetup, ValueFormat, dump_json, in_utf_8, text_json
 from kwire.cli.times import Times
 from kwire.cli.value_formats import format_named
 from kwire.errors import ConfigError
@@ -160,7 +160,7 @@ def json_lines(fields: RecordText, *, escapes: bool = False) -> Encode:
 
     def encode(records: Sequence[BytesRecord]) -> bytes:
         lines = "".join(map(line, records))
-        return (terminal.escape_json(lines) if escapes else lines).encode()
+        return in_utf_8(terminal.escape_json(lines) if escapes else lines)
 
     return encode
 

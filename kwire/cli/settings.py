@@ -135,4 +135,9 @@ def _as_bytes(decode: object) -> Callable[[bytes], bytes] | None:
     """A deserializer that makes the bytes to be printed; None if those of the log will do."""
     if decode is None or isinstance(decode, StringDeserializer) or not callable(decode):
         return None
-    return lambda data: str(decode(data)).encode()
+
+    def written(data: bytes) -> bytes:
+        found = decode(data)
+        return (str(found).lower() if isinstance(found, bool) else str(found)).encode()
+
+    return written

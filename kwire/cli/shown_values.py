@@ -7,11 +7,13 @@ import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from datetime import date, time
+from math import inf, isfinite
 from typing import NamedTuple, TypeAlias
 
 from kwire.model import Record
 from kwire.serialization_context import Field
 
+_NAMES = {inf: "Infinity", -inf: "-Infinity"}
 BytesRecord: TypeAlias = Record[bytes, bytes]
 
 
@@ -30,9 +32,29 @@ def _plain(value: object) -> object:
 
 
 # One encoder for all: json.dumps would make a new one each time for anything but its defaults.
-dump_json: Callable[[object], str] = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), check_circular=False, default=_plain
+_encode: Callable[[object], str] = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), check_circular=False, default=_plain, allow_nan=False
 ).encode
+
+
+def dump_json(value: object) -> str:
+    """Numbers that JSON does not have are text, as in Protobuf's JSON: "NaN", "Infinity", "-Infinity"."""
+    try:
+        return _encode(value)
+    except ValueError:
+        return _encode(_with_named_numbers(value))
+
+
+def _with_named_numbers(value: object) -> object:
+    match value:
+        case float():
+            return value if isfinite(value) else _NAMES.get(value, "NaN")
+        case dict():
+            return {name: _with_named_numbers(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_with_named_numbers(each) for each in value]
+        case _:
+            return value
 
 
 class ValueFormatError(ValueError):
@@ -73,9 +95,16 @@ def of_values(decode: Callable[[BytesRecord, bytes], object]) -> ValueFormat:
 
     def to_text(record: BytesRecord, data: bytes) -> bytes:
         value = decode(record, data)
-        return (value if isinstance(value, str) else dump_json(value)).encode()
+        if isinstance(value, float):
+            value = _with_named_numbers(value)
+        return in_utf_8(value if isinstance(value, str) else dump_json(value))
 
     return ValueFormat(to_text, to_json)
+
+
+def in_utf_8(text: str) -> bytes:
+    """With the escapes of JSON for half a surrogate pair, which UTF-8 has no bytes for, and JSON's strings may hold."""
+    return text.encode(errors="backslashreplace")
 
 
 def text_json(data: bytes) -> str:

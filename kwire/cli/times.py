@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from enum import Enum
 
 from kwire.clock import wall_clock_ms
+from kwire.config.parsers import MAX_LONG
 from kwire.errors import ConfigError
 from kwire.model import NO_TIMESTAMP
 
 HELP = "2026-11-21T08:00 (UTC unless it names a zone), @MILLISECONDS since 1970, now, or 1h30m ago: -1h30m (w d h m s)"
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIT_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
 _DURATION = re.compile(r"(?:\d+[wdhms])+")
 _PART = re.compile(r"(\d+)([wdhms])")
@@ -27,7 +29,14 @@ class Times(Enum):
 
 
 def parse_time_ms(option: str, text: str, help_text: str = HELP) -> int:
-    """Milliseconds since 1970. Raises: ConfigError, when it is no time."""
+    """Milliseconds since 1970. Raises: ConfigError, when it is no time, or none that a record can have."""
+    timestamp_ms = _time_ms(option, text, help_text)
+    if timestamp_ms > MAX_LONG:
+        raise ConfigError(f"{option} {text}: above {MAX_LONG} milliseconds, the latest that Kafka has")
+    return timestamp_ms
+
+
+def _time_ms(option: str, text: str, help_text: str) -> int:
     word = text.strip()
     if word.lower() == "now":
         return wall_clock_ms()
@@ -65,7 +74,7 @@ def time_writer(times: Times) -> Callable[[int], str]:
 def moment_text(timestamp_ms: int, zone: timezone | None = UTC) -> str:
     """As in 2026-11-25T18:03:38.123Z. A time that no calendar has, which a producer may write, is the number itself."""
     try:
-        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
         local = moment if zone is UTC else moment.astimezone(zone)
     except (ValueError, OverflowError, OSError):
         return f"@{timestamp_ms}"

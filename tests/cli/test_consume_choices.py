@@ -15,6 +15,7 @@ from kwire.model import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.cli.fake_consumer import P0, P1, CommandLine, FakeConsumer, names, values
 else:
@@ -147,6 +148,18 @@ def test_properties_that_are_settings_stay_settings(consume: CommandLine, kafka:
     consume("-e", "--property", "fetch.min.bytes=7", "--property", "print.key=true", "--group", "g")
     assert kafka.settings["fetch_min_bytes"] == 7
     assert kafka.settings["group_id"] == "g"
+
+
+def test_a_format_stands_for_the_deserializer_of_a_file(
+    consume: CommandLine, kafka: FakeConsumer, tmp_path: Path
+) -> None:
+    """The deserializer's text was taken for the bytes of the log: 7 was printed as 55."""
+    file = tmp_path / "client.properties"
+    java = "org.apache.kafka.common.serialization.LongDeserializer"
+    file.write_text(f"key.deserializer={java}\nvalue.deserializer={java}\n")
+    consume("-e", "-F", str(file), "--value-format", "hex")
+    assert "value_deserializer" not in kafka.settings
+    assert callable(kafka.settings["key_deserializer"])
 
 
 def test_the_isolation_level_is_an_option(consume: CommandLine, kafka: FakeConsumer) -> None:

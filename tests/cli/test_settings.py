@@ -116,6 +116,14 @@ def test_deserializers_of_a_java_file_make_the_bytes_that_are_printed(tmp_path: 
     assert decode((7).to_bytes(8, "big")) == b"7"
 
 
+def test_truth_is_printed_as_java_prints_it(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("value.deserializer=org.apache.kafka.common.serialization.BooleanDeserializer\n")
+    decode = collect(file=path)["value_deserializer"]
+    assert callable(decode)
+    assert decode(b"\1") == b"true"
+
+
 def test_a_deserializer_that_cannot_be_had_is_refused_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text("value.deserializer=com.example.Mine\n")

@@ -47,6 +47,17 @@ def test_times_as_text() -> None:
     assert moment_text(NOW_MS, timezone(timedelta(hours=1))) == "2025-11-13T03:13:20.000+01:00"
 
 
+@pytest.mark.parametrize("text", [f"@{1 << 63}", "+99999999999999w"])
+def test_a_time_that_no_record_can_have_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^--at .*: above 9223372036854775807 milliseconds"):
+        parse_time_ms("--at", text)
+
+
+@pytest.mark.parametrize("timestamp_ms", [9_000_000_000_123, 253_402_300_700_123, -1])
+def test_milliseconds_are_exact_however_far_off(timestamp_ms: int) -> None:
+    assert moment_text(timestamp_ms).endswith(f".{timestamp_ms % 1000:03}Z")
+
+
 @pytest.mark.parametrize("timestamp_ms", [1 << 62, -(1 << 62)])
 def test_a_time_that_no_calendar_has_is_its_number(timestamp_ms: int) -> None:
     assert moment_text(timestamp_ms, UTC) == f"@{timestamp_ms}"

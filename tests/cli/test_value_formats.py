@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.cli.formats import FormatOptions, encoder
-from kwire.cli.shown_values import BytesRecord, FormatSetup
+from kwire.cli.formats import FormatOptions, encoder, json_lines
+from kwire.cli.record_text import RecordText
+from kwire.cli.shown_values import BytesRecord, FormatSetup, of_values
 from kwire.cli.times import Times
 from kwire.cli.value_formats import FORMATS, format_named, parsed_json
 from kwire.model import Header, Record, TimestampType
@@ -41,11 +43,22 @@ def json_value(name: str, data: bytes) -> object:
         ("int", b"\xff\xff\xff\xfe", b"-2", -2),
         ("int", struct.pack(">q", 1 << 40), b"1099511627776", 1 << 40),
         ("float", struct.pack(">d", 1.5), b"1.5", 1.5),
+        ("float", struct.pack(">d", math.nan), b"NaN", "NaN"),
+        ("float", struct.pack(">f", -math.inf), b"-Infinity", "-Infinity"),
     ],
 )
 def test_formats(name: str, data: bytes, text: bytes, in_json: object) -> None:
     assert format_named(name, FormatSetup(field="value")).to_text(record(data), data) == text
     assert json_value(name, data) == in_json
+
+
+def test_what_json_does_not_have_is_text_and_half_a_pair_an_escape() -> None:
+    """NaN was written as Python writes it, and half a surrogate pair ended the command with a traceback."""
+    value = of_values(lambda _record, data: {"sums": [math.nan, (math.inf, 1.5)], "half": json.loads(data)})
+    assert value.to_json(record(b""), b'"x"') == '{"sums":["NaN",["Infinity",1.5]],"half":"x"}'
+    half = json_lines(RecordText(value_format=value))([record(b'"\\ud800"')])
+    assert json.loads(half)["value"]["half"] == "\ud800"
+    assert value.to_text(record(b""), b'"\\ud800"').endswith(b'"half":"\\ud800"}')
 
 
 def test_numbers_and_doubled_keys_of_json_stay_as_they_were_written() -> None:
