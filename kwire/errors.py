@@ -317,7 +317,8 @@ class ProcessingError(KafkaError):
 
 class WorkerError(ProcessingError):
     """What runs the handler of a `Processor` is broken: a process of its pool died, its executor was closed, no thread
-    or event loop can run, memory is exhausted, or the dead-letter function keeps raising; `__cause__` says which.
+    or event loop can run, memory is exhausted, the dead-letter function keeps raising, or a function returns a
+    coroutine or a generator, which nobody runs; `__cause__` says which.
 
     The record is not at fault: it was in work when that happened for the last of several times. It is not committed.
     """

@@ -36,10 +36,3 @@ def takes_context(deserialize: object) -> bool:
         return False  # written in C
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return len(parameters) > 1 and parameters[1].kind in positional and parameters[1].name in ("ctx", "context")
-
-
-def is_coroutine(deserialize: object) -> bool:
-    """Whether calling it makes a coroutine, which a poll cannot wait for."""
-    return inspect.iscoroutinefunction(deserialize) or inspect.iscoroutinefunction(
-        getattr(type(deserialize), "__call__", None)  # noqa: B004  the method itself is looked at
-    )

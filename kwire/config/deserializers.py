@@ -7,7 +7,8 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from kwire.config.parsers import BadValueError, Parser
 from kwire.model import Header
-from kwire.serialization_context import SerializationContext, is_coroutine
+from kwire.serialization_context import SerializationContext
+from kwire.unfinished import is_coroutine
 
 VALID = (
     "a callable that takes bytes, or bytes and ctx, such as those of kwire.deserializers; an object with "

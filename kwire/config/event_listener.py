@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING
 
 from kwire.config.parsers import BadValueError, Parser
+from kwire.unfinished import is_coroutine
 
 if TYPE_CHECKING:
     from kwire.consumer_events import OnEvent
@@ -21,9 +23,7 @@ def _read(value: object) -> OnEvent | None:
         return None
     if not callable(value):
         raise BadValueError("cannot be called")
-    import inspect  # takes time to load, which others do without
-
-    if inspect.iscoroutinefunction(value):
+    if is_coroutine(value):
         raise BadValueError(
             "a coroutine function, which nobody would await: it is called in a thread; have it call "
             "loop.call_soon_threadsafe, or trio.from_thread.run_sync"

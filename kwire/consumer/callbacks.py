@@ -38,6 +38,7 @@ from kwire.events import (
 from kwire.interrupts import is_of_signal_handler
 from kwire.logs import client_fields, part_logger
 from kwire.model import K, TopicPartition, V
+from kwire.unfinished import unfinished
 
 log = part_logger("group")
 
@@ -294,6 +295,8 @@ class CallbackRunner(Generic[K, V]):
         """What a callback has returned is done when this is: a coroutine still has to be awaited."""
         if self.awaits and isinstance(result, Awaitable):
             yield Await(result)
+        elif problem := unfinished(result):
+            raise TypeError(f"the callback has done nothing: {problem}")
 
     # --- inside commit_sync and close -----------------------------------------------------------------------
 

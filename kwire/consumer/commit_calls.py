@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Generic
@@ -16,6 +15,7 @@ from kwire.consumer.steps import Steps
 from kwire.errors import InvalidArgumentError
 from kwire.events import Commit, CommitAsync, CommitCallback, GetCommitted, ProcessedOffsets, Reply
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
+from kwire.unfinished import is_coroutine
 
 
 class CommitCalls(Generic[K, V]):
@@ -54,7 +54,7 @@ class CommitCalls(Generic[K, V]):
         """See `Consumer.commit_async`."""
         if callback is not None and (problem := uncallable_with(callback, 2)):
             raise InvalidArgumentError(f"the callback {callback!r} {problem}; it is given offsets and an error")
-        if inspect.iscoroutinefunction(callback) and not self._callbacks.awaits:
+        if is_coroutine(callback) and not self._callbacks.awaits:
             raise InvalidArgumentError(f"nobody would await the callback {callback!r}; an AsyncConsumer does")
         self._commit_async(CommitAsync(checked_offsets(offsets), callback))
 

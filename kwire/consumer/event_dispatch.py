@@ -11,6 +11,7 @@ from kwire.consumer.host import Host, Queue
 from kwire.consumer_events import ConsumerEvent, OnEvent
 from kwire.errors import NoThreadError
 from kwire.logs import client_fields, logged_as, part_logger
+from kwire.unfinished import unfinished
 
 log = part_logger("events")
 
@@ -62,7 +63,8 @@ class EventDispatcher:
     def _tell_all(self) -> None:
         while (event := self._queue.get()) is not None:
             try:
-                self._on_event(event)
+                if problem := unfinished(self._on_event(event)):
+                    log.error("on_event has done nothing: %s", problem)
             except BaseException:  # in this thread there is nobody else to raise; sys.exit() is no end of it
                 log.exception("on_event raised over %r", event)
             self._taken += 1

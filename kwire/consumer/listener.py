@@ -20,6 +20,7 @@ from kwire.model import (
     PartitionInfo,
     TopicPartition,
 )
+from kwire.unfinished import is_coroutine
 
 Partitions: TypeAlias = frozenset[TopicPartition]
 
@@ -231,7 +232,7 @@ def listener_of(
     if listener is not None:
         raise InvalidArgumentError(f"a listener and {', '.join(given)} are both given; give one way")
     for name, function in given.items():
-        if inspect.iscoroutinefunction(function) and not may_await:
+        if is_coroutine(function) and not may_await:
             raise InvalidArgumentError(
                 f"{name} is a coroutine function, which nobody would await; an AsyncConsumer does"
             )
@@ -270,7 +271,7 @@ def _problem(listener: object, name: str, *, may_await: bool) -> str | None:
     method = getattr(listener, name, None)
     if not callable(method):
         return f"it has no method {name}"
-    if inspect.iscoroutinefunction(method) and not may_await:
+    if is_coroutine(method) and not may_await:
         return f"{name} is a coroutine function, which nobody would await; an AsyncConsumer does"
     return f"{name} {why}" if (why := uncallable_with(method, 2)) else None
 

@@ -19,9 +19,9 @@ from kwire.consumer import event_loops
 from kwire.consumer.host import current_host
 from kwire.logs import part_logger
 from kwire.model import K, Record, V
-from kwire.processing.options import is_async
 from kwire.processing.policies import DeadLetter
-from kwire.processing.workers import BreakdownError, Item, Run, check_readable, fail, records_of
+from kwire.processing.workers import BreakdownError, Item, Run, check_done, check_readable, fail, records_of
+from kwire.unfinished import is_coroutine
 
 log = part_logger("processing")
 
@@ -200,16 +200,17 @@ class AsyncWorkers(Generic[K, V]):
             await self._attempt_dead_letter(run, item)
         else:
             check_readable(item)
-            await cast("_AsyncHandler[K, V]", run.handler)(item)
+            check_done(await cast("_AsyncHandler[K, V]", run.handler)(item))
 
     async def _attempt_dead_letter(self, run: Run[K, V], item: Item[K, V]) -> None:
         assert run.dead_letter_attempt is not None
         dead_letter, error = run.dead_letter_attempt
         for record in records_of([item]):
-            if is_async(dead_letter):
-                await cast("Awaitable[object]", dead_letter(record, error))
+            if is_coroutine(dead_letter):
+                result = await cast("Awaitable[object]", dead_letter(record, error))
             else:
-                await self._loop.call_in_thread(dead_letter, record, error)
+                result = await self._loop.call_in_thread(dead_letter, record, error)
+            check_done(result)
         run.dead_letter_attempt = None
 
     def _end(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import pickle
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -10,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, cast
 
 from kwire.config import ConsumerConfig
+from kwire.consumer.listener import uncallable_with
 from kwire.errors import IllegalStateError, InvalidArgumentError
 from kwire.model import K, V
 from kwire.processing.ordered_queues import Ordering
 from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
 from kwire.processing.workers import BatchHandler, Handler, Item
+from kwire.unfinished import is_coroutine, is_generator
 
 _MORE_THAN_NOTHING = (
     "workers",
@@ -51,7 +52,7 @@ class ProcessorOptions(Generic[K, V]):
     """Whether calling the handler makes something to await. Looked at once: it is asked for with each run."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_async", is_async(self.handler))
+        object.__setattr__(self, "is_async", is_coroutine(self.handler))
         for name in _MORE_THAN_NOTHING:
             number = getattr(self, name)
             if number is not None and number <= 0:
@@ -62,7 +63,10 @@ class ProcessorOptions(Generic[K, V]):
             raise InvalidArgumentError("an async handler runs on an event loop: it cannot have an executor")
         if isinstance(self.executor, ProcessPoolExecutor):
             self._check_travels()
-        if is_async(self.on_failure) and not self.is_async:
+        self._check_is_function("handler", self.handler, 1)
+        if not isinstance(self.on_failure, OnFailure):
+            self._check_is_function("on_failure", self.on_failure, 2)
+        if is_coroutine(self.on_failure) and not self.is_async:
             raise InvalidArgumentError(
                 "an async on_failure runs on the event loop of an async handler, and this is none"
             )
@@ -80,6 +84,12 @@ class ProcessorOptions(Generic[K, V]):
                 "front of older ones: make it without, or say with key_order_within_ranges=True that the order within "
                 "what is new, and within what is being caught up with, is enough"
             )
+
+    def _check_is_function(self, name: str, function: object, arguments: int) -> None:
+        if why := uncallable_with(function, arguments):
+            raise InvalidArgumentError(f"{name} is {function!r}, and {why}")
+        if is_generator(function):
+            raise InvalidArgumentError(f"{name} is a generator, over which nobody iterates: do not yield in it")
 
     def _check_travels(self) -> None:
         """A handler that cannot be sent to another process would fail with each record, and each would be given up."""
@@ -100,8 +110,3 @@ class ProcessorOptions(Generic[K, V]):
     def call(self) -> Callable[[Item[K, V]], object]:
         """The handler, for a caller that knows whether there are batches."""
         return cast("Callable[[Item[K, V]], object]", self.handler)
-
-
-def is_async(function: object) -> bool:
-    """Of functions, partial ones, and objects that are called as one."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

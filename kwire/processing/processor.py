@@ -73,7 +73,8 @@ class Processor(Generic[K, V]):
         consumer: Subscribed, with `enable_auto_commit=False`. Until the processor has ended nobody else may use it.
         handler: Called with each record, on a worker. What it returns does not matter; when it raises, it has failed.
             An async one (`async def`, or an object whose `__call__` is one) runs on an event loop in a thread of its
-            own.
+            own. Any other one must not return a coroutine or a generator, which nobody would run: that is a
+            `WorkerError`.
         ordering: What keeps its order: "partition", "key" or "none"; see `Ordering`.
         workers: How many records, or batches, may be in a handler's hands at once. Async ones may be thousands.
         executor: Who calls the handler, instead of threads of the processor's own. With a pool of processes, handler

@@ -21,6 +21,7 @@ from kwire.logs import part_logger
 from kwire.model import K, Record, V
 from kwire.processing.lazy_records import LazyRecords
 from kwire.processing.policies import DeadLetter
+from kwire.unfinished import unfinished
 
 log = part_logger("processing")
 
@@ -54,6 +55,21 @@ def check_readable(item: Item[K, V]) -> None:
     record = item[0] if isinstance(item, list) else item
     if isinstance(record, UnreadableRecord):
         raise record.error
+
+
+def not_done(result: object) -> BreakdownError | None:
+    """Why the function that has returned this has done nothing yet. It is no fault of the record: no policy for records
+    that fail may pass it by."""
+    if problem := unfinished(result):
+        return BreakdownError(f"{problem}. Give an async function itself (`async def`), not one that calls it")
+    return None
+
+
+def check_done(result: object) -> type[object]:
+    """Raise why the function that has returned this has done nothing yet. Answers the kind of what it returned."""
+    if error := not_done(result):
+        raise error
+    return type(result)
 
 
 class Run(Generic[K, V]):
@@ -174,6 +190,7 @@ class Run(Generic[K, V]):
     def execute(self) -> None:
         """One after the other, to the end or to a failure."""
         began_ms, take = monotonic_ms(), self.todo.popleft
+        harmless: type[object] | None = None
         handler = self._handle if self.may_be_unreadable else self.handler
         try:
             if self.dead_letter_attempt is not None:
@@ -183,7 +200,9 @@ class Run(Generic[K, V]):
                     take()  # what takes no time takes as long as its call: no `next_item` here
                 except IndexError:
                     break
-                handler(item)
+                # Most return nothing, or the same kind of thing each time: they are spared the call.
+                if (result := handler(item)) is not None and type(result) is not harmless:
+                    harmless = check_done(result)
         except BaseException as error:  # noqa: BLE001  whatever it is, the queue must not stay closed
             self.error = error
         self.took_ms = monotonic_ms() - began_ms
@@ -198,7 +217,7 @@ class Run(Generic[K, V]):
         dead_letter, error = self.dead_letter_attempt
         if (item := self.next_item()) is not None:  # the owner may just have taken it back
             for record in records_of([item]):
-                dead_letter(record, error)
+                check_done(dead_letter(record, error))
         self.dead_letter_attempt = None
 
 
@@ -329,7 +348,7 @@ class ExecutorWorkers(Generic[K, V]):
         return made
 
     def _on_done(self, run: Run[K, V], began_ms: float, executor: Executor, future: Future[object]) -> None:
-        error = CancelledError() if future.cancelled() else future.exception()
+        error = _error_of(future)
         is_breakdown = isinstance(error, BrokenExecutor | CancelledError)
         run.error = self._breakdown(error, executor) if error is not None and is_breakdown else error
         run.took_ms = monotonic_ms() - began_ms
@@ -343,6 +362,11 @@ class ExecutorWorkers(Generic[K, V]):
         self._dead_letter_workers.close()
         if self._executor is not self._users:
             self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _error_of(future: Future[object]) -> BaseException | None:
+    """What came of a call that has ended, one way or another."""
+    return CancelledError() if future.cancelled() else future.exception() or not_done(future.result())
 
 
 def pool_like(pool: ProcessPoolExecutor) -> ProcessPoolExecutor:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-from kwire import Consumer, RebalanceListener
+from kwire import Consumer, OffsetAndMetadata, RebalanceListener, TopicPartition
 from kwire.clock import Deadline
 from kwire.consumer.listener import Partitions, RebalanceConsumer
 from kwire.errors import InvalidArgumentError, RebalanceListenerError
@@ -96,6 +97,42 @@ def test_a_commit_callback_that_cannot_be_called_is_refused_at_once(
 ) -> None:
     with consumer, pytest.raises(InvalidArgumentError, match="cannot be called"):
         consumer.commit_async(callback=callback)
+
+
+async def note(*_: object) -> None: ...
+
+
+class CalledAsAsync:
+    async def __call__(self, *_: object) -> None: ...
+
+
+def test_an_object_that_is_called_as_a_coroutine_function_is_refused_at_once(
+    consumer: Consumer[bytes, bytes],
+) -> None:
+    with consumer:
+        for callback in (note, CalledAsAsync(), partial(CalledAsAsync(), 1)):
+            with pytest.raises(InvalidArgumentError, match="nobody would await"):
+                consumer.subscribe(["t"], on_assigned=callback)
+            with pytest.raises(InvalidArgumentError, match="nobody would await"):
+                consumer.commit_async(callback=callback)
+
+
+@pytest.mark.slow
+def test_a_callback_that_returns_a_coroutine_is_an_error_of_the_poll(consumer: Consumer[bytes, bytes]) -> None:
+    """Nobody awaited it, and nobody said so."""
+    with consumer:
+        consumer.subscribe(["t"], on_assigned=lambda consumer, _partitions: note(consumer))
+        with pytest.raises(RebalanceListenerError, match="nobody awaits it"):
+            poll_until(consumer, lambda: False)
+        told = list[object]()
+        offsets = {TopicPartition("t", 0): OffsetAndMetadata(0)}
+        consumer.commit_async(offsets, callback=lambda committed, _error: note(committed))
+        with pytest.raises(TypeError, match="nobody awaits it"):
+            poll_until(consumer, lambda: False)
+        consumer.commit_async(
+            {TopicPartition("t", 0): OffsetAndMetadata(0)}, callback=lambda *given: told.append(given)
+        )
+        poll_until(consumer, lambda: bool(told))
 
 
 @pytest.mark.slow

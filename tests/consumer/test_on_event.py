@@ -236,6 +236,13 @@ def test_a_listener_that_raises_is_logged_and_told_of_the_next(
     assert "on_event raised over RebalanceBegan" in caplog.text
 
 
+def test_a_listener_that_returns_a_coroutine_is_logged(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody awaited it, and nobody said so."""
+    caplog.set_level(logging.ERROR, "kwire.events")
+    with open_consumer(cluster, lambda event: asyncio.sleep(0, event)) as consumer:
+        poll_until(consumer, lambda: "on_event has done nothing: it returned an object to await" in caplog.text)
+
+
 def test_its_thread_ends_with_the_consumer(cluster: Cluster, told: Told) -> None:
     with open_consumer(cluster, told, client_id="brief") as consumer:
         poll_until(consumer, lambda: told.of(RebalanceEnded))

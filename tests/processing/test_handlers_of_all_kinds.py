@@ -6,8 +6,9 @@ import asyncio
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import partial
 from multiprocessing import get_context
@@ -17,7 +18,7 @@ import pytest
 import trio
 
 from kwire import Consumer, Record, TopicPartition
-from kwire.errors import InvalidArgumentError, ProcessingError
+from kwire.errors import InvalidArgumentError, ProcessingError, WorkerError
 from kwire.processing import Processor, Retry
 from kwire.testing import Cluster
 
@@ -243,6 +244,102 @@ def test_objects_and_partial_functions_can_be_async_too(
         wait_until(lambda: called.seen == [0, 1, 2])
     with Processor(new_consumer(group_id="audit"), partial(note, seen)):
         wait_until(lambda: seen == [0, 1, 2])
+
+
+class NotingWith:
+    """An object that is called as an async function, with more than a record."""
+
+    async def __call__(self, seen: list[int], record: BytesRecord) -> None:
+        await note(seen, record)
+
+
+def test_a_partial_object_can_be_async_too(new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil) -> None:
+    orders(3)
+    seen = list[int]()
+    with Processor(new_consumer(), partial(NotingWith(), seen)):
+        wait_until(lambda: seen == [0, 1, 2])
+
+
+async def forget_to_await(record: BytesRecord) -> object:
+    return note([], record)
+
+
+def each_later(record: BytesRecord) -> Iterator[int]:
+    yield record.offset
+
+
+async def each_later_async(record: BytesRecord) -> AsyncIterator[int]:
+    yield record.offset
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [lambda record: note([], record), forget_to_await, lambda record: (each for each in [record])],
+    ids=["function of a coroutine", "coroutine of a coroutine", "function of a generator"],
+)
+@pytest.mark.parametrize("is_awaited", [False, True], ids=["run", "run_async"])
+def test_a_handler_whose_work_nobody_would_do_ends_it_and_costs_no_record(
+    cluster: Cluster,
+    new_consumer: NewConsumer,
+    orders: Orders,
+    handler: Callable[[BytesRecord], object],
+    is_awaited: bool,
+) -> None:
+    """All records were committed, and none was handled. No policy for records that fail may pass them by."""
+    orders(3)
+    processor = Processor(new_consumer(), handler, on_failure="skip")
+    with pytest.raises(WorkerError, match=r"it returned .*nobody") as raised:
+        asyncio.run(processor.run_async()) if is_awaited else processor.run()
+    assert raised.value.offset == 0
+    assert TP not in cluster.committed("billing")
+
+
+def test_an_executor_whose_handler_returns_a_coroutine_costs_no_record(
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders
+) -> None:
+    orders(3)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(WorkerError, match="nobody awaits it"):
+        Processor(new_consumer(), lambda record: note([], record), executor=pool).run()
+    assert TP not in cluster.committed("billing")
+
+
+async def fail(record: BytesRecord) -> None:
+    raise ValueError(record.offset)
+
+
+def fail_at_once(record: BytesRecord) -> None:
+    raise ValueError(record.offset)
+
+
+@pytest.mark.parametrize("handler", [fail, fail_at_once], ids=["async", "thread"])
+def test_a_dead_letter_function_that_returns_a_coroutine_costs_no_record(
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, handler: Callable[[BytesRecord], object]
+) -> None:
+    orders(1)
+    with pytest.raises(WorkerError, match="nobody awaits it"):
+        Processor(new_consumer(), handler, on_failure=lambda record, _error: note([], record)).run()
+    assert TP not in cluster.committed("billing")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"handler": each_later}, "handler is a generator"),
+        ({"handler": each_later_async}, "handler is a generator"),
+        ({"handler": None}, "handler is None, and cannot be called"),
+        ({"handler": note}, "cannot be called with 1 arguments"),
+        ({"on_failure": note, "handler": Noting()}, None),
+        ({"on_failure": print}, None),
+        ({"on_failure": each_later}, "on_failure is .* cannot be called with 2 arguments"),
+        ({"on_failure": None}, "on_failure is None, and cannot be called"),
+    ],
+)
+def test_functions_that_cannot_be_called_are_refused_at_once(
+    new_consumer: NewConsumer, arguments: dict[str, object], why: str | None
+) -> None:
+    """With `on_failure=None` records that failed were passed by."""
+    with pytest.raises(InvalidArgumentError, match=why) if why else nullcontext():
+        Processor(new_consumer(), **{"handler": print, **arguments})  # type: ignore[arg-type]
 
 
 def test_what_does_not_go_together_is_refused(new_consumer: NewConsumer) -> None:
