@@ -9,6 +9,8 @@ from kwire.clock import NEVER_MS, Deadline
 
 # What was polled may take so long to be finished.
 DRAIN_S = 30.0
+# What is done is committed, though the drain took all of its time, if brokers answer so soon.
+LAST_COMMIT_S = 5.0
 
 
 class Ending:
@@ -18,7 +20,7 @@ class Ending:
         is_asked: Whether somebody wants it to end.
         keeps_waiting: Whether what was polled is worked on to the end; else only what is in work.
         is_draining: Whether it has begun.
-        last_commit: By when the last commit has ended; None while something is in work.
+        last_commit: By when the last commit has ended at the latest; None while something is in work.
     """
 
     def __init__(self) -> None:
@@ -46,7 +48,13 @@ class Ending:
             self._deadline = Deadline.after(DRAIN_S * 1000.0)
         self.is_draining = True
 
-    def begin_last_commit(self, patience_ms: float) -> Deadline:
-        """Nothing is in work any more; how long polls may go on for the last commit."""
-        self.last_commit = Deadline.after(patience_ms)
-        return Deadline(min(self.until.at_ms, self.last_commit.at_ms))
+    @property
+    def may_poll_on(self) -> bool:
+        """Whether polls may still help the last commit, which has begun."""
+        return self.last_commit is not None and not self.last_commit.expired and not self.until.expired
+
+    def commit_ms(self, patience_ms: float) -> float:
+        """How long a last commit may be waited for: so long, or less if somebody waits for the end."""
+        last = self.last_commit or Deadline.after(patience_ms)
+        soon = Deadline(self.until.at_ms + LAST_COMMIT_S * 1000.0)
+        return min(patience_ms, last.remaining_ms(), soon.remaining_ms())

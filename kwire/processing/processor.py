@@ -263,7 +263,7 @@ class Processor(Generic[K, V]):
         Args:
             drain: Whether what was polled is worked on to the end; else only what is in work.
             timeout: Seconds after which even what is in work is left alone: it is not committed, and comes again. None
-                for as long as it takes.
+                for as long as it takes. What is done is committed; brokers have 5 s more to answer that.
         """
         self._ending.ask(drain=drain, timeout_s=timeout)
         self._was_told = True
@@ -475,7 +475,8 @@ class Processor(Generic[K, V]):
         if not self._wait_for(partitions, Deadline(min(until_ms, self._ending.until.at_ms))):
             self._leave_alone(partitions)
             self._wait_for(partitions, Deadline.after(self._revocation.grace_ms if self._options.is_async else 0.0))
-        self._commits.commit_last(consumer, partitions, self._revocation.commit_ms(until_ms, monotonic_ms()))
+        commit_ms = self._ending.commit_ms(self._revocation.commit_ms(until_ms, monotonic_ms()))
+        self._commits.commit_last(consumer, partitions, commit_ms)
         self._forget(partitions)
 
     def _lose(self, partitions: Partitions) -> None:
@@ -516,8 +517,8 @@ class Processor(Generic[K, V]):
             if self._dispatcher.error is not None:
                 self._dispatcher.drop_all()
         # A group that rebalances takes no commits: what is done would come again.
-        until = ending.begin_last_commit(self._revocation.patience_ms)
-        while not until.expired and self._commits.waits_for_polls(self._consumer, monotonic_ms()):
+        ending.last_commit = Deadline.after(self._revocation.patience_ms)
+        while ending.may_poll_on and self._commits.waits_for_polls(self._consumer, monotonic_ms()):
             self._try_turn()
 
     def _end(self) -> None:
@@ -532,9 +533,7 @@ class Processor(Generic[K, V]):
         assigned = consumer.assignment()
         self._loader.forget(assigned)
         self._backpressure.put_off([chunk for chunk in self._undelivered.chunks() if chunk.topic_partition in assigned])
-        last = self._ending.last_commit
-        patience_ms = self._revocation.patience_ms if last is None else last.remaining_ms()
-        self._commits.commit_last(consumer, assigned, patience_ms)
+        self._commits.commit_last(consumer, assigned, self._ending.commit_ms(self._revocation.patience_ms))
         for tp in sorted(assigned):
             if (at := self._completion.begins_at(tp)) is not None:
                 consumer.seek(tp, at)  # the next one who uses the consumer begins with what is undone

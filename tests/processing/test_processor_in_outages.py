@@ -282,14 +282,50 @@ def test_who_stops_while_the_group_rebalances_commits_when_that_is_over(refusals
     assert len(refused) == refusals
 
 
+def load(answer: OffsetCommitResponse) -> None:
+    """The group's coordinator takes no commits yet."""
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            partition.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def stopped(script: Script, consumer: BytesConsumer, *, timeout: float, refusals: int | None) -> tuple[float, int]:
+    """How many milliseconds a processor takes from `stop` to its end, when all that it got is handled; and how many of
+    its commits were taken."""
+    rule = script.edit(OffsetCommitRequest, load, times=refusals)
+    handled: list[bytes | None] = []
+    sent = script.send(TOPIC, 5)
+    with Processor(consumer, lambda record: handled.append(record.value), commit_interval=600.0) as processor:
+        script.until(lambda: handled == sent)
+        began_ms = script.now_ms()
+        processor.stop(timeout=timeout)
+    rule.remove()
+    return script.now_ms() - began_ms, processor.status().commits
+
+
+def test_the_last_commit_ends_soon_after_the_time_that_stop_was_given() -> None:
+    """It took all of `default_api_timeout_ms`, a minute as a rule."""
+
+    def story(script: Script, consumer: BytesConsumer) -> None:
+        took_ms, commits = stopped(script, consumer, timeout=0.5, refusals=None)
+        assert 5_000.0 < took_ms < 6_000.0
+        assert commits == 0
+
+    tell(story)
+
+
+def test_what_is_done_is_committed_by_who_is_stopped_at_once_if_the_broker_answers_soon() -> None:
+    def story(script: Script, consumer: BytesConsumer) -> None:
+        took_ms, commits = stopped(script, consumer, timeout=0.0, refusals=3)
+        assert took_ms < 5_000.0
+        assert commits == 1
+
+    tell(story)
+
+
 def test_the_last_commit_takes_no_more_than_is_left_of_the_poll_interval() -> None:
     """It took `default_api_timeout_ms` on top of what the handler had: the member was late, and lost what it kept."""
     poll_interval_ms = 10_000
-
-    def load(answer: OffsetCommitResponse) -> None:
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                partition.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     def begin(script: Script) -> None:
         script.cluster.create_topic(TOPIC, 2)
