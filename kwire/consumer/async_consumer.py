@@ -474,7 +474,8 @@ class AsyncConsumer(Facade[K, V]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._note_failure(error)
+        if error is not None and not self._session.state.closed:
+            self._session.state.delivery.abandon()  # what it failed over is not processed, so not to be committed
         with self._tasks.own_loop().shield():
             await self.close()
 

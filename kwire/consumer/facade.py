@@ -336,12 +336,6 @@ class Facade(ABC, Generic[K, V]):
         """How long closing may take."""
         return float(self.config.close_timeout_ms) if timeout is None else milliseconds(timeout)
 
-    def _note_failure(self, error: BaseException | None) -> None:
-        """The block of a `with` statement ends. If it has failed over the records it was handed last, they are not
-        processed, so not to be committed."""
-        if error is not None and not self._session.state.closed:
-            self._session.state.delivery.abandon()
-
     if not TYPE_CHECKING:  # to a type checker, it would make every name one of the consumer's
 
         def __getattr__(self, name: str) -> NoReturn:

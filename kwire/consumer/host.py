@@ -59,7 +59,7 @@ class NewQueue(Protocol):
 class Joinable(Protocol):
     """A thread that has been started."""
 
-    def join(self) -> None: ...
+    def join(self, timeout: float | None = None) -> None: ...
 
 
 def start_daemon(main: Callable[[], None], name: str) -> Joinable:

@@ -65,6 +65,8 @@ class Consumer(Facade[K, V]):
         self._guard = AccessGuard()
         self._session = ConsumerSession(config, self, self._guard)
         self._polled_by: int | None = None  # a thread
+        self._has_failed = False
+        """Whether the block of a `with` statement has: what it was handed last is not processed, so not committed."""
         disown_in_children(self._session, self._guard)
         if topics and config.group_id is None:
             self._session.whole_topics.read(frozenset(topics))
@@ -506,7 +508,7 @@ class Consumer(Facade[K, V]):
             if state.closed:
                 return
             state.check_not_in_callback("close()")
-            if self._polled_by not in (None, get_ident()) and mailbox.take_wakeup():
+            if self._has_failed or (self._polled_by not in (None, get_ident()) and mailbox.take_wakeup()):
                 state.delivery.abandon()
             self._run(session.close(total_ms, Deadline.after(total_ms), leave_group=leave_group))
 
@@ -516,5 +518,5 @@ class Consumer(Facade[K, V]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._note_failure(error)
+        self._has_failed = error is not None
         self.close()

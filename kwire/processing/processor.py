@@ -42,7 +42,7 @@ from kwire.processing.commits import Commits
 from kwire.processing.completion_tracker import CompletionTracker
 from kwire.processing.data_loss import LossSkipper
 from kwire.processing.dispatcher import Dispatcher
-from kwire.processing.ending import DRAIN_S, Ending
+from kwire.processing.ending import DRAIN_S, LAST_COMMIT_S, Ending
 from kwire.processing.options import ProcessorOptions
 from kwire.processing.ordered_queues import Ordering
 from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
@@ -271,12 +271,26 @@ class Processor(Generic[K, V]):
 
     def close(self, *, drain: bool = True, timeout: float | None = DRAIN_S) -> None:
         """`stop()`, and wait for the thread that `with` has started. Raises what ended it."""
-        self.stop(drain=drain, timeout=timeout)
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.join()
-            if self._error is not None:
-                raise self._error
+        if self._thread is None:
+            self.stop(drain=drain, timeout=timeout)
+            return
+        try:
+            self.stop(drain=drain, timeout=timeout)
+            self._thread.join()
+        except BaseException:  # another Ctrl-C
+            self._end_soon(self._thread)
+            raise
+        self._thread = None
+        if self._error is not None:
+            raise self._error
+
+    def _end_soon(self, thread: Joinable) -> None:
+        """Nobody wants to wait. But the thread has the consumer, which nobody can close until it has ended."""
+        self.stop(drain=False, timeout=0.0)
+        thread.join(LAST_COMMIT_S)
+        if not self._has_ended:
+            self._consumer.wakeup()  # no broker answers a commit
+            thread.join(LAST_COMMIT_S)
 
     def status(self) -> Status:
         """What it is doing now; from any thread."""

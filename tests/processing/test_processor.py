@@ -21,6 +21,8 @@ from kwire.testing.cluster.batches import NewRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kwire.consumer.host import Joinable
+
 pytestmark = pytest.mark.slow
 
 DEADLINE_S = 30.0
@@ -301,6 +303,44 @@ def test_a_handler_that_does_not_end_is_left_alone_in_time(
     began_s = time.monotonic()
     processor.close(timeout=0.2)
     assert time.monotonic() - began_s < 5
+    assert cluster.committed("billing")[TP].offset == 1
+    seen.go.set()
+
+
+class Interrupted:
+    """A processor's thread, and who waits for it is interrupted the first time."""
+
+    def __init__(self, thread: Joinable) -> None:
+        self._thread = thread
+        self._interrupts = 1
+
+    def join(self, timeout: float | None = None) -> None:
+        if self._interrupts:
+            self._interrupts -= 1
+            raise KeyboardInterrupt
+        self._thread.join(timeout)
+
+
+def test_a_second_ctrl_c_does_not_wait_for_a_handler_and_the_consumer_is_closed(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    """The thread went on with the consumer: closing that raised in place of the KeyboardInterrupt, and it kept its
+    partitions."""
+    fill(cluster, 3)
+    seen, consumer = Seen(), new_consumer()
+    seen.held = {1}
+    processor = Processor(consumer, seen)
+
+    def press_ctrl_c() -> None:
+        with consumer, processor:
+            wait_until(lambda: 1 in seen.begun)
+            assert processor._thread is not None
+            processor._thread = Interrupted(processor._thread)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        press_ctrl_c()
+    assert consumer._session.state.closed
     assert cluster.committed("billing")[TP].offset == 1
     seen.go.set()
 

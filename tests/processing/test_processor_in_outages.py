@@ -22,6 +22,7 @@ from kwire.testing.simulation.script import CLASSIC_SETTINGS, BytesConsumer, Scr
 
 if TYPE_CHECKING:
     from kwire import Record
+    from kwire.consumer.host import Joinable
     from kwire.protocol.messages.metadata import MetadataResponse
     from kwire.protocol.messages.offset_commit import OffsetCommitResponse
     from kwire.protocol.messages.offset_fetch import OffsetFetchResponse
@@ -310,6 +311,47 @@ def test_the_last_commit_ends_soon_after_the_time_that_stop_was_given() -> None:
         took_ms, commits = stopped(script, consumer, timeout=0.5, refusals=None)
         assert 5_000.0 < took_ms < 6_000.0
         assert commits == 0
+
+    tell(story)
+
+
+class Interrupted:
+    """A processor's thread, and who waits for it is interrupted the first time, after a second."""
+
+    def __init__(self, thread: Joinable) -> None:
+        self._thread = thread
+        self._interrupts = 1
+
+    def join(self, timeout: float | None = None) -> None:
+        if self._interrupts:
+            self._interrupts -= 1
+            self._thread.join(1.0)
+            raise KeyboardInterrupt
+        self._thread.join(timeout)
+
+
+def test_a_second_ctrl_c_ends_a_last_commit_that_no_broker_answers() -> None:
+    """It took `default_api_timeout_ms`, and the consumer could not be closed before."""
+
+    def story(script: Script, consumer: BytesConsumer) -> None:
+        handled: list[bytes | None] = []
+
+        def press_ctrl_c() -> None:
+            with processor:
+                script.until(lambda: handled == sent)
+                assert processor._thread is not None
+                processor._thread = Interrupted(processor._thread)
+                raise KeyboardInterrupt
+
+        sent = script.send(TOPIC, 2)
+        rule = script.edit(OffsetCommitRequest, load)
+        processor = Processor(consumer, lambda record: handled.append(record.value), commit_interval=600.0)
+        began_ms = script.now_ms()
+        with pytest.raises(KeyboardInterrupt):
+            press_ctrl_c()
+        assert script.now_ms() - began_ms < 10_000.0
+        assert processor._has_ended
+        rule.remove()
 
     tell(story)
 

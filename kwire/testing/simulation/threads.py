@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager
+from functools import partial
 from queue import Empty
 from typing import Generic, ParamSpec, Protocol, TypeVar
 
@@ -92,8 +93,12 @@ class GreenletThread:
             finally:
                 self._ended.set()
 
-    def join(self) -> None:
-        wait_for(self._ended.wait)
+    def join(self, timeout: float | None = None) -> None:
+        wait_for(partial(self._wait_for_end, math.inf if timeout is None else timeout))
+
+    async def _wait_for_end(self, seconds: float) -> None:
+        with trio.move_on_after(seconds):
+            await self._ended.wait()
 
 
 class TaskExecutor(Executor):
