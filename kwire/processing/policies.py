@@ -46,13 +46,13 @@ class Retry:
         max_attempts: None for as often as it takes: the partition, or the key, waits; all others go on.
         backoff: Seconds after the first failure; doubles with each.
         backoff_max: Seconds at most.
-        terminal: Exceptions that no further attempt can help against.
+        terminal: Exceptions that no further attempt can help against: a class, or a tuple of classes.
     """
 
     max_attempts: int | None = None
     backoff: float = 0.1
     backoff_max: float = 30.0
-    terminal: tuple[type[Exception], ...] = ()
+    terminal: type[Exception] | tuple[type[Exception], ...] = ()
     _delays: Backoff = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -62,11 +62,17 @@ class Retry:
             raise InvalidArgumentError(
                 f"backoff is {self.backoff} s, backoff_max {self.backoff_max} s: 0 <= first <= last"
             )
+        try:
+            isinstance(None, self.terminal)
+        except TypeError as error:
+            raise InvalidArgumentError(f"terminal is {self.terminal!r}: {error}") from None
         object.__setattr__(self, "_delays", Backoff(self.backoff * 1000.0, self.backoff_max * 1000.0))
 
     def delay_ms(self, attempts: int, error: BaseException) -> float | None:
         """How long to wait after so many failed attempts. None: the record has failed for good."""
-        if not isinstance(error, Exception) or isinstance(error, (*self.terminal, RecordDeserializationError)):
+        if not isinstance(error, Exception) or isinstance(error, RecordDeserializationError):
+            return None
+        if isinstance(error, self.terminal):
             return None
         if self.max_attempts is not None and attempts >= self.max_attempts:
             return None

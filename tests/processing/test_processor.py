@@ -184,9 +184,11 @@ def test_a_failing_record_is_tried_again_and_its_lane_waits(
     assert cluster.committed("billing")[TP].offset == 5
 
 
-@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("terminal", [(), (ValueError,), ValueError])
 def test_a_record_that_fails_for_good_ends_it_and_comes_again(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer], terminal: bool
+    cluster: Cluster,
+    new_consumer: Callable[..., BytesConsumer],
+    terminal: type[Exception] | tuple[type[Exception], ...],
 ) -> None:
     fill(cluster, 5)
     attempts = Counter[int]()
@@ -196,7 +198,7 @@ def test_a_record_that_fails_for_good_ends_it_and_comes_again(
         if record.offset == 2:
             raise ValueError("never")
 
-    retry = Retry(terminal=(ValueError,)) if terminal else Retry(max_attempts=3, backoff=0.001)
+    retry = Retry(terminal=terminal) if terminal else Retry(max_attempts=3, backoff=0.001)
     consumer = new_consumer()
     with pytest.raises(ProcessingError, match=r"orders-0 offset 2: .* ValueError\('never'\)") as caught:
         Processor(consumer, handle, retry=retry).run()
@@ -366,6 +368,15 @@ def test_a_handler_may_stop_it(cluster: Cluster, new_consumer: Callable[..., Byt
 def test_bad_arguments_are_refused(new_consumer: Callable[..., BytesConsumer], argument: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"{argument} is 0"):
         Processor(new_consumer(), print, **{argument: 0})  # type: ignore[arg-type]
+
+
+def test_what_says_nothing_about_retries_is_refused_at_once(new_consumer: Callable[..., BytesConsumer]) -> None:
+    """The first record that failed ended the processor, with an error about tuples, or attributes."""
+    for terminal in ("ValueError", ValueError(), (ValueError, "KeyError"), 3):
+        with pytest.raises(InvalidArgumentError, match=r"terminal is .* must be a type"):
+            Retry(terminal=terminal)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="retry is 3: it has to be a Retry"):
+        Processor(new_consumer(), print, retry=3)  # type: ignore[arg-type]
 
 
 def test_a_consumer_that_commits_by_itself_is_refused(new_consumer: Callable[..., BytesConsumer]) -> None:
