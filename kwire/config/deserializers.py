@@ -61,13 +61,21 @@ def _read(value: object) -> AnyDeserializer | None:
         return None
     if isinstance(value, str):
         return _by_name(value.strip())
-    if isinstance(value, type) and hasattr(value, "deserialize"):
+    if is_class_of_deserializers(value):
         raise BadValueError("a class; give an object of it")
     if is_coroutine(value):
         raise BadValueError("its answer has to be awaited, and a poll decodes at once; give one that answers")
     if isinstance(value, Deserializer) or callable(value):
         return value
     raise BadValueError("cannot deserialize")
+
+
+def is_class_of_deserializers(value: object) -> bool:
+    """Whether it is the objects of a class that deserialize, and the class was given in their place. To call it makes
+    one of them of each record's bytes, without an error if it takes an argument."""
+    if not isinstance(value, type):
+        return False
+    return hasattr(value, "deserialize") or any("__call__" in vars(each) for each in value.__mro__)
 
 
 def _by_name(name: str) -> AnyDeserializer | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
+from kwire.config.deserializers import is_class_of_deserializers
 from kwire.errors import InvalidArgumentError
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
 from kwire.interrupts import is_no_fault_of_a_record
@@ -33,8 +34,10 @@ def deserialized_column(
 
     Raises:
         RecordDeserializationError: The first record that it fails over.
-        InvalidArgumentError: The values have no type in common.
+        InvalidArgumentError: The values have no type in common, or `deserialize` is a class of deserializers.
     """
+    if is_class_of_deserializers(deserialize):
+        raise InvalidArgumentError(f"{field}={deserialize!r} is a class; give an object of it")
     make = getattr(deserialize, "to_arrow", None)
     try:
         if make is None:

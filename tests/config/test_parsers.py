@@ -30,6 +30,17 @@ from kwire.errors import ConfigError
 SERVERS = "localhost:9092"
 
 
+class Lower:
+    """One that is called as a function."""
+
+    def __call__(self, data: bytes) -> bytes:
+        return data.lower()
+
+
+class Lowest(Lower):
+    """One that is derived from it."""
+
+
 class Upper:
     """A deserializer object."""
 
@@ -114,6 +125,8 @@ def parse(name: str, value: object) -> object:
         ("auto_offset_reset", "by_duration:PT5S", OffsetReset(ResetKind.BY_DURATION, 5000)),
         ("key_deserializer", None, None),
         ("key_deserializer", bytes.decode, bytes.decode),
+        ("key_deserializer", int, int),
+        ("key_deserializer", Endpoint, Endpoint),
         ("value_deserializer", upper, upper),
         ("value_deserializer", "org.apache.kafka.common.serialization.ByteArrayDeserializer", None),
     ],
@@ -207,6 +220,8 @@ def test_good_values(name: str, value: object, expected: object) -> None:
             "com.example.MyDeserializer",
             "a class of Java's that kwire does not have; give a Python function",
         ),
+        ("key_deserializer", Lower, "a class; give an object of it; valid: a callable"),
+        ("value_deserializer", Lowest, "a class; give an object of it; valid: a callable"),
         ("key_deserializer", Upper, "a class; give an object of it; valid: a callable"),
         ("key_deserializer", 5, "cannot deserialize; valid: a callable"),
     ],

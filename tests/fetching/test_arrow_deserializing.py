@@ -96,6 +96,12 @@ def test_values_of_different_types_are_no_column() -> None:
         records.to_arrow(value=JsonDeserializer())
 
 
+@pytest.mark.parametrize("given_class", [JsonDeserializer, IntegerDeserializer, ByTopic])
+def test_a_class_of_deserializers_is_refused_and_no_record_is_blamed(given_class: type) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"value=.* is a class; give an object of it"):
+        Records([chunk(ORDERS, b"1")]).to_arrow(value=given_class)
+
+
 def test_the_first_that_fails_is_named_with_its_partition() -> None:
     records = Records([chunk(CLICKS, b"{}"), chunk(ORDERS, b"{}", b"{")])
     with pytest.raises(RecordDeserializationError, match="value of orders-0 at offset 101") as caught:
