@@ -126,9 +126,13 @@ Delivered: TypeAlias = tuple[TopicPartition, int, OffsetAndMetadata]
 
 
 class RecordsDelivered(NamedTuple):
-    """What earlier polls returned; noted by the next poll before it collects anything, so commits can rely on it."""
+    """What earlier polls returned; noted by the next poll before it collects anything, so commits can rely on it.
+
+    `is_seek`: these were sought, within what is buffered. A seek may go back; nothing else does.
+    """
 
     delivered: Sequence[Delivered]
+    is_seek: bool = False
 
 
 class PollStarted(NamedTuple):
@@ -296,8 +300,12 @@ class GetCommitted(NamedTuple):
 
 
 class GetCatchUp(NamedTuple):
-    """How far the catching up of each partition is that has something to catch up."""
+    """How far the catching up of each partition is that has something to catch up.
 
+    `handed_out` is what was handed out since the last note, which the network thread does not know of yet.
+    """
+
+    handed_out: Sequence[Delivered]
     reply: Reply[dict[TopicPartition, CatchUpProgress]]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Generic
+from typing import Generic, TypeAlias
 
 from kwire.clock import monotonic_ms
 from kwire.consumer.arguments import Timeout, checked_offsets, checked_partitions
@@ -16,6 +16,8 @@ from kwire.errors import InvalidArgumentError
 from kwire.events import Commit, CommitAsync, CommitCallback, GetCommitted, ProcessedOffsets, Reply
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 from kwire.unfinished import is_coroutine
+
+Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class CommitCalls(Generic[K, V]):
@@ -30,7 +32,8 @@ class CommitCalls(Generic[K, V]):
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout: Timeout | None
     ) -> Steps[None]:
         """See `Consumer.commit_sync`."""
-        yield from self._commit_sync(partial(Commit, checked_offsets(offsets)), timeout)
+        given = checked_offsets(offsets)
+        yield from self._commit_sync(partial(Commit, given), timeout, given)
 
     def commit_processed_sync(
         self, processed: Mapping[TopicPartition, ProcessedOffsets], timeout: Timeout
@@ -38,9 +41,11 @@ class CommitCalls(Generic[K, V]):
         """The same of what handlers have finished of all cursors' records (`enable_parallel_rebalance`)."""
         yield from self._commit_sync(lambda reply: Commit({}, reply, processed=processed), timeout)
 
-    def _commit_sync(self, event: Callable[[Reply[None]], Commit], timeout: Timeout | None) -> Steps[None]:
+    def _commit_sync(
+        self, event: Callable[[Reply[None]], Commit], timeout: Timeout | None, given: Offsets | None = None
+    ) -> Steps[None]:
         self._state.check_group("commit_sync")
-        self._state.note_delivered()
+        self._note_delivered(given)
         began_ms = monotonic_ms()
         try:
             yield from self._link.ask("commit_sync", event, timeout)
@@ -56,7 +61,8 @@ class CommitCalls(Generic[K, V]):
             raise InvalidArgumentError(f"the callback {callback!r} {problem}; it is given offsets and an error")
         if is_coroutine(callback) and not self._callbacks.awaits:
             raise InvalidArgumentError(f"nobody would await the callback {callback!r}; an AsyncConsumer does")
-        self._commit_async(CommitAsync(checked_offsets(offsets), callback))
+        given = checked_offsets(offsets)
+        self._commit_async(CommitAsync(given, callback), given)
 
     def commit_processed_async(
         self, processed: Mapping[TopicPartition, ProcessedOffsets], callback: CommitCallback
@@ -64,10 +70,17 @@ class CommitCalls(Generic[K, V]):
         """The same of what handlers have finished of all cursors' records."""
         self._commit_async(CommitAsync({}, callback, processed))
 
-    def _commit_async(self, event: CommitAsync) -> None:
+    def _commit_async(self, event: CommitAsync, given: Offsets | None = None) -> None:
         self._state.check_group("commit_async")
-        self._state.note_delivered()
+        self._note_delivered(given)
         self._link.mailbox.post(event)
+
+    def _note_delivered(self, given: Offsets | None) -> None:
+        """What a commit of these offsets says of what was returned. Without offsets: all of it is processed."""
+        if given is None:
+            self._state.note_delivered()
+        else:
+            self._state.note_processed(given)
 
     def committed(
         self, partitions: Collection[TopicPartition], timeout: Timeout | None

@@ -1,8 +1,9 @@
 """What the application was handed: the one record of positions that the application thread owns.
 
-The last poll's records count as delivered when the application comes back: with the next poll, with a commit, or when
-it closes. Until then no auto-commit may cover them. A `for` loop is more exact: it counts up to the record it is at,
-and what it has not seen when it is left is not lost: the next poll hands that out first.
+The last poll's records count as delivered when the application comes back: with the next poll, with a commit of all
+that was returned, or when it closes. Until then no auto-commit may cover them, but for what lies in front of offsets
+that it commits itself. A `for` loop is more exact: it counts up to the record it is at, and what it has not seen when
+it is left is not lost: the next poll hands that out first.
 
 An exception of a signal handler (Ctrl-C, a time limit) may strike between any two lines of a poll. So a poll collects
 into `pending`, hands out by one assignment, and is told of as returned by the next call that begins: a poll that raised
@@ -11,7 +12,7 @@ puts back what it was about to return, and the next one hands it out first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeAlias
 
@@ -26,6 +27,14 @@ from kwire.model import K, OffsetAndMetadata, Record, TopicPartition, V
 # A loop polls at least this often, however long its body takes for a record: then the member counts as alive, what the
 # loop has seen may be committed, and a rebalance goes on.
 LOOP_MS = 100.0
+
+
+class _InHand(NamedTuple):
+    """A record that the application is at, and the assignment epoch of its chunk."""
+
+    topic_partition: TopicPartition
+    epoch: int | None
+    offset: int
 
 
 class _Loop(Generic[K, V]):
@@ -66,9 +75,13 @@ class _Loop(Generic[K, V]):
         """Whether the next poll comes before the next record."""
         return (self.goes_on or self.current is not None) and monotonic_ms() >= self.due_ms
 
-    def epoch_of(self, record: Record[K, V]) -> int | None:
-        """The assignment epoch of the chunk that the record is in."""
-        return next((chunk.epoch for chunk in self.chunks if _row_of(record, chunk) is not None), None)
+    def in_hand(self) -> _InHand | None:
+        """The record that it is at."""
+        record = self.current
+        if record is None:
+            return None
+        epoch = next((chunk.epoch for chunk in self.chunks if _row_of(record, chunk) is not None), None)
+        return _InHand(TopicPartition(record.topic, record.partition), epoch, record.offset)
 
     def whole(self) -> list[Delivered]:
         """What the loop has seen at its end."""
@@ -101,6 +114,7 @@ class _HandedOut(NamedTuple, Generic[K, V]):
         chunks: What the last poll returned, until the application comes back.
         delivered: How far the application got, once it comes back; nothing, if it has been told already.
         loop: The loop that walks through the chunks.
+        in_hand: Where it was, if it was interrupted. Its body may still fail over that.
         has_failed: Whether the application failed, and what it failed over is no part of `delivered`.
     """
 
@@ -108,6 +122,7 @@ class _HandedOut(NamedTuple, Generic[K, V]):
     chunks: Sequence[PartitionRecords[K, V]] = ()
     delivered: Sequence[Delivered] = ()
     loop: _Loop[K, V] | None = None
+    in_hand: _InHand | None = None
     has_failed: bool = False
 
 
@@ -225,7 +240,8 @@ class Delivery(Generic[K, V]):
         now = self._now
         if now.loop is not None:
             delivered, unseen = now.loop.split()
-            self._now = _HandedOut([*map(Collected, unseen), *now.pending], (), delivered)
+            pending = [*map(Collected, unseen), *now.pending]
+            self._now = _HandedOut(pending, (), delivered, in_hand=now.loop.in_hand())
             now.loop.is_over = True
 
     # --- what is delivered ----------------------------------------------------------------------------------
@@ -234,6 +250,26 @@ class Delivery(Generic[K, V]):
         """The application came back: what it has been handed since it was told last."""
         now = self._now
         return now.delivered if now.loop is None else now.loop.split()[0]
+
+    def up_to(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Sequence[Delivered]:
+        """Of the same, what lies in front of these. An offset behind what a cursor has handed out is another one's."""
+        return [
+            (tp, epoch, OffsetAndMetadata(at.offset, leader_epoch=at.leader_epoch))
+            for tp, epoch, position in self.so_far()
+            if (at := offsets.get(tp)) is not None and at.offset <= position.offset
+        ]
+
+    def sought(self, view: AssignmentView, in_buffer: TopicPartition | None = None) -> None:
+        """What was handed out in an epoch that a seek has ended says nothing any more. A seek within what is buffered
+        ends none: it names its partition."""
+        now = self._now
+        left = [
+            entry
+            for entry in now.delivered
+            if entry[0] != in_buffer and view.is_current(entry[0], AssignmentEpoch(entry[1]))
+        ]
+        if len(left) < len(now.delivered):
+            self._now = now._replace(chunks=(), delivered=left)
 
     def told(self) -> None:
         """The network thread knows of it."""
@@ -249,11 +285,10 @@ class Delivery(Generic[K, V]):
         if self._now.has_failed:
             return
         loop = self._now.loop
-        if loop is None or loop.current is None:
+        failed_at = self._now.in_hand if loop is None else loop.in_hand()
+        if failed_at is None:
             self._now = _HandedOut(self._now.pending)
         else:
-            current = loop.current
-            failed_at = TopicPartition(current.topic, current.partition), loop.epoch_of(current), current.offset
             capped = [_capped(entry, *failed_at) for entry in self.so_far()]
             self._now = _HandedOut(self._now.pending, (), capped, has_failed=True)
         if loop is not None:

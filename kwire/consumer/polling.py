@@ -208,7 +208,8 @@ class Polling(Generic[K, V]):
         delivered = None if is_pending else self._collector.seek(tp, position, self._mailbox.view)
         if delivered is None:
             return False
-        self._mailbox.note(RecordsDelivered((delivered,)))
+        self._delivery.sought(self._mailbox.view, in_buffer=tp)
+        self._mailbox.note(RecordsDelivered((delivered,), is_seek=True))
         return True
 
     def local_position(self, tp: TopicPartition) -> int | None:

@@ -32,10 +32,10 @@ class PositionCalls(Generic[K, V]):
         """See `Consumer.seek`."""
         tp = self._state.checked_own(partition)
         position = checked_position(tp, offset)
-        self._state.interrupt_loop()
+        self._state.delivery.interrupt()
         if not self._polling.seek_in_buffer(tp, position):
             yield from self._link.command("seek", partial(Seek, tp, position))
-            discard_position_errors(self._link.mailbox)
+            self._end_seek()
 
     def seek_within(self, tp: TopicPartition, position: OffsetAndMetadata, epoch: AssignmentEpoch) -> Steps[None]:
         """Seek if this is still the assignment epoch of one of the cursors, which then is the one to be moved."""
@@ -45,8 +45,12 @@ class PositionCalls(Generic[K, V]):
         """See `Consumer.seek_to_beginning`."""
         wanted = checked_partitions(partitions) or self._state.assignment
         self._state.check_assigned(wanted)
-        self._state.interrupt_loop()
+        self._state.delivery.interrupt()
         yield from self._link.command("seek", lambda reply: ResetPositions(wanted, to, reply))
+        self._end_seek()
+
+    def _end_seek(self) -> None:
+        self._state.delivery.sought(self._state.view)
         discard_position_errors(self._link.mailbox)
 
     def position(self, partition: TopicPartition, timeout: Timeout | None) -> Steps[int]:

@@ -257,8 +257,8 @@ class ConsumerSession(Generic[K, V]):
 
     def catch_up_progress(self) -> Steps[dict[TopicPartition, CatchUpProgress]]:
         """See `Consumer.catch_up_progress`."""
-        self.state.note_delivered()
-        return (yield from self.link.command("catch_up_progress", GetCatchUp))
+        handed_out = self.state.delivery.so_far()
+        return (yield from self.link.command("catch_up_progress", lambda reply: GetCatchUp(handed_out, reply)))
 
     def client_instance_id(self, timeout: Timeout | None) -> Steps[UUID]:
         """See `Consumer.client_instance_id`."""

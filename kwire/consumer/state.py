@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic
 
 from kwire.config import ConsumerConfig, GroupProtocol
@@ -12,7 +12,7 @@ from kwire.consumer.network_link import NetworkLink
 from kwire.consumer.revocation import Revocation
 from kwire.errors import IllegalStateError, InvalidGroupIdError, UnsupportedVersionError
 from kwire.events import AssignmentView, CallbackKind, RecordsDelivered
-from kwire.model import K, TopicPartition, V
+from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
 
 class ConsumerState(Generic[K, V]):
@@ -60,6 +60,14 @@ class ConsumerState(Generic[K, V]):
         if delivered := self.delivery.so_far():
             self.link.mailbox.note(RecordsDelivered(delivered))  # first: to be told twice does no harm
             self.delivery.told()
+
+    def note_processed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """The application commits these: of what it was handed last, that much is processed, and no more.
+
+        Else the next auto-commit would undo this commit.
+        """
+        if delivered := self.delivery.up_to(offsets):
+            self.link.mailbox.note(RecordsDelivered(delivered))
 
     def interrupt_loop(self) -> None:
         """What comes is for the next poll, not for the `for` loop that the application is in."""

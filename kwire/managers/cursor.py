@@ -96,9 +96,9 @@ class CursorManagers(Generic[P_co]):
         self.validation.on_poll()
         self.positions.on_poll()
 
-    def note_delivered(self, delivered: Iterable[Delivered]) -> None:
-        """The application has been given records up to these offsets, and has come back for more."""
-        self.subscription.note_delivered(delivered)
+    def note_delivered(self, delivered: Iterable[Delivered], *, is_seek: bool = False) -> None:
+        """The application has been given records up to these offsets, and has come back for more; or has gone there."""
+        self.subscription.note_delivered(delivered, is_seek=is_seek)
         self.validation.settle()
 
     @property

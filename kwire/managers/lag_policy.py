@@ -100,8 +100,12 @@ class LagPolicy:
     def redeliver(self, tp: TopicPartition, position: OffsetAndMetadata, stop: int) -> None:
         """The application puts back what such a cursor has given from there on up to `stop`."""
 
-    def progress(self) -> dict[TopicPartition, CatchUpProgress]:
-        """How far the catching up is of the partitions that have a lag."""
+    def progress(self, handed_out: Sequence[Delivered] | None = None) -> dict[TopicPartition, CatchUpProgress]:  # noqa: ARG002
+        """How far the catching up is of the partitions that have a lag.
+
+        Args:
+            handed_out: What the application has been handed, and has not come back from; None: what was said last.
+        """
         return {}
 
     def widened(self, tp: TopicPartition, timestamp: int, offset: int) -> int:  # noqa: ARG002

@@ -10,7 +10,7 @@ from uuid import UUID
 from kwire.assignors.base import Assignor
 from kwire.clock import NEVER_MS, Backoff, chance, new_uuid
 from kwire.config import ConsumerConfig, GroupProtocol, MetadataRecoveryStrategy
-from kwire.events import GetClientInstanceId
+from kwire.events import Delivered, GetClientInstanceId
 from kwire.fetching.buffer import FetchBuffer
 from kwire.managers.base import Deliver, RequestManager, Tell
 from kwire.managers.classic_group import ClassicGroupManager
@@ -179,9 +179,9 @@ class RequestManagers:
         """Whether anybody has to hear of the application's next poll. Mostly nobody: records flow, and that is all."""
         return self.membership.awaits_poll or any(cursor.awaits_poll for cursor in self.cursors)
 
-    def catch_up_progress(self) -> dict[TopicPartition, CatchUpProgress]:
+    def catch_up_progress(self, handed_out: Sequence[Delivered] | None = None) -> dict[TopicPartition, CatchUpProgress]:
         """How far the catching up is. Who asks for metrics next is told the same."""
-        progress = self.lags.progress()
+        progress = self.lags.progress(handed_out)
         self._metrics.catch_up = tuple(progress.values())
         return progress
 

@@ -79,7 +79,7 @@ class Inbox:
         on(GetPosition, self._get_position)
         on(GetLag, lambda event: event.reply.succeed(self._lag(event)))
         on(GetLeaders, lambda event: event.reply.succeed(self._leaders(event)))
-        on(GetCatchUp, lambda event: event.reply.succeed(managers.catch_up_progress()))
+        on(GetCatchUp, lambda event: event.reply.succeed(managers.catch_up_progress(event.handed_out)))
         on(GetClientInstanceId, managers.ask_client_instance_id)
         on(GetCommitted, managers.offset_fetch.committed)
         on(LookUpOffsets, managers.offset_look_ups.look_up)
@@ -125,7 +125,7 @@ class Inbox:
 
     def _note_delivered(self, event: RecordsDelivered) -> None:
         for cursor in self._managers.cursors:
-            cursor.note_delivered(event.delivered)
+            cursor.note_delivered(event.delivered, is_seek=event.is_seek)
         self._managers.lags.on_delivered(event.delivered)
 
     def _subscribe(self, event: Subscribe) -> None:

@@ -10,7 +10,7 @@ partition goes, so does its state, and the next owner begins with what was commi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID
 
 from kwire.config import ResetKind
@@ -53,6 +53,8 @@ class CatchUpManager(LagPolicy):
         self._changed: set[TopicPartition] = set()
         self._holds: dict[TopicPartition, set[Hold]] = {}
         """What holds the children of a partition, as the application has said."""
+        self._handed_out: Sequence[Delivered] = ()
+        """What the application was at when it asked for progress."""
         self._now_ms = 0.0
         self._lag = LagLookUp(setting)
         losses = Losses(self._on_offsets_lost, self._on_log_diverged)
@@ -184,9 +186,23 @@ class CatchUpManager(LagPolicy):
         self.states[tp].redeliver(again)
         self._changed.add(tp)
 
-    def progress(self) -> dict[TopicPartition, CatchUpProgress]:
+    def progress(self, handed_out: Sequence[Delivered] | None = None) -> dict[TopicPartition, CatchUpProgress]:
         self.refresh()
-        return {tp: state.progress(self._now_ms) for tp, state in sorted(self.states.items()) if state.undone}
+        if handed_out is not None:
+            self._handed_out = handed_out
+        return {
+            tp: state.progress(self._now_ms, self._in_hand(tp))
+            for tp, state in sorted(self.states.items())
+            if state.undone
+        }
+
+    def _in_hand(self, tp: TopicPartition) -> list[range]:
+        return [
+            range(child.parts[tp].reached, position.offset)
+            for key, epoch, position in self._handed_out
+            for child in self._children
+            if key == tp and tp in child.parts and child.subscription.partitions[tp].epoch == epoch
+        ]
 
     def widened(self, tp: TopicPartition, timestamp: int, offset: int) -> int:
         """An end of the log as both cursors see it: no beginning behind what one of them may still return, no end in
@@ -200,6 +216,7 @@ class CatchUpManager(LagPolicy):
     # --- what happens to positions --------------------------------------------------------------------------
 
     def on_delivered(self, delivered: Iterable[Delivered]) -> None:
+        self._handed_out = ()
         for child in self._children:
             if child.parts:
                 self._changed.update(child.parts.keys() & {tp for tp, _, _ in delivered}, child.come_back())

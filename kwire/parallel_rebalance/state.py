@@ -7,6 +7,7 @@ cursor that the application committed: nothing from there on counts as done.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from kwire.epochs import AssignmentEpoch
@@ -161,12 +162,14 @@ class CatchUpState:
 
     # --- what users see ---
 
-    def progress(self, now_ms: float) -> CatchUpProgress:
-        left, rate = self.unread().size, self._rate.per_s(now_ms, self._done)
+    def progress(self, now_ms: float, in_hand: Iterable[range] = ()) -> CatchUpProgress:
+        """What the application has in hand has been returned as well."""
+        unread, rate = self.unread(), self._rate.per_s(now_ms, self._done)
+        left = (unread - in_hand).size
         return CatchUpProgress(
             topic_partition=self.topic_partition,
             ranges=self.undone,
-            done=self._done,
+            done=self._done + unread.size - left,
             left=left,
             rate_per_s=rate,
             left_s=left / rate if rate > 0 else None,

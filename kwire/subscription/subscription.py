@@ -219,11 +219,16 @@ class Subscription:
         self._unpublished.add(partition.topic_partition)
         self._drop_buffered((partition.topic_partition,))
 
-    def note_delivered(self, delivered: Iterable[Delivered]) -> None:
-        """The application has been given records up to these offsets, and has come back for more."""
+    def note_delivered(self, delivered: Iterable[Delivered], *, is_seek: bool = False) -> None:
+        """The application has been given records up to these offsets, and has come back for more; or has gone there.
+
+        What it commits itself it may say late, and what it then fails over it has committed: only a seek goes back.
+        """
         for tp, epoch, position in delivered:
             partition = self.partitions.get(tp)
-            if partition is not None and partition.epoch == epoch:
+            if partition is None or partition.epoch != epoch:
+                continue
+            if is_seek or partition.consumed is None or partition.consumed.offset <= position.offset:
                 partition.consumed = position
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -229,6 +229,30 @@ def test_close_by_another_task_ends_a_loop_and_does_not_commit_the_record_it_is_
     runtime.run(main)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda consumer: consumer.commit_sync({TopicPartition("one", 0): OffsetAndMetadata(0)}),
+        lambda consumer: consumer.catch_up_progress(),
+    ],
+    ids=["commit_sync", "catch_up_progress"],
+)
+def test_a_call_of_another_task_says_nothing_of_the_records_that_the_reader_then_fails_over(
+    runtime: Runtime, cluster: Cluster, call: Callable[[BytesConsumer], Awaitable[object]]
+) -> None:
+    given = settings(cluster, max_poll_records=10)
+
+    async def fail() -> None:
+        async with AsyncConsumer("one", **given) as consumer:
+            await read(consumer, 20)
+            await runtime.beside(lambda: call(consumer), lambda: runtime.sleep(0))
+            raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011
+        runtime.run(fail)
+    assert cluster.committed(str(given["group_id"]))[TopicPartition("one", 0)].offset == 10
+
+
 def test_close_does_not_wait_for_ever_for_a_callback_that_waits_for_it(runtime: Runtime, cluster: Cluster) -> None:
     async def main() -> None:
         refusals: list[str] = []

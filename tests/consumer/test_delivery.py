@@ -232,3 +232,47 @@ def test_failing_over_what_a_poll_returned_delivers_none_of_it() -> None:
     delivery = polled(chunk(A, range(4)))
     delivery.abandon()
     assert taken(delivery) == {}
+
+
+def test_failing_over_the_record_a_loop_was_interrupted_at_delivers_what_lies_in_front_of_it() -> None:
+    """The loop's body paused a partition first. What the loop had gone past came again."""
+    delivery = polled(chunk(A, range(4)), chunk(B, range(10, 13)), to_loop=True)
+    for record in delivery.iterate():
+        if record.topic_partition == B and record.offset == 11:
+            break
+    delivery.interrupt()
+    delivery.abandon()
+    assert taken(delivery) == {A: 4, B: 11}
+
+
+# --- offsets that the application commits ---------------------------------------------------------------------------
+
+
+def committing(delivery: Delivery[bytes, bytes], tp: TopicPartition, offset: int) -> dict[TopicPartition, int]:
+    """What a commit of this offset says of what was handed out."""
+    return offsets_of(delivery.up_to({tp: OffsetAndMetadata(offset)}))
+
+
+def test_a_commit_of_an_offset_delivers_what_lies_in_front_of_it_and_the_rest_stays() -> None:
+    delivery = polled(chunk(A, range(4)), chunk(B, range(10, 12)))
+    assert committing(delivery, A, 2) == {A: 2}
+    assert committing(delivery, B, 12) == {B: 12}
+    assert taken(delivery) == {A: 4, B: 12}
+
+
+def test_a_commit_of_an_offset_behind_what_was_handed_out_says_nothing_of_it() -> None:
+    """With parallel rebalance it is of what another cursor has handed out."""
+    assert committing(polled(chunk(A, range(4))), A, 5) == {}
+
+
+# --- seeks ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_handed_out_before_a_seek_says_nothing_of_that_partition() -> None:
+    moved = AssignmentView(epochs={A: AssignmentEpoch(EPOCHS[A] + 10), B: EPOCHS[B]})
+    delivery = polled(chunk(A, range(4)), chunk(B, range(10, 12)))
+    delivery.sought(moved)
+    assert taken(delivery) == {B: 12}
+    delivery = polled(chunk(A, range(4)), chunk(B, range(10, 12)))
+    delivery.sought(VIEW, in_buffer=A)
+    assert taken(delivery) == {B: 12}

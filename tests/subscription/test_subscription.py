@@ -252,6 +252,17 @@ def test_only_what_was_delivered_in_this_epoch_counts_as_consumed(watched: Watch
     assert subscription.consumed()[A].offset == 10
 
 
+def test_only_a_seek_goes_back_behind_what_counts_as_consumed(watched: Watched) -> None:
+    subscription = watched.assign(A)
+    subscription.fire(A, PartitionEvent.SEEK, position=AT_TEN)
+    epoch = subscription.partitions[A].epoch
+    subscription.note_delivered([(A, epoch, OffsetAndMetadata(20))])
+    subscription.note_delivered([(A, epoch, OffsetAndMetadata(15))])
+    assert subscription.consumed()[A].offset == 20
+    subscription.note_delivered([(A, epoch, OffsetAndMetadata(15))], is_seek=True)
+    assert subscription.consumed()[A].offset == 15
+
+
 def test_an_impossible_event_changes_nothing(watched: Watched) -> None:
     subscription = watched.assign(A)
     with pytest.raises(IllegalTransitionError):

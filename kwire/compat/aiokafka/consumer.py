@@ -261,13 +261,13 @@ class AIOKafkaConsumer:
         """Those of some partitions; the others are held back meanwhile, and what is at hand of them is kept."""
         session = self._consumer._session
         others = self._consumer.assignment() - {TopicPartition(*tp) for tp in partitions}
-        session.state.interrupt_loop()
+        session.state.delivery.interrupt()
         session.positions.set_backpressure(others, Cursor.MAIN, is_on=True)
         try:
             await self._poll(wait_s)
             found = self._at_hand(most)
         finally:
-            session.state.interrupt_loop()
+            session.state.delivery.interrupt()
             session.positions.set_backpressure(others & self._consumer.assignment(), Cursor.MAIN, is_on=False)
         return found
 
@@ -345,7 +345,7 @@ class AIOKafkaConsumer:
         if (given := _offset(offset)) is None or given < 0:
             raise ValueError("Offset must be a positive integer")
         self._check_assigned([partition])
-        self._consumer._session.state.interrupt_loop()  # what is at hand waits for the seek
+        self._consumer._session.state.delivery.interrupt()  # what is at hand waits for the seek
         self._later.append(partial(self._seek, TopicPartition(*partition), offset))
 
     async def _seek(self, tp: TopicPartition, offset: int) -> None:
