@@ -442,7 +442,8 @@ class AsyncConsumer(Facade[K, V]):
         IllegalStateError, an `async for` without an error.
 
         What the last poll returned to a task that is still at work, or has failed over it, is not committed, unless
-        that was done before. A close that is cancelled still leaves the group.
+        that was done before. Trio does not say how a task has ended, so there that holds for each other task. A close
+        that is cancelled still leaves the group.
         """
         if self._is_of_another_process() or self._is_closed():
             return
@@ -456,6 +457,7 @@ class AsyncConsumer(Facade[K, V]):
             state.check_not_in_callback("close()")
             if self._tasks.is_unfinished():
                 state.delivery.abandon()
+            self._tasks.processor = None  # asyncio tells of an error in it when nobody holds the task
             await run_awaiting(
                 self._mailbox, session.close(total_ms, deadline, leave_group=leave_group), loop, self._turn
             )

@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from inspect import CORO_CLOSED, GEN_CLOSED, getcoroutinestate, getgeneratorstate
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kwire.consumer.steps import Await, Steps, Wait
 from kwire.errors import IllegalStateError
+from kwire.fetching.columns import Records
 from kwire.mailbox import Mailbox
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class EventLoop(Protocol):
         ...
 
     def has_returned(self, task: object) -> bool:
-        """Whether the task came to its end, as far as can be told: not by an error, and not by a cancellation."""
+        """Whether it is known that the task is done with its records: it came to its end, not by an error, not by a
+        cancellation, and has passed them on to nobody."""
         ...
 
     async def wait(self, mailbox: Mailbox, wait: Wait) -> None:
@@ -161,8 +163,12 @@ class AsyncioLoop:
         return self._asyncio.current_task(self.loop)
 
     def has_returned(self, task: object) -> bool:
+        """A task that returned the records polled for another one: `create_task(consumer.poll())`, or Python 3.11's
+        `wait_for`. `exception()` would have asyncio believe that somebody has looked at the error."""
         assert isinstance(task, self._asyncio.Task)
-        return task.done() and not task.cancelled() and task.exception() is None
+        if not task.done() or task.cancelled() or task._exception is not None:
+            return False
+        return not isinstance(task.result(), Records)
 
     async def wait(self, mailbox: Mailbox, wait: Wait) -> None:
         if mailbox.signal() != wait.seen:
@@ -206,10 +212,9 @@ class TrioLoop:
     def current_task(self) -> object:
         return self._trio.lowlevel.current_task()
 
-    def has_returned(self, task: object) -> bool:
-        """A task of trio says that it has ended, and not why; where it was an error, the nursery raises it."""
-        assert isinstance(task, self._trio.lowlevel.Task)
-        return bool(getcoroutinestate(task.coro) == CORO_CLOSED)
+    def has_returned(self, task: object) -> bool:  # noqa: ARG002
+        """False: a task of trio says that it has ended, and not why."""
+        return False
 
     async def wait(self, mailbox: Mailbox, wait: Wait) -> None:
         if mailbox.signal() != wait.seen:

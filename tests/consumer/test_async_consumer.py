@@ -19,7 +19,13 @@ import uvloop
 
 from kwire import AsyncConsumer, AsyncRebalanceListener, Consumer, OffsetAndMetadata, TopicPartition
 from kwire.consumer.polling import FIRST_PORTION
-from kwire.errors import ConcurrentModificationError, IllegalStateError, InvalidArgumentError, RebalanceListenerError
+from kwire.errors import (
+    ConcurrentModificationError,
+    IllegalStateError,
+    InvalidArgumentError,
+    RebalanceListenerError,
+    WakeupError,
+)
 from kwire.testing import Cluster
 
 if TYPE_CHECKING:
@@ -251,6 +257,125 @@ def test_a_call_of_another_task_says_nothing_of_the_records_that_the_reader_then
     with pytest.raises(ValueError):  # noqa: PT011
         runtime.run(fail)
     assert cluster.committed(str(given["group_id"]))[TopicPartition("one", 0)].offset == 10
+
+
+class ReaderError(Exception):
+    pass
+
+
+async def in_turn(consumer: BytesConsumer, handle: Callable[[int], Awaitable[None]], *, is_loop: bool) -> None:
+    """Handle each record's offset, without an end."""
+    if is_loop:
+        async for record in consumer:
+            await handle(record.offset)
+    while True:
+        for record in await consumer.poll(LONG_S):
+            await handle(record.offset)
+
+
+@pytest.mark.parametrize("is_loop", [True, False], ids=["loop", "poll"])
+@pytest.mark.parametrize("is_cancelled", [True, False], ids=["cancelled", "fails"])
+def test_close_does_not_commit_what_a_task_failed_over_or_was_cancelled_at(
+    runtime: Runtime, cluster: Cluster, is_loop: bool, is_cancelled: bool
+) -> None:
+    """With trio it took each task that had ended for one that had returned."""
+    given = settings(cluster, max_poll_records=10)
+    at: list[int] = []
+
+    async def bill(offset: int) -> None:
+        if offset == 14:
+            at.append(offset)
+            if is_cancelled:
+                await runtime.sleep(LONG_S)
+            raise ReaderError
+
+    async def end_the_reader() -> None:
+        while not at:
+            await runtime.sleep(0.001)
+        raise ReaderError
+
+    async def main() -> None:
+        async with AsyncConsumer("one", **given) as consumer:
+            try:
+                await runtime.beside(lambda: in_turn(consumer, bill, is_loop=is_loop), end_the_reader)
+            except* ReaderError:
+                pass
+
+    runtime.run(main)
+    assert cluster.committed(str(given["group_id"]))[TopicPartition("one", 0)].offset == (14 if is_loop else 10)
+
+
+def test_close_does_not_commit_what_a_task_of_its_own_has_polled_for_one_that_is_at_work(cluster: Cluster) -> None:
+    """As Python 3.11's `wait_for` does it."""
+    given = settings(cluster, max_poll_records=10)
+
+    async def main() -> None:
+        consumer: BytesConsumer = AsyncConsumer("one", **given)
+        polled, done = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            await asyncio.create_task(consumer.poll(LONG_S))
+            polled.set()
+            await done.wait()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(work())
+            await polled.wait()
+            await consumer.close()
+            done.set()
+
+    asyncio.run(main())
+    assert cluster.committed(str(given["group_id"]))[TopicPartition("one", 0)].offset == 0
+
+
+def test_close_commits_what_a_task_has_returned_from(cluster: Cluster) -> None:
+    given = settings(cluster, max_poll_records=10)
+
+    async def main() -> None:
+        async with AsyncConsumer("one", **given) as consumer:
+            await asyncio.create_task(read(consumer, 10))
+
+    asyncio.run(main())
+    assert cluster.committed(str(given["group_id"]))[TopicPartition("one", 0)].offset == 10
+
+
+def test_a_wakeup_of_a_task_that_then_returns_has_all_committed(runtime: Runtime, cluster: Cluster) -> None:
+    given = settings(cluster, max_poll_records=10)
+
+    async def main() -> None:
+        async with AsyncConsumer("one", **given) as consumer:
+
+            async def read_on() -> None:
+                with suppress(WakeupError):
+                    async for record in consumer:
+                        if record.offset == 14:
+                            consumer.wakeup()
+
+            await runtime.beside(read_on, lambda: runtime.sleep(0))
+
+    runtime.run(main)
+    assert cluster.committed(str(given["group_id"]))[TopicPartition("one", 0)].offset == 20
+
+
+def test_close_leaves_it_to_asyncio_to_tell_of_a_reader_that_has_failed(cluster: Cluster) -> None:
+    told: list[object] = []
+
+    async def main() -> None:
+        consumer: BytesConsumer = AsyncConsumer("one", **settings(cluster))
+
+        async def fail() -> None:
+            await consumer.poll(LONG_S)
+            raise ReaderError
+
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+        reader = asyncio.create_task(fail())
+        await asyncio.wait([reader])
+        await consumer.close()
+        del reader
+        gc.collect()
+
+    asyncio.run(main())
+    assert [type(error) for error in told] == [ReaderError]
 
 
 def test_close_does_not_wait_for_ever_for_a_callback_that_waits_for_it(runtime: Runtime, cluster: Cluster) -> None:
