@@ -192,6 +192,7 @@ class AsyncConsumer(Facade[K, V]):
         me = cast("RebalanceConsumer", self)  # whose methods are coroutine functions, for a listener that awaits them
         self._session = ConsumerSession(config, me, self._guard, is_async=True)
         self._session.state.is_processing = self._tasks.is_processed_elsewhere
+        self._session.link.leaves_wakeup = self._tasks.is_processed_elsewhere
         self._mailbox = self._session.link.mailbox
         self._turn = _Turn(self._guard, self._mailbox, config.default_api_timeout_ms)
         self._topics: tuple[str, ...] = ()

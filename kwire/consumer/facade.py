@@ -306,7 +306,11 @@ class Facade(ABC, Generic[K, V]):
     # --- from any thread ------------------------------------------------------------------------------------
 
     def wakeup(self) -> None:
-        """Make the current or the next blocking call raise WakeupError. Safe from any thread and signal handler."""
+        """Make the current or the next blocking call raise WakeupError. Safe from any thread and signal handler.
+
+        With tasks it is the task that polls whose current or next call raises. What another task waits for at that
+        moment raises as well.
+        """
         self._guard.note_wakeup()
         self._session.link.mailbox.wakeup()
 

@@ -36,6 +36,10 @@ class NetworkLink:
     Args:
         assignors: For a group whose members assign partitions.
         children: So many child cursors fetch into the buffer as well.
+
+    Attributes:
+        leaves_wakeup: Whether the caller leaves a wakeup to another one: to the task that polls, which may be at its
+            records, and would poll on without it.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class NetworkLink:
         self._events = self.mailbox.operator = _dispatcher(config, client_id, host)  # looked at by the network side
         self.thread = host.new_network_side(config, assignors, self.mailbox, self.buffer, client_id=client_id)
         self._is_close_posted = False
+        self.leaves_wakeup: Callable[[], bool] = lambda: False
 
     def start(self) -> None:
         """Start the network thread. Returns when it takes events. Raises: NoThreadError."""
@@ -99,14 +104,15 @@ class NetworkLink:
         Even with no time at all the network thread gets to look at the question, and answers it if it can by itself.
         """
         was_looked_at = False
+        was_woken = self.mailbox.is_wakeup_pending
         try:
             while True:
                 seen = self.mailbox.signal()
                 if reply.done:
                     return reply.result()
                 self.check_alive()
-                if wakeable:
-                    self.raise_wakeup()
+                if wakeable and self.mailbox.is_wakeup_pending:
+                    self._strike(was_woken=was_woken)
                 if deadline.expired and not was_looked_at:
                     yield from self._wait_for_turn()
                     was_looked_at = True
@@ -132,6 +138,13 @@ class NetworkLink:
 
     def raise_wakeup(self) -> None:
         if self.mailbox.take_wakeup():
+            raise WakeupError("wakeup() was called")
+
+    def _strike(self, *, was_woken: bool) -> None:
+        """A wakeup ends the call that waits. One that is left to another caller, and came before the call, does not."""
+        if not self.leaves_wakeup():
+            self.raise_wakeup()
+        elif not was_woken:
             raise WakeupError("wakeup() was called")
 
     def snapshot(self) -> dict[MetricName, float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import threading
 import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -26,6 +27,7 @@ from kwire.errors import (
     RebalanceListenerError,
     WakeupError,
 )
+from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.testing import Cluster
 
 if TYPE_CHECKING:
@@ -355,6 +357,45 @@ def test_a_wakeup_of_a_task_that_then_returns_has_all_committed(runtime: Runtime
 
     runtime.run(main)
     assert cluster.committed(str(given["group_id"]))[TopicPartition("one", 0)].offset == 20
+
+
+def test_a_wakeup_ends_the_loop_though_another_task_waits_for_a_commit(runtime: Runtime, cluster: Cluster) -> None:
+    """SIGTERM: the other task took it, and the service polled on."""
+    given = settings(cluster, max_poll_records=10)
+    ended: list[str] = []
+    goes_on = threading.Event()
+
+    def hold(*_: object) -> None:
+        goes_on.wait(LONG_S)
+
+    async def main() -> None:
+        async with AsyncConsumer("one", **given) as consumer:
+            records = await consumer.poll(LONG_S)
+            held = cluster.control.on(OffsetCommitRequest, times=1).observe(hold)
+
+            async def commit() -> None:
+                with pytest.raises(WakeupError):
+                    await consumer.commit_sync(records.next_offsets())
+                ended.append("commit")
+                await consumer.commit_sync(records.next_offsets())
+                ended.append("another commit")
+
+            async def wake() -> None:
+                while not held.fired:
+                    await runtime.sleep(0.001)
+                consumer.wakeup()
+                while not ended:
+                    await runtime.sleep(0.001)
+                goes_on.set()
+
+            await runtime.beside(commit, wake)
+            with pytest.raises(WakeupError):
+                await consumer.poll(LONG_S)
+            ended.append("poll")
+            assert len(await consumer.poll(LONG_S)) == 10, "it is raised once"
+
+    runtime.run(main)
+    assert ended == ["commit", "another commit", "poll"]
 
 
 def test_close_leaves_it_to_asyncio_to_tell_of_a_reader_that_has_failed(cluster: Cluster) -> None:
