@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 from uuid import UUID
@@ -232,7 +233,18 @@ class AsyncConsumer(Facade[K, V]):
     async def _subscribe_at_last(self) -> None:
         """To the topics that it was made with."""
         if self._topics:
-            await self.subscribe(self._topics)
+            await self._instead_of_topics(partial(self._session.subscribe, self._topics, None))
+
+    async def _instead_of_topics(self, steps: Callable[[], Steps[None]]) -> None:
+        """What takes the place of the topics that it was made with: a poll that begins meanwhile must not subscribe to
+        those. A call that fails has changed nothing."""
+        topics, self._topics = self._topics, ()
+        try:
+            await self._run_in_turn(steps)
+        except BaseException:
+            self._topics = topics
+            raise
+        self._topics = ()
 
     # --- what to consume ------------------------------------------------------------------------------------
 
@@ -263,16 +275,15 @@ class AsyncConsumer(Facade[K, V]):
             on_lost=cast("OnPartitions | None", on_lost),
             may_await=True,
         )
-        await self._run_in_turn(lambda: self._session.subscribe(topics, chosen))
-        self._topics = ()
+        await self._instead_of_topics(lambda: self._session.subscribe(topics, chosen))
 
     async def assign(self, partitions: Collection[TopicPartition]) -> None:
         """As `Consumer.assign`."""
-        await self._run_in_turn(lambda: self._session.assign(partitions))
+        await self._instead_of_topics(lambda: self._session.assign(partitions))
 
     async def unsubscribe(self) -> None:
         """As `Consumer.unsubscribe`."""
-        await self._run_in_turn(self._session.unsubscribe)
+        await self._instead_of_topics(self._session.unsubscribe)
 
     # --- records --------------------------------------------------------------------------------------------
 

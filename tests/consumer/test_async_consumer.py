@@ -398,6 +398,46 @@ def test_a_wakeup_ends_the_loop_though_another_task_waits_for_a_commit(runtime: 
     assert ended == ["commit", "another commit", "poll"]
 
 
+def test_a_consumer_that_is_unsubscribed_before_its_first_poll_has_nothing_to_poll(
+    runtime: Runtime, cluster: Cluster
+) -> None:
+    async def main() -> None:
+        consumer: BytesConsumer = AsyncConsumer("one", **settings(cluster))
+        await consumer.unsubscribe()
+        with pytest.raises(IllegalStateError, match="nothing to poll"):
+            await consumer.poll(LONG_S)
+        await consumer.close()
+
+    runtime.run(main)
+
+
+def test_partitions_that_are_assigned_before_the_first_poll_take_the_place_of_topics(
+    runtime: Runtime, cluster: Cluster
+) -> None:
+    async def main() -> None:
+        consumer: BytesConsumer = AsyncConsumer("one", **settings(cluster))
+        await consumer.assign([TopicPartition("orders", 0)])
+        assert {record.topic for record in await consumer.poll(LONG_S)} == {"orders"}
+        await consumer.close()
+
+    runtime.run(main)
+
+
+def test_a_poll_that_begins_while_another_task_subscribes_does_not_undo_that(
+    runtime: Runtime, cluster: Cluster
+) -> None:
+    async def main() -> None:
+        consumer: BytesConsumer = AsyncConsumer("one", **settings(cluster))
+
+        async def poll() -> None:
+            assert {record.topic for record in await consumer.poll(LONG_S)} == {"orders"}
+
+        await runtime.beside(lambda: consumer.subscribe("orders"), poll)
+        await consumer.close()
+
+    runtime.run(main)
+
+
 def test_close_leaves_it_to_asyncio_to_tell_of_a_reader_that_has_failed(cluster: Cluster) -> None:
     told: list[object] = []
 
