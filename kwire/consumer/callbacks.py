@@ -29,6 +29,7 @@ from kwire.events import (
     BackgroundEvent,
     CallbackKind,
     Commit,
+    CommitAsync,
     CommitCompleted,
     ErrorRaised,
     PartitionsReleased,
@@ -323,8 +324,13 @@ class CallbackRunner(Generic[K, V]):
 
     def auto_commit(self, deadline: Deadline) -> Steps[None]:
         """Commit what was returned, before everything is given up. A failure is logged: it is given up all the same."""
-        if self._state.must_commit:
+        if not self._state.must_commit:
+            return
+        try:
             yield from self._end_commit(self._post_last_commit(), deadline)
+        except BaseException:  # a Ctrl-C, a cancellation: what nobody waits for any more may not have been sent
+            self._mailbox.post(CommitAsync(None, None))
+            raise
 
     def give_up_partitions(self) -> Steps[BaseException | None]:
         """Run the callback for what a group gave, because this consumer is leaving; the error it raised."""

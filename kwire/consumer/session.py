@@ -362,7 +362,7 @@ class ConsumerSession(Generic[K, V]):
 
     def _post_close(self, deadline: Deadline, *, leave_group: bool | None) -> None:
         self.link.post_close(deadline.at_ms, leave_group=leave_group)
-        self.unclosed.detach()
+        self.unclosed.note_end()
 
     @property
     def identity(self) -> str:

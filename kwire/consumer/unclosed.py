@@ -3,7 +3,8 @@
 Its member must not stay in the group until the session times out. It commits what the application had come back from;
 what it was handed last it may never have processed. The garbage collector runs anywhere, also inside a lock of kwire's
 own, so a consumer that it finds is not waited for, and nothing locked is touched. At the end of the interpreter all
-that are open leave their groups side by side, for no longer than `EXIT_MS`.
+that are open leave their groups side by side, for no longer than `EXIT_MS`. So do those that are at it already: of
+consumers that were collected, as the variables of `main()` are when it returns, or whose `close()` was interrupted.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kwire.consumer.live import Live
 from kwire.consumer.network_link import NetworkLink
 from kwire.events import CommitAsync
 from kwire.logs import client_fields, logged_as, part_logger
-from kwire.network.thread import NetworkThread
+from kwire.network.thread import NetworkSide, NetworkThread
 
 log = part_logger("group")
 
@@ -41,7 +42,7 @@ class Origin(NamedTuple):
 
 
 class Unclosed:
-    """Ends a network thread, unless `detach` is called first. Held by what it belongs to, `holder`.
+    """Ends a network thread, unless `detach` or `note_end` is called first. Held by what it belongs to, `holder`.
 
     The network thread must know nothing of the holder, so that it can be collected.
 
@@ -91,23 +92,29 @@ class Unclosed:
         )
 
     def detach(self) -> None:
-        """It is closed, or another process's."""
+        """It is another process's, or has not begun."""
         self._finalizer.detach()
         _open.discard(self)
+        _ending.discard(self._link.thread)
+
+    def note_end(self) -> None:
+        """The network thread was told to end, and may still be at it."""
+        self.detach()
+        _note_end(self._link)
 
     def end(self) -> None:
         """The interpreter ends: begin to end the network thread as well."""
-        self.detach()
         _post_end(self._link, EXIT_MS)
+        self.note_end()
 
-    def wait(self, deadline: Deadline) -> None:
-        """Until it has ended, and say that somebody should have done that before."""
-        if self._link.mailbox.is_attached and isinstance(self._link.thread, NetworkThread):
-            self._link.thread.join(deadline)
+    def warn(self) -> None:
+        """Say that somebody should have closed it."""
         _warn(self._link, self.origin)
 
 
 _open: Live[Unclosed] = Live()
+# Held by themselves, as long as they run.
+_ending: Live[NetworkSide] = Live()
 
 
 def line_of_user() -> Origin:
@@ -120,6 +127,7 @@ def line_of_user() -> Origin:
 
 def _end_collected(link: NetworkLink, origin: Origin) -> None:
     _post_end(link, float(link.config.close_timeout_ms))
+    _note_end(link)
     _warn(link, origin)
 
 
@@ -127,6 +135,11 @@ def _post_end(link: NetworkLink, timeout_ms: float) -> None:
     if link.config.enable_auto_commit and link.config.group_id is not None:
         link.mailbox.post(CommitAsync(None, None))
     link.post_close(monotonic_ms() + min(timeout_ms, link.config.close_timeout_ms))
+
+
+def _note_end(link: NetworkLink) -> None:
+    if link.mailbox.is_attached:
+        _ending.add(link.thread)
 
 
 def _warn(link: NetworkLink, origin: Origin) -> None:
@@ -142,5 +155,8 @@ def _end_all() -> None:
     unclosed = _open.all()
     for each in unclosed:
         each.end()
+    for side in _ending.all():
+        if isinstance(side, NetworkThread):
+            side.join(deadline)
     for each in unclosed:
-        each.wait(deadline)
+        each.warn()

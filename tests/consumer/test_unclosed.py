@@ -116,11 +116,12 @@ def test_the_collector_may_find_one_while_kwires_locks_are_held() -> None:
     ("script", "code"),
     [
         ("consumer = polled_twice()", 0),
+        ("polled_twice()", 0),
         ("consumer = polled_twice(); 1 / 0", 1),
         ("consumer = polled_twice(); signal.raise_signal(2)", -2),
         ("consumer = polled_twice(); signal.signal(15, lambda *_: sys.exit(7)); signal.raise_signal(15)", 7),
     ],
-    ids=["the last line", "an exception", "Ctrl-C", "sys.exit in a signal handler"],
+    ids=["the last line", "a function that has returned", "an exception", "Ctrl-C", "sys.exit in a signal handler"],
 )
 def test_a_program_that_ends_leaves_the_group_and_commits_what_it_came_back_from(
     orders: Cluster, script: str, code: int
@@ -132,6 +133,32 @@ def test_a_program_that_ends_leaves_the_group_and_commits_what_it_came_back_from
     assert "unclosed consumer consumer-g-1 of group 'g', made at <string>:7" in done.stderr
     assert leaves.fired == 1
     assert orders.committed("g")[TP].offset == 10
+
+
+@pytest.mark.slow
+def test_a_program_that_ends_after_a_close_that_was_cancelled_leaves_the_group_and_commits(orders: Cluster) -> None:
+    """The network thread was to finish by itself what it was at, and the end of the program cut it off."""
+    leaves = orders.control.on(LeaveGroupRequest).observe()
+    script = """
+    import asyncio
+    from kwire import AsyncConsumer
+
+    async def main():
+        consumer = AsyncConsumer("orders", bootstrap_servers=sys.argv[1], group_id="g", auto_offset_reset="earliest")
+        assert await consumer.poll(10)
+        await consumer.poll(0)  # they are done
+        closing = asyncio.create_task(consumer.close(leave_group=True))
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait([closing])
+        assert closing.cancelled()
+
+    asyncio.run(main())
+    """
+    done = ran(orders, script)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert leaves.fired == 1
+    assert orders.committed("g")[TP].offset == 30
 
 
 @pytest.mark.slow

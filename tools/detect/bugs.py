@@ -70,8 +70,8 @@ BUGS: tuple[Bug, ...] = (
         name="closes-without-commit",
         story="what the last poll returned is read again after a clean close",
         file="consumer/callbacks.py",
-        old="        if self._state.must_commit:\n            yield from",
-        new="        if self._state.must_commit and self._state.assigned_by_hand:\n            yield from",
+        old="        if not self._state.must_commit:\n            return\n",
+        new="        if not (self._state.must_commit and self._state.assigned_by_hand):\n            return\n",
     ),
     Bug(
         name="last-commit-forgets-the-last-poll",
