@@ -31,6 +31,7 @@ from kwire.errors import ConcurrentModificationError, InvalidArgumentError
 
 NOBODY = 0  # no thread and no task has this identifier
 LOOK_AGAIN_S = 0.002
+CLOSED = "this consumer is closed"
 
 
 @final

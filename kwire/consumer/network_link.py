@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from kwire.clock import Deadline, monotonic_ms, wall_clock_ms
+from kwire.clock import NEVER_MS, Deadline, monotonic_ms, wall_clock_ms
 from kwire.config import ConsumerConfig, GroupProtocol
+from kwire.consumer.access import CLOSED
 from kwire.consumer.arguments import Timeout, milliseconds
 from kwire.consumer.host import Host, current_host
 from kwire.consumer.steps import Steps, Wait, run_blocking
-from kwire.errors import ForkedConsumerError, KafkaError, KafkaTimeoutError, WakeupError
+from kwire.errors import ForkedConsumerError, IllegalStateError, KafkaError, KafkaTimeoutError, WakeupError
 from kwire.events import ApplicationEvent, Close, EndOfTurn, Reply
 from kwire.fetching.buffer import FetchBuffer
 from kwire.mailbox import Mailbox
@@ -40,6 +41,7 @@ class NetworkLink:
     Attributes:
         leaves_wakeup: Whether the caller leaves a wakeup to another one: to the task that polls, which may be at its
             records, and would poll on without it.
+        asks_until: No question waits for longer: a callback's calls must not keep `close()` for more than its time.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class NetworkLink:
         self.buffer = FetchBuffer(children)
         self._events = self.mailbox.operator = _dispatcher(config, client_id, host)  # looked at by the network side
         self.thread = host.new_network_side(config, assignors, self.mailbox, self.buffer, client_id=client_id)
+        self.asks_until = Deadline(NEVER_MS)
         self._is_close_posted = False
         self.leaves_wakeup: Callable[[], bool] = lambda: False
 
@@ -84,12 +87,13 @@ class NetworkLink:
             KafkaTimeoutError: Names `what`, and what it was still waiting for.
             WakeupError: `wakeup()` was called.
         """
-        deadline = Deadline.after(self.config.default_api_timeout_ms if timeout is None else milliseconds(timeout))
+        timeout_ms = self.config.default_api_timeout_ms if timeout is None else milliseconds(timeout)
+        deadline = min(Deadline.after(timeout_ms), self.asks_until)
         return (yield from self.wait_for(self.post(event), what, deadline, wakeable=True))
 
     def command(self, what: str, event: Callable[[Reply[T]], ApplicationEvent]) -> Steps[T]:
         """Post something that needs no broker: the network thread answers within its next turn."""
-        deadline = Deadline.after(self.config.default_api_timeout_ms)
+        deadline = min(Deadline.after(self.config.default_api_timeout_ms), self.asks_until)
         return (yield from self.wait_for(self.post(event), what, deadline, wakeable=False))
 
     def post(self, event: Callable[[Reply[T]], ApplicationEvent]) -> Reply[T]:
@@ -108,9 +112,12 @@ class NetworkLink:
         try:
             while True:
                 seen = self.mailbox.signal()
+                has_ended = self._has_ended  # looked at first: the last it does may be to answer
                 if reply.done:
                     return reply.result()
                 self.check_alive()
+                if has_ended:
+                    raise IllegalStateError(CLOSED)
                 if wakeable and self.mailbox.is_wakeup_pending:
                     self._strike(was_woken=was_woken)
                 if deadline.expired and not was_looked_at:
@@ -126,10 +133,15 @@ class NetworkLink:
     def _wait_for_turn(self) -> Steps[None]:
         turn = self.post(EndOfTurn)
         deadline = Deadline.after(TURN_MS)
-        while not (turn.done or deadline.expired or self.mailbox.failure is not None):
+        while not (turn.done or deadline.expired or self.mailbox.failure is not None or self._has_ended):
             seen = self.mailbox.signal()
             if not turn.done:
                 yield Wait(seen, deadline)
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether nobody is left to answer, as in the last callbacks of a `close()`."""
+        return self._is_close_posted and not self.mailbox.is_attached
 
     def check_alive(self) -> None:
         """Raise what the network thread died of."""

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.config import ConsumerConfig
-from kwire.consumer.access import AccessGuard
+from kwire.consumer.access import CLOSED, AccessGuard
 from kwire.consumer.arguments import (
     Timeout,
     Topics,
@@ -334,7 +334,7 @@ class ConsumerSession(Generic[K, V]):
         """See `Consumer.close`. A list of bounded steps: each is tried whatever the one before came to; the first error
         is raised."""
         first_error: BaseException | None = None
-        commit_deadline = Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
+        self.link.asks_until = commit_deadline = Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
         self.link.mailbox.take_wakeup()
         post_close = partial(self._post_close, deadline, leave_group=leave_group)
         parts: tuple[Callable[[], Steps[None] | None], ...] = (
@@ -352,7 +352,7 @@ class ConsumerSession(Generic[K, V]):
             except BaseException as error:  # noqa: BLE001  the parts behind it must not be skipped
                 first_error = first_error or error
         self.state.closed = True
-        self.link.mailbox.fail(IllegalStateError("this consumer is closed"))  # for whom a callback did not wait
+        self.link.mailbox.fail(IllegalStateError(CLOSED))  # for whom a callback did not wait
         if first_error is not None:
             raise first_error
 

@@ -488,7 +488,8 @@ class Consumer(Facade[K, V]):
     # --- the end --------------------------------------------------------------------------------------------
 
     def close(self, timeout: Timeout | None = None, *, leave_group: bool | None = None) -> None:
-        """Commit (with auto-commit), run callbacks, leave the group, and stop; never longer than `timeout`.
+        """Commit (with auto-commit), run callbacks, leave the group, and stop; never longer than `timeout`, so what
+        callbacks ask for is given up in time.
 
         Args:
             timeout: In seconds; None for `close_timeout_ms`.
@@ -503,14 +504,15 @@ class Consumer(Facade[K, V]):
             return
         session, state, mailbox = self._session, self._session.state, self._session.link.mailbox
         total_ms = self._close_ms(timeout)
-        self._guard.wait_for_woken_call(Deadline.after(total_ms), lambda: mailbox.is_wakeup_pending)
+        deadline = Deadline.after(total_ms)
+        self._guard.wait_for_woken_call(deadline, lambda: mailbox.is_wakeup_pending)
         with self._guard:
             if state.closed:
                 return
             state.check_not_in_callback("close()")
             if self._has_failed or (self._polled_by not in (None, get_ident()) and mailbox.take_wakeup()):
                 state.delivery.abandon()
-            self._run(session.close(total_ms, Deadline.after(total_ms), leave_group=leave_group))
+            self._run(session.close(total_ms, deadline, leave_group=leave_group))
 
     def __enter__(self) -> Self:
         return self
