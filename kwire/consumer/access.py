@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import NamedTuple, TypeAlias, final
 
 from kwire.clock import Deadline
-from kwire.errors import ConcurrentModificationError, InvalidArgumentError
+from kwire.errors import ConcurrentModificationError, IllegalStateError, InvalidArgumentError, KafkaError
 
 NOBODY = 0  # no thread and no task has this identifier
 LOOK_AGAIN_S = 0.002
@@ -113,7 +113,13 @@ class _Level:
 
 
 class AccessGuard:
-    """Enter it with `with`; who must not is refused at once, and never waits. One for each consumer."""
+    """Enter it with `with`; who must not is refused at once, and never waits. One for each consumer.
+
+    Attributes:
+        is_closing: The call under way is the last one: others are refused as those are who come after it.
+    """
+
+    is_closing = False
 
     def __init__(self, callers: Callers = THREADS) -> None:
         self._callers = callers
@@ -158,7 +164,7 @@ class AccessGuard:
             level = self._levels[-1]  # looked at again: it may have changed before the lock was taken
             is_free = level.thread in (NOBODY, me)
             if not is_free or (level is not self._ground and not level.admits(me)):
-                raise ConcurrentModificationError(self._refusal(level))
+                raise self._refused(level)
             level.is_woken = level.is_woken and level.thread == me
             level.depth = level.depth + 1 if level.thread == me else 1
             level.thread = me
@@ -187,16 +193,23 @@ class AccessGuard:
         """The call under way, if there is one, is about to end. Safe from any thread and signal handler."""
         self._ground.is_woken = self._ground.thread != NOBODY
 
-    def wait_for_woken_call(self, deadline: Deadline, will_wake: Callable[[], bool]) -> None:
-        """Wait until another thread has left the call that `wakeup()` ends.
+    @property
+    def is_used_elsewhere(self) -> bool:
+        """Whether another thread is in a call, and the calling one has no part in it."""
+        me = self._identify()
+        with self._lock:
+            return self._ground.thread not in (NOBODY, me) and not self._levels[-1].admits(me)
+
+    def wait_for_ending_call(self, deadline: Deadline, will_wake: Callable[[], bool]) -> None:
+        """Wait until another thread has left the call that `wakeup()` ends, or that closes the consumer.
 
         Args:
             will_wake: Whether a `wakeup()` that came before the call is still to strike it.
         """
         pause = threading.Event()
         while (
-            self._ground.thread not in (NOBODY, self._identify())
-            and (self._ground.is_woken or will_wake())
+            self.is_used_elsewhere
+            and (self.is_closing or self._ground.is_woken or will_wake())
             and not deadline.expired
         ):
             pause.wait(LOOK_AGAIN_S)
@@ -276,6 +289,9 @@ class AccessGuard:
                     level.lend()
 
     # --- what refusals say ----------------------------------------------------------------------------------
+
+    def _refused(self, level: _Level) -> KafkaError:
+        return IllegalStateError(CLOSED) if self.is_closing else ConcurrentModificationError(self._refusal(level))
 
     def _refusal(self, level: _Level) -> str:
         me = self._callers.name(self._identify())

@@ -23,6 +23,7 @@ from kwire.consumer.forks import disown_in_children, look_for_fork
 from kwire.consumer.listener import OnPartitions, Partitions, RebalanceListener, checked_listener, listener_of
 from kwire.consumer.session import ConsumerSession
 from kwire.consumer.steps import Steps
+from kwire.errors import IllegalStateError
 from kwire.events import ResetTo
 from kwire.fetching.columns import Records
 from kwire.model import (
@@ -203,10 +204,18 @@ class Consumer(Facade[K, V]):
         The loop polls as often as it likes, so what its body delays with `delay_revoke` is not delayed for long;
         for that, call `poll`.
         """
-        state = self._session.state
-        while not state.closed:
-            self._poll(self._loop_poll_seconds, to_loop=True)
-            yield from state.delivery.iterate()
+        while not self._is_closed():
+            try:
+                self._poll(self._loop_poll_seconds, to_loop=True)
+            except IllegalStateError:
+                if self._is_closed():  # since then
+                    return
+                raise
+            yield from self._session.state.delivery.iterate()
+
+    def _is_closed(self) -> bool:
+        """Also while a thread is in `close()`."""
+        return self._guard.is_closing or self._session.state.closed
 
     # --- positions ------------------------------------------------------------------------------------------
 
@@ -505,13 +514,16 @@ class Consumer(Facade[K, V]):
         session, state, mailbox = self._session, self._session.state, self._session.link.mailbox
         total_ms = self._close_ms(timeout)
         deadline = Deadline.after(total_ms)
-        self._guard.wait_for_woken_call(deadline, lambda: mailbox.is_wakeup_pending)
+        self._guard.wait_for_ending_call(deadline, lambda: mailbox.is_wakeup_pending)
+        if self._guard.is_closing and self._guard.is_used_elsewhere:
+            return  # that other close() may take longer
         with self._guard:
             if state.closed:
                 return
             state.check_not_in_callback("close()")
             if self._has_failed or (self._polled_by not in (None, get_ident()) and mailbox.take_wakeup()):
                 state.delivery.abandon()
+            self._guard.is_closing = True
             self._run(session.close(total_ms, deadline, leave_group=leave_group))
 
     def __enter__(self) -> Self:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from kwire import Consumer, Records, TopicPartition
-from kwire.errors import ConcurrentModificationError, WakeupError
+from kwire.consumer.listener import Partitions
+from kwire.errors import ConcurrentModificationError, IllegalStateError, WakeupError
 from kwire.testing import Cluster
 
 TP = TopicPartition("t", 0)
@@ -44,6 +45,49 @@ def test_close_waits_for_the_call_that_was_woken(consumer: Consumer[bytes, bytes
     consumer.close()
     thread.join(5.0)
     assert isinstance(outcome[0], WakeupError)
+
+
+@pytest.fixture
+def closing(consumer: Consumer[bytes, bytes]) -> Iterator[tuple[threading.Thread, threading.Event]]:
+    """A thread that is in `close()` until the event is set."""
+    inside, may_end = threading.Event(), threading.Event()
+
+    def wait(_: object, partitions: Partitions) -> None:
+        inside.set()
+        assert may_end.wait(10.0)
+
+    consumer.subscribe(["t"], on_revoked=wait)
+    while not consumer.assignment():
+        consumer.poll(0.1)
+    thread = threading.Thread(target=consumer.close)
+    thread.start()
+    assert inside.wait(10.0)
+    yield thread, may_end
+    may_end.set()
+    thread.join(10.0)
+
+
+@pytest.mark.usefixtures("closing")
+def test_who_comes_back_while_another_thread_closes_the_consumer_is_told_that_it_is_closed(
+    consumer: Consumer[bytes, bytes],
+) -> None:
+    """Commit and LeaveGroup take a while. The thread that reads was told of an error of its own: two threads."""
+    assert list(consumer) == []
+    calls: list[Callable[[], object]] = [lambda: consumer.poll(0), consumer.commit_sync, consumer.assignment]
+    for call in calls:
+        with pytest.raises(IllegalStateError, match="this consumer is closed") as caught:
+            call()
+        assert type(caught.value) is IllegalStateError
+    consumer.close(0.01)
+
+
+def test_the_end_of_a_with_block_waits_for_a_close_that_is_under_way(
+    consumer: Consumer[bytes, bytes], closing: tuple[threading.Thread, threading.Event]
+) -> None:
+    _, may_end = closing
+    with consumer:
+        threading.Timer(0.05, may_end.set).start()
+    assert repr(consumer).endswith("closed>")
 
 
 def test_without_a_wakeup_it_is_refused_and_told_how(consumer: Consumer[bytes, bytes]) -> None:
