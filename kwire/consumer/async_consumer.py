@@ -199,7 +199,7 @@ class AsyncConsumer(Facade[K, V]):
         self._topics: tuple[str, ...] = ()
         """To subscribe to, which has to be awaited."""
         self._gave_way_ms = monotonic_ms()
-        disown_in_children(self._session, self._guard)
+        disown_in_children(self._session)
         if config.group_id is None:
             self._session.whole_topics.read(frozenset(topics))
         else:
@@ -469,7 +469,8 @@ class AsyncConsumer(Facade[K, V]):
             state.check_not_in_callback("close()")
             if self._tasks.is_unfinished():
                 state.delivery.abandon()
-            self._tasks.processor = None  # asyncio tells of an error in it when nobody holds the task
+            # A task that has failed holds its frames, and they the consumer; nor does asyncio tell of an error in it then.
+            self._tasks.processor = None
             await run_awaiting(
                 self._mailbox, session.close(total_ms, deadline, leave_group=leave_group), loop, self._turn
             )

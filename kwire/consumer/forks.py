@@ -25,25 +25,20 @@ class Disowned(Protocol):
     def disown(self, error: KafkaError, /) -> None: ...
 
 
-class Guarding(Protocol):
-    """What keeps other threads out."""
-
-    def forget_other_threads(self) -> None: ...
-
-
 _ADVICE = (
     "make a consumer in the child, after the fork (multiprocessing: in the target function; gunicorn: in post_fork; "
     "Celery: on worker_process_init; uWSGI: in a function marked @postfork)"
 )
 
-_consumers: weakref.WeakKeyDictionary[Disowned, tuple[Guarding | None, int]] = weakref.WeakKeyDictionary()
+# Each with its process, and nothing else: what is held here and knows the consumer would keep it for ever.
+_consumers: weakref.WeakKeyDictionary[Disowned, int] = weakref.WeakKeyDictionary()
 _process = os.getpid()
 
 
-def disown_in_children(consumer: Disowned, guard: Guarding | None = None) -> None:
+def disown_in_children(consumer: Disowned) -> None:
     """Make copies of this consumer unusable in processes that are forked from now on."""
     look_for_fork()
-    _consumers[consumer] = (guard, _process)
+    _consumers[consumer] = _process
 
 
 def not_picklable(consumer: object) -> str:
@@ -63,9 +58,7 @@ def look_for_fork() -> None:
 def _disown_all() -> None:
     global _process  # noqa: PLW0603  there is one
     _process = os.getpid()
-    for consumer, (guard, owner) in list(_consumers.items()):
-        if guard is not None:
-            guard.forget_other_threads()
+    for consumer, owner in list(_consumers.items()):
         consumer.disown(
             ForkedConsumerError(
                 f"this consumer belongs to process {owner}, which has forked this one ({_process}): {_ADVICE}. It is "

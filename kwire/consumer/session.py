@@ -87,6 +87,7 @@ class ConsumerSession(Generic[K, V]):
         self.state: ConsumerState[K, V] = ConsumerState(config, link)
         self.callbacks: CallbackRunner[K, V] = CallbackRunner(self.state, consumer, guard, awaits=is_async)
         self.polling: Polling[K, V] = Polling(self.state)
+        self._guard = guard
         self._gives_way = is_async
         self.positions: PositionCalls[K, V] = PositionCalls(self.state, self.polling)
         self.commits: CommitCalls[K, V] = CommitCalls(self.state, self.callbacks)
@@ -371,5 +372,6 @@ class ConsumerSession(Generic[K, V]):
 
     def disown(self, error: KafkaError) -> None:
         """This is a copy in a process that was forked: the network thread is the other process's."""
+        self._guard.forget_other_threads()
         self.unclosed.detach()
         self.link.disown(error)

@@ -68,7 +68,7 @@ class Consumer(Facade[K, V]):
         self._polled_by: int | None = None  # a thread
         self._has_failed = False
         """Whether the block of a `with` statement has: what it was handed last is not processed, so not committed."""
-        disown_in_children(self._session, self._guard)
+        disown_in_children(self._session)
         if topics and config.group_id is None:
             self._session.whole_topics.read(frozenset(topics))
         elif topics:

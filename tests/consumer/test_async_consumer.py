@@ -10,6 +10,7 @@ import gc
 import random
 import threading
 import warnings
+import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -519,6 +520,34 @@ def test_without_an_event_loop_it_says_what_it_needs(cluster: Cluster) -> None:
     with pytest.raises(IllegalStateError, match="a task of asyncio or trio"):
         consumer.poll(0).send(None)
     asyncio.run(consumer.close())
+
+
+@pytest.mark.parametrize("closes", [True, False], ids=["closed", "not closed"])
+def test_a_consumer_whose_task_has_failed_is_collected(runtime: Runtime, cluster: Cluster, closes: bool) -> None:
+    """A task of asyncio keeps its exception, whose frames hold the consumer; and the table of consumers that a fork has
+    to know of held the task. Who restarts readers that fail kept all of them, with all that they held."""
+    lost: list[weakref.ref[BytesConsumer]] = []
+
+    async def main() -> None:
+        consumer: BytesConsumer = AsyncConsumer("one", **settings(cluster))
+        lost.append(weakref.ref(consumer))
+
+        async def fail() -> None:
+            await consumer.poll(LONG_S)
+            try:
+                raise ValueError("a bad record")
+            finally:
+                if closes:
+                    await consumer.close()
+
+        with pytest.raises(ExceptionGroup):
+            await runtime.beside(fail, lambda: runtime.sleep(0))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        runtime.run(main)
+        gc.collect()
+    assert lost[0]() is None
 
 
 # --- cancellation -------------------------------------------------------------------------------------------------
