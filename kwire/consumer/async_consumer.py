@@ -59,6 +59,9 @@ NOT_GUARDED = nullcontext()
 class _Turn:
     """The right to run callbacks: of one task at a time, and inside a callback of those who may use the consumer in its
     stead (`AccessGuard`). Who does not have it waits; a thread would be refused, but tasks cannot see each other come.
+
+    A poll lets all others go first. Polls follow each other: the next one would take the turn before a task that waits
+    for it, and was woken, has run.
     """
 
     def __init__(self, guard: AccessGuard, mailbox: Mailbox, longest_wait_ms: float) -> None:
@@ -66,28 +69,33 @@ class _Turn:
         self._mailbox = mailbox
         self._longest_wait_ms = longest_wait_ms
         self._waiting = 0
+        self._going_first = 0  # so many of them
 
-    def take(self, longest_wait_ms: float | None = None) -> Steps[None]:
+    def take(self, longest_wait_ms: float | None = None, *, goes_first: bool = False) -> Steps[None]:
         """Raises ConcurrentModificationError if it is not to be had for long: the one who has it may be waiting for
         the caller."""
         deadline = Deadline.after(self._longest_wait_ms if longest_wait_ms is None else longest_wait_ms)
-        while True:
-            seen = self._mailbox.signal()
-            try:
-                self._guard.__enter__()
-            except ConcurrentModificationError:
+        self._waiting += 1
+        self._going_first += goes_first
+        try:
+            while True:
+                seen = self._mailbox.signal()
                 if deadline.expired:
-                    raise
-            else:
-                return
-            self._waiting += 1
-            try:
+                    self._guard.__enter__()
+                    return
+                if self.take_at_once(goes_first=goes_first):
+                    return
                 yield Wait(seen, deadline)
-            finally:
-                self._waiting -= 1
+        finally:
+            self._waiting -= 1
+            self._going_first -= goes_first
+            self._wake_waiting()
 
-    def take_at_once(self) -> bool:
-        """Whether nobody else has it, so that the caller has it now."""
+    def take_at_once(self, *, goes_first: bool = False) -> bool:
+        """Whether nobody else has it or goes first, so that the caller has it now. Calls inside a callback let nobody
+        go first: the others wait for its end."""
+        if self._going_first and not goes_first and not self._guard.is_in_callback:
+            return False
         try:
             self._guard.__enter__()
         except ConcurrentModificationError:
@@ -98,8 +106,11 @@ class _Turn:
         """Nothing happens if the caller does not have it."""
         if self._guard.is_entered:
             self._guard.__exit__(None, None, None)
-            if self._waiting:
-                self._mailbox.notify()
+            self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        if self._waiting:
+            self._mailbox.notify()
 
 
 class _Tasks:
@@ -220,7 +231,7 @@ class AsyncConsumer(Facade[K, V]):
     async def _run_in_turn(self, steps: Callable[[], Steps[T]]) -> T:
         """A call that may run callbacks."""
         loop = self._tasks.own_loop()
-        await run_awaiting(self._mailbox, self._turn.take(), loop)
+        await run_awaiting(self._mailbox, self._turn.take(goes_first=True), loop)
         try:
             self._check_open()
             return await run_awaiting(self._mailbox, steps(), loop, self._turn)
@@ -379,7 +390,8 @@ class AsyncConsumer(Facade[K, V]):
     ) -> None:
         """As `Consumer.commit_sync`; what waits is the calling task.
 
-        Callbacks of `commit_async` that are due run before it returns, unless another task runs callbacks now.
+        Callbacks of `commit_async` that are due run before it returns, unless another task runs callbacks now, or is
+        about to.
         """
         try:
             await self._run(lambda: self._session.commits.commit_sync(offsets, timeout))
@@ -462,7 +474,7 @@ class AsyncConsumer(Facade[K, V]):
         session, state, loop = self._session, self._session.state, self._tasks.own_loop()
         total_ms = self._close_ms(timeout)
         deadline = Deadline.after(total_ms)
-        await run_awaiting(self._mailbox, self._turn.take(total_ms), loop)
+        await run_awaiting(self._mailbox, self._turn.take(total_ms, goes_first=True), loop)
         try:
             if self._is_closed():
                 return

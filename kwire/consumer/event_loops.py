@@ -34,11 +34,11 @@ class Turn(Protocol):
     def leave(self) -> None: ...
 
     def take_at_once(self) -> bool:
-        """Whether nobody else has it, so that the caller has it now."""
+        """Whether nobody else has it or goes first, so that the caller has it now."""
         ...
 
     def take(self) -> Steps[None]:
-        """Until nobody else has it."""
+        """Until nobody else has it or goes first."""
         ...
 
 

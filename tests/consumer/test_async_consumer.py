@@ -748,6 +748,41 @@ def test_other_tasks_have_turns_while_records_are_decoded(runtime: Runtime, clus
     runtime.run(main)
 
 
+@pytest.mark.parametrize("call", ["close", "unsubscribe"])
+def test_a_task_that_polls_one_record_after_the_other_does_not_keep_others_from_their_turn(
+    runtime: Runtime, cluster: Cluster, call: str
+) -> None:
+    """A task that is woken runs two rounds of the loop later. The one that polled had taken the turn again by then, and
+    a close() failed when its time was over."""
+
+    def deserialize(data: bytes) -> int:
+        return sum(range(50_000))  # so that a poll gives way in its middle, while it has the turn
+
+    async def main() -> None:
+        seen = 0
+        consumer = AsyncConsumer("one", **settings(cluster, max_poll_records=20), value_deserializer=deserialize)
+
+        async def poll_on() -> None:
+            nonlocal seen
+            while True:
+                seen += len(await consumer.poll(LONG_S))
+
+        async def poll() -> None:
+            with pytest.raises(IllegalStateError):
+                await poll_on()
+
+        async def interfere() -> None:
+            while not (seen and consumer._guard._ground.thread):  # in the middle of a poll
+                await runtime.sleep(0)
+            await getattr(consumer, call)()
+            assert seen < RECORDS / 4
+
+        await runtime.beside(poll, interfere)
+        await consumer.close()
+
+    runtime.run(main)
+
+
 def test_a_loop_over_records_that_are_there_lets_others_run(runtime: Runtime, cluster: Cluster) -> None:
     async def main() -> None:
         turns: list[int] = []
