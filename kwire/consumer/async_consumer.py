@@ -467,7 +467,8 @@ class AsyncConsumer(Facade[K, V]):
 
         What the last poll returned to a task that is still at work, or has failed over it, is not committed, unless
         that was done before. Trio does not say how a task has ended, so there that holds for each other task. A close
-        that is cancelled still leaves the group.
+        that is cancelled still leaves the group; one that waits for a callback of another task to end has done nothing
+        yet.
         """
         if self._is_of_another_process() or self._is_closed():
             return

@@ -93,7 +93,7 @@ async def run_awaiting(mailbox: Mailbox, steps: Steps[T], loop: EventLoop, turn:
                     raise
                 struck = error
                 if not isinstance(error, Exception):
-                    shield = loop.shield  # trio cancels each wait that follows as well
+                    shield = loop.shield  # trio and anyio cancel each wait that follows as well
     finally:
         struck = None  # its traceback holds this frame
 
@@ -186,7 +186,11 @@ class AsyncioLoop:
             mailbox.remove_waiter(sleeper)
 
     def shield(self) -> AbstractContextManager[object]:
-        return nullcontext()
+        """asyncio tells of a cancellation once. anyio, which many have beneath their web service, does so at each wait,
+        as trio does."""
+        anyio = sys.modules.get("anyio")
+        shield: AbstractContextManager[object] = nullcontext() if anyio is None else anyio.CancelScope(shield=True)
+        return shield
 
     def tasks(self) -> list[tuple[object, str]]:
         return [(task, task.get_name()) for task in self._asyncio.all_tasks(self.loop)]

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+import anyio
 import pytest
 import trio
 import uvloop
@@ -598,6 +599,33 @@ def test_a_consumer_whose_block_is_cancelled_leaves_its_group(runtime: Runtime, 
             assert second.assignment() == {TopicPartition("one", 0)}
 
     runtime.run(main)
+
+
+def test_a_block_that_anyio_cancels_awaits_its_listener_and_commits(cluster: Cluster) -> None:
+    """On asyncio, too, anyio cancels each wait in a scope that is cancelled: the listener was cut off in its first."""
+    tp, given = TopicPartition("one", 0), settings(cluster)
+    told: list[Partitions] = []
+
+    async def note(_: object, partitions: Partitions) -> None:
+        await asyncio.sleep(0.01)
+        told.append(partitions)
+
+    async def main() -> None:
+        with anyio.CancelScope() as scope:
+            async with AsyncConsumer(**given) as consumer:
+                await consumer.subscribe("one", on_revoked=note)
+                await read(consumer, RECORDS)
+                await consumer.poll(0)
+                scope.cancel()
+                await asyncio.sleep(LONG_S)
+        assert scope.cancelled_caught
+        assert told == [{tp}]
+        async with AsyncConsumer(**given) as second:
+            committed = (await second.committed([tp]))[tp]
+            assert committed is not None
+            assert committed.offset == RECORDS
+
+    asyncio.run(main())
 
 
 # --- callbacks ----------------------------------------------------------------------------------------------------
