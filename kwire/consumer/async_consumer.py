@@ -17,6 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 from uuid import UUID
+from weakref import WeakMethod
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.config import ConsumerConfig
@@ -113,6 +114,12 @@ class _Turn:
             self._mailbox.notify()
 
 
+def _while_there(ask: Callable[[], bool]) -> Callable[[], bool]:
+    """The method, and False once its object is gone: what outlives the consumer must not hold its tasks' frames."""
+    method = WeakMethod(ask)
+    return lambda: (found := method()) is not None and found()
+
+
 class _Tasks:
     """The event loop that a consumer is used on, from its first use on, and which of the loop's tasks is at what.
 
@@ -204,7 +211,7 @@ class AsyncConsumer(Facade[K, V]):
         me = cast("RebalanceConsumer", self)  # whose methods are coroutine functions, for a listener that awaits them
         self._session = ConsumerSession(config, me, self._guard, is_async=True)
         self._session.state.is_processing = self._tasks.is_processed_elsewhere
-        self._session.link.leaves_wakeup = self._tasks.is_processed_elsewhere
+        self._session.link.leaves_wakeup = _while_there(self._tasks.is_processed_elsewhere)
         self._mailbox = self._session.link.mailbox
         self._turn = _Turn(self._guard, self._mailbox, config.default_api_timeout_ms)
         self._topics: tuple[str, ...] = ()
@@ -482,7 +489,7 @@ class AsyncConsumer(Facade[K, V]):
             state.check_not_in_callback("close()")
             if self._tasks.is_unfinished():
                 state.delivery.abandon()
-            # A task that has failed holds its frames, and they the consumer; nor does asyncio tell of an error in it then.
+            # A task that has failed holds its frames, and they the consumer, and asyncio tells of its error afterwards.
             self._tasks.processor = None
             await run_awaiting(
                 self._mailbox, session.close(total_ms, deadline, leave_group=leave_group), loop, self._turn
