@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 
+from kwire.compat.bootstrap_servers import with_ports
 from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
@@ -94,7 +95,7 @@ class KafkaConsumer:
         self._on_commit = cast("OnCommit | None", given.pop("default_offset_commit_callback", None))
         if "group_id" not in given:
             given.pop("enable_auto_commit", None)  # on by default there, and without effect
-        self.config = {"bootstrap_servers": "localhost:9092", **given}
+        self.config = {**given, "bootstrap_servers": with_ports(given.get("bootstrap_servers", "localhost"))}
         for name in ("key_deserializer", "value_deserializer"):
             if name in given:
                 self.config[name] = _deserializer(given[name])

@@ -182,3 +182,8 @@ def test_a_topic_may_be_given_by_its_name_alone(cluster: Cluster, group: dict[st
     consumer.subscribe("orders")
     assert consumer.subscription() == {"orders"}
     consumer.close()
+
+
+def test_servers_may_be_without_a_port() -> None:
+    with adapter.KafkaConsumer(bootstrap_servers="127.0.0.1:1,localhost") as consumer:
+        assert [*map(str, consumer._consumer.config.bootstrap_servers)] == ["127.0.0.1:1", "localhost:9092"]

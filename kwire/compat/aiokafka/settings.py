@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
+from kwire.compat.bootstrap_servers import with_ports
 from kwire.model import Header
 
 log = logging.getLogger("kwire.compat")
@@ -21,7 +22,6 @@ _POLL_RECORDS = 10_000
 # aiokafka's way of working, which kwire has no counterpart for.
 _WITHOUT_EFFECT = ("loop", "api_version", "consumer_timeout_ms")
 _WARNED_OF = ("rebalance_timeout_ms", "sasl_kerberos_domain_name")
-_PORT = 9092
 
 
 def most_records(configs: Mapping[str, object]) -> int:
@@ -45,16 +45,11 @@ def settings_of(configs: Mapping[str, object]) -> dict[str, object]:
         given.pop("enable_auto_commit", None)  # on by default there, and without effect
     if given.get("security_protocol", "PLAINTEXT") in ("PLAINTEXT", "SSL"):
         given.pop("sasl_mechanism", None)
-    given["bootstrap_servers"] = _with_ports(given.get("bootstrap_servers", "localhost"))
+    given["bootstrap_servers"] = with_ports(given.get("bootstrap_servers", "localhost"))
     for name in ("key_deserializer", "value_deserializer"):
         if callable(function := given.get(name)):
             given[name] = _Deserializer(function)
     return {**_DEFAULTS, **given, "max_poll_records": max(most_records(configs), _POLL_RECORDS)}
-
-
-def _with_ports(servers: object) -> object:
-    items: Sequence[object] = servers.split(",") if isinstance(servers, str) else list(servers)  # type: ignore[call-overload]  # or it raises
-    return [each if not isinstance(each, str) or ":" in each else f"{each.strip()}:{_PORT}" for each in items]
 
 
 class _Deserializer:
