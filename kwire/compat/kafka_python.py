@@ -10,6 +10,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 
@@ -283,8 +284,14 @@ class KafkaConsumer:
         if not self._is_closed:
             self._is_closed = True
             if not autocommit:
-                self._consumer._session.state.delivery.abandon()
+                self._commit_no_more()
             self._consumer.close(_seconds(timeout_ms))
+
+    def _commit_no_more(self) -> None:
+        """A listener that commits does not cover what the program has failed over; without one nothing is committed."""
+        state = self._consumer._session.state
+        state.delivery.abandon()
+        state.config = replace(state.config, enable_auto_commit=False)
 
     def __enter__(self) -> Self:
         return self
@@ -292,7 +299,8 @@ class KafkaConsumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        """What the block fails over is not committed, and neither is what was in front of it."""
+        self.close(autocommit=kind is None)
 
 
 class _Listener(RebalanceListener):

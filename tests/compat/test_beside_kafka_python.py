@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -187,3 +188,33 @@ def test_a_topic_may_be_given_by_its_name_alone(cluster: Cluster, group: dict[st
 def test_servers_may_be_without_a_port() -> None:
     with adapter.KafkaConsumer(bootstrap_servers="127.0.0.1:1,localhost") as consumer:
         assert [*map(str, consumer._consumer.config.bootstrap_servers)] == ["127.0.0.1:1", "localhost:9092"]
+
+
+def poll_each(consumer: Any) -> Iterator[Any]:  # noqa: ANN401
+    while True:
+        for records in consumer.poll(500).values():
+            yield from records
+
+
+@BOTH
+@pytest.mark.parametrize("read", [iter, poll_each], ids=["loop", "polls"])
+def test_a_with_block_that_fails_commits_nothing(cluster: Cluster, module: Any, read: Any) -> None:  # noqa: ANN401
+    """Not what it failed over, which would be lost, and not what was in front of that."""
+    found = []
+    with pytest.raises(LookupError), open_consumer(module, cluster, "orders", group_id="billing") as consumer:
+        for record in read(consumer):
+            found.append(record.value)
+            if len(found) == 3:
+                raise LookupError
+    assert not any(at.offset for at in cluster.committed("billing").values())
+    with open_consumer(module, cluster, "orders", group_id="billing") as consumer:
+        assert len(list(consumer)) == 6
+    assert {tp.partition: at.offset for tp, at in cluster.committed("billing").items()} == {0: 3, 1: 3}
+
+
+@BOTH
+def test_a_close_without_a_commit_commits_nothing(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = open_consumer(module, cluster, "orders", group_id="billing")
+    assert len(list(consumer)) == 6
+    consumer.close(autocommit=False)
+    assert not any(at.offset for at in cluster.committed("billing").values())
