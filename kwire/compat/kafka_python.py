@@ -8,9 +8,11 @@ from __future__ import annotations
 import inspect
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 
@@ -19,7 +21,7 @@ from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
-from kwire.errors import IllegalStateError
+from kwire.errors import ConcurrentModificationError, IllegalStateError, WakeupError
 from kwire.model import (
     INTERNAL_TOPICS,
     ConsumerGroupMetadata,
@@ -41,7 +43,9 @@ __all__ += ["OffsetAndTimestamp"]
 
 OnCommit: TypeAlias = Callable[[Mapping[TopicPartition, "OffsetAndMetadata"], Exception | None], object]
 
-FOREVER_S = 3600.0
+FOREVER_S = 3600.0  # a loop goes on after that
+# A poll of nothing looks this often whether there is something now.
+SLICE_S = 0.1
 _new = tuple.__new__  # ConsumerRecord() takes twice as long
 _FOREVER_MS = float("inf")
 
@@ -103,7 +107,8 @@ class KafkaConsumer:
         self._consumer: Consumer[Any, Any] = Consumer(self.config)
         self._loop = RecordLoop(self._consumer._session.state.delivery)
         self._in_callback: RebalanceConsumer | None = None
-        self._is_closed = False
+        self._closing = threading.Lock()
+        self._polled: Iterator[ConsumerRecord] = iter(())
         if topics:
             self.subscribe(topics)
 
@@ -142,19 +147,43 @@ class KafkaConsumer:
         self,
         timeout_ms: float = 0,
         max_records: int | None = None,
-        update_offsets: bool = True,  # noqa: ARG002  nobody but its own iterator passes it
+        update_offsets: bool = True,
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Records by partition, none when `timeout_ms` are over."""
-        most = self._consumer.config.max_poll_records if max_records is None else max_records
-        found = self._loop.take_by_partition(most, _record)
-        if not found:
-            self._poll(timeout_ms / 1000.0)
-            found = self._loop.take_by_partition(most, _record)
+        """Records by partition, none when `timeout_ms` are over.
+
+        A loop of kafka-python calls the poll of a class that overrides it, with `update_offsets=False`. So does this
+        one, for one record at a time: commits cover what the loop is at, and not what it has not seen.
+        """
+        most = _most(max_records, self._consumer.config.max_poll_records) if update_offsets else 1
+        if self._is_over():
+            raise IllegalStateError("KafkaConsumer is closed")
+        until_s = _until(timeout_ms)
+        found = self._loop.take_by_partition(most, _record, goes_on=False)
+        goes_on = True
+        while goes_on and not found:
+            goes_on = self._poll(until_s)
+            found = self._loop.take_by_partition(most, _record, goes_on=False)
         return found
 
-    def _poll(self, timeout_s: float) -> None:
-        self._consumer._poll(timeout_s, to_loop=True)
-        self._loop.begin()
+    def _poll(self, until_s: float) -> bool:
+        """Wait for records. False if nobody will wait again: the time is over, or the consumer was closed meanwhile, by
+        another thread or a signal handler."""
+        left_s = max(0.0, until_s - time.monotonic())
+        try:
+            if self._has_nothing_to_poll():
+                time.sleep(min(left_s, SLICE_S))
+            else:
+                self._consumer._poll(min(left_s, FOREVER_S), to_loop=True)
+            self._loop.begin()
+        except (WakeupError, IllegalStateError, ConcurrentModificationError):
+            if not self._is_over():
+                raise
+        return time.monotonic() < until_s and not self._is_over()
+
+    def _has_nothing_to_poll(self) -> bool:
+        """Whether nothing is subscribed or assigned: kafka-python then waits, and kwire raises."""
+        session = self._consumer._session
+        return not (session.state.view.subscribed or session.whole_topics.names or session.state.closed)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         return self
@@ -162,18 +191,34 @@ class KafkaConsumer:
     def __next__(self) -> ConsumerRecord:
         """The next record. It is over when there was none for `consumer_timeout_ms`."""
         record = self._loop.next(_record)
-        if record is not None:
-            return record
-        if self._is_closed:
-            raise StopIteration
+        return self._awaited() if record is None else record
+
+    def _awaited(self) -> ConsumerRecord:
+        """The next record when none is at hand."""
         until_s = math.inf if self._timeout_s is None else time.monotonic() + self._timeout_s
-        while True:
-            self._poll(max(0.0, min(FOREVER_S, until_s - time.monotonic())))
-            record = self._loop.next(_record)
+        goes_on = not self._is_over()
+        while goes_on:
+            if type(self).poll is _OWN_POLL and "poll" not in vars(self):
+                goes_on = self._poll(until_s)
+                record = self._loop.next(_record)
+            else:
+                record = self._polled_by_override(until_s)
+                goes_on = time.monotonic() < until_s and not self._is_over()
             if record is not None:
                 return record
-            if time.monotonic() >= until_s:
-                raise StopIteration
+        raise StopIteration
+
+    def _polled_by_override(self, until_s: float) -> ConsumerRecord | None:
+        record = next(self._polled, None)
+        if record is None:
+            left_ms = max(0.0, until_s - time.monotonic()) * 1000.0
+            self._polled = chain.from_iterable(self.poll(timeout_ms=left_ms, update_offsets=False).values())
+            record = next(self._polled, None)
+        return record
+
+    def _is_over(self) -> bool:
+        """Whether it is closed, or another thread or a signal handler is about to close it."""
+        return self._closing.locked() or self._consumer._session.state.closed
 
     # --- offsets --------------------------------------------------------------------------------------------
 
@@ -281,11 +326,22 @@ class KafkaConsumer:
     # --- the end --------------------------------------------------------------------------------------------
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            if not autocommit:
-                self._commit_no_more()
-            self._consumer.close(_seconds(timeout_ms))
+        """From another thread, too: the one that waits for records is woken, and finds none."""
+        if not autocommit:
+            self._commit_no_more()
+        if self._closing.acquire(blocking=False):  # else another thread is at it
+            try:
+                self._close(_seconds(timeout_ms))
+            finally:
+                self._closing.release()
+            self._loop.end()
+
+    def _close(self, timeout_s: float | None) -> None:
+        try:
+            self._consumer.close(timeout_s)
+        except ConcurrentModificationError:
+            self._consumer.wakeup()
+            self._consumer.close(timeout_s)
 
     def _commit_no_more(self) -> None:
         """A listener that commits does not cover what the program has failed over; without one nothing is committed."""
@@ -301,6 +357,9 @@ class KafkaConsumer:
     ) -> None:
         """What the block fails over is not committed, and neither is what was in front of it."""
         self.close(autocommit=kind is None)
+
+
+_OWN_POLL = KafkaConsumer.poll  # a program, or what traces it, may put another one in its place
 
 
 class _Listener(RebalanceListener):
@@ -401,6 +460,22 @@ def _offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> dict
 
 def _offset(at: KwireOffset) -> OffsetAndMetadata:
     return OffsetAndMetadata(at.offset, at.metadata, leader_epoch_number(at.leader_epoch))
+
+
+def _most(max_records: int | None, default: int) -> int:
+    if max_records is None:
+        return default
+    if not isinstance(max_records, int):
+        raise TypeError("max_records must be an integer")
+    if max_records <= 0:
+        raise ValueError("max_records must be positive")
+    return max_records
+
+
+def _until(timeout_ms: float) -> float:
+    if timeout_ms < 0:
+        raise ValueError("Timeout must not be negative")
+    return time.monotonic() + timeout_ms / 1000.0
 
 
 def _seconds(timeout_ms: float | None) -> float | None:

@@ -35,25 +35,38 @@ class RecordLoop(Generic[K, V]):
         try:
             return made(record)
         except BaseException:
-            self._records = iter(())
+            self.end()
             self._delivery.not_seen()
             raise
 
-    def take(self, most: int, made: Callable[[Sequence[PartitionRecords[K, V]]], T]) -> T:
-        """What is made of the next records, of so many at most, and of none if a poll has to come first."""
+    def end(self) -> None:
+        """`next` has nothing more."""
+        self._records = iter(())
+
+    def take(self, most: int, made: Callable[[Sequence[PartitionRecords[K, V]]], T], *, goes_on: bool = True) -> T:
+        """What is made of the next records, of so many at most, and of none if a poll has to come first.
+
+        Args:
+            goes_on: `next` has those behind them. Without it a poll comes first.
+        """
         begun = self._delivery.mark()
         try:
             found = made(self._delivery.take(most))
-            self.begin()
+            if goes_on:
+                self.begin()
+            else:
+                self.end()
             return found
         except BaseException:
-            self._records = iter(())
+            self.end()
             self._delivery.go_back(begun)
             raise
 
-    def take_by_partition(self, most: int, made: Callable[[Record[K, V]], T]) -> dict[TopicPartition, list[T]]:
+    def take_by_partition(
+        self, most: int, made: Callable[[Record[K, V]], T], *, goes_on: bool = True
+    ) -> dict[TopicPartition, list[T]]:
         """As `take`, with what is made of each record in lists by partition."""
-        return self.take(most, lambda chunks: _by_partition(chunks, made))
+        return self.take(most, lambda chunks: _by_partition(chunks, made), goes_on=goes_on)
 
 
 def _by_partition(

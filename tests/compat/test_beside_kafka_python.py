@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import warnings
 from collections.abc import Iterator
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import kwire.errors
 from kwire.compat import kafka_python as adapter
-from kwire.errors import KafkaTimeoutError
 from kwire.testing import Cluster
 
 with warnings.catch_warnings(action="ignore"):  # it reads its schemas in a deprecated way
@@ -146,7 +149,10 @@ def test_bootstrap_waits_for_a_broker(cluster: Cluster, module: Any) -> None:  #
 
 
 def test_bootstrap_says_that_there_is_none() -> None:
-    with adapter.KafkaConsumer(bootstrap_servers="localhost:1") as consumer, pytest.raises(KafkaTimeoutError):
+    with (
+        adapter.KafkaConsumer(bootstrap_servers="localhost:1") as consumer,
+        pytest.raises(kwire.errors.KafkaTimeoutError),
+    ):
         consumer.bootstrap(timeout_ms=100)
 
 
@@ -200,12 +206,15 @@ def poll_each(consumer: Any) -> Iterator[Any]:  # noqa: ANN401
 @pytest.mark.parametrize("read", [iter, poll_each], ids=["loop", "polls"])
 def test_a_with_block_that_fails_commits_nothing(cluster: Cluster, module: Any, read: Any) -> None:  # noqa: ANN401
     """Not what it failed over, which would be lost, and not what was in front of that."""
-    found = []
-    with pytest.raises(LookupError), open_consumer(module, cluster, "orders", group_id="billing") as consumer:
-        for record in read(consumer):
-            found.append(record.value)
-            if len(found) == 3:
-                raise LookupError
+
+    def fail_over_the_third() -> None:
+        with open_consumer(module, cluster, "orders", group_id="billing") as consumer:
+            for number, _ in enumerate(read(consumer), start=1):
+                if number == 3:
+                    raise LookupError
+
+    with pytest.raises(LookupError):
+        fail_over_the_third()
     assert not any(at.offset for at in cluster.committed("billing").values())
     with open_consumer(module, cluster, "orders", group_id="billing") as consumer:
         assert len(list(consumer)) == 6
@@ -218,3 +227,135 @@ def test_a_close_without_a_commit_commits_nothing(cluster: Cluster, module: Any)
     assert len(list(consumer)) == 6
     consumer.close(autocommit=False)
     assert not any(at.offset for at in cluster.committed("billing").values())
+
+
+@BOTH
+def test_a_loop_ends_when_its_body_closes_the_consumer(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    """What the loop has not seen is not its any more: the partitions are another member's by now."""
+    consumer = open_consumer(module, cluster, "orders", group_id="billing")
+    found = []
+    for record in consumer:
+        found.append(record.value)
+        if len(found) == 2:
+            consumer.close()
+    assert len(found) == 2
+    assert sum(at.offset for at in cluster.committed("billing").values()) == 2
+    with pytest.raises(module_error(module, "IllegalStateError")):
+        consumer.poll()
+
+
+def module_error(module: Any, name: str) -> type[Exception]:  # noqa: ANN401
+    import kafka.errors
+
+    found: type[Exception] = getattr(kafka.errors if module is kafka else kwire.errors, name)
+    return found
+
+
+@BOTH
+@pytest.mark.parametrize("read", [iter, poll_each], ids=["loop", "polls"])
+def test_another_thread_closes_the_consumer(cluster: Cluster, module: Any, read: Any) -> None:  # noqa: ANN401
+    consumer = open_consumer(module, cluster, "orders", group_id="billing", consumer_timeout_ms=60_000)
+    has_all, errors = threading.Event(), []
+
+    def work() -> None:
+        try:
+            for number, _ in enumerate(read(consumer), start=1):
+                if number == 6:
+                    has_all.set()
+        except module_error(module, "IllegalStateError") as error:  # of a poll that comes after it
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert has_all.wait(30)
+    consumer.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert module is kafka or len(errors) == (read is poll_each)  # kafka-python's loop may end with the error as well
+    consumer.close()
+
+
+@BOTH
+def test_a_signal_handler_closes_the_consumer_while_it_polls(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = open_consumer(module, cluster)
+    consumer.assign([module.TopicPartition("orders", 0)])
+    consumer.seek(module.TopicPartition("orders", 0), 3)
+    before = signal.signal(signal.SIGALRM, lambda *_: consumer.close())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        assert consumer.poll(30_000) == {}
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_close_that_was_refused_is_made_by_the_next(cluster: Cluster) -> None:
+    refused: list[Exception] = []
+
+    class Listener(adapter.ConsumerRebalanceListener):
+        def on_partitions_assigned(self, assigned: set[adapter.TopicPartition]) -> None:
+            try:
+                consumer.close()
+            except kwire.errors.IllegalStateError as error:
+                refused.append(error)
+
+    consumer = open_consumer(adapter, cluster, group_id="billing")
+    consumer.subscribe(["orders"], listener=Listener())
+    assert len(list(consumer)) == 6
+    assert len(refused) == 1
+    consumer.close()
+    assert {tp.partition: at.offset for tp, at in cluster.committed("billing").items()} == {0: 3, 1: 3}
+
+
+@BOTH
+def test_there_is_nothing_before_something_is_subscribed(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = open_consumer(module, cluster)
+    assert consumer.poll() == {}
+    assert consumer.poll(50) == {}
+    assert list(consumer) == []
+    consumer.subscribe(["orders"])
+    assert len([next(consumer) for _ in range(6)]) == 6
+    consumer.unsubscribe()
+    assert consumer.poll(50) == {}
+    consumer.assign([module.TopicPartition("orders", 0)])
+    assert [record.offset for record in consumer] == [0, 1, 2]
+    consumer.close()
+
+
+@BOTH
+@pytest.mark.parametrize("is_patched", [False, True], ids=["class", "instance"])
+def test_a_loop_calls_a_poll_that_is_overridden(cluster: Cluster, module: Any, *, is_patched: bool) -> None:  # noqa: ANN401
+    """One that deciphers records, or traces polls. Commits cover what the loop is at all the same."""
+
+    def decoded(records: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
+        return {tp: [one._replace(value=b"decoded " + one.value) for one in of] for tp, of in records.items()}
+
+    class Decoding(module.KafkaConsumer):  # type: ignore[misc]  # of either module
+        def poll(self, *arguments: Any, **more: Any) -> dict[Any, list[Any]]:  # noqa: ANN401
+            return decoded(super().poll(*arguments, **more))
+
+    kind = module.KafkaConsumer if is_patched else Decoding
+    consumer = open_consumer(SimpleNamespace(KafkaConsumer=kind), cluster, "orders", group_id="billing")
+    if is_patched:
+        poll = consumer.poll
+        consumer.poll = lambda *arguments, **more: decoded(poll(*arguments, **more))
+    found = []
+    for record in consumer:
+        found.append(record.value)
+        consumer.commit()
+        assert sum(at.offset for at in cluster.committed("billing").values()) == len(found)
+    assert sorted(found) == [b"decoded %d" % number for number in range(6)]
+    consumer.close()
+
+
+@BOTH
+def test_numbers_of_records_that_no_poll_can_return_are_refused(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = open_consumer(module, cluster, "orders")
+    for bad in (0, -1):
+        with pytest.raises(ValueError, match="must be positive"):
+            consumer.poll(max_records=bad)
+    with pytest.raises(TypeError, match="must be an integer"):
+        consumer.poll(max_records=1.5)
+    with pytest.raises(ValueError, match="must not be negative"):
+        consumer.poll(-1)
+    assert len(list(consumer)) == 6
+    consumer.close()
