@@ -6,7 +6,7 @@ handed out again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from kwire.consumer.delivery import Delivery
@@ -43,15 +43,23 @@ class RecordLoop(Generic[K, V]):
         """`next` has nothing more."""
         self._records = iter(())
 
-    def take(self, most: int, made: Callable[[Sequence[PartitionRecords[K, V]]], T], *, goes_on: bool = True) -> T:
+    def take(
+        self,
+        most: int,
+        made: Callable[[Sequence[PartitionRecords[K, V]]], T],
+        *,
+        partitions: Collection[TopicPartition] | None = None,
+        goes_on: bool = True,
+    ) -> T:
         """What is made of the next records, of so many at most, and of none if a poll has to come first.
 
         Args:
+            partitions: Those whose records are taken; all without it.
             goes_on: `next` has those behind them. Without it a poll comes first.
         """
         begun = self._delivery.mark()
         try:
-            found = made(self._delivery.take(most))
+            found = made(self._delivery.take(most, partitions))
             if goes_on:
                 self.begin()
             else:
@@ -63,10 +71,15 @@ class RecordLoop(Generic[K, V]):
             raise
 
     def take_by_partition(
-        self, most: int, made: Callable[[Record[K, V]], T], *, goes_on: bool = True
+        self,
+        most: int,
+        made: Callable[[Record[K, V]], T],
+        *,
+        partitions: Collection[TopicPartition] | None = None,
+        goes_on: bool = True,
     ) -> dict[TopicPartition, list[T]]:
         """As `take`, with what is made of each record in lists by partition."""
-        return self.take(most, lambda chunks: _by_partition(chunks, made), goes_on=goes_on)
+        return self.take(most, lambda chunks: _by_partition(chunks, made), partitions=partitions, goes_on=goes_on)
 
 
 def _by_partition(

@@ -12,7 +12,7 @@ puts back what it was about to return, and the next one hands it out first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeAlias
 
@@ -207,14 +207,17 @@ class Delivery(Generic[K, V]):
                 return
         self._now = _HandedOut(self._now.pending, (), loop.whole())
 
-    def take(self, most: int) -> Sequence[PartitionRecords[K, V]]:
-        """The next records of the loop at once, of so many at most; none when the next poll is due. The loop goes on
-        behind them."""
+    def take(self, most: int, partitions: Collection[TopicPartition] | None = None) -> Sequence[PartitionRecords[K, V]]:
+        """The next records of the loop at once, of so many at most, and of these partitions if some are named; none
+        when the next poll is due. The loop goes on behind them."""
         loop = self._now.loop
         if loop is None or loop.is_due():
             return ()
         seen, unseen = loop.split()
-        taken, rest = _parted(unseen, most)
+        others = [] if partitions is None else [each for each in unseen if each.topic_partition not in partitions]
+        wanted = unseen if partitions is None else [each for each in unseen if each.topic_partition in partitions]
+        taken, rest = _parted(wanted, most)
+        rest += others
         behind = _Loop(rest, loop.due_ms, [*seen, *(chunk.delivered for chunk in taken)])
         self._now = _HandedOut(self._now.pending, (), (), behind)
         return taken

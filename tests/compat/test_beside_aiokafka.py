@@ -6,7 +6,7 @@ import asyncio
 import warnings
 from collections.abc import Awaitable, Callable
 from importlib import import_module
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -688,5 +688,105 @@ def test_what_cannot_be_committed_is_refused_by_its_form_first(library: Library)
             consumer.unsubscribe()
             with pytest.raises(library.errors.IllegalStateError, match="Not subscribed to any topics"):
                 await consumer.commit({library.tp(0): 1})
+
+    run(main)
+
+
+# --- what a hunt for bugs has found ---------------------------------------------------------------------------------
+
+
+def test_a_partition_that_comes_while_others_are_read_is_read_later(cluster: Cluster) -> None:
+    """Another member leaves while a task waits in `getone(tp)`: the poll in it brings the other's partitions."""
+
+    async def main() -> None:
+        library = Library("kwire.compat.aiokafka", cluster)
+        consumer, asked, other = library.consumer(), library.tp(0), library.tp(1)
+        consumer.assign([asked])
+        await consumer.start()
+        consumer.seek(asked, 3)
+        poll, has_come = consumer._poll, asyncio.Event()
+
+        async def poll_in_which_another_comes(wait_s: float) -> None:
+            if not has_come.is_set():
+                await consumer._consumer.assign([asked, other])
+                wait_s = 60.0
+            await poll(wait_s)
+            has_come.set()
+
+        consumer._poll = poll_in_which_another_comes
+        waiting = asyncio.create_task(consumer.getone(asked))
+        await has_come.wait()
+        cluster.produce("orders", b"mine", partition=0)
+        assert (await waiting).value == b"mine"
+        assert [record.value for record in await read(consumer, 3)] == [b"1", b"3", b"5"]
+        await consumer.stop()
+
+    run(main)
+
+
+def test_a_record_of_a_partition_that_is_named_is_done_when_the_next_one_is_asked_for(cluster: Cluster) -> None:
+    """Before that no auto-commit covers it."""
+
+    async def main() -> None:
+        library = Library("kwire.compat.aiokafka", cluster)
+        async with library.consumer("orders", group_id="billing") as consumer:
+            await consumer.getone(library.tp(0))
+            not_told = consumer._consumer._session.state.delivery.so_far()
+            assert [(tp, position.offset) for tp, _, position in not_told] == [(library.tp(0), 1)]
+
+    run(main)
+
+
+@BOTH
+@pytest.mark.parametrize("is_patched", [False, True], ids=["class", "instance"])
+def test_a_loop_calls_a_getone_that_is_overridden(library: Library, *, is_patched: bool) -> None:
+    """One that deciphers records, or traces them."""
+
+    class Decoding(library.package.AIOKafkaConsumer):  # type: ignore[misc, name-defined]  # of either module
+        async def getone(self, *partitions: object) -> Any:  # noqa: ANN401
+            return decoded(await super().getone(*partitions))
+
+    def decoded(record: Any) -> Any:  # noqa: ANN401
+        record.value = b"decoded " + record.value
+        return record
+
+    async def main() -> None:
+        if not is_patched:
+            library.package = SimpleNamespace(AIOKafkaConsumer=Decoding)
+        found = []
+        async with library.consumer("orders") as consumer:
+            if is_patched:
+                getone = consumer.getone
+
+                async def patched(*partitions: object) -> Any:  # noqa: ANN401
+                    return decoded(await getone(*partitions))
+
+                consumer.getone = patched
+            async for record in consumer:
+                found.append(record.value)
+                if len(found) == 6:
+                    break
+        assert sorted(found) == [b"decoded %d" % number for number in range(6)]
+
+    run(main)
+
+
+@BOTH
+def test_a_task_waits_until_something_is_assigned(library: Library) -> None:
+    async def main() -> None:
+        async with library.consumer() as consumer:
+            waiting = asyncio.create_task(consumer.getone())
+            assert not (await asyncio.wait([waiting], timeout=0.2))[0]
+            consumer.assign([library.tp(0)])
+            assert (await waiting).value == b"0"
+
+    run(main)
+
+
+def test_a_getmany_of_nothing_ends_with_its_timeout(cluster: Cluster) -> None:
+    async def main() -> None:
+        async with Library("kwire.compat.aiokafka", cluster).consumer() as consumer:
+            assert await consumer.getmany() == {}
+            assert await consumer.getmany(timeout_ms=50) == {}
 
     run(main)

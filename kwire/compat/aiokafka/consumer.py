@@ -258,21 +258,26 @@ class AIOKafkaConsumer:
                 raise
 
     async def _next_of(self, partitions: Collection[TopicPartition], wait_s: float, most: int) -> RecordsOfPartitions:
-        """Those of some partitions; the others are held back meanwhile, and what is at hand of them is kept."""
-        session = self._consumer._session
-        others = self._consumer.assignment() - {TopicPartition(*tp) for tp in partitions}
+        """Those of some partitions; the others are held back meanwhile, and what is at hand of them is kept. So is what
+        comes of those that are assigned in the poll."""
+        session, wanted = self._consumer._session, {TopicPartition(*tp) for tp in partitions}
+        others = self._consumer.assignment() - wanted
         session.state.delivery.interrupt()
         session.positions.set_backpressure(others, Cursor.MAIN, is_on=True)
         try:
             await self._poll(wait_s)
-            found = self._at_hand(most)
+            found = self._loop.take_by_partition(most, record_of, partitions=wanted)
         finally:
-            session.state.delivery.interrupt()
+            session.state.delivery.interrupt()  # what is returned counts as delivered when the program comes back
             session.positions.set_backpressure(others & self._consumer.assignment(), Cursor.MAIN, is_on=False)
         return found
 
     async def _poll(self, wait_s: float) -> None:
-        await self._consumer._poll(wait_s, to_loop=True)
+        session = self._consumer._session
+        if session.state.view.subscribed or session.whole_topics.names:
+            await self._consumer._poll(wait_s, to_loop=True)
+        else:  # there kwire raises
+            await asyncio.sleep(wait_s)
         self._polled_at_ms = int(time.time() * 1000)
         self._loop.begin()
 
@@ -290,7 +295,7 @@ class AIOKafkaConsumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord[Any, Any]:
-        if (record := self._at_once()) is not None:
+        if type(self).getone is _OWN_GETONE and "getone" not in vars(self) and (record := self._at_once()) is not None:
             return record
         try:
             return await self.getone()
