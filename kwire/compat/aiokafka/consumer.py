@@ -476,6 +476,9 @@ class AIOKafkaConsumer:
         await self.stop()
 
 
+_OWN_GETONE = AIOKafkaConsumer.getone  # a program, or what traces it, may put another one in its place
+
+
 class _Listener(AsyncRebalanceListener):
     """Calls a listener of aiokafka's, which is not given the consumer and hears nothing of `stop()`."""
 
