@@ -790,3 +790,103 @@ def test_a_getmany_of_nothing_ends_with_its_timeout(cluster: Cluster) -> None:
             assert await consumer.getmany(timeout_ms=50) == {}
 
     run(main)
+
+
+@BOTH
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("failing", ["revoked", "assigned"])
+def test_what_a_listener_raises_does_not_end_the_program(
+    library: Library, caplog: pytest.LogCaptureFixture, *, failing: str, is_async: bool
+) -> None:
+    """One that commits in it, for example, whose member was put out of the group."""
+
+    class Listener(library.abc.ConsumerRebalanceListener):  # type: ignore[misc, name-defined]  # of either module
+        def on_partitions_revoked(self, revoked: set[Any]) -> Any:  # noqa: ANN401
+            return self.tell("revoked")
+
+        def on_partitions_assigned(self, assigned: set[Any]) -> Any:  # noqa: ANN401
+            return self.tell("assigned")
+
+        def tell(self, what: str) -> Any:  # noqa: ANN401
+            if is_async:
+                return self.fail(what)
+            if what == failing:
+                raise library.errors.CommitFailedError
+            return None
+
+        async def fail(self, what: str) -> None:
+            if what == failing:
+                raise library.errors.CommitFailedError
+
+    async def main() -> None:
+        consumer = library.consumer(group_id="billing")
+        consumer.subscribe(["orders"], listener=Listener())
+        async with consumer:
+            assert len(await read(consumer, 6)) == 6
+
+    run(main)
+    assert [record for record in caplog.records if record.exc_info]
+
+
+@BOTH
+def test_a_listener_hears_nothing_of_an_unsubscribe(library: Library, cluster: Cluster) -> None:
+    told: list[tuple[str, int]] = []
+    cluster.create_topic("others")
+    cluster.produce("others", b"x")
+
+    class Listener(library.abc.ConsumerRebalanceListener):  # type: ignore[misc, name-defined]  # of either module
+        async def on_partitions_revoked(self, revoked: set[Any]) -> None:
+            told.append(("revoked", len(revoked)))
+            if revoked:
+                await consumers[0].commit()
+
+        async def on_partitions_assigned(self, assigned: set[Any]) -> None:
+            told.append(("assigned", len(assigned)))
+
+    consumers: list[Any] = []
+
+    async def main() -> None:
+        consumer = library.consumer(group_id="billing", enable_auto_commit=False)
+        consumers.append(consumer)
+        consumer.subscribe(["orders"], listener=Listener())
+        async with consumer:
+            await read(consumer, 6)
+            consumer.unsubscribe()
+            consumer.subscribe(["others"])
+            assert (await consumer.getone()).value == b"x"
+
+    run(main)
+    assert told == [("revoked", 0), ("assigned", 2)]
+
+
+def test_a_listener_that_subscribes_to_others_is_followed_when_the_rebalance_is_over(cluster: Cluster) -> None:
+    """A commit in it does what was put off, but for that."""
+    library = Library("kwire.compat.aiokafka", cluster)
+    cluster.create_topic("others")
+    cluster.produce("others", b"x")
+    failures: list[Exception] = []
+
+    class Listener(library.abc.ConsumerRebalanceListener):  # type: ignore[misc, name-defined]  # of a module
+        def on_partitions_revoked(self, revoked: set[Any]) -> None:
+            pass
+
+        async def on_partitions_assigned(self, assigned: set[Any]) -> None:
+            consumers[0].subscribe(["others"])
+            try:
+                await consumers[0].commit({min(assigned): 1})
+            except library.errors.KafkaError as error:
+                failures.append(error)
+
+    consumers: list[Any] = []
+
+    async def main() -> None:
+        consumer = library.consumer(group_id="billing", enable_auto_commit=False)
+        consumers.append(consumer)
+        consumer.subscribe(["orders"], listener=Listener())
+        async with consumer:
+            while (await consumer.getone()).topic != "others":
+                pass
+
+    run(main)
+    assert failures == []
+    assert {tp.partition: at.offset for tp, at in cluster.committed("billing").items()} == {0: 1}

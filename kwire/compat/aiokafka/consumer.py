@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -34,16 +36,27 @@ from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalance
 from kwire.consumer.listener import Partitions
 from kwire.consumer.polling import PORTION_MS
 from kwire.errors import NoOffsetForPartitionError
+from kwire.interrupts import is_of_signal_handler
 from kwire.model import INTERNAL_TOPICS, Cursor
 from kwire.model import OffsetAndMetadata as KwireOffset
 
 __all__ = ["AIOKafkaConsumer"]
+
+log = logging.getLogger("kwire.compat")
 
 RecordsOfPartitions: TypeAlias = dict[TopicPartition, list[ConsumerRecord[Any, Any]]]
 Offsets: TypeAlias = Mapping[TopicPartition, "int | tuple[int, str] | OffsetAndMetadata"]
 
 # A poll waits this long at a time: then tasks that wait for other partitions have their turn.
 SLICE_S = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class _Later:
+    """What was asked for by a call that does not await."""
+
+    do: Callable[[], Awaitable[None]]
+    fits_listener: bool = False
 
 
 class AIOKafkaConsumer:
@@ -53,7 +66,7 @@ class AIOKafkaConsumer:
         self._consumer: AsyncConsumer[Any, Any] = AsyncConsumer(settings_of(configs))
         self._most_records = most_records(configs)
         self._group_id = self._consumer.config.group_id
-        self._later: list[Callable[[], Awaitable[None]]] = []
+        self._later: list[_Later] = []
         self._topics: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
         self._by_hand: frozenset[TopicPartition] | None = None
@@ -152,11 +165,11 @@ class AIOKafkaConsumer:
         self._topics = frozenset(topics)
         self._has_assignment.clear()
         if self._group_id is not None:
-            self._later.append(partial(self._subscribe, self._pattern or list(topics), listener))
+            self._later.append(_Later(partial(self._subscribe, self._pattern or list(topics), listener)))
         elif pattern or listener is not None:
             raise IllegalStateError("a pattern and a listener need a group_id")
         else:
-            self._later.append(partial(self._read_whole, self._topics))
+            self._later.append(_Later(partial(self._read_whole, self._topics)))
 
     async def _subscribe(
         self, topics: Sequence[str] | re.Pattern[str], listener: ConsumerRebalanceListener | None
@@ -170,12 +183,18 @@ class AIOKafkaConsumer:
         if self._topics or self._pattern:
             raise IllegalStateError("topics are subscribed")
         self._by_hand = frozenset(TopicPartition(*tp) for tp in partitions)
-        self._later.append(partial(self._consumer.assign, self._by_hand))
+        self._later.append(_Later(partial(self._consumer.assign, self._by_hand)))
 
     def unsubscribe(self) -> None:
         self._topics, self._pattern, self._by_hand = frozenset(), None, None
         self._partitions.clear()
-        self._later = [self._consumer.unsubscribe]
+        self._paused.clear()
+        self._later = [_Later(self._unsubscribe)]
+
+    async def _unsubscribe(self) -> None:
+        if self._group_id is not None:  # as in aiokafka the listener hears nothing of it
+            self._consumer.rebalance_listener = AsyncRebalanceListener()
+        await self._consumer.unsubscribe()
 
     def subscription(self) -> frozenset[str]:
         """The topics; for a pattern, those that it matches."""
@@ -188,11 +207,15 @@ class AIOKafkaConsumer:
         return self._consumer.assignment() if self._topics or self._pattern else frozenset()
 
     async def _settle(self) -> None:
-        """Do what was put off. What is cancelled in the middle is done again by the next call."""
-        while self._later:
+        """Do what was put off. What is cancelled in the middle is done again by the next call.
+
+        In a listener that is what fits there: what changes the subscription waits until the rebalance is over.
+        """
+        is_in_listener = self._consumer._session.state.callback is not None
+        while self._later and (self._later[0].fits_listener or not is_in_listener):
             first = self._later[0]
             try:
-                await first()
+                await first.do()
             except asyncio.CancelledError:
                 raise
             except BaseException:
@@ -200,7 +223,7 @@ class AIOKafkaConsumer:
                 raise
             self._drop(first)
 
-    def _drop(self, done: Callable[[], Awaitable[None]]) -> None:
+    def _drop(self, done: _Later) -> None:
         self._later = [each for each in self._later if each is not done]
 
     # --- records --------------------------------------------------------------------------------------------
@@ -351,7 +374,7 @@ class AIOKafkaConsumer:
             raise ValueError("Offset must be a positive integer")
         self._check_assigned([partition])
         self._consumer._session.state.delivery.interrupt()  # what is at hand waits for the seek
-        self._later.append(partial(self._seek, TopicPartition(*partition), offset))
+        self._later.append(_Later(partial(self._seek, TopicPartition(*partition), offset), fits_listener=True))
 
     async def _seek(self, tp: TopicPartition, offset: int) -> None:
         if tp in self._consumer.assignment():  # else it was given back meanwhile
@@ -421,7 +444,7 @@ class AIOKafkaConsumer:
             self._consumer.pause(self._paused & owned)
             self._consumer.resume(owned - self._paused)
         if self._paused - owned:
-            self._later.append(self._hold_later)
+            self._later.append(_Later(self._hold_later, fits_listener=True))
 
     async def _hold_later(self) -> None:
         self._paused &= self._consumer.assignment()
@@ -494,9 +517,9 @@ class _Listener(AsyncRebalanceListener):
             owner._partitions[topic] = {info.partition for info in await consumer.partitions_for(topic)}
         if self._listener is not None:
             if not self._was_revoked:  # there, each rebalance begins with that, even of nothing
-                await _awaited(self._listener.on_partitions_revoked(set()))
+                await self._tell(self._listener.on_partitions_revoked, frozenset())
             self._was_revoked = False
-            await _awaited(self._listener.on_partitions_assigned(set(consumer.assignment())))
+            await self._tell(self._listener.on_partitions_assigned, consumer.assignment())
             await owner._settle()  # it may have called seek()
         owner._has_assignment.set()
 
@@ -504,15 +527,23 @@ class _Listener(AsyncRebalanceListener):
         self._owner._paused -= partitions
         if self._listener is not None and not self._owner._is_stopped:
             self._was_revoked = True
-            await _awaited(self._listener.on_partitions_revoked(set(partitions)))
+            await self._tell(self._listener.on_partitions_revoked, partitions)
 
     async def on_partitions_lost(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
         await self.on_partitions_revoked(consumer, partitions)
 
-
-async def _awaited(answer: Awaitable[None] | None) -> None:
-    if inspect.isawaitable(answer):
-        await answer
+    async def _tell(
+        self, method: Callable[[set[TopicPartition]], Awaitable[None] | None], partitions: Partitions
+    ) -> None:
+        """What a listener raises is logged, and the rebalance goes on."""
+        try:
+            answer = method(set(partitions))
+            if inspect.isawaitable(answer):
+                await answer
+        except Exception as error:
+            if is_of_signal_handler(error):
+                raise
+            log.exception("a listener of group %s has failed: %r", self._owner._group_id, method)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
