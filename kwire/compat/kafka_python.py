@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 from kwire.compat.bootstrap_servers import with_ports
 from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop
+from kwire.compat.times import whole_ms
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.errors import ConcurrentModificationError, IllegalStateError, WakeupError
@@ -26,13 +27,13 @@ from kwire.model import (
     INTERNAL_TOPICS,
     ConsumerGroupMetadata,
     Header,
-    OffsetAndTimestamp,
     Record,
     TopicPartition,
     leader_epoch_number,
     leader_epoch_or_none,
 )
 from kwire.model import OffsetAndMetadata as KwireOffset
+from kwire.model import OffsetAndTimestamp as KwireOffsetAndTimestamp
 from kwire.transactions import kafka_python_group_metadata
 
 if TYPE_CHECKING:
@@ -56,6 +57,14 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     metadata: str = ""
     leader_epoch: int = -1
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """What `offsets_for_times` answers."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
 
 
 class ConsumerRecord(NamedTuple):
@@ -279,10 +288,13 @@ class KafkaConsumer:
         return self._consumer.end_offsets([TopicPartition(*tp) for tp in partitions], timeout=_seconds(timeout_ms))
 
     def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
+        self, timestamps: Mapping[TopicPartition, float], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        wanted = {TopicPartition(*tp): moment for tp, moment in timestamps.items()}
-        return self._consumer.offsets_for_times(wanted, timeout=_seconds(timeout_ms))
+        wanted, consumer = whole_ms(timestamps), self._consumer
+        with consumer._guard:
+            consumer._check_open()
+            found = consumer._run(consumer._session.look_ups.offsets_at(wanted, _seconds(timeout_ms)))
+        return {tp: None if at is None else _offset_and_timestamp(at) for tp, at in found.items()}
 
     def pause(self, *partitions: TopicPartition) -> None:
         self._consumer.pause([TopicPartition(*tp) for tp in partitions])
@@ -298,9 +310,9 @@ class KafkaConsumer:
     def topics(self) -> set[str]:
         return self._consumer.list_topics().keys() - INTERNAL_TOPICS
 
-    def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Their numbers; None if there is no such topic."""
-        return {info.partition for info in self._consumer.partitions_for(topic)} or None
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        """Their numbers; none if there is no such topic. To ask for one alone would have brokers make it."""
+        return {info.partition for info in self._consumer.list_topics().get(topic, ())}
 
     def group_metadata(self) -> ConsumerGroupMetadata | TheirGroupMetadata:
         """kafka-python's own where it is loaded: its producer takes nothing else."""
@@ -460,6 +472,10 @@ def _offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> dict
 
 def _offset(at: KwireOffset) -> OffsetAndMetadata:
     return OffsetAndMetadata(at.offset, at.metadata, leader_epoch_number(at.leader_epoch))
+
+
+def _offset_and_timestamp(at: KwireOffsetAndTimestamp) -> OffsetAndTimestamp:
+    return OffsetAndTimestamp(at.offset, at.timestamp, leader_epoch_number(at.leader_epoch))
 
 
 def _most(max_records: int | None, default: int) -> int:

@@ -43,7 +43,13 @@ class LookUpCalls:
         self, timestamps_ms: Mapping[TopicPartition, int | datetime], timeout: Timeout | None
     ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
         """See `Consumer.offsets_for_times`."""
-        return (yield from self._offsets("offsets_for_times", checked_timestamps(timestamps_ms), timeout))
+        return self.offsets_at(checked_timestamps(timestamps_ms), timeout)
+
+    def offsets_at(
+        self, timestamps_ms: Mapping[TopicPartition, int], timeout: Timeout | None
+    ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
+        """As `offsets_for_times`. Other clients take a time in seconds for one of January 1970, and so does this."""
+        return self._offsets("offsets_for_times", timestamps_ms, timeout)
 
     def beginning_offsets(
         self, partitions: Collection[TopicPartition], timeout: Timeout | None

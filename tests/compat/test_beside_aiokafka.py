@@ -191,7 +191,8 @@ def test_looking_up(library: Library, cluster: Cluster) -> None:
             assert await consumer.beginning_offsets([tp]) == {tp: 0}
             assert await consumer.end_offsets([tp]) == {tp: 3}
             assert await consumer.offsets_for_times({tp: 4_000_000_000_000}) == {tp: None}
-            assert (await consumer.offsets_for_times({tp: 0}))[tp].offset == 0
+            for moment in (0, 0.5, 1_700_000_000, 1_700_000_000_000.5):
+                assert (await consumer.offsets_for_times({tp: moment}))[tp].offset == 0
             with pytest.raises(ValueError, match="negative"):
                 await consumer.offsets_for_times({tp: -1})
 
@@ -518,6 +519,20 @@ def test_settings_of_aiokafka_are_understood(caplog: pytest.LogCaptureFixture) -
     assert config.partition_assignment_strategy == ("roundrobin",)
     assert config.session_timeout_ms == 10_000
     assert ["rebalance_timeout_ms" in line for line in caplog.messages] == [True]
+
+
+@BOTH
+def test_a_session_may_be_as_short_as_the_interval_of_heartbeats(library: Library) -> None:
+    async def main() -> None:
+        library.consumer(session_timeout_ms=3_000)
+
+    run(main)
+
+
+def test_heartbeats_fit_a_short_session() -> None:
+    assert ConsumerConfig.of(settings_of({"session_timeout_ms": 3_000})).heartbeat_interval_ms == 1_000
+    assert ConsumerConfig.of(settings_of({"session_timeout_ms": 30_000})).heartbeat_interval_ms == 3_000
+    assert ConsumerConfig.of(settings_of({})).heartbeat_interval_ms == 3_000
 
 
 def test_modules_and_names_are_those_of_aiokafka() -> None:

@@ -359,3 +359,26 @@ def test_numbers_of_records_that_no_poll_can_return_are_refused(cluster: Cluster
         consumer.poll(-1)
     assert len(list(consumer)) == 6
     consumer.close()
+
+
+@BOTH
+def test_times_may_be_floats_and_in_seconds(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    """`datetime.timestamp() * 1000` is a float. Seconds are a time in January 1970, as every client has it."""
+    consumer = open_consumer(module, cluster)
+    tp = module.TopicPartition("orders", 1)
+    for moment in (0, 0.5, 1_700_000_000, 1_700_000_000_000.5):
+        found = consumer.offsets_for_times({tp: moment})[tp]
+        offset, timestamp, leader_epoch = found
+        assert (offset, leader_epoch, found._fields) == (0, 0, ("offset", "timestamp", "leader_epoch"))
+        assert timestamp > 1_700_000_000_000
+    with pytest.raises(ValueError, match="negative"):
+        consumer.offsets_for_times({tp: -1})
+    consumer.close()
+
+
+@BOTH
+def test_to_ask_for_a_topic_does_not_make_it(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = open_consumer(module, cluster)
+    assert consumer.partitions_for_topic("nothing") == set()
+    assert consumer.topics() == {"orders"}
+    consumer.close()

@@ -31,6 +31,7 @@ from kwire.compat.aiokafka.structs import (
 )
 from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop
+from kwire.compat.times import whole_ms
 from kwire.consumer.async_consumer import AsyncConsumer
 from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
 from kwire.consumer.listener import Partitions
@@ -416,13 +417,11 @@ class AIOKafkaConsumer:
             return await self._consumer.end_offsets([TopicPartition(*tp) for tp in partitions])
 
     async def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
+        self, timestamps: Mapping[TopicPartition, float]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        if negative := [tp for tp, moment in timestamps.items() if moment < 0]:
-            raise ValueError(f"the target time of {negative[0]} is negative")
-        wanted = {TopicPartition(*tp): int(moment) for tp, moment in timestamps.items()}
+        wanted = whole_ms(timestamps)
         with raised_as_theirs():
-            found = await self._consumer.offsets_for_times(wanted)
+            found = await self._consumer._run(lambda: self._consumer._session.look_ups.offsets_at(wanted, None))
         return {tp: None if at is None else OffsetAndTimestamp(at.offset, at.timestamp) for tp, at in found.items()}
 
     def pause(self, *partitions: TopicPartition) -> None:

@@ -17,6 +17,8 @@ _DEFAULTS: Mapping[str, object] = {
     "session_timeout_ms": 10_000,
     "request_timeout_ms": 40_000,
 }
+# aiokafka's own, which it takes beside a shorter session, too.
+_HEARTBEAT_MS = 3_000
 # What one poll takes at most; `max_poll_records` is then what `getmany` returns at most.
 _POLL_RECORDS = 10_000
 # aiokafka's way of working, which kwire has no counterpart for.
@@ -49,6 +51,9 @@ def settings_of(configs: Mapping[str, object]) -> dict[str, object]:
     for name in ("key_deserializer", "value_deserializer"):
         if callable(function := given.get(name)):
             given[name] = _Deserializer(function)
+    session_ms = given.get("session_timeout_ms")
+    if isinstance(session_ms, int):  # kwire refuses an interval that does not fit
+        given.setdefault("heartbeat_interval_ms", max(1, min(_HEARTBEAT_MS, session_ms // 3)))
     return {**_DEFAULTS, **given, "max_poll_records": max(most_records(configs), _POLL_RECORDS)}
 
 
