@@ -100,24 +100,27 @@ class ConsumerRebalanceListener:
 
 
 class KafkaConsumer:
-    """A consumer of keywords. See kafka.KafkaConsumer."""
+    """A consumer of keywords. See kafka.KafkaConsumer.
+
+    What programs do not call begins with `_kwire`: a class that derives from this may have a `_loop` of its own.
+    """
 
     def __init__(self, *topics: str, **configs: object) -> None:
         given = {name: value for name, value in configs.items() if value is not None}
         timeout_ms = cast("float", given.pop("consumer_timeout_ms", _FOREVER_MS))
-        self._timeout_s = timeout_ms / 1000.0 if 0 <= timeout_ms < _FOREVER_MS else None
-        self._on_commit = cast("OnCommit | None", given.pop("default_offset_commit_callback", None))
+        self._kwire_timeout_s = timeout_ms / 1000.0 if 0 <= timeout_ms < _FOREVER_MS else None
+        self._kwire_on_commit = cast("OnCommit | None", given.pop("default_offset_commit_callback", None))
         if "group_id" not in given:
             given.pop("enable_auto_commit", None)  # on by default there, and without effect
         self.config = {**given, "bootstrap_servers": with_ports(given.get("bootstrap_servers", "localhost"))}
         for name in ("key_deserializer", "value_deserializer"):
             if name in given:
                 self.config[name] = _deserializer(given[name])
-        self._consumer: Consumer[Any, Any] = Consumer(self.config)
-        self._loop = RecordLoop(self._consumer._session.state.delivery)
-        self._in_callback: RebalanceConsumer | None = None
-        self._closing = threading.Lock()
-        self._polled: Iterator[ConsumerRecord] = iter(())
+        self._kwire_consumer: Consumer[Any, Any] = Consumer(self.config)
+        self._kwire_loop = RecordLoop(self._kwire_consumer._session.state.delivery)
+        self._kwire_in_callback: RebalanceConsumer | None = None
+        self._kwire_closing = threading.Lock()
+        self._kwire_polled: Iterator[ConsumerRecord] = iter(())
         if topics:
             self.subscribe(topics)
 
@@ -130,25 +133,25 @@ class KafkaConsumer:
         if bool(topics) == bool(pattern):
             raise IllegalStateError("give topics or a pattern")
         topics = [topics] if isinstance(topics, str) else topics
-        if self._consumer.config.group_id is None:
+        if self._kwire_consumer.config.group_id is None:
             if pattern or listener is not None:
                 raise IllegalStateError("a pattern and a listener need a group_id")
-            self._consumer._session.whole_topics.read(frozenset(topics))
+            self._kwire_consumer._session.whole_topics.read(frozenset(topics))
             return
         wanted = from_the_start(pattern) if pattern else topics
-        self._consumer.subscribe(wanted, listener=_Listener(self, listener) if listener is not None else None)
+        self._kwire_consumer.subscribe(wanted, listener=_Listener(self, listener) if listener is not None else None)
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
-        self._consumer.assign([TopicPartition(*tp) for tp in partitions])
+        self._kwire_consumer.assign([TopicPartition(*tp) for tp in partitions])
 
     def unsubscribe(self) -> None:
-        self._consumer.unsubscribe()
+        self._kwire_consumer.unsubscribe()
 
     def subscription(self) -> set[str] | None:
-        return set(self._consumer.subscription()) or None
+        return set(self._kwire_consumer.subscription()) or None
 
     def assignment(self) -> set[TopicPartition]:
-        return set(self._consumer.assignment())
+        return set(self._kwire_consumer.assignment())
 
     # --- records --------------------------------------------------------------------------------------------
 
@@ -163,35 +166,35 @@ class KafkaConsumer:
         A loop of kafka-python calls the poll of a class that overrides it, with `update_offsets=False`. So does this
         one, for one record at a time: commits cover what the loop is at, and not what it has not seen.
         """
-        most = _most(max_records, self._consumer.config.max_poll_records) if update_offsets else 1
-        if self._is_over():
+        most = _most(max_records, self._kwire_consumer.config.max_poll_records) if update_offsets else 1
+        if self._kwire_is_over():
             raise IllegalStateError("KafkaConsumer is closed")
         until_s = _until(timeout_ms)
-        found = self._loop.take_by_partition(most, _record, goes_on=False)
+        found = self._kwire_loop.take_by_partition(most, _record, goes_on=False)
         goes_on = True
         while goes_on and not found:
-            goes_on = self._poll(until_s)
-            found = self._loop.take_by_partition(most, _record, goes_on=False)
+            goes_on = self._kwire_poll(until_s)
+            found = self._kwire_loop.take_by_partition(most, _record, goes_on=False)
         return found
 
-    def _poll(self, until_s: float) -> bool:
+    def _kwire_poll(self, until_s: float) -> bool:
         """Wait for records. False if nobody will wait again: the time is over, or the consumer was closed meanwhile, by
         another thread or a signal handler."""
         left_s = max(0.0, until_s - time.monotonic())
         try:
-            if self._has_nothing_to_poll():
+            if self._kwire_has_nothing_to_poll():
                 time.sleep(min(left_s, SLICE_S))
             else:
-                self._consumer._poll(min(left_s, FOREVER_S), to_loop=True)
-            self._loop.begin()
+                self._kwire_consumer._poll(min(left_s, FOREVER_S), to_loop=True)
+            self._kwire_loop.begin()
         except (WakeupError, IllegalStateError, ConcurrentModificationError):
-            if not self._is_over():
+            if not self._kwire_is_over():
                 raise
-        return time.monotonic() < until_s and not self._is_over()
+        return time.monotonic() < until_s and not self._kwire_is_over()
 
-    def _has_nothing_to_poll(self) -> bool:
+    def _kwire_has_nothing_to_poll(self) -> bool:
         """Whether nothing is subscribed or assigned: kafka-python then waits, and kwire raises."""
-        session = self._consumer._session
+        session = self._kwire_consumer._session
         return not (session.state.view.subscribed or session.whole_topics.names or session.state.closed)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
@@ -199,165 +202,167 @@ class KafkaConsumer:
 
     def __next__(self) -> ConsumerRecord:
         """The next record. It is over when there was none for `consumer_timeout_ms`."""
-        record = self._loop.next(_record)
-        return self._awaited() if record is None else record
+        record = self._kwire_loop.next(_record)
+        return self._kwire_awaited() if record is None else record
 
-    def _awaited(self) -> ConsumerRecord:
+    def _kwire_awaited(self) -> ConsumerRecord:
         """The next record when none is at hand."""
-        until_s = math.inf if self._timeout_s is None else time.monotonic() + self._timeout_s
-        goes_on = not self._is_over()
+        until_s = math.inf if self._kwire_timeout_s is None else time.monotonic() + self._kwire_timeout_s
+        goes_on = not self._kwire_is_over()
         while goes_on:
             if type(self).poll is _OWN_POLL and "poll" not in vars(self):
-                goes_on = self._poll(until_s)
-                record = self._loop.next(_record)
+                goes_on = self._kwire_poll(until_s)
+                record = self._kwire_loop.next(_record)
             else:
-                record = self._polled_by_override(until_s)
-                goes_on = time.monotonic() < until_s and not self._is_over()
+                record = self._kwire_polled_by_override(until_s)
+                goes_on = time.monotonic() < until_s and not self._kwire_is_over()
             if record is not None:
                 return record
         raise StopIteration
 
-    def _polled_by_override(self, until_s: float) -> ConsumerRecord | None:
-        record = next(self._polled, None)
+    def _kwire_polled_by_override(self, until_s: float) -> ConsumerRecord | None:
+        record = next(self._kwire_polled, None)
         if record is None:
             left_ms = max(0.0, until_s - time.monotonic()) * 1000.0
-            self._polled = chain.from_iterable(self.poll(timeout_ms=left_ms, update_offsets=False).values())
-            record = next(self._polled, None)
+            self._kwire_polled = chain.from_iterable(self.poll(timeout_ms=left_ms, update_offsets=False).values())
+            record = next(self._kwire_polled, None)
         return record
 
-    def _is_over(self) -> bool:
+    def _kwire_is_over(self) -> bool:
         """Whether it is closed, or another thread or a signal handler is about to close it."""
-        return self._closing.locked() or self._consumer._session.state.closed
+        return self._kwire_closing.locked() or self._kwire_consumer._session.state.closed
 
     # --- offsets --------------------------------------------------------------------------------------------
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, timeout_ms: float | None = None
     ) -> None:
-        self._consumer.commit_sync(_offsets(offsets), timeout=_seconds(timeout_ms))
+        self._kwire_consumer.commit_sync(_offsets(offsets), timeout=_seconds(timeout_ms))
 
     def commit_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, callback: OnCommit | None = None
     ) -> None:
-        chosen = callback or self._on_commit
+        chosen = callback or self._kwire_on_commit
 
         def done(committed: Mapping[TopicPartition, KwireOffset], error: Exception | None) -> None:
             if chosen is not None:
                 chosen({tp: _offset(at) for tp, at in committed.items()}, error)
 
-        self._consumer.commit_async(_offsets(offsets), callback=done)
+        self._kwire_consumer.commit_async(_offsets(offsets), callback=done)
 
     def committed(
         self, partition: TopicPartition, metadata: bool = False, timeout_ms: float | None = None
     ) -> int | OffsetAndMetadata | None:
         """The offset, or with `metadata` all of it; None without a commit."""
         tp = TopicPartition(*partition)
-        found = self._consumer.committed([tp], timeout=_seconds(timeout_ms))[tp]
+        found = self._kwire_consumer.committed([tp], timeout=_seconds(timeout_ms))[tp]
         if found is None:
             return None
         return _offset(found) if metadata else found.offset
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        return self._consumer.position(TopicPartition(*partition), timeout=_seconds(timeout_ms))
+        return self._kwire_consumer.position(TopicPartition(*partition), timeout=_seconds(timeout_ms))
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """The end, as far as fetches have told."""
-        lag = self._consumer.current_lag(TopicPartition(*partition))
+        lag = self._kwire_consumer.current_lag(TopicPartition(*partition))
         return None if lag is None else lag + self.position(partition)
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         to = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
-        (self._in_callback or self._consumer).seek(TopicPartition(*partition), to)
+        (self._kwire_in_callback or self._kwire_consumer).seek(TopicPartition(*partition), to)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        (self._in_callback or self._consumer).seek_to_beginning([TopicPartition(*tp) for tp in partitions])
+        (self._kwire_in_callback or self._kwire_consumer).seek_to_beginning([TopicPartition(*tp) for tp in partitions])
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        (self._in_callback or self._consumer).seek_to_end([TopicPartition(*tp) for tp in partitions])
+        (self._kwire_in_callback or self._kwire_consumer).seek_to_end([TopicPartition(*tp) for tp in partitions])
 
     def beginning_offsets(
         self, partitions: Sequence[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        return self._consumer.beginning_offsets(
+        return self._kwire_consumer.beginning_offsets(
             [TopicPartition(*tp) for tp in partitions], timeout=_seconds(timeout_ms)
         )
 
     def end_offsets(
         self, partitions: Sequence[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        return self._consumer.end_offsets([TopicPartition(*tp) for tp in partitions], timeout=_seconds(timeout_ms))
+        return self._kwire_consumer.end_offsets(
+            [TopicPartition(*tp) for tp in partitions], timeout=_seconds(timeout_ms)
+        )
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, float], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        wanted, consumer = whole_ms(timestamps), self._consumer
+        wanted, consumer = whole_ms(timestamps), self._kwire_consumer
         with consumer._guard:
             consumer._check_open()
             found = consumer._run(consumer._session.look_ups.offsets_at(wanted, _seconds(timeout_ms)))
         return {tp: None if at is None else _offset_and_timestamp(at) for tp, at in found.items()}
 
     def pause(self, *partitions: TopicPartition) -> None:
-        self._consumer.pause([TopicPartition(*tp) for tp in partitions])
+        self._kwire_consumer.pause([TopicPartition(*tp) for tp in partitions])
 
     def resume(self, *partitions: TopicPartition) -> None:
-        self._consumer.resume([TopicPartition(*tp) for tp in partitions])
+        self._kwire_consumer.resume([TopicPartition(*tp) for tp in partitions])
 
     def paused(self) -> set[TopicPartition]:
-        return set(self._consumer.paused())
+        return set(self._kwire_consumer.paused())
 
     # --- the cluster and the group --------------------------------------------------------------------------
 
     def topics(self) -> set[str]:
-        return self._consumer.list_topics().keys() - INTERNAL_TOPICS
+        return self._kwire_consumer.list_topics().keys() - INTERNAL_TOPICS
 
     def partitions_for_topic(self, topic: str) -> set[int]:
         """Their numbers; none if there is no such topic. To ask for one alone would have brokers make it."""
-        return {info.partition for info in self._consumer.list_topics().get(topic, ())}
+        return {info.partition for info in self._kwire_consumer.list_topics().get(topic, ())}
 
     def group_metadata(self) -> ConsumerGroupMetadata | TheirGroupMetadata:
         """kafka-python's own where it is loaded: its producer takes nothing else."""
-        group = self._consumer.group_metadata()
+        group = self._kwire_consumer.group_metadata()
         return kafka_python_group_metadata(group) if "kafka.structs" in sys.modules else group
 
     def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:  # noqa: ARG002  there is one kind
         """Numbers by group and name, those of the whole consumer."""
         found: dict[str, dict[str, float]] = {}
-        for name, number in self._consumer.metrics().items():
+        for name, number in self._kwire_consumer.metrics().items():
             if {tag for tag, _ in name.tags} <= {"client-id"}:
                 found.setdefault(name.group, {})[name.name] = number
         return found
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:  # noqa: ARG002
         """Wait until a broker has answered, however often that was so before."""
-        self._consumer.list_topics(timeout=math.inf if timeout_ms is None else timeout_ms / 1000.0)
+        self._kwire_consumer.list_topics(timeout=math.inf if timeout_ms is None else timeout_ms / 1000.0)
 
     def bootstrap_connected(self) -> bool:
         """Whether a broker answers."""
-        return self._consumer._session.link.mailbox.bootstrap_error is None
+        return self._kwire_consumer._session.link.mailbox.bootstrap_error is None
 
     # --- the end --------------------------------------------------------------------------------------------
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """From another thread, too: the one that waits for records is woken, and finds none."""
         if not autocommit:
-            self._commit_no_more()
-        if self._closing.acquire(blocking=False):  # else another thread is at it
+            self._kwire_commit_no_more()
+        if self._kwire_closing.acquire(blocking=False):  # else another thread is at it
             try:
-                self._close(_seconds(timeout_ms))
+                self._kwire_close(_seconds(timeout_ms))
             finally:
-                self._closing.release()
-            self._loop.end()
+                self._kwire_closing.release()
+            self._kwire_loop.end()
 
-    def _close(self, timeout_s: float | None) -> None:
+    def _kwire_close(self, timeout_s: float | None) -> None:
         try:
-            self._consumer.close(timeout_s)
+            self._kwire_consumer.close(timeout_s)
         except ConcurrentModificationError:
-            self._consumer.wakeup()
-            self._consumer.close(timeout_s)
+            self._kwire_consumer.wakeup()
+            self._kwire_consumer.close(timeout_s)
 
-    def _commit_no_more(self) -> None:
+    def _kwire_commit_no_more(self) -> None:
         """A listener that commits does not cover what the program has failed over; without one nothing is committed."""
-        state = self._consumer._session.state
+        state = self._kwire_consumer._session.state
         state.delivery.abandon()
         state.config = replace(state.config, enable_auto_commit=False)
 
@@ -394,11 +399,11 @@ class _Listener(RebalanceListener):
     def _call(
         self, method: Callable[[set[TopicPartition]], None], consumer: RebalanceConsumer, partitions: Partitions
     ) -> None:
-        self._owner._in_callback = consumer
+        self._owner._kwire_in_callback = consumer
         try:
             method(set(partitions))
         finally:
-            self._owner._in_callback = None
+            self._owner._kwire_in_callback = None
 
 
 class _Deserializer:

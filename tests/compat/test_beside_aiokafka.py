@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import warnings
 from collections.abc import Awaitable, Callable
 from importlib import import_module
@@ -719,16 +720,16 @@ def test_a_partition_that_comes_while_others_are_read_is_read_later(cluster: Clu
         consumer.assign([asked])
         await consumer.start()
         consumer.seek(asked, 3)
-        poll, has_come = consumer._poll, asyncio.Event()
+        poll, has_come = consumer._kwire_poll, asyncio.Event()
 
         async def poll_in_which_another_comes(wait_s: float) -> None:
             if not has_come.is_set():
-                await consumer._consumer.assign([asked, other])
+                await consumer._kwire_consumer.assign([asked, other])
                 wait_s = 60.0
             await poll(wait_s)
             has_come.set()
 
-        consumer._poll = poll_in_which_another_comes
+        consumer._kwire_poll = poll_in_which_another_comes
         waiting = asyncio.create_task(consumer.getone(asked))
         await has_come.wait()
         cluster.produce("orders", b"mine", partition=0)
@@ -746,7 +747,7 @@ def test_a_record_of_a_partition_that_is_named_is_done_when_the_next_one_is_aske
         library = Library("kwire.compat.aiokafka", cluster)
         async with library.consumer("orders", group_id="billing") as consumer:
             await consumer.getone(library.tp(0))
-            not_told = consumer._consumer._session.state.delivery.so_far()
+            not_told = consumer._kwire_consumer._session.state.delivery.so_far()
             assert [(tp, position.offset) for tp, _, position in not_told] == [(library.tp(0), 1)]
 
     run(main)
@@ -905,3 +906,30 @@ def test_a_listener_that_subscribes_to_others_is_followed_when_the_rebalance_is_
     run(main)
     assert failures == []
     assert {tp.partition: at.offset for tp, at in cluster.committed("billing").items()} == {0: 1}
+
+
+@BOTH
+def test_a_class_that_derives_from_the_consumer_may_have_attributes_of_its_own(library: Library) -> None:
+    class Own(library.package.AIOKafkaConsumer):  # type: ignore[misc, name-defined]  # of either module
+        def __init__(self, *topics: str, **configs: object) -> None:
+            super().__init__(*topics, **configs)
+            self._topics = self._consumer = self._later = None
+
+        def _poll(self) -> None:
+            pass
+
+    async def main() -> None:
+        library.package = SimpleNamespace(AIOKafkaConsumer=Own)
+        async with library.consumer("orders") as consumer:
+            assert len(await read(consumer, 6)) == 6
+
+    run(main)
+
+
+def test_private_names_are_those_that_nobody_else_has(cluster: Cluster) -> None:
+    async def main() -> None:
+        consumer = Library("kwire.compat.aiokafka", cluster).consumer()
+        assert not [name for name in dir(consumer) if not name.startswith("__") and re.match("_(?!kwire)", name)]
+        await consumer.stop()
+
+    run(main)

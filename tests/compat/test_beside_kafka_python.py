@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import warnings
@@ -193,7 +194,7 @@ def test_a_topic_may_be_given_by_its_name_alone(cluster: Cluster, group: dict[st
 
 def test_servers_may_be_without_a_port() -> None:
     with adapter.KafkaConsumer(bootstrap_servers="127.0.0.1:1,localhost") as consumer:
-        assert [*map(str, consumer._consumer.config.bootstrap_servers)] == ["127.0.0.1:1", "localhost:9092"]
+        assert [*map(str, consumer._kwire_consumer.config.bootstrap_servers)] == ["127.0.0.1:1", "localhost:9092"]
 
 
 def poll_each(consumer: Any) -> Iterator[Any]:  # noqa: ANN401
@@ -382,3 +383,26 @@ def test_to_ask_for_a_topic_does_not_make_it(cluster: Cluster, module: Any) -> N
     assert consumer.partitions_for_topic("nothing") == set()
     assert consumer.topics() == {"orders"}
     consumer.close()
+
+
+@BOTH
+def test_a_class_that_derives_from_the_consumer_may_have_attributes_of_its_own(
+    cluster: Cluster,
+    module: Any,  # noqa: ANN401
+) -> None:
+    class Own(module.KafkaConsumer):  # type: ignore[misc]  # of either module
+        def __init__(self, *topics: str, **configs: object) -> None:
+            super().__init__(*topics, **configs)
+            self._loop = self._consumer = self._on_commit = None
+
+        def _poll(self) -> None:
+            pass
+
+    consumer = open_consumer(SimpleNamespace(KafkaConsumer=Own), cluster, "orders")
+    assert len(list(consumer)) == 6
+    consumer.close()
+
+
+def test_private_names_are_those_that_nobody_else_has(cluster: Cluster) -> None:
+    with open_consumer(adapter, cluster) as consumer:
+        assert not [name for name in dir(consumer) if not name.startswith("__") and re.match("_(?!kwire)", name)]

@@ -61,59 +61,62 @@ class _Later:
 
 
 class AIOKafkaConsumer:
-    """A consumer of keywords. See aiokafka.AIOKafkaConsumer."""
+    """A consumer of keywords. See aiokafka.AIOKafkaConsumer.
+
+    What programs do not call begins with `_kwire`: a class that derives from this may have `_topics` of its own.
+    """
 
     def __init__(self, *topics: str, **configs: object) -> None:
-        self._consumer: AsyncConsumer[Any, Any] = AsyncConsumer(settings_of(configs))
-        self._most_records = most_records(configs)
-        self._group_id = self._consumer.config.group_id
-        self._later: list[_Later] = []
-        self._topics: frozenset[str] = frozenset()
-        self._pattern: re.Pattern[str] | None = None
-        self._by_hand: frozenset[TopicPartition] | None = None
-        self._paused: set[TopicPartition] = set()
-        self._partitions: dict[str, set[int]] = {}
-        self._loop = RecordLoop(self._consumer._session.state.delivery)
-        self._polls = asyncio.Lock()
-        self._has_assignment = asyncio.Event()
-        self._polled_at_ms: int | None = None
-        self._is_started = self._is_stopped = False
+        self._kwire_consumer: AsyncConsumer[Any, Any] = AsyncConsumer(settings_of(configs))
+        self._kwire_most_records = most_records(configs)
+        self._kwire_group_id = self._kwire_consumer.config.group_id
+        self._kwire_later: list[_Later] = []
+        self._kwire_topics: frozenset[str] = frozenset()
+        self._kwire_pattern: re.Pattern[str] | None = None
+        self._kwire_by_hand: frozenset[TopicPartition] | None = None
+        self._kwire_paused: set[TopicPartition] = set()
+        self._kwire_partitions: dict[str, set[int]] = {}
+        self._kwire_loop = RecordLoop(self._kwire_consumer._session.state.delivery)
+        self._kwire_polls = asyncio.Lock()
+        self._kwire_has_assignment = asyncio.Event()
+        self._kwire_polled_at_ms: int | None = None
+        self._kwire_is_started = self._kwire_is_stopped = False
         if topics:
             self.subscribe(topics)
 
     async def start(self) -> None:
         """Until a broker answers, and in a group until there is an assignment."""
-        assert not self._is_started, "Did you call `start` twice?"
-        self._is_started = True
+        assert not self._kwire_is_started, "Did you call `start` twice?"
+        self._kwire_is_started = True
         with raised_as_theirs():
             try:
-                await self._look_up()
-                await self._settle()
-                await self._wait_for_assignment()
+                await self._kwire_look_up()
+                await self._kwire_settle()
+                await self._kwire_wait_for_assignment()
             except BaseException:
-                self._is_stopped = True
-                await self._consumer.close()
+                self._kwire_is_stopped = True
+                await self._kwire_consumer.close()
                 raise
 
-    async def _wait_for_assignment(self) -> None:
+    async def _kwire_wait_for_assignment(self) -> None:
         try:
-            while not self._is_assigned():
-                await self._poll(SLICE_S)
+            while not self._kwire_is_assigned():
+                await self._kwire_poll(SLICE_S)
         except NoOffsetForPartitionError:  # who asks for records is told, and may seek before
-            if not self._is_assigned():
+            if not self._kwire_is_assigned():
                 raise
 
-    def _is_assigned(self) -> bool:
-        if self._by_hand is not None or not (self._topics or self._pattern):
+    def _kwire_is_assigned(self) -> bool:
+        if self._kwire_by_hand is not None or not (self._kwire_topics or self._kwire_pattern):
             return True
-        return self._has_assignment.is_set() if self._group_id else bool(self._consumer.assignment())
+        return self._kwire_has_assignment.is_set() if self._kwire_group_id else bool(self._kwire_consumer.assignment())
 
-    async def _look_up(self) -> None:
+    async def _kwire_look_up(self) -> None:
         """Ask a broker for the topics, which shows that there is one."""
-        mailbox = self._consumer._session.link.mailbox
-        timeout_s = self._consumer.config.request_timeout_ms / 1000.0
-        topics = self._topics if self._topics else {tp.topic for tp in self._by_hand or ()}
-        asking = asyncio.ensure_future(self._learn(topics, timeout_s))
+        mailbox = self._kwire_consumer._session.link.mailbox
+        timeout_s = self._kwire_consumer.config.request_timeout_ms / 1000.0
+        topics = self._kwire_topics if self._kwire_topics else {tp.topic for tp in self._kwire_by_hand or ()}
+        asking = asyncio.ensure_future(self._kwire_learn(topics, timeout_s))
         try:
             while not (await asyncio.wait([asking], timeout=SLICE_S))[0]:
                 if mailbox.bootstrap_error is not None:
@@ -122,27 +125,27 @@ class AIOKafkaConsumer:
         finally:
             asking.cancel()
 
-    async def _learn(self, topics: Collection[str], timeout_s: float | None = None) -> None:
+    async def _kwire_learn(self, topics: Collection[str], timeout_s: float | None = None) -> None:
         """Topics that are subscribed are waited for: brokers make them when they are asked for, or somebody does."""
         until_s = time.monotonic() + (timeout_s or 0.0)
         for topic in topics:
-            while not (infos := await self._consumer.partitions_for(topic, timeout=timeout_s)):
-                if topic not in self._topics:
+            while not (infos := await self._kwire_consumer.partitions_for(topic, timeout=timeout_s)):
+                if topic not in self._kwire_topics:
                     break
                 if time.monotonic() >= until_s:
                     raise errors.UnknownTopicOrPartitionError(f"there is no topic {topic}")
                 await asyncio.sleep(SLICE_S)
-            self._partitions[topic] = {info.partition for info in infos}
+            self._kwire_partitions[topic] = {info.partition for info in infos}
         if not topics:
-            found = await self._consumer.list_topics(timeout=timeout_s)
-            self._partitions = {topic: {info.partition for info in infos} for topic, infos in found.items()}
+            found = await self._kwire_consumer.list_topics(timeout=timeout_s)
+            self._kwire_partitions = {topic: {info.partition for info in infos} for topic, infos in found.items()}
 
     async def stop(self) -> None:
-        if not self._is_stopped:
-            self._is_stopped = True
+        if not self._kwire_is_stopped:
+            self._kwire_is_stopped = True
             with raised_as_theirs():
-                await self._consumer.close()
-            async with self._polls:  # until the task that waited for records is done
+                await self._kwire_consumer.close()
+            async with self._kwire_polls:  # until the task that waited for records is done
                 pass
 
     # --- what to consume ------------------------------------------------------------------------------------
@@ -160,72 +163,74 @@ class AIOKafkaConsumer:
             raise TypeError("listener should be an instance of ConsumerRebalanceListener")
         if not isinstance(topics, tuple | set | list | frozenset):
             raise TypeError("Topics should be list of strings")
-        if self._by_hand is not None:
+        if self._kwire_by_hand is not None:
             raise IllegalStateError("partitions are assigned by hand")
-        self._pattern = _compiled(pattern) if pattern else None
-        self._topics = frozenset(topics)
-        self._has_assignment.clear()
-        if self._group_id is not None:
-            self._later.append(_Later(partial(self._subscribe, self._pattern or list(topics), listener)))
+        self._kwire_pattern = _compiled(pattern) if pattern else None
+        self._kwire_topics = frozenset(topics)
+        self._kwire_has_assignment.clear()
+        if self._kwire_group_id is not None:
+            self._kwire_later.append(
+                _Later(partial(self._kwire_subscribe, self._kwire_pattern or list(topics), listener))
+            )
         elif pattern or listener is not None:
             raise IllegalStateError("a pattern and a listener need a group_id")
         else:
-            self._later.append(_Later(partial(self._read_whole, self._topics)))
+            self._kwire_later.append(_Later(partial(self._kwire_read_whole, self._kwire_topics)))
 
-    async def _subscribe(
+    async def _kwire_subscribe(
         self, topics: Sequence[str] | re.Pattern[str], listener: ConsumerRebalanceListener | None
     ) -> None:
-        await self._consumer.subscribe(topics, listener=_Listener(self, listener))
+        await self._kwire_consumer.subscribe(topics, listener=_Listener(self, listener))
 
-    async def _read_whole(self, topics: frozenset[str]) -> None:
-        self._consumer._session.whole_topics.read(topics)
+    async def _kwire_read_whole(self, topics: frozenset[str]) -> None:
+        self._kwire_consumer._session.whole_topics.read(topics)
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        if self._topics or self._pattern:
+        if self._kwire_topics or self._kwire_pattern:
             raise IllegalStateError("topics are subscribed")
-        self._by_hand = frozenset(TopicPartition(*tp) for tp in partitions)
-        self._later.append(_Later(partial(self._consumer.assign, self._by_hand)))
+        self._kwire_by_hand = frozenset(TopicPartition(*tp) for tp in partitions)
+        self._kwire_later.append(_Later(partial(self._kwire_consumer.assign, self._kwire_by_hand)))
 
     def unsubscribe(self) -> None:
-        self._topics, self._pattern, self._by_hand = frozenset(), None, None
-        self._partitions.clear()
-        self._paused.clear()
-        self._later = [_Later(self._unsubscribe)]
+        self._kwire_topics, self._kwire_pattern, self._kwire_by_hand = frozenset(), None, None
+        self._kwire_partitions.clear()
+        self._kwire_paused.clear()
+        self._kwire_later = [_Later(self._kwire_unsubscribe)]
 
-    async def _unsubscribe(self) -> None:
-        if self._group_id is not None:  # as in aiokafka the listener hears nothing of it
-            self._consumer.rebalance_listener = AsyncRebalanceListener()
-        await self._consumer.unsubscribe()
+    async def _kwire_unsubscribe(self) -> None:
+        if self._kwire_group_id is not None:  # as in aiokafka the listener hears nothing of it
+            self._kwire_consumer.rebalance_listener = AsyncRebalanceListener()
+        await self._kwire_consumer.unsubscribe()
 
     def subscription(self) -> frozenset[str]:
         """The topics; for a pattern, those that it matches."""
-        return self._topics if self._topics else self._consumer.subscription()
+        return self._kwire_topics if self._kwire_topics else self._kwire_consumer.subscription()
 
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions this consumer has."""
-        if self._by_hand is not None:
-            return self._by_hand
-        return self._consumer.assignment() if self._topics or self._pattern else frozenset()
+        if self._kwire_by_hand is not None:
+            return self._kwire_by_hand
+        return self._kwire_consumer.assignment() if self._kwire_topics or self._kwire_pattern else frozenset()
 
-    async def _settle(self) -> None:
+    async def _kwire_settle(self) -> None:
         """Do what was put off. What is cancelled in the middle is done again by the next call.
 
         In a listener that is what fits there: what changes the subscription waits until the rebalance is over.
         """
-        is_in_listener = self._consumer._session.state.callback is not None
-        while self._later and (self._later[0].fits_listener or not is_in_listener):
-            first = self._later[0]
+        is_in_listener = self._kwire_consumer._session.state.callback is not None
+        while self._kwire_later and (self._kwire_later[0].fits_listener or not is_in_listener):
+            first = self._kwire_later[0]
             try:
                 await first.do()
             except asyncio.CancelledError:
                 raise
             except BaseException:
-                self._drop(first)
+                self._kwire_drop(first)
                 raise
-            self._drop(first)
+            self._kwire_drop(first)
 
-    def _drop(self, done: _Later) -> None:
-        self._later = [each for each in self._later if each is not done]
+    def _kwire_drop(self, done: _Later) -> None:
+        self._kwire_later = [each for each in self._kwire_later if each is not done]
 
     # --- records --------------------------------------------------------------------------------------------
 
@@ -233,18 +238,18 @@ class AIOKafkaConsumer:
         """The next record, of these partitions if some are named. Waits for it as long as it takes."""
         _check_partitions(partitions)
         while True:
-            if not partitions and (record := self._at_once()) is not None:
+            if not partitions and (record := self._kwire_at_once()) is not None:
                 return record
-            for found in (await self._next(partitions, SLICE_S, 1)).values():
+            for found in (await self._kwire_next(partitions, SLICE_S, 1)).values():
                 return found[0]
-            self._check_running()
+            self._kwire_check_running()
 
-    def _at_once(self) -> ConsumerRecord[Any, Any] | None:
+    def _kwire_at_once(self) -> ConsumerRecord[Any, Any] | None:
         """A record that is at hand, if nothing is to be done before and it is not the turn of other tasks."""
-        is_due = monotonic_ms() - self._consumer._gave_way_ms > PORTION_MS
-        if is_due or self._later or self._is_stopped or self._polls.locked():
+        is_due = monotonic_ms() - self._kwire_consumer._gave_way_ms > PORTION_MS
+        if is_due or self._kwire_later or self._kwire_is_stopped or self._kwire_polls.locked():
             return None
-        return self._loop.next(record_of)
+        return self._kwire_loop.next(record_of)
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
@@ -253,73 +258,81 @@ class AIOKafkaConsumer:
         _check_partitions(partitions)
         if max_records is not None and max_records < 1:
             raise ValueError("`max_records` must be a positive Integer")
-        most = max_records or self._most_records
+        most = max_records or self._kwire_most_records
         until_s = time.monotonic() + timeout_ms / 1000.0
         while True:
             left_s = max(0.0, until_s - time.monotonic())
-            found = await self._next(partitions, min(SLICE_S, left_s), most)
-            if found or left_s == 0.0 or self._is_stopped:
+            found = await self._kwire_next(partitions, min(SLICE_S, left_s), most)
+            if found or left_s == 0.0 or self._kwire_is_stopped:
                 return found
 
-    async def _next(self, partitions: Collection[TopicPartition], wait_s: float, most: int) -> RecordsOfPartitions:
+    async def _kwire_next(
+        self, partitions: Collection[TopicPartition], wait_s: float, most: int
+    ) -> RecordsOfPartitions:
         """Up to so many records, waiting for the first of them. One task at a time."""
-        self._check_running()
+        self._kwire_check_running()
         with raised_as_theirs():
             try:
-                async with self._polls:
-                    await self._consumer._give_way(self._consumer._tasks.own_loop())
-                    await self._settle()
+                async with self._kwire_polls:
+                    await self._kwire_consumer._give_way(self._kwire_consumer._tasks.own_loop())
+                    await self._kwire_settle()
                     if partitions:
-                        return await self._next_of(partitions, wait_s, most)
-                    found = self._at_hand(most)
+                        return await self._kwire_next_of(partitions, wait_s, most)
+                    found = self._kwire_at_hand(most)
                     if not found:
-                        await self._poll(wait_s)
-                        found = self._at_hand(most)
+                        await self._kwire_poll(wait_s)
+                        found = self._kwire_at_hand(most)
                     return found
             except Exception:
-                if self._is_stopped:  # by another task
+                if self._kwire_is_stopped:  # by another task
                     return {}
                 raise
 
-    async def _next_of(self, partitions: Collection[TopicPartition], wait_s: float, most: int) -> RecordsOfPartitions:
+    async def _kwire_next_of(
+        self, partitions: Collection[TopicPartition], wait_s: float, most: int
+    ) -> RecordsOfPartitions:
         """Those of some partitions; the others are held back meanwhile, and what is at hand of them is kept. So is what
         comes of those that are assigned in the poll."""
-        session, wanted = self._consumer._session, {TopicPartition(*tp) for tp in partitions}
-        others = self._consumer.assignment() - wanted
+        session, wanted = self._kwire_consumer._session, {TopicPartition(*tp) for tp in partitions}
+        others = self._kwire_consumer.assignment() - wanted
         session.state.delivery.interrupt()
         session.positions.set_backpressure(others, Cursor.MAIN, is_on=True)
         try:
-            await self._poll(wait_s)
-            found = self._loop.take_by_partition(most, record_of, partitions=wanted)
+            await self._kwire_poll(wait_s)
+            found = self._kwire_loop.take_by_partition(most, record_of, partitions=wanted)
         finally:
             session.state.delivery.interrupt()  # what is returned counts as delivered when the program comes back
-            session.positions.set_backpressure(others & self._consumer.assignment(), Cursor.MAIN, is_on=False)
+            session.positions.set_backpressure(others & self._kwire_consumer.assignment(), Cursor.MAIN, is_on=False)
         return found
 
-    async def _poll(self, wait_s: float) -> None:
-        session = self._consumer._session
+    async def _kwire_poll(self, wait_s: float) -> None:
+        session = self._kwire_consumer._session
         if session.state.view.subscribed or session.whole_topics.names:
-            await self._consumer._poll(wait_s, to_loop=True)
+            await self._kwire_consumer._poll(wait_s, to_loop=True)
         else:  # there kwire raises
             await asyncio.sleep(wait_s)
-        self._polled_at_ms = int(time.time() * 1000)
-        self._loop.begin()
+        self._kwire_polled_at_ms = int(time.time() * 1000)
+        self._kwire_loop.begin()
 
-    def _at_hand(self, most: int) -> RecordsOfPartitions:
-        return self._loop.take_by_partition(most, record_of)
+    def _kwire_at_hand(self, most: int) -> RecordsOfPartitions:
+        return self._kwire_loop.take_by_partition(most, record_of)
 
-    def _check_running(self) -> None:
-        if self._is_stopped:
+    def _kwire_check_running(self) -> None:
+        if self._kwire_is_stopped:
             raise ConsumerStoppedError
-        assert self._is_started, "call start() first"
+        assert self._kwire_is_started, "call start() first"
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[Any, Any]]:
-        if self._is_stopped:
+        if self._kwire_is_stopped:
             raise ConsumerStoppedError
         return self
 
     async def __anext__(self) -> ConsumerRecord[Any, Any]:
-        if type(self).getone is _OWN_GETONE and "getone" not in vars(self) and (record := self._at_once()) is not None:
+        if (
+            type(self).getone is _OWN_GETONE
+            and "getone" not in vars(self)
+            and (record := self._kwire_at_once()) is not None
+        ):
             return record
         try:
             return await self.getone()
@@ -330,34 +343,34 @@ class AIOKafkaConsumer:
 
     async def commit(self, offsets: Offsets | None = None) -> None:
         """What has been returned, or these offsets."""
-        self._check_group()
+        self._kwire_check_group()
         chosen = None if offsets is None else _offsets(offsets)
-        self._check_committable(chosen or {})
+        self._kwire_check_committable(chosen or {})
         with raised_as_theirs():
-            await self._settle()
-            await self._consumer.commit_sync(chosen)
+            await self._kwire_settle()
+            await self._kwire_consumer.commit_sync(chosen)
 
     async def committed(self, partition: TopicPartition) -> int | None:
         """The offset; None without a commit."""
-        self._check_group()
+        self._kwire_check_group()
         tp = TopicPartition(*partition)
         with raised_as_theirs():
-            found = (await self._consumer.committed([tp]))[tp]
+            found = (await self._kwire_consumer.committed([tp]))[tp]
         return None if found is None else found.offset
 
     async def position(self, partition: TopicPartition) -> int:
         """Behind the last record that was returned."""
-        self._check_assigned([partition])
+        self._kwire_check_assigned([partition])
         with raised_as_theirs():
-            await self._settle()
-            return await self._consumer.position(TopicPartition(*partition))
+            await self._kwire_settle()
+            return await self._kwire_consumer.position(TopicPartition(*partition))
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """The end, as far as fetches have told; with `isolation_level="read_committed"` the last stable offset."""
         assert partition in self.assignment(), "Partition is not assigned"
-        if TopicPartition(*partition) not in self._consumer.assignment():
+        if TopicPartition(*partition) not in self._kwire_consumer.assignment():
             return None
-        session, tp = self._consumer._session, TopicPartition(*partition)
+        session, tp = self._kwire_consumer._session, TopicPartition(*partition)
         lag = session.link.run(session.positions.current_lag(tp))  # waits for one turn of the network thread
         return None if lag is None else lag + session.link.run(session.positions.position(tp, 1.0))
 
@@ -368,124 +381,128 @@ class AIOKafkaConsumer:
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
         """When records were asked for last, in ms since 1970; not the partition's own time."""
         assert partition in self.assignment(), "Partition is not assigned"
-        return self._polled_at_ms
+        return self._kwire_polled_at_ms
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         if (given := _offset(offset)) is None or given < 0:
             raise ValueError("Offset must be a positive integer")
-        self._check_assigned([partition])
-        self._consumer._session.state.delivery.interrupt()  # what is at hand waits for the seek
-        self._later.append(_Later(partial(self._seek, TopicPartition(*partition), offset), fits_listener=True))
+        self._kwire_check_assigned([partition])
+        self._kwire_consumer._session.state.delivery.interrupt()  # what is at hand waits for the seek
+        self._kwire_later.append(
+            _Later(partial(self._kwire_seek, TopicPartition(*partition), offset), fits_listener=True)
+        )
 
-    async def _seek(self, tp: TopicPartition, offset: int) -> None:
-        if tp in self._consumer.assignment():  # else it was given back meanwhile
-            await self._consumer.seek(tp, offset)
+    async def _kwire_seek(self, tp: TopicPartition, offset: int) -> None:
+        if tp in self._kwire_consumer.assignment():  # else it was given back meanwhile
+            await self._kwire_consumer.seek(tp, offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        return await self._seek_to(self._consumer.seek_to_beginning, partitions)
+        return await self._kwire_seek_to(self._kwire_consumer.seek_to_beginning, partitions)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        return await self._seek_to(self._consumer.seek_to_end, partitions)
+        return await self._kwire_seek_to(self._kwire_consumer.seek_to_end, partitions)
 
-    async def _seek_to(
+    async def _kwire_seek_to(
         self, seek: Callable[[Collection[TopicPartition]], Awaitable[None]], partitions: Sequence[TopicPartition]
     ) -> bool:
-        chosen = self._chosen(partitions)
+        chosen = self._kwire_chosen(partitions)
         with raised_as_theirs():
-            await self._settle()
+            await self._kwire_settle()
             await seek(chosen)
             for tp in chosen:
-                await self._consumer.position(tp)
+                await self._kwire_consumer.position(tp)
         return True
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
         """Answers the offsets; a partition without one stays where it is."""
-        found = {tp: await self.committed(tp) for tp in self._chosen(partitions)}
+        found = {tp: await self.committed(tp) for tp in self._kwire_chosen(partitions)}
         with raised_as_theirs():
-            await self._settle()
+            await self._kwire_settle()
             for tp, offset in found.items():
                 if offset is not None:
-                    await self._consumer.seek(tp, offset)
+                    await self._kwire_consumer.seek(tp, offset)
         return found
 
     async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         with raised_as_theirs():
-            return await self._consumer.beginning_offsets([TopicPartition(*tp) for tp in partitions])
+            return await self._kwire_consumer.beginning_offsets([TopicPartition(*tp) for tp in partitions])
 
     async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         with raised_as_theirs():
-            return await self._consumer.end_offsets([TopicPartition(*tp) for tp in partitions])
+            return await self._kwire_consumer.end_offsets([TopicPartition(*tp) for tp in partitions])
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, float]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         wanted = whole_ms(timestamps)
         with raised_as_theirs():
-            found = await self._consumer._run(lambda: self._consumer._session.look_ups.offsets_at(wanted, None))
+            found = await self._kwire_consumer._run(
+                lambda: self._kwire_consumer._session.look_ups.offsets_at(wanted, None)
+            )
         return {tp: None if at is None else OffsetAndTimestamp(at.offset, at.timestamp) for tp, at in found.items()}
 
     def pause(self, *partitions: TopicPartition) -> None:
         _check_partitions(partitions)
-        self._check_assigned(partitions)
-        self._paused |= {TopicPartition(*tp) for tp in partitions}
-        self._hold()
+        self._kwire_check_assigned(partitions)
+        self._kwire_paused |= {TopicPartition(*tp) for tp in partitions}
+        self._kwire_hold()
 
     def resume(self, *partitions: TopicPartition) -> None:
         _check_partitions(partitions)
-        self._check_assigned(partitions)
-        self._paused -= {TopicPartition(*tp) for tp in partitions}
-        self._hold()
+        self._kwire_check_assigned(partitions)
+        self._kwire_paused -= {TopicPartition(*tp) for tp in partitions}
+        self._kwire_hold()
 
-    def _hold(self) -> None:
+    def _kwire_hold(self) -> None:
         """What is assigned by hand, and not yet to the consumer, is paused when it is."""
         with raised_as_theirs():
-            owned = self._consumer.assignment()
-            self._consumer.pause(self._paused & owned)
-            self._consumer.resume(owned - self._paused)
-        if self._paused - owned:
-            self._later.append(_Later(self._hold_later, fits_listener=True))
+            owned = self._kwire_consumer.assignment()
+            self._kwire_consumer.pause(self._kwire_paused & owned)
+            self._kwire_consumer.resume(owned - self._kwire_paused)
+        if self._kwire_paused - owned:
+            self._kwire_later.append(_Later(self._kwire_hold_later, fits_listener=True))
 
-    async def _hold_later(self) -> None:
-        self._paused &= self._consumer.assignment()
-        self._hold()
+    async def _kwire_hold_later(self) -> None:
+        self._kwire_paused &= self._kwire_consumer.assignment()
+        self._kwire_hold()
 
     def paused(self) -> set[TopicPartition]:
-        return self._paused & self.assignment()
+        return self._kwire_paused & self.assignment()
 
     # --- the cluster ----------------------------------------------------------------------------------------
 
     async def topics(self) -> set[str]:
         with raised_as_theirs():
-            return (await self._consumer.list_topics()).keys() - INTERNAL_TOPICS
+            return (await self._kwire_consumer.list_topics()).keys() - INTERNAL_TOPICS
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """Their numbers, as `start()` has learned them; None of a topic that was not asked for."""
-        return self._partitions.get(topic) or None
+        return self._kwire_partitions.get(topic) or None
 
     # --- checks ---------------------------------------------------------------------------------------------
 
-    def _chosen(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    def _kwire_chosen(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         _check_partitions(partitions)
         if not partitions:
             assert self.assignment(), "No partitions are currently assigned"
             return sorted(self.assignment())
-        self._check_assigned(partitions)
+        self._kwire_check_assigned(partitions)
         return [TopicPartition(*tp) for tp in partitions]
 
-    def _check_assigned(self, partitions: Collection[TopicPartition]) -> None:
+    def _kwire_check_assigned(self, partitions: Collection[TopicPartition]) -> None:
         if missing := {TopicPartition(*tp) for tp in partitions} - self.assignment():
             raise IllegalStateError(f"not assigned: {', '.join(map(str, sorted(missing)))}")
 
-    def _check_committable(self, offsets: Collection[TopicPartition]) -> None:
-        if not (self._topics or self._pattern or self._by_hand is not None):
+    def _kwire_check_committable(self, offsets: Collection[TopicPartition]) -> None:
+        if not (self._kwire_topics or self._kwire_pattern or self._kwire_by_hand is not None):
             raise IllegalStateError("Not subscribed to any topics")
         if not self.assignment():
             raise IllegalStateError("No partitions assigned")
         if unknown := set(offsets) - self.assignment():
             raise IllegalStateError(f"Partition {min(unknown)} is not assigned")
 
-    def _check_group(self) -> None:
-        if self._group_id is None:
+    def _kwire_check_group(self) -> None:
+        if self._kwire_group_id is None:
             raise IllegalOperation("Requires group_id")
 
     async def __aenter__(self) -> Self:
@@ -511,20 +528,20 @@ class _Listener(AsyncRebalanceListener):
 
     async def on_partitions_assigned(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
         owner = self._owner
-        topics = {tp.topic for tp in partitions} - owner._partitions.keys()
+        topics = {tp.topic for tp in partitions} - owner._kwire_partitions.keys()
         for topic in topics:
-            owner._partitions[topic] = {info.partition for info in await consumer.partitions_for(topic)}
+            owner._kwire_partitions[topic] = {info.partition for info in await consumer.partitions_for(topic)}
         if self._listener is not None:
             if not self._was_revoked:  # there, each rebalance begins with that, even of nothing
                 await self._tell(self._listener.on_partitions_revoked, frozenset())
             self._was_revoked = False
             await self._tell(self._listener.on_partitions_assigned, consumer.assignment())
-            await owner._settle()  # it may have called seek()
-        owner._has_assignment.set()
+            await owner._kwire_settle()  # it may have called seek()
+        owner._kwire_has_assignment.set()
 
     async def on_partitions_revoked(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:  # noqa: ARG002
-        self._owner._paused -= partitions
-        if self._listener is not None and not self._owner._is_stopped:
+        self._owner._kwire_paused -= partitions
+        if self._listener is not None and not self._owner._kwire_is_stopped:
             self._was_revoked = True
             await self._tell(self._listener.on_partitions_revoked, partitions)
 
@@ -542,7 +559,7 @@ class _Listener(AsyncRebalanceListener):
         except Exception as error:
             if is_of_signal_handler(error):
                 raise
-            log.exception("a listener of group %s has failed: %r", self._owner._group_id, method)
+            log.exception("a listener of group %s has failed: %r", self._owner._kwire_group_id, method)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
