@@ -10,16 +10,18 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 
 from kwire.compat.bootstrap_servers import with_ports
+from kwire.compat.future import Future
 from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop
 from kwire.compat.times import whole_ms
+from kwire.config import ConsumerConfig
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.errors import ConcurrentModificationError, IllegalStateError, WakeupError
@@ -47,6 +49,18 @@ OnCommit: TypeAlias = Callable[[Mapping[TopicPartition, "OffsetAndMetadata"], Ex
 FOREVER_S = 3600.0  # a loop goes on after that
 # A poll of nothing looks this often whether there is something now.
 SLICE_S = 0.1
+# kafka-python's, where kwire has others, or none.
+_DEFAULTS: Mapping[str, object] = {
+    "bootstrap_servers": "localhost",
+    "auto_offset_reset": "latest",
+    "enable_auto_commit": True,
+    "consumer_timeout_ms": float("inf"),
+    "max_partition_fetch_bytes": 1_048_576,
+    "security_protocol": "PLAINTEXT",
+    "sasl_mechanism": None,
+}
+_NEVER_MS = 2**31 - 1
+_NO_GROUP = ConsumerGroupMetadata(group_id=cast("str", None))
 _new = tuple.__new__  # ConsumerRecord() takes twice as long
 _FOREVER_MS = float("inf")
 
@@ -112,11 +126,14 @@ class KafkaConsumer:
         self._kwire_on_commit = cast("OnCommit | None", given.pop("default_offset_commit_callback", None))
         if "group_id" not in given:
             given.pop("enable_auto_commit", None)  # on by default there, and without effect
-        self.config = {**given, "bootstrap_servers": with_ports(given.get("bootstrap_servers", "localhost"))}
+        settings = {**given, "bootstrap_servers": with_ports(given.get("bootstrap_servers", "localhost"))}
         for name in ("key_deserializer", "value_deserializer"):
             if name in given:
-                self.config[name] = _deserializer(given[name])
-        self._kwire_consumer: Consumer[Any, Any] = Consumer(self.config)
+                settings[name] = _deserializer(given[name])
+        self._kwire_commit_s = _take_interval(settings) if self._kwire_on_commit is not None else math.inf
+        self._kwire_commits_at_s = time.monotonic() + self._kwire_commit_s
+        self._kwire_consumer: Consumer[Any, Any] = Consumer(settings)
+        self.config = {**_defaults(self._kwire_consumer.config), **configs}
         self._kwire_loop = RecordLoop(self._kwire_consumer._session.state.delivery)
         self._kwire_in_callback: RebalanceConsumer | None = None
         self._kwire_closing = threading.Lock()
@@ -185,12 +202,20 @@ class KafkaConsumer:
             if self._kwire_has_nothing_to_poll():
                 time.sleep(min(left_s, SLICE_S))
             else:
-                self._kwire_consumer._poll(min(left_s, FOREVER_S), to_loop=True)
+                self._kwire_auto_commit()
+                next_s = max(SLICE_S, self._kwire_commits_at_s - time.monotonic())
+                self._kwire_consumer._poll(min(left_s, next_s, FOREVER_S), to_loop=True)
             self._kwire_loop.begin()
         except (WakeupError, IllegalStateError, ConcurrentModificationError):
             if not self._kwire_is_over():
                 raise
         return time.monotonic() < until_s and not self._kwire_is_over()
+
+    def _kwire_auto_commit(self) -> None:
+        """What the program has come back from; only where it wants to be told, else kwire does so by itself."""
+        if time.monotonic() >= self._kwire_commits_at_s:
+            self._kwire_commits_at_s = time.monotonic() + self._kwire_commit_s
+            KafkaConsumer.commit_async(self)
 
     def _kwire_has_nothing_to_poll(self) -> bool:
         """Whether nothing is subscribed or assigned: kafka-python then waits, and kwire raises."""
@@ -241,14 +266,18 @@ class KafkaConsumer:
 
     def commit_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, callback: OnCommit | None = None
-    ) -> None:
-        chosen = callback or self._kwire_on_commit
+    ) -> Future:
+        """The future, and the callback, are told by a later call that polls, commits or closes."""
+        chosen, future = callback or self._kwire_on_commit, Future()
 
         def done(committed: Mapping[TopicPartition, KwireOffset], error: Exception | None) -> None:
+            found = {tp: _offset(at) for tp, at in committed.items()}
+            future.end(found, error)
             if chosen is not None:
-                chosen({tp: _offset(at) for tp, at in committed.items()}, error)
+                chosen(found, error)
 
         self._kwire_consumer.commit_async(_offsets(offsets), callback=done)
+        return future
 
     def committed(
         self, partition: TopicPartition, metadata: bool = False, timeout_ms: float | None = None
@@ -273,10 +302,12 @@ class KafkaConsumer:
         (self._kwire_in_callback or self._kwire_consumer).seek(TopicPartition(*partition), to)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        (self._kwire_in_callback or self._kwire_consumer).seek_to_beginning([TopicPartition(*tp) for tp in partitions])
+        consumer = self._kwire_in_callback or self._kwire_consumer
+        consumer.seek_to_beginning(_chosen(partitions, consumer.assignment()))
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        (self._kwire_in_callback or self._kwire_consumer).seek_to_end([TopicPartition(*tp) for tp in partitions])
+        consumer = self._kwire_in_callback or self._kwire_consumer
+        consumer.seek_to_end(_chosen(partitions, consumer.assignment()))
 
     def beginning_offsets(
         self, partitions: Sequence[TopicPartition], timeout_ms: float | None = None
@@ -321,7 +352,8 @@ class KafkaConsumer:
 
     def group_metadata(self) -> ConsumerGroupMetadata | TheirGroupMetadata:
         """kafka-python's own where it is loaded: its producer takes nothing else."""
-        group = self._kwire_consumer.group_metadata()
+        has_group = self._kwire_consumer.config.group_id is not None
+        group = self._kwire_consumer.group_metadata() if has_group else _NO_GROUP
         return kafka_python_group_metadata(group) if "kafka.structs" in sys.modules else group
 
     def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:  # noqa: ARG002  there is one kind
@@ -481,6 +513,29 @@ def _offset(at: KwireOffset) -> OffsetAndMetadata:
 
 def _offset_and_timestamp(at: KwireOffsetAndTimestamp) -> OffsetAndTimestamp:
     return OffsetAndTimestamp(at.offset, at.timestamp, leader_epoch_number(at.leader_epoch))
+
+
+def _chosen(partitions: Sequence[TopicPartition], assigned: Partitions) -> Collection[TopicPartition]:
+    """Those that are named, or all."""
+    if not partitions and not assigned:
+        raise ValueError("No partitions are currently assigned")
+    return [TopicPartition(*tp) for tp in partitions] or assigned
+
+
+def _take_interval(settings: dict[str, object]) -> float:
+    """How often the adapter commits in kwire's stead, in seconds. Kwire still commits before partitions go."""
+    config = ConsumerConfig.of(settings)
+    if not config.enable_auto_commit:
+        return math.inf
+    settings["auto_commit_interval_ms"] = _NEVER_MS
+    return config.auto_commit_interval_ms / 1000.0
+
+
+def _defaults(config: ConsumerConfig) -> dict[str, object]:
+    """Settings that a program may look up though it has not given them: those with plain values, and kafka-python's."""
+    found = {field.name: getattr(config, field.name) for field in fields(config)}
+    plain = {name: value for name, value in found.items() if value is None or isinstance(value, str | int | float)}
+    return {**plain, **_DEFAULTS}
 
 
 def _most(max_records: int | None, default: int) -> int:

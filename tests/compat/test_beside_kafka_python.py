@@ -15,6 +15,7 @@ import pytest
 
 import kwire.errors
 from kwire.compat import kafka_python as adapter
+from kwire.compat.future import Future
 from kwire.testing import Cluster
 
 with warnings.catch_warnings(action="ignore"):  # it reads its schemas in a deprecated way
@@ -406,3 +407,75 @@ def test_a_class_that_derives_from_the_consumer_may_have_attributes_of_its_own(
 def test_private_names_are_those_that_nobody_else_has(cluster: Cluster) -> None:
     with open_consumer(adapter, cluster) as consumer:
         assert not [name for name in dir(consumer) if not name.startswith("__") and re.match("_(?!kwire)", name)]
+
+
+@BOTH
+def test_what_is_committed_in_the_background_is_told_to_the_callback(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    told: list[tuple[dict[Any, Any], object]] = []
+    consumer = open_consumer(
+        module,
+        cluster,
+        group_id="billing",
+        auto_commit_interval_ms=1,
+        default_offset_commit_callback=lambda offsets, response: told.append((offsets, response)),
+    )
+    tp = module.TopicPartition("orders", 0)
+    consumer.assign([tp])
+    assert [record.offset for record in consumer] == [0, 1, 2]
+    assert [(offsets[tp].offset, response) for offsets, response in told if tp in offsets][-1] == (3, None)
+    assert cluster.committed("billing")[tp].offset == 3
+    consumer.close()
+
+
+@BOTH
+def test_a_commit_that_is_not_waited_for_answers_a_future(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    told: list[object] = []
+    consumer = open_consumer(module, cluster, group_id="billing", enable_auto_commit=False)
+    tp = module.TopicPartition("orders", 0)
+    consumer.assign([tp])
+    assert next(consumer).offset == 0
+    future = consumer.commit_async()
+    assert future.add_callback(lambda name, _: told.append(name), "done") is future
+    assert future.add_errback(told.append) is future
+    for _ in range(100):
+        consumer.poll(100, max_records=1)
+        if future.is_done:
+            break
+    assert (told, future.succeeded(), future.failed(), future.exception) == (["done"], True, False, None)
+    future.add_callback(lambda _: told.append("again"))
+    assert told == ["done", "again"]
+    assert cluster.committed("billing")[tp].offset == 1
+    consumer.close()
+
+
+def test_a_commit_that_fails_tells_the_future_why(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[object] = []
+    failure = kwire.errors.CommitFailedError("gone")
+    future = Future().add_callback(told.append).add_errback(told.append).add_both(lambda error: 1 / 0)
+    future.end({}, failure)
+    assert told == [failure]
+    assert (future.failed(), future.value) == (True, None)
+    assert len(caplog.records) == 1  # of the function that has failed itself
+
+
+@BOTH
+def test_settings_that_were_not_given_can_be_looked_up(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = open_consumer(module, cluster, max_poll_records=7)
+    assert consumer.config["bootstrap_servers"] == cluster.bootstrap_servers
+    assert {name: consumer.config[name] for name in ("group_id", "max_poll_records", "enable_auto_commit")} == {
+        "group_id": None,
+        "max_poll_records": 7,
+        "enable_auto_commit": True,
+    }
+    assert (consumer.config["session_timeout_ms"], consumer.config["consumer_timeout_ms"]) == (45_000, 2_000)
+    consumer.close()
+
+
+@BOTH
+def test_calls_without_an_assignment_or_a_group(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = open_consumer(module, cluster)
+    for seek in (consumer.seek_to_beginning, consumer.seek_to_end):
+        with pytest.raises(ValueError, match="No partitions are currently assigned"):
+            seek()
+    assert consumer.group_metadata().group_id is None
+    consumer.close()
