@@ -522,6 +522,41 @@ def test_settings_of_aiokafka_are_understood(caplog: pytest.LogCaptureFixture) -
     assert ["rebalance_timeout_ms" in line for line in caplog.messages] == [True]
 
 
+def test_each_error_of_aiokafka_is_there() -> None:
+    with warnings.catch_warnings(action="ignore"):
+        theirs, ours = import_module("aiokafka.errors"), import_module("kwire.compat.aiokafka.errors")
+    names = [name for name, value in vars(theirs).items() if isinstance(value, type) and issubclass(value, Exception)]
+    assert len(names) > 100
+    for name in names:
+        of_both = [getattr(module, name) for module in (theirs, ours)]
+        told = [
+            (
+                [kind.__name__ for kind in one.__mro__],
+                *(getattr(one, of, None) for of in ("retriable", "invalid_metadata")),
+            )
+            for one in of_both
+        ]
+        assert told[0] == told[1]
+        if (number := getattr(of_both[0], "errno", None)) is not None:
+            assert (of_both[1].errno, of_both[1].message) == (number, of_both[0].message)
+            assert ours.for_code(number) is getattr(ours, theirs.for_code(number).__name__)
+    assert ours.for_code(12_345) is ours.UnknownError
+
+
+@pytest.mark.parametrize("name", ["aiokafka", "kwire.compat.aiokafka"], ids=["aiokafka", "kwire"])
+def test_a_wrong_password_is_no_connection(name: str) -> None:
+    async def main() -> None:
+        with Cluster(security_protocol="SASL_PLAINTEXT", users={"alice": "secret"}) as cluster:
+            library = Library(name, cluster)
+            login = {"sasl_plain_username": "alice", "sasl_plain_password": "wrong", "sasl_mechanism": "PLAIN"}
+            consumer = library.consumer("orders", security_protocol="SASL_PLAINTEXT", **login)
+            with pytest.raises(library.errors.KafkaConnectionError):
+                await consumer.start()
+            await consumer.stop()
+
+    run(main)
+
+
 @BOTH
 def test_a_session_may_be_as_short_as_the_interval_of_heartbeats(library: Library) -> None:
     async def main() -> None:

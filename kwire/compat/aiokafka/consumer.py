@@ -36,7 +36,7 @@ from kwire.consumer.async_consumer import AsyncConsumer
 from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
 from kwire.consumer.listener import Partitions
 from kwire.consumer.polling import PORTION_MS
-from kwire.errors import NoOffsetForPartitionError
+from kwire.errors import AuthenticationError, NoOffsetForPartitionError
 from kwire.interrupts import is_of_signal_handler
 from kwire.model import INTERNAL_TOPICS, Cursor
 from kwire.model import OffsetAndMetadata as KwireOffset
@@ -122,6 +122,8 @@ class AIOKafkaConsumer:
                 if mailbox.bootstrap_error is not None:
                     raise mailbox.bootstrap_error
             asking.result()
+        except AuthenticationError as error:  # to aiokafka a broker that it does not get into is one that is not there
+            raise errors.KafkaConnectionError(str(error)) from error
         finally:
             asking.cancel()
 

@@ -1,4 +1,5 @@
-"""The exceptions of aiokafka, under its names, and kwire's as these."""
+# ruff: noqa: N818 - names are aiokafka's
+"""The exceptions of aiokafka, under its names, and kwire's as these. Long, because programs import any of them."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ class ConsumerStoppedError(Exception):
     """`stop()` was called."""
 
 
-class IllegalOperation(Exception):  # noqa: N818  aiokafka's name
+class IllegalOperation(Exception):
     """The call needs a group."""
 
 
@@ -87,7 +88,7 @@ class OffsetOutOfRangeError(BrokerResponseError):
     message = "OFFSET_OUT_OF_RANGE"
 
 
-class CorruptRecordException(BrokerResponseError):  # noqa: N818  aiokafka's name
+class CorruptRecordException(BrokerResponseError):
     errno = 2
     message = "CORRUPT_MESSAGE"
 
@@ -247,7 +248,7 @@ class PolicyViolationError(BrokerResponseError):
     message = "POLICY_VIOLATION"
 
 
-class TransactionalIdAuthorizationFailed(BrokerResponseError):  # noqa: N818  aiokafka's name
+class TransactionalIdAuthorizationFailed(BrokerResponseError):
     errno = 53
     message = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
 
@@ -259,7 +260,303 @@ class KafkaStorageError(BrokerResponseError):
     invalid_metadata = True
 
 
-_BY_CODE = {kind.errno: kind for kind in BrokerResponseError.__subclasses__()}
+# --- those that a consumer hardly ever meets ----------------------------------------------------------------
+
+
+class NoBrokersAvailable(KafkaError):
+    """No broker is known."""
+
+    retriable = True
+    invalid_metadata = True
+
+
+class NodeNotReadyError(KafkaError):
+    """aiokafka's; kwire raises none."""
+
+    retriable = True
+
+
+class KafkaProtocolError(KafkaError):
+    """Bytes that are no message."""
+
+    retriable = True
+
+
+class CorrelationIdError(KafkaProtocolError):
+    """An answer to another request."""
+
+
+class Cancelled(KafkaError):
+    """aiokafka's; kwire raises none."""
+
+    retriable = True
+
+
+class TooManyInFlightRequests(KafkaError):
+    """aiokafka's; kwire raises none."""
+
+    retriable = True
+
+
+class StaleMetadata(KafkaError):
+    """aiokafka's; kwire raises none."""
+
+    retriable = True
+    invalid_metadata = True
+
+
+class MetadataEmptyBrokerList(KafkaError):
+    """aiokafka's; kwire raises none."""
+
+    retriable = True
+
+
+class UnrecognizedBrokerVersion(KafkaError):
+    """aiokafka's; kwire raises none."""
+
+
+class IncompatibleBrokerVersion(KafkaError):
+    """aiokafka's; kwire raises none."""
+
+
+class AuthenticationMethodNotSupported(KafkaError):
+    """aiokafka's; kwire raises none."""
+
+
+class KafkaUnavailableError(KafkaError):
+    """aiokafka's; kwire raises none."""
+
+
+class KafkaConfigurationError(KafkaError):
+    """aiokafka's; kwire raises none."""
+
+
+class QuotaViolationError(KafkaError):
+    """aiokafka's; kwire raises none."""
+
+
+class ProducerClosed(KafkaError):
+    """aiokafka's; kwire raises none."""
+
+
+class ProducerFenced(KafkaError):
+    """Another producer has its transactional id."""
+
+
+class NoError(BrokerResponseError):
+    errno = 0
+    message = "NO_ERROR"
+
+
+class MessageSizeTooLargeError(BrokerResponseError):
+    errno = 10
+    message = "MESSAGE_SIZE_TOO_LARGE"
+
+
+class StaleControllerEpochError(BrokerResponseError):
+    errno = 11
+    message = "STALE_CONTROLLER_EPOCH"
+
+
+class StaleLeaderEpochCodeError(BrokerResponseError):
+    errno = 13
+    message = "STALE_LEADER_EPOCH_CODE"
+
+
+class RecordListTooLargeError(BrokerResponseError):
+    errno = 18
+    message = "RECORD_LIST_TOO_LARGE"
+
+
+class NotEnoughReplicasError(BrokerResponseError):
+    errno = 19
+    message = "NOT_ENOUGH_REPLICAS"
+    retriable = True
+
+
+class NotEnoughReplicasAfterAppendError(BrokerResponseError):
+    errno = 20
+    message = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
+    retriable = True
+
+
+class InvalidRequiredAcksError(BrokerResponseError):
+    errno = 21
+    message = "INVALID_REQUIRED_ACKS"
+
+
+class TopicAlreadyExistsError(BrokerResponseError):
+    errno = 36
+    message = "TOPIC_ALREADY_EXISTS"
+
+
+class InvalidPartitionsError(BrokerResponseError):
+    errno = 37
+    message = "INVALID_PARTITIONS"
+
+
+class InvalidReplicationFactorError(BrokerResponseError):
+    errno = 38
+    message = "INVALID_REPLICATION_FACTOR"
+
+
+class InvalidReplicationAssignmentError(BrokerResponseError):
+    errno = 39
+    message = "INVALID_REPLICATION_ASSIGNMENT"
+
+
+class InvalidConfigurationError(BrokerResponseError):
+    errno = 40
+    message = "INVALID_CONFIG"
+
+
+class NotControllerError(BrokerResponseError):
+    errno = 41
+    message = "NOT_CONTROLLER"
+    retriable = True
+
+
+class OutOfOrderSequenceNumber(BrokerResponseError):
+    errno = 45
+    message = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+class DuplicateSequenceNumber(BrokerResponseError):
+    errno = 46
+    message = "DUPLICATE_SEQUENCE_NUMBER"
+
+
+class InvalidProducerEpoch(BrokerResponseError):
+    errno = 47
+    message = "INVALID_PRODUCER_EPOCH"
+
+
+class InvalidTxnState(BrokerResponseError):
+    errno = 48
+    message = "INVALID_TXN_STATE"
+
+
+class InvalidProducerIdMapping(BrokerResponseError):
+    errno = 49
+    message = "INVALID_PRODUCER_ID_MAPPING"
+
+
+class InvalidTransactionTimeout(BrokerResponseError):
+    errno = 50
+    message = "INVALID_TRANSACTION_TIMEOUT"
+
+
+class ConcurrentTransactions(BrokerResponseError):
+    errno = 51
+    message = "CONCURRENT_TRANSACTIONS"
+
+
+class TransactionCoordinatorFenced(BrokerResponseError):
+    errno = 52
+    message = "TRANSACTION_COORDINATOR_FENCED"
+
+
+class SecurityDisabled(BrokerResponseError):
+    errno = 54
+    message = "SECURITY_DISABLED"
+
+
+class OperationNotAttempted(BrokerResponseError):
+    errno = 55
+    message = "OPERATION_NOT_ATTEMPTED"
+
+
+class LogDirNotFound(BrokerResponseError):
+    errno = 57
+    message = "LOG_DIR_NOT_FOUND"
+
+
+class SaslAuthenticationFailed(BrokerResponseError):
+    errno = 58
+    message = "SASL_AUTHENTICATION_FAILED"
+
+
+class UnknownProducerId(BrokerResponseError):
+    errno = 59
+    message = "UNKNOWN_PRODUCER_ID"
+
+
+class ReassignmentInProgress(BrokerResponseError):
+    errno = 60
+    message = "REASSIGNMENT_IN_PROGRESS"
+
+
+class DelegationTokenAuthDisabled(BrokerResponseError):
+    errno = 61
+    message = "DELEGATION_TOKEN_AUTH_DISABLED"
+
+
+class DelegationTokenNotFound(BrokerResponseError):
+    errno = 62
+    message = "DELEGATION_TOKEN_NOT_FOUND"
+
+
+class DelegationTokenOwnerMismatch(BrokerResponseError):
+    errno = 63
+    message = "DELEGATION_TOKEN_OWNER_MISMATCH"
+
+
+class DelegationTokenRequestNotAllowed(BrokerResponseError):
+    errno = 64
+    message = "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
+
+
+class DelegationTokenAuthorizationFailed(BrokerResponseError):
+    errno = 65
+    message = "DELEGATION_TOKEN_AUTHORIZATION_FAILED"
+
+
+class DelegationTokenExpired(BrokerResponseError):
+    errno = 66
+    message = "DELEGATION_TOKEN_EXPIRED"
+
+
+class InvalidPrincipalType(BrokerResponseError):
+    errno = 67
+    message = "INVALID_PRINCIPAL_TYPE"
+
+
+class NonEmptyGroup(BrokerResponseError):
+    errno = 68
+    message = "NON_EMPTY_GROUP"
+
+
+class GroupIdNotFound(BrokerResponseError):
+    errno = 69
+    message = "GROUP_ID_NOT_FOUND"
+
+
+class FetchSessionIdNotFound(BrokerResponseError):
+    errno = 70
+    message = "FETCH_SESSION_ID_NOT_FOUND"
+
+
+class InvalidFetchSessionEpoch(BrokerResponseError):
+    errno = 71
+    message = "INVALID_FETCH_SESSION_EPOCH"
+
+
+class ListenerNotFound(BrokerResponseError):
+    errno = 72
+    message = "LISTENER_NOT_FOUND"
+
+
+class MemberIdRequired(BrokerResponseError):
+    errno = 79
+    message = "MEMBER_ID_REQUIRED"
+
+
+InvalidMessageError = CorruptRecordException
+CoordinatorLoadInProgressError = GroupLoadInProgressError
+CoordinatorNotAvailableError = GroupCoordinatorNotAvailableError
+NotCoordinatorError = NotCoordinatorForGroupError
+
+kafka_errors = {kind.errno: kind for kind in BrokerResponseError.__subclasses__()}
 # In this order: the first that fits.
 _BY_KIND: tuple[tuple[type[errors.KafkaError], type[KafkaError]], ...] = (
     (errors.KafkaTimeoutError, KafkaTimeoutError),
@@ -280,11 +577,16 @@ _BY_KIND: tuple[tuple[type[errors.KafkaError], type[KafkaError]], ...] = (
 )
 
 
+def for_code(error_code: int) -> type[BrokerResponseError]:
+    """The exception of a code that a broker has answered."""
+    return kafka_errors.get(error_code, UnknownError)
+
+
 def error_of(error: errors.KafkaError) -> KafkaError:
     """kwire's error as aiokafka's."""
     kind = next((theirs for ours, theirs in _BY_KIND if isinstance(error, ours)), None)
     if kind is None and isinstance(error, errors.BrokerError):
-        kind = _BY_CODE.get(error.code, UnknownError)
+        kind = for_code(error.code)
     # aiokafka has these as values.
     if isinstance(error, errors.OffsetOutOfRangeError):
         return OffsetOutOfRangeError(error.offsets)
