@@ -386,11 +386,16 @@ class KafkaConsumer:
             self._kwire_loop.end()
 
     def _kwire_close(self, timeout_s: float | None) -> None:
+        if self._kwire_consumer._session.state.closed:
+            return
         try:
             self._kwire_consumer.close(timeout_s)
         except ConcurrentModificationError:
             self._kwire_consumer.wakeup()
             self._kwire_consumer.close(timeout_s)
+        for name in ("key_deserializer", "value_deserializer"):
+            if callable(close := getattr(self.config[name], "close", None)):
+                close()
 
     def _kwire_commit_no_more(self) -> None:
         """A listener that commits does not cover what the program has failed over; without one nothing is committed."""
@@ -429,11 +434,15 @@ class _Listener(RebalanceListener):
         self._call(lost, consumer, partitions)
 
     def _call(
-        self, method: Callable[[set[TopicPartition]], None], consumer: RebalanceConsumer, partitions: Partitions
+        self, method: Callable[[set[TopicPartition]], object], consumer: RebalanceConsumer, partitions: Partitions
     ) -> None:
         self._owner._kwire_in_callback = consumer
         try:
-            method(set(partitions))
+            answer = method(set(partitions))
+            if inspect.iscoroutine(answer):
+                import asyncio  # few need it
+
+                asyncio.run(answer)
         finally:
             self._owner._kwire_in_callback = None
 

@@ -479,3 +479,35 @@ def test_calls_without_an_assignment_or_a_group(cluster: Cluster, module: Any) -
             seek()
     assert consumer.group_metadata().group_id is None
     consumer.close()
+
+
+@BOTH
+def test_methods_of_a_listener_may_be_coroutine_functions(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    told: list[tuple[str, int]] = []
+
+    class Listener(module.ConsumerRebalanceListener):  # type: ignore[misc]  # of either module
+        async def on_partitions_revoked(self, revoked: set[object]) -> None:
+            told.append(("revoked", len(revoked)))
+
+        async def on_partitions_assigned(self, assigned: set[object]) -> None:
+            told.append(("assigned", len(assigned)))
+
+    consumer = open_consumer(module, cluster, group_id="billing")
+    consumer.subscribe(["orders"], listener=Listener())
+    assert len(list(consumer)) == 6
+    consumer.close()
+    assert [what for what in told if what[1]] == [("assigned", 2), ("revoked", 2)]
+
+
+@BOTH
+def test_deserializers_are_closed_with_the_consumer(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    closed = []
+
+    class Closing(WithHeaders):
+        def close(self) -> None:
+            closed.append(True)
+
+    consumer = open_consumer(module, cluster, "orders", value_deserializer=Closing())
+    consumer.close()
+    consumer.close()
+    assert closed == [True]
