@@ -330,11 +330,10 @@ class AIOKafkaConsumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord[Any, Any]:
-        if (
-            type(self).getone is _OWN_GETONE
-            and "getone" not in vars(self)
-            and (record := self._kwire_at_once()) is not None
-        ):
+        is_own = (
+            self.__class__.getone is _OWN_GETONE and "getone" not in self.__dict__
+        )  # without a call, for each record
+        if is_own and (record := self._kwire_at_once()) is not None:
             return record
         try:
             return await self.getone()
