@@ -353,7 +353,7 @@ def test_ends_are_not_looked_for_with_each_message(cluster: Cluster, monkeypatch
     def current_lag(partition: object) -> None:
         asked.append(partition)
 
-    monkeypatch.setattr(consumer._consumer, "current_lag", current_lag)
+    monkeypatch.setattr(consumer._kwire.consumer, "current_lag", current_lag)
     consumer.subscribe(["orders"])
     assert len(read(consumer, 6)) == 6
     assert len(asked) <= 2
@@ -620,3 +620,81 @@ def test_pauses_of_partitions_that_are_not_assigned_are_passed_over(cluster: Clu
     consumer.resume(places)
     assert len(read(consumer, 3)) == 3
     consumer.close()
+
+
+# --- subclasses -----------------------------------------------------------------------------------------------------
+
+
+NAMES = (
+    "_consumer",
+    "_loop",
+    "_delivery",
+    "_positions",
+    "_stored",
+    "_turns",
+    "_own",
+    "_ends",
+    "_call",
+    "_polled",
+    "_told",
+)
+
+
+@BOTH
+def test_a_subclass_has_attributes_of_any_name(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    """OpenTelemetry's has `_consumer`, those that run on an event loop have `_loop`."""
+
+    class Own(module.Consumer):  # type: ignore[misc]  # of either module
+        def __init__(self, given: dict[str, object]) -> None:
+            super().__init__(given)
+            for name in NAMES:
+                setattr(self, name, None)
+
+    consumer = Own(settings(cluster))
+    consumer.assign([module.TopicPartition("orders", 0)])
+    assert [message.value() for message in read(consumer, 3)] == [b"0", b"2", b"4"]
+    assert [at.offset for at in consumer.commit(asynchronous=False)] == [3]
+    consumer.close()
+
+
+@BOTH
+def test_no_call_goes_through_one_that_a_subclass_overrides(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    called: list[str] = []
+
+    class Traced(module.Consumer):  # type: ignore[misc]  # of either module
+        def poll(self, timeout: float = -1) -> Any:  # noqa: ANN401
+            called.append("poll")
+            return (self.consume(1, timeout) or [None])[0]
+
+        def consume(self, num_messages: int = 1, timeout: float = -1) -> Any:  # noqa: ANN401
+            called.append("consume")
+            return super().consume(num_messages, timeout)
+
+        def assign(self, partitions: Any) -> None:  # noqa: ANN401
+            called.append("assign")
+            super().assign(partitions)
+
+        def unassign(self) -> None:
+            called.append("unassign")
+            super().unassign()
+
+        def close(self) -> None:
+            called.append("close")
+            super().close()
+
+    with Traced(settings(cluster)) as consumer:
+        consumer.assign([module.TopicPartition("orders", 0)])
+        assert consumer.poll(10).value() == b"0"
+        consumer.unassign()
+        consumer.assign([module.TopicPartition("orders", 0)])
+        consumer.subscribe(["orders"])
+    assert called == ["assign", "poll", "consume", "unassign", "assign"]
+
+
+@BOTH
+def test_a_consumer_that_deserializes_is_closed_by_its_own_close(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    builder = Builder()
+    given = {**settings(cluster), "my.prefix": "of", "value.deserializer.builder": builder}
+    with module.DeserializingConsumer(given):
+        pass
+    assert [made.is_closed for made in builder.made] == [True]

@@ -192,7 +192,7 @@ def test_a_consume_that_is_struck_while_it_waits_for_more_has_taken_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = ConfluentConsume(cluster.bootstrap_servers)
-    polling = reader._consumer._consumer._session.polling
+    polling = reader._consumer._kwire.consumer._session.polling
     wait = polling.wait
 
     def struck(seen: int, deadline: Deadline) -> Steps[None]:

@@ -7,6 +7,7 @@ next poll goes on behind it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
 from typing import Protocol, TypeAlias, cast
 
 from kwire.compat.confluent_kafka.consumer import Consumer
@@ -36,7 +37,7 @@ class DeserializingConsumer(Consumer):
 
     def __init__(self, conf: Mapping[str, object]) -> None:
         given = dict(conf)
-        self._built: list[object] = []
+        self._owned_serdes: list[object] = []  # named as confluent-kafka's, in Python, for the sake of subclasses
         wanted = [(name, given.pop(name, None), given.pop(f"{name}.builder", None)) for name in _DESERIALIZERS]
         left = dict(given)
         made: list[Deserialize | None] = []
@@ -47,7 +48,7 @@ class DeserializingConsumer(Consumer):
             if deserializer is not None:
                 raise ValueError(f"{name} and {name}.builder are both given; give one")
             made[-1], rest = cast("Builder", builder).build(dict(given), name == _DESERIALIZERS[0])
-            self._built.append(made[-1])
+            self._owned_serdes.append(made[-1])
             left = {key: value for key, value in left.items() if key in rest}
         self._key_deserializer, self._value_deserializer = made
         super().__init__(left)
@@ -55,10 +56,15 @@ class DeserializingConsumer(Consumer):
     def close(self) -> None:
         """Then the deserializers that a builder has made."""
         super().close()
-        built, self._built = self._built, []
+        built, self._owned_serdes = self._owned_serdes, []
         for one in built:
             if callable(close := getattr(one, "close", None)):
                 close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def poll(self, timeout: float | None = -1) -> Message | None:
         """One message, or None when `timeout` seconds are over. Raises what is an error, a `ConsumeError`."""

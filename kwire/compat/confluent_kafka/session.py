@@ -1,0 +1,247 @@
+"""What a `Consumer` of confluent-kafka is behind its calls.
+
+Users derive from `Consumer`. confluent-kafka's class is written in C: it has no attributes that theirs could overwrite,
+and none of its calls goes through another one that they override. So all of it is here, behind one attribute.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from threading import get_ident
+from typing import Self
+
+from kwire import errors
+from kwire.compat.confluent_kafka.arguments import until
+from kwire.compat.confluent_kafka.commits import Commits
+from kwire.compat.confluent_kafka.ends import ENDS_S, PartitionEnds
+from kwire.compat.confluent_kafka.kafka_error import error_of, exceptions, exceptions_of_callbacks, place_of
+from kwire.compat.confluent_kafka.settings import OwnSettings
+from kwire.compat.confluent_kafka.turns import Turns
+from kwire.compat.confluent_kafka.values import OFFSET_BEGINNING, OFFSET_END, Message, TopicPartition
+from kwire.compat.record_loop import RecordLoop
+from kwire.consumer.listener import Partitions, RebalanceConsumer
+from kwire.consumer.sync import Consumer
+from kwire.fetching.partition_records import PartitionRecords
+from kwire.model import TopicPartition as Partition
+
+# What librdkafka tells error_cb, and no poll.
+_OF_NO_GROUP = (errors.BootstrapError, errors.DisconnectError)
+# How often a second thread that polls looks whether it is its turn.
+POLLED_AGAIN_S = 0.001
+# As long as a poll without a timeout waits at a time.
+FOREVER_S = 3600.0
+
+
+class Session:
+    """One consumer's."""
+
+    is_closed = True  # until `__init__` has succeeded
+
+    def __init__(self, own: OwnSettings) -> None:
+        self.own = own
+        with exceptions():
+            self.consumer: Consumer[bytes, bytes] = Consumer(own.left)
+        self._delivery = self.consumer._session.state.delivery
+        self.loop = RecordLoop(self._delivery)
+        self.ends = PartitionEnds(self.consumer)
+        self.turns = Turns(self.consumer)
+        self.commits = Commits(own, self.consumer, self.turns)
+        self.positions: dict[Partition, int] = {}
+        self.polled_by: int | None = None
+        """The thread that is in poll or consume."""
+        self.in_callback: RebalanceConsumer | None = None
+        self.offered: Partitions | None = None
+        """What the group has given and `on_assign` has not taken yet; None outside of it."""
+        self.read_topics: set[str] = set()
+        """Those of which partitions have been assigned."""
+        self.left_out: Partitions = frozenset()
+        """What the group has given and `on_assign` has not taken."""
+        self.is_closed = False
+
+    @contextlib.contextmanager
+    def call(self) -> Iterator[Self]:
+        """Around a call of the program."""
+        self.check_open()
+        with self.turns, exceptions():
+            self.check_open()  # another thread may have closed it
+            self._note_returned()
+            yield self
+
+    def check_open(self) -> None:
+        if self.is_closed:
+            raise RuntimeError("Consumer closed")
+
+    def close(self) -> None:
+        if self.is_closed:
+            return
+        self.commits.hurry()
+        with self.turns, exceptions():
+            try:
+                self._note_returned()
+                if self.is_assigned_by_hand():  # else the listener does it, behind the program's callback
+                    self.commits.last(self.consumer.assignment())
+            finally:
+                try:
+                    self.consumer.close()  # callbacks may commit
+                finally:
+                    self.is_closed = True
+
+    # --- what to consume ------------------------------------------------------------------------------------
+
+    def is_assigned_by_hand(self) -> bool:
+        return self.consumer._session.state.assigned_by_hand
+
+    def assign(self, partitions: Sequence[TopicPartition]) -> None:
+        wanted = {one.key for one in partitions}
+        if self.in_callback is None:
+            self.let_go(self.consumer.assignment())
+            self.consumer.assign(wanted)
+            self.note_topics(wanted)
+        elif self.offered is not None:
+            self.leave_out(self.in_callback, self.in_callback.assignment() - wanted)
+        self.start_at(partitions)
+
+    def let_go(self, partitions: Partitions) -> None:
+        """The program gives up what it has assigned by hand. What a group has given goes with its callback."""
+        if self.is_assigned_by_hand():
+            self.commits.begin_last(partitions)
+            self.forget(partitions)
+
+    def leave_out(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+        """These stay this member's, and nothing of them is read."""
+        consumer.resume(self.left_out - partitions)
+        consumer.pause(partitions)
+        self.left_out = partitions
+
+    def assigned(self) -> Partitions:
+        return self.consumer.assignment() - self.left_out
+
+    def note_topics(self, partitions: Iterable[Partition]) -> None:
+        self.read_topics.update(one.topic for one in partitions)
+
+    def owned(self, partitions: Sequence[TopicPartition]) -> list[Partition]:
+        assigned = self.assigned()
+        return [one.key for one in partitions if one.key in assigned]
+
+    def start_at(self, partitions: Sequence[TopicPartition]) -> None:
+        consumer = self.in_callback or self.consumer
+        for one in partitions:
+            if one.offset >= 0:
+                consumer.seek(one.key, one.offset)
+            elif one.offset == OFFSET_BEGINNING:
+                consumer.seek_to_beginning([one.key])
+            elif one.offset == OFFSET_END:
+                consumer.seek_to_end([one.key])
+        self._moved(one.key for one in partitions)
+
+    def _moved(self, partitions: Iterable[Partition]) -> None:
+        """The program goes on elsewhere in these. What is stored of them stays, as in librdkafka."""
+        for partition in partitions:
+            self.positions.pop(partition, None)
+            self.ends.moved(partition)
+
+    def forget(self, partitions: Partitions) -> None:
+        """They are not this consumer's any more."""
+        self._moved(partitions)
+        self.commits.stored.forget(partitions)
+        self.left_out -= partitions
+
+    # --- messages -------------------------------------------------------------------------------------------
+
+    def begin_poll(self) -> None:
+        """Messages are handed out to one thread at a time. Not by `turns`: to leave a turn is a call."""
+        self.check_open()
+        me = get_ident()
+        while self.polled_by not in (None, me):
+            time.sleep(POLLED_AGAIN_S)
+            self.check_open()
+        self.polled_by = me
+
+    def awaited(self, timeout: float | None) -> Message | None:
+        """One message when none is at hand. What is done in the background is done here: a poll comes here ten times
+        a second, however many messages are at hand."""
+        until_s = until(timeout)
+        while True:
+            if (instead := self._polled(until_s)) is not None:
+                return instead[0] if instead else None
+            message = self.loop.next(Message.of)
+            if message is not None or time.monotonic() >= until_s:
+                return message
+
+    def awaited_batch(self, most: int, until_s: float) -> list[Message]:
+        while True:
+            if (instead := self._polled(until_s, most)) is not None:
+                return instead
+            found = self.loop.take(most, partial(self._batch, most))
+            if found:
+                return found  # nothing is called in between: an exception of a signal handler might strike there
+            if time.monotonic() >= until_s:
+                return []
+
+    def _batch(self, most: int, chunks: Sequence[PartitionRecords[bytes, bytes]]) -> list[Message]:
+        """Messages, and the ends behind them."""
+        found = [*map(Message.of, chain.from_iterable(chunks))]
+        while len(found) < most and (ended := self._end_reached()) is not None:
+            found.append(ended)
+        return found
+
+    def _polled(self, until_s: float, least: int = 1) -> list[Message] | None:
+        """A poll has returned, so records may be at hand; or what is to be returned instead."""
+        try:
+            with self.turns, exceptions_of_callbacks():
+                self.check_open()  # another thread may have closed it
+                if (ended := self._end_reached()) is not None:
+                    return [ended]
+                self._poll_until(until_s, least)
+        except errors.KafkaError as error:
+            if self._is_of_nothing_to_poll(error) and until_s < math.inf:
+                time.sleep(max(0.0, until_s - time.monotonic()))
+                return []
+            return self._told(error)
+        return None
+
+    def _poll_until(self, until_s: float, least: int) -> None:
+        now_s = time.monotonic()
+        self._note_returned()
+        self.commits.in_background(now_s)
+        most_s = ENDS_S if self.own.tells_ends else FOREVER_S  # nothing wakes a poll because an end is reached
+        wait_s = max(0.0, min(until_s - now_s, self.commits.stored.wait_s(now_s), most_s))
+        with self.turns.waiting():
+            records = self.consumer._poll(wait_s, to_loop=True, least=least)
+            if least > 1 and not records and (self.own.tells_ends or time.monotonic() >= until_s):
+                self.consumer._poll(0, to_loop=True)  # as many as there are
+        self.loop.begin()
+
+    def _is_of_nothing_to_poll(self, error: errors.KafkaError) -> bool:
+        """Whether nothing is subscribed or assigned: librdkafka then waits for the timeout instead of raising."""
+        return isinstance(error, errors.IllegalStateError) and not self.consumer._session.state.view.subscribed
+
+    def _told(self, error: errors.KafkaError) -> list[Message]:
+        """An error, in a message; or to `error_cb`, if there is one, and it is of no partition and no group."""
+        found = error_of(error)
+        message = Message.of_error(found, *place_of(error))
+        if self.own.on_error is None:
+            return [message]
+        if isinstance(error, (*_OF_NO_GROUP, errors.AuthenticationError)):
+            self.own.on_error(found)
+        return [] if isinstance(error, _OF_NO_GROUP) else [message]
+
+    def _note_returned(self) -> None:
+        """The program has come back: where it stands, in what it was handed. To note it twice does no harm."""
+        for partition, _, position in self._delivery.so_far():
+            self.positions[partition] = position.offset
+            if self.own.stores_each:
+                self.commits.stored.store({partition: position})
+
+    def _end_reached(self) -> Message | None:
+        """The next end of a partition that the program is to be told of."""
+        if not self.own.tells_ends:
+            return None
+        with self.turns:
+            found = self.ends.next()
+        return None if found is None else Message.end_of(*found)
