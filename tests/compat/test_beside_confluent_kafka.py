@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import confluent_kafka
 import pytest
 
+from kwire import Header
 from kwire.compat import confluent_kafka as adapter
-from kwire.testing import Cluster
+from kwire.testing import Cluster, NewRecord
 
 pytestmark = pytest.mark.slow
 BOTH = pytest.mark.parametrize("module", [confluent_kafka, adapter], ids=["confluent-kafka", "kwire"])
@@ -620,6 +624,66 @@ def test_pauses_of_partitions_that_are_not_assigned_are_passed_over(cluster: Clu
     consumer.resume(places)
     assert len(read(consumer, 3)) == 3
     consumer.close()
+
+
+# --- messages -------------------------------------------------------------------------------------------------------
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "pickle": lambda message: pickle.loads(pickle.dumps(message)),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+}
+
+
+@BOTH
+@pytest.mark.parametrize("made", COPIES)
+def test_a_copy_of_a_message_has_its_headers_and_is_equal(cluster: Cluster, module: Any, made: str) -> None:  # noqa: ANN401
+    """Programs hand messages to other processes."""
+    cluster.produce("orders", NewRecord(b"6", b"key", (Header("kind", b"new"),)), partition=0)
+    consumer = module.Consumer(settings(cluster))
+    consumer.assign([module.TopicPartition("orders", 0, 3)])
+    (message,) = read(consumer, 1)
+    consumer.close()
+    copied = COPIES[made](message)
+    assert copied.headers() == [("kind", b"new")]
+    assert (copied.key(), copied.value(), copied.timestamp()) == (b"key", b"6", message.timestamp())
+    assert copied == message
+
+
+DIFFERENT: tuple[dict[str, Any], ...] = (
+    {"topic": "prices"},
+    {"partition": 2},
+    {"offset": 8},
+    {"key": b"x"},
+    {"value": b"x"},
+    {"headers": [("a", b"b")]},
+    {"timestamp": (1, 5)},
+    {"leader_epoch": 2},
+)
+
+
+@BOTH
+def test_messages_are_equal_if_their_content_is(module: Any) -> None:  # noqa: ANN401
+    same = {"topic": "orders", "partition": 1, "offset": 7, "key": b"k", "value": b"v"}
+    message = module.Message(**same)
+    assert message == module.Message(**same, latency=1.0)
+    for one in DIFFERENT:
+        assert message != module.Message(**{**same, **one})
+    assert message != module.Message(**same, error=module.KafkaError(module.KafkaError._FAIL))
+    assert message != "a message"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(message)
+
+
+@BOTH
+@pytest.mark.parametrize("value", [b"longer", b"", None, {"a": 1, "b": 2}], ids=repr)
+def test_the_length_of_a_message_is_that_of_its_value(module: Any, value: object) -> None:  # noqa: ANN401
+    message = module.Message(value=b"abc", timestamp=None)
+    message.set_value(value)
+    length = 0 if value is None else len(value)  # type: ignore[arg-type]  # all of them have one
+    assert (len(message), bool(message)) == (length, length > 0)
+    assert module.Message(value=7).value() == 7
 
 
 # --- subclasses -----------------------------------------------------------------------------------------------------

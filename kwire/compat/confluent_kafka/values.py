@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import EllipsisType
 from typing import Any
 
 from kwire.compat.confluent_kafka.kafka_error import KafkaError
@@ -16,7 +17,6 @@ OFFSET_INVALID = -1001
 TIMESTAMP_NOT_AVAILABLE, TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME = 0, 1, 2
 
 _CREATE_TIME = TimestampType.CREATE_TIME
-_NOT_ASKED_FOR: list[tuple[str, bytes | None]] = []
 _new = object.__new__
 
 
@@ -68,7 +68,8 @@ class Message:
     __slots__ = ("_error", "_headers", "_latency", "_record", "_timestamp")
 
     _record: Record[Any, Any]
-    _headers: list[tuple[str, bytes | None]] | None
+    _headers: list[tuple[str, bytes | None]] | EllipsisType | None
+    """... until they are asked for, which copies of it are, too."""
 
     def __init__(
         self,
@@ -79,14 +80,14 @@ class Message:
         value: Any = None,  # noqa: ANN401
         headers: list[tuple[str, bytes | None]] | None = None,
         error: KafkaError | None = None,
-        timestamp: tuple[int, int] = (TIMESTAMP_NOT_AVAILABLE, 0),
+        timestamp: tuple[int, int] | None = None,
         latency: float | None = None,
         leader_epoch: int | None = None,
     ) -> None:
-        size = len(value) if value is not None else 0
+        timestamp = timestamp or (TIMESTAMP_NOT_AVAILABLE, 0)
         place = topic, partition, offset
         time = timestamp[1], TimestampType.NO_TIMESTAMP_TYPE
-        self._record = Record(*place, *time, key, value, (), leader_epoch, -1, size)  # type: ignore[arg-type]  # None
+        self._record = Record(*place, *time, key, value, (), leader_epoch, -1, -1)  # type: ignore[arg-type]  # None
         self._headers = headers
         self._error = error
         self._timestamp: tuple[int, int] | None = timestamp
@@ -97,7 +98,7 @@ class Message:
         """That record. Not by `__init__`, which would take several times as long."""
         self = _new(cls)
         self._record = record
-        self._headers = _NOT_ASKED_FOR
+        self._headers = ...
         self._error = self._timestamp = self._latency = None
         return self
 
@@ -115,7 +116,19 @@ class Message:
         return cls.of_error(KafkaError(KafkaError._PARTITION_EOF, f"{partition}: no more records"), *partition, offset)
 
     def __len__(self) -> int:
-        return max(0, self._record.serialized_value_size)
+        """The value's, whatever has been made of it."""
+        value = self._record.value
+        return 0 if value is None else len(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and self._content() == other._content()
+
+    __hash__ = None  # type: ignore[assignment]  # a program may change it
+
+    def _content(self) -> tuple[object, ...]:
+        record = self._record
+        place = record.topic, record.partition, record.offset, record.leader_epoch
+        return *place, record.key, record.value, self.headers(), self._error, self.timestamp()[1]
 
     def error(self) -> KafkaError | None:
         return self._error
@@ -137,7 +150,7 @@ class Message:
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         """The same list each time; a program may change it."""
-        if self._headers is _NOT_ASKED_FOR:
+        if self._headers is ...:
             self._headers = list(self._record.headers) or None
         return self._headers
 
