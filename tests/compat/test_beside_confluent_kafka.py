@@ -626,6 +626,111 @@ def test_pauses_of_partitions_that_are_not_assigned_are_passed_over(cluster: Clu
     consumer.close()
 
 
+# --- where to begin -------------------------------------------------------------------------------------------------
+
+
+def offsets(consumer: Any, count: int) -> list[int]:  # noqa: ANN401
+    return [message.offset() for message in read(consumer, count)]
+
+
+@BOTH
+def test_a_partition_that_is_assigned_again_begins_where_the_group_has_committed(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    """What was not processed is read again in this way."""
+    consumer, place = module.Consumer(settings(cluster)), module.TopicPartition("orders", 0)
+    for _ in range(2):
+        consumer.assign([place])
+        assert offsets(consumer, 2) == [0, 1]
+    consumer.commit(offsets=[module.TopicPartition("orders", 0, 1)], asynchronous=False)
+    consumer.assign([module.TopicPartition("orders", 0, module.OFFSET_STORED)])
+    assert offsets(consumer, 2) == [1, 2]
+    consumer.commit()
+    cluster.produce("orders", b"6", partition=0)
+    consumer.assign([place])
+    assert offsets(consumer, 1) == [3], "the commit was on its way"
+    consumer.close()
+
+
+@BOTH
+def test_a_partition_that_is_assigned_again_goes_on_with_auto_commit(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster, enable_auto_commit=True))
+    first, second = module.TopicPartition("orders", 0), module.TopicPartition("orders", 1)
+    consumer.assign([first])
+    assert offsets(consumer, 2) == [0, 1]
+    consumer.assign([first, second])
+    assert sorted((message.partition(), message.offset()) for message in read(consumer, 4)) == [
+        (0, 2), (1, 0), (1, 1), (1, 2),
+    ]  # fmt: skip
+    consumer.close()
+
+
+@BOTH
+def test_a_partition_that_is_assigned_again_stays_paused(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer, place = module.Consumer(settings(cluster)), module.TopicPartition("orders", 0)
+    consumer.assign([place])
+    assert offsets(consumer, 1) == [0]
+    consumer.pause([place])
+    consumer.assign([place])
+    assert consumer.poll(0.3) is None
+    consumer.resume([place])
+    assert offsets(consumer, 1) == [0]
+    consumer.close()
+
+
+@BOTH
+@pytest.mark.parametrize("call", ["assign", "seek", "on_assign"])
+@pytest.mark.parametrize(("records", "first"), [(1, 2), (2, 1), (100, 0)])
+def test_the_last_records_of_a_partition(cluster: Cluster, module: Any, call: str, records: int, first: int) -> None:  # noqa: ANN401
+    """librdkafka's OFFSET_TAIL, which is a number in Python."""
+    place = module.TopicPartition("orders", 0, -2000 - records)
+    consumer = module.Consumer(settings(cluster))
+    if call == "on_assign":
+        consumer.subscribe(["orders"], on_assign=lambda consumer, partitions: consumer.assign([place]))
+    else:
+        consumer.assign([place] if call == "assign" else [module.TopicPartition("orders", 0, 0)])
+    if call == "seek":
+        assert offsets(consumer, 1) == [0]
+        consumer.seek(place)
+    assert offsets(consumer, 1) == [first]
+    consumer.close()
+
+
+@BOTH
+def test_a_seek_to_no_offset_is_for_the_reset_policy(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster))
+    consumer.assign([module.TopicPartition("orders", 0, 1)])
+    assert offsets(consumer, 1) == [1]
+    consumer.seek(module.TopicPartition("orders", 0))
+    assert offsets(consumer, 1) == [0]
+    consumer.close()
+
+
+@BOTH
+@pytest.mark.parametrize(("call", "offset"), [("seek", -1000), ("assign", -3), ("assign", -1999)])
+def test_an_offset_to_begin_at_that_is_none_is_refused(cluster: Cluster, module: Any, call: str, offset: int) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster))
+    consumer.assign([module.TopicPartition("orders", 0, 1)])
+    assert offsets(consumer, 1) == [1]
+    place = module.TopicPartition("orders", 0, offset)
+    with pytest.raises(module.KafkaException) as raised:
+        getattr(consumer, call)(place if call == "seek" else [place])
+    assert raised.value.args[0].code() == module.KafkaError._INVALID_ARG
+    consumer.close()
+
+
+def test_partitions_may_be_those_of_confluent_kafka_itself(cluster: Cluster) -> None:
+    """A program that keeps the AdminClient has some."""
+    consumer, place = adapter.Consumer(settings(cluster)), confluent_kafka.TopicPartition("orders", 0, 1)
+    consumer.assign([place])  # type: ignore[list-item]
+    assert offsets(consumer, 1) == [1]
+    consumer.commit(offsets=[place], asynchronous=False)  # type: ignore[list-item]
+    assert [at.offset for at in consumer.committed([place])] == [1]  # type: ignore[list-item]
+    assert [at.offset for at in consumer.position([place])] == [2]  # type: ignore[list-item]
+    assert consumer.get_watermark_offsets(place) == (0, 3)  # type: ignore[arg-type]
+    consumer.seek(place)  # type: ignore[arg-type]
+    consumer.pause([place])  # type: ignore[list-item]
+    consumer.close()
+
+
 # --- messages -------------------------------------------------------------------------------------------------------
 
 

@@ -8,9 +8,28 @@ import time
 from collections.abc import Iterable, Sequence
 
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
-from kwire.compat.confluent_kafka.values import Message, TopicPartition
+from kwire.compat.confluent_kafka.values import (
+    OFFSET_BEGINNING,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    OFFSET_TAIL,
+    Message,
+    TopicPartition,
+)
 from kwire.model import OffsetAndMetadata
 from kwire.model import TopicPartition as Partition
+
+
+def key_of(one: TopicPartition) -> Partition:
+    """It as kwire has it. It may be confluent-kafka's own, as programs have it that keep the AdminClient."""
+    return Partition(one.topic, one.partition)
+
+
+def check_starts(partitions: Sequence[TopicPartition]) -> None:
+    """Whether their offsets are some that one can begin at."""
+    for one in partitions:
+        if OFFSET_TAIL < one.offset < OFFSET_BEGINNING and one.offset not in (OFFSET_STORED, OFFSET_INVALID):
+            raise exception(KafkaError._INVALID_ARG, f"{key_of(one)}: there is no offset {one.offset}")
 
 
 def check_time(timeout: float) -> None:
@@ -45,7 +64,7 @@ def offsets_of(
         return None
     if any("\0" in (one.metadata or "") for one in offsets):
         raise ValueError("embedded null character in metadata")
-    return {one.key: OffsetAndMetadata(one.offset, one.metadata or "") for one in offsets if one.offset >= 0}
+    return {key_of(one): OffsetAndMetadata(one.offset, one.metadata or "") for one in offsets if one.offset >= 0}
 
 
 def _offset_behind(message: Message) -> dict[Partition, OffsetAndMetadata]:

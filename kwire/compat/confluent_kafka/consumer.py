@@ -12,7 +12,16 @@ from types import TracebackType
 from typing import Self
 
 from kwire import errors
-from kwire.compat.confluent_kafka.arguments import check_time, listed, names_or_pattern, offsets_of, seconds, until
+from kwire.compat.confluent_kafka.arguments import (
+    check_starts,
+    check_time,
+    key_of,
+    listed,
+    names_or_pattern,
+    offsets_of,
+    seconds,
+    until,
+)
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
 from kwire.compat.confluent_kafka.listener import Listener, OnPartitions
 from kwire.compat.confluent_kafka.session import Session
@@ -74,8 +83,9 @@ class Consumer:
             session.assign(partitions)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        wanted = {one.key for one in partitions}
         with self._kwire.call() as session:
+            check_starts(partitions)
+            wanted = frozenset(map(key_of, partitions))
             if session.in_callback is None:
                 if twice := session.owned(partitions):
                     raise exception(KafkaError._CONFLICT, f"{twice[0]} is assigned already")
@@ -177,10 +187,10 @@ class Consumer:
 
     def committed(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
         with self._kwire.call() as session:
-            found = session.consumer.committed([one.key for one in partitions], timeout=seconds(timeout))
+            found = session.consumer.committed([*map(key_of, partitions)], timeout=seconds(timeout))
         answers = []
         for one in partitions:
-            at = found[one.key]
+            at = found[key_of(one)]
             offset = OFFSET_INVALID if at is None else at.offset
             answers.append(TopicPartition(one.topic, one.partition, offset, at.metadata or None if at else None))
         return answers
@@ -188,12 +198,12 @@ class Consumer:
     def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Behind the last message of each that was returned."""
         with self._kwire.call() as session:
-            offsets = [session.positions.get(one.key, OFFSET_INVALID) for one in partitions]
+            offsets = [session.positions.get(key_of(one), OFFSET_INVALID) for one in partitions]
         return [TopicPartition(one.topic, one.partition, at) for one, at in zip(partitions, offsets, strict=True)]
 
     def seek(self, partition: TopicPartition) -> None:
         with self._kwire.call() as session:
-            session.start_at([partition])
+            session.seek(partition)
 
     def get_watermark_offsets(
         self,
@@ -204,18 +214,18 @@ class Consumer:
         """The first offset, and the one behind the last. They are asked for, cached or not."""
         with self._kwire.call() as session:
             check_time(timeout)
-            low = session.consumer.beginning_offsets([partition.key], timeout=seconds(timeout))
-            high = session.consumer.end_offsets([partition.key], timeout=seconds(timeout))
-        return low[partition.key], high[partition.key]
+            low = session.consumer.beginning_offsets([key_of(partition)], timeout=seconds(timeout))
+            high = session.consumer.end_offsets([key_of(partition)], timeout=seconds(timeout))
+        return low[key_of(partition)], high[key_of(partition)]
 
     def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
         """The offset of each partition is a time, in ms; OFFSET_END where all records are older."""
         with self._kwire.call() as session:
             check_time(timeout)
             found = session.consumer.offsets_for_times(
-                {one.key: one.offset for one in partitions}, timeout=seconds(timeout)
+                {key_of(one): one.offset for one in partitions}, timeout=seconds(timeout)
             )
-        answers = ((one, found[one.key]) for one in partitions)
+        answers = ((one, found[key_of(one)]) for one in partitions)
         return [TopicPartition(one.topic, one.partition, at.offset if at else OFFSET_END) for one, at in answers]
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:

@@ -16,13 +16,28 @@ from threading import get_ident
 from typing import Self
 
 from kwire import errors
-from kwire.compat.confluent_kafka.arguments import until
+from kwire.compat.confluent_kafka.arguments import check_starts, key_of, until
 from kwire.compat.confluent_kafka.commits import Commits
 from kwire.compat.confluent_kafka.ends import ENDS_S, PartitionEnds
-from kwire.compat.confluent_kafka.kafka_error import error_of, exceptions, exceptions_of_callbacks, place_of
+from kwire.compat.confluent_kafka.kafka_error import (
+    KafkaError,
+    error_of,
+    exception,
+    exceptions,
+    exceptions_of_callbacks,
+    place_of,
+)
 from kwire.compat.confluent_kafka.settings import OwnSettings
 from kwire.compat.confluent_kafka.turns import Turns
-from kwire.compat.confluent_kafka.values import OFFSET_BEGINNING, OFFSET_END, Message, TopicPartition
+from kwire.compat.confluent_kafka.values import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    OFFSET_TAIL,
+    Message,
+    TopicPartition,
+)
 from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.listener import Partitions, RebalanceConsumer
 from kwire.consumer.sync import Consumer
@@ -31,6 +46,8 @@ from kwire.model import TopicPartition as Partition
 
 # What librdkafka tells error_cb, and no poll.
 _OF_NO_GROUP = (errors.BootstrapError, errors.DisconnectError)
+# Where no record is, so that auto.offset.reset decides.
+OUT_OF_RANGE = 2**63 - 1
 # How often a second thread that polls looks whether it is its turn.
 POLLED_AGAIN_S = 0.001
 # As long as a poll without a timeout waits at a time.
@@ -97,14 +114,23 @@ class Session:
         return self.consumer._session.state.assigned_by_hand
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
-        wanted = {one.key for one in partitions}
+        check_starts(partitions)
+        wanted = frozenset(map(key_of, partitions))
         if self.in_callback is None:
-            self.let_go(self.consumer.assignment())
-            self.consumer.assign(wanted)
-            self.note_topics(wanted)
+            self._assign_by_hand(wanted)
         elif self.offered is not None:
             self.leave_out(self.in_callback, self.in_callback.assignment() - wanted)
         self.start_at(partitions)
+
+    def _assign_by_hand(self, wanted: Partitions) -> None:
+        """Each begins where the group has committed, also one that was assigned before. What is paused stays so."""
+        paused = self.consumer.paused()
+        if self.is_assigned_by_hand():
+            self.let_go(self.consumer.assignment())
+            self.consumer.unsubscribe()
+        self.consumer.assign(wanted)
+        self.consumer.pause(paused & wanted)
+        self.note_topics(wanted)
 
     def let_go(self, partitions: Partitions) -> None:
         """The program gives up what it has assigned by hand. What a group has given goes with its callback."""
@@ -126,18 +152,32 @@ class Session:
 
     def owned(self, partitions: Sequence[TopicPartition]) -> list[Partition]:
         assigned = self.assigned()
-        return [one.key for one in partitions if one.key in assigned]
+        return [tp for tp in map(key_of, partitions) if tp in assigned]
 
     def start_at(self, partitions: Sequence[TopicPartition]) -> None:
-        consumer = self.in_callback or self.consumer
+        """Without an offset it is for kwire to say: where the group has committed."""
         for one in partitions:
-            if one.offset >= 0:
-                consumer.seek(one.key, one.offset)
-            elif one.offset == OFFSET_BEGINNING:
-                consumer.seek_to_beginning([one.key])
-            elif one.offset == OFFSET_END:
-                consumer.seek_to_end([one.key])
-        self._moved(one.key for one in partitions)
+            if one.offset not in (OFFSET_STORED, OFFSET_INVALID):
+                self._go_to(key_of(one), one.offset)
+        self._moved(map(key_of, partitions))
+
+    def seek(self, one: TopicPartition) -> None:
+        if one.offset == OFFSET_STORED:
+            raise exception(KafkaError._INVALID_ARG, "there is no seek to what is stored: assign() the partition")
+        check_starts([one])
+        self._go_to(key_of(one), OUT_OF_RANGE if one.offset == OFFSET_INVALID else one.offset)
+        self._moved([key_of(one)])
+
+    def _go_to(self, tp: Partition, offset: int) -> None:
+        consumer = self.in_callback or self.consumer
+        if offset == OFFSET_BEGINNING:
+            consumer.seek_to_beginning([tp])
+        elif offset == OFFSET_END:
+            consumer.seek_to_end([tp])
+        elif offset <= OFFSET_TAIL:
+            consumer.seek(tp, max(0, consumer.end_offsets([tp])[tp] - (OFFSET_TAIL - offset)))
+        else:
+            consumer.seek(tp, offset)
 
     def _moved(self, partitions: Iterable[Partition]) -> None:
         """The program goes on elsewhere in these. What is stored of them stays, as in librdkafka."""

@@ -14,6 +14,8 @@ OFFSET_BEGINNING = -2
 OFFSET_END = -1
 OFFSET_STORED = -1000
 OFFSET_INVALID = -1001
+OFFSET_TAIL = -2000
+"""Less n: the n-th record in front of the end. confluent-kafka has no name for it; librdkafka has OFFSET_TAIL(n)."""
 TIMESTAMP_NOT_AVAILABLE, TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME = 0, 1, 2
 
 _CREATE_TIME = TimestampType.CREATE_TIME
