@@ -731,6 +731,53 @@ def test_partitions_may_be_those_of_confluent_kafka_itself(cluster: Cluster) -> 
     consumer.close()
 
 
+# --- looking up -----------------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_times_to_look_for(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    """Also one in seconds, which is long ago in milliseconds."""
+    consumer = module.Consumer(settings(cluster))
+
+    def looked_up(time_ms: int) -> tuple[int, int | None]:
+        (found,) = consumer.offsets_for_times([module.TopicPartition("orders", 0, time_ms)], timeout=10)
+        return found.offset, found.leader_epoch
+
+    assert looked_up(module.OFFSET_BEGINNING)[0] == 0
+    assert looked_up(module.OFFSET_END)[0] == 3
+    assert looked_up(1_700_000_000) == (0, 0)
+    assert looked_up(4_000_000_000_000) == (module.OFFSET_END, None)
+    with pytest.raises(module.KafkaException):
+        looked_up(module.OFFSET_INVALID)
+    with pytest.raises(module.KafkaException):
+        consumer.offsets_for_times([], timeout=10)
+    consumer.close()
+
+
+@BOTH
+def test_what_is_not_there_among_others_has_an_error(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer, error = module.Consumer(settings(cluster)), module.KafkaError
+    places = [("absent", 0), ("orders", 9), ("orders", 0)]
+    found = consumer.offsets_for_times([module.TopicPartition(*place, 5) for place in places], timeout=10)
+    assert [(one.topic, one.partition, one.offset) for one in found] == [
+        ("absent", 0, 5), ("orders", 9, 5), ("orders", 0, 0),
+    ]  # fmt: skip
+    codes = [one.error and one.error.code() for one in found]
+    assert codes == [error.UNKNOWN_TOPIC_OR_PART, error._UNKNOWN_PARTITION, None]
+    consumer.close()
+
+
+@BOTH
+@pytest.mark.parametrize("place", [("absent", 0), ("orders", 9)])
+@pytest.mark.parametrize("call", ["get_watermark_offsets", "offsets_for_times"])
+def test_what_is_not_there_is_not_waited_for(cluster: Cluster, module: Any, call: str, place: Any) -> None:  # noqa: ANN401
+    consumer, wanted = module.Consumer(settings(cluster)), module.TopicPartition(*place, 5)
+    with pytest.raises(module.KafkaException) as raised:
+        getattr(consumer, call)([wanted] if call == "offsets_for_times" else wanted, timeout=10)
+    assert raised.value.args[0].code() == module.KafkaError._UNKNOWN_PARTITION
+    consumer.close()
+
+
 # --- messages -------------------------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from kwire.compat.confluent_kafka.values import (
     Message,
     TopicPartition,
 )
+from kwire.consumer.arguments import MAX_TIMESTAMP_MS
 from kwire.model import OffsetAndMetadata
 from kwire.model import TopicPartition as Partition
 
@@ -30,6 +31,15 @@ def check_starts(partitions: Sequence[TopicPartition]) -> None:
     for one in partitions:
         if OFFSET_TAIL < one.offset < OFFSET_BEGINNING and one.offset not in (OFFSET_STORED, OFFSET_INVALID):
             raise exception(KafkaError._INVALID_ARG, f"{key_of(one)}: there is no offset {one.offset}")
+
+
+def check_times(partitions: Sequence[TopicPartition]) -> None:
+    """Whether their offsets are times that can be looked for."""
+    if not partitions:
+        raise exception(KafkaError._INVALID_ARG, "no partitions are given")
+    for one in partitions:
+        if not OFFSET_BEGINNING <= one.offset <= MAX_TIMESTAMP_MS:
+            raise exception(KafkaError._INVALID_ARG, f"{key_of(one)}: {one.offset} is no time in ms")
 
 
 def check_time(timeout: float) -> None:

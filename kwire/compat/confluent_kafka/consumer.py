@@ -27,7 +27,6 @@ from kwire.compat.confluent_kafka.listener import Listener, OnPartitions
 from kwire.compat.confluent_kafka.session import Session
 from kwire.compat.confluent_kafka.settings import OwnSettings
 from kwire.compat.confluent_kafka.values import (
-    OFFSET_END,
     OFFSET_INVALID,
     ClusterMetadata,
     Message,
@@ -214,19 +213,18 @@ class Consumer:
         """The first offset, and the one behind the last. They are asked for, cached or not."""
         with self._kwire.call() as session:
             check_time(timeout)
+            if session.look_up.missing([partition], timeout):
+                raise exception(KafkaError._UNKNOWN_PARTITION, f"there is no partition {key_of(partition)}")
             low = session.consumer.beginning_offsets([key_of(partition)], timeout=seconds(timeout))
             high = session.consumer.end_offsets([key_of(partition)], timeout=seconds(timeout))
         return low[key_of(partition)], high[key_of(partition)]
 
     def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
-        """The offset of each partition is a time, in ms; OFFSET_END where all records are older."""
+        """The offset of each partition is a time, in ms, or OFFSET_BEGINNING or OFFSET_END. Answers OFFSET_END where all
+        are older. A partition that is not there has an error in the answer; if none is there, that is raised."""
         with self._kwire.call() as session:
             check_time(timeout)
-            found = session.consumer.offsets_for_times(
-                {key_of(one): one.offset for one in partitions}, timeout=seconds(timeout)
-            )
-        answers = ((one, found[key_of(one)]) for one in partitions)
-        return [TopicPartition(one.topic, one.partition, at.offset if at else OFFSET_END) for one, at in answers]
+            return session.look_up.offsets_for_times(partitions, timeout)
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Those that are not assigned (any more) are passed over."""

@@ -27,6 +27,7 @@ from kwire.compat.confluent_kafka.kafka_error import (
     exceptions_of_callbacks,
     place_of,
 )
+from kwire.compat.confluent_kafka.look_ups import LookUps
 from kwire.compat.confluent_kafka.settings import OwnSettings
 from kwire.compat.confluent_kafka.turns import Turns
 from kwire.compat.confluent_kafka.values import (
@@ -68,6 +69,7 @@ class Session:
         self.ends = PartitionEnds(self.consumer)
         self.turns = Turns(self.consumer)
         self.commits = Commits(own, self.consumer, self.turns)
+        self.look_up = LookUps(self.consumer)
         self.positions: dict[Partition, int] = {}
         self.polled_by: int | None = None
         """The thread that is in poll or consume."""
