@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -624,6 +625,24 @@ def test_pauses_of_partitions_that_are_not_assigned_are_passed_over(cluster: Clu
     consumer.resume(places)
     assert len(read(consumer, 3)) == 3
     consumer.close()
+
+
+# --- polls that wait ------------------------------------------------------------------------------------------------
+
+
+def test_a_poll_that_a_signal_handler_closes_the_consumer_in_answers_nothing(cluster: Cluster) -> None:
+    """A usual way to end a loop of polls. confluent-kafka does the same, or crashes if the signal comes early."""
+    consumer = adapter.Consumer(settings(cluster))
+    consumer.subscribe(["orders"])
+    read(consumer, 6)
+    before = signal.signal(signal.SIGALRM, lambda *_: consumer.close())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        assert consumer.poll(1.0) is None
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        consumer.poll(1.0)
 
 
 # --- where to begin -------------------------------------------------------------------------------------------------

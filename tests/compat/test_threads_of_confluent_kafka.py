@@ -14,7 +14,9 @@ from typing import Any, cast
 import pytest
 
 from kwire.compat.confluent_kafka import Consumer, Message, TopicPartition
+from kwire.compat.confluent_kafka.session import Session
 from kwire.compat.confluent_kafka.turns import Turns
+from kwire.errors import KafkaError
 from kwire.testing import Cluster
 
 PLACE = TopicPartition("orders", 0)
@@ -104,6 +106,42 @@ def test_threads_that_poll_get_each_message_once(consumer: Consumer, cluster: Cl
         found = [messages.get(timeout=10).value() for _ in range(6)]
         assert sorted(found) == [b"0", b"1", b"2", b"3", b"4", b"5"]
     assert messages.empty()
+
+
+@pytest.fixture
+def waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set once a poll has found that nothing is subscribed."""
+    found = threading.Event()
+    is_of_nothing = Session._is_of_nothing_to_poll
+
+    def noted(session: Session, error: KafkaError) -> bool:
+        found.set()
+        return is_of_nothing(session, error)
+
+    monkeypatch.setattr(Session, "_is_of_nothing_to_poll", noted)
+    return found
+
+
+@pytest.mark.parametrize("call", ["assign", "subscribe"])
+def test_a_poll_of_nothing_waits_for_what_another_thread_assigns(
+    consumer: Consumer, waits_for_nothing: threading.Event, call: str
+) -> None:
+    consumer.unsubscribe()
+    with polling(consumer) as messages:
+        assert waits_for_nothing.wait(10)
+        consumer.assign([PLACE]) if call == "assign" else consumer.subscribe(["orders"])
+        assert messages.get(timeout=10).error() is None
+
+
+def test_so_does_one_with_a_timeout(consumer: Consumer, waits_for_nothing: threading.Event) -> None:
+    consumer.unsubscribe()
+    found: list[Message | None] = []
+    poller = threading.Thread(target=lambda: found.append(consumer.poll(60)))
+    poller.start()
+    assert waits_for_nothing.wait(10)
+    consumer.assign([PLACE])
+    poller.join(10)
+    assert [message.offset() for message in found if message is not None] == [0]
 
 
 def test_a_poll_is_not_woken_in_a_callback() -> None:

@@ -220,8 +220,8 @@ class Consumer:
         return low[key_of(partition)], high[key_of(partition)]
 
     def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
-        """The offset of each partition is a time, in ms, or OFFSET_BEGINNING or OFFSET_END. Answers OFFSET_END where all
-        are older. A partition that is not there has an error in the answer; if none is there, that is raised."""
+        """The offset of each partition is a time, in ms, or OFFSET_BEGINNING or OFFSET_END. Answers OFFSET_END where
+        all are older. A partition that is not there has an error in the answer; if none is there, that is raised."""
         with self._kwire.call() as session:
             check_time(timeout)
             return session.look_up.offsets_for_times(partitions, timeout)

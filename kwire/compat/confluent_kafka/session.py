@@ -7,7 +7,6 @@ and none of its calls goes through another one that they override. So all of it 
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -51,6 +50,8 @@ _OF_NO_GROUP = (errors.BootstrapError, errors.DisconnectError)
 OUT_OF_RANGE = 2**63 - 1
 # How often a second thread that polls looks whether it is its turn.
 POLLED_AGAIN_S = 0.001
+# How often a poll with nothing subscribed looks whether there is something now.
+LOOKED_AGAIN_S = 0.05
 # As long as a poll without a timeout waits at a time.
 FOREVER_S = 3600.0
 
@@ -241,10 +242,11 @@ class Session:
                     return [ended]
                 self._poll_until(until_s, least)
         except errors.KafkaError as error:
-            if self._is_of_nothing_to_poll(error) and until_s < math.inf:
-                time.sleep(max(0.0, until_s - time.monotonic()))
+            if self.is_closed:  # by a signal handler, while this poll has waited
                 return []
-            return self._told(error)
+            if not self._is_of_nothing_to_poll(error):
+                return self._told(error)
+            time.sleep(max(0.0, min(until_s - time.monotonic(), LOOKED_AGAIN_S)))
         return None
 
     def _poll_until(self, until_s: float, least: int) -> None:
@@ -260,7 +262,8 @@ class Session:
         self.loop.begin()
 
     def _is_of_nothing_to_poll(self, error: errors.KafkaError) -> bool:
-        """Whether nothing is subscribed or assigned: librdkafka then waits for the timeout instead of raising."""
+        """Whether nothing is subscribed or assigned: librdkafka then waits instead of raising. Another thread may change
+        that."""
         return isinstance(error, errors.IllegalStateError) and not self.consumer._session.state.view.subscribed
 
     def _told(self, error: errors.KafkaError) -> list[Message]:
