@@ -750,6 +750,72 @@ def test_partitions_may_be_those_of_confluent_kafka_itself(cluster: Cluster) -> 
     consumer.close()
 
 
+# --- leader epochs and metadata -------------------------------------------------------------------------------------
+
+
+def parts(found: list[Any]) -> list[object]:
+    return [(one.partition, one.offset, one.metadata, one.leader_epoch) for one in found]
+
+
+@BOTH
+def test_a_commit_keeps_leader_epochs_and_metadata(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer, place = module.Consumer(settings(cluster)), module.TopicPartition("orders", 0)
+    consumer.assign([place])
+    first, _ = read(consumer, 2)
+    assert parts(consumer.position([place])) == [(0, 2, None, 0)]
+    assert parts(consumer.commit(asynchronous=False)) == [(0, 2, None, 0)]
+    assert parts(consumer.committed([place])) == [(0, 2, None, 0)]
+    assert parts(consumer.commit(message=first, asynchronous=False)) == [(0, 1, None, 0)]
+    assert parts(consumer.committed([place])) == [(0, 1, None, 0)]
+    given = module.TopicPartition("orders", 0, 2, "as told", 0)
+    assert parts(consumer.commit(offsets=[given], asynchronous=False)) == [(0, 2, "as told", 0)]
+    assert parts(consumer.committed([place])) == [(0, 2, "as told", 0)]
+    consumer.commit(offsets=[module.TopicPartition("orders", 0, 1, leader_epoch=-1)], asynchronous=False)
+    assert parts(consumer.committed([place])) == [(0, 1, None, None)]
+    consumer.close()
+
+
+@BOTH
+def test_stored_offsets_keep_leader_epochs_and_metadata(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster, enable_auto_offset_store=False))
+    consumer.assign([module.TopicPartition("orders", 0)])
+    _, second = read(consumer, 2)
+    consumer.store_offsets(offsets=[module.TopicPartition("orders", 0, 1, "as told", 0)])
+    assert parts(consumer.commit(asynchronous=False)) == [(0, 1, "as told", 0)]
+    consumer.store_offsets(message=second)
+    assert parts(consumer.commit(asynchronous=False)) == [(0, 2, None, 0)]
+    consumer.close()
+
+
+@BOTH
+def test_on_commit_is_told_of_leader_epochs_and_metadata(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    told: list[object] = []
+    consumer = module.Consumer(
+        {**settings(cluster), "on_commit": lambda error, partitions: told.append((error, parts(partitions)))}
+    )
+    consumer.assign([module.TopicPartition("orders", 0)])
+    consumer.commit(offsets=[module.TopicPartition("orders", 1, 1, "as told", 0)])
+    for _ in range(100):
+        consumer.poll(0.05)
+        if told:
+            break
+    assert told == [(None, [(1, 1, "as told", 0)])]
+    consumer.close()
+
+
+@BOTH
+@pytest.mark.parametrize("call", ["assign", "seek"])
+def test_one_begins_at_an_offset_with_its_leader_epoch(cluster: Cluster, module: Any, call: str) -> None:  # noqa: ANN401
+    """As `committed()` answers it."""
+    consumer, place = module.Consumer(settings(cluster)), module.TopicPartition("orders", 0, 1, leader_epoch=0)
+    consumer.assign([place] if call == "assign" else [module.TopicPartition("orders", 0, 0)])
+    if call == "seek":
+        assert offsets(consumer, 1) == [0]
+        consumer.seek(place)
+    assert offsets(consumer, 1) == [1]
+    consumer.close()
+
+
 # --- looking up -----------------------------------------------------------------------------------------------------
 
 

@@ -59,6 +59,13 @@ def names_or_pattern(topics: Sequence[str]) -> Sequence[str] | re.Pattern[str]:
         raise exception(KafkaError._INVALID_ARG, f"{pattern!r} is no pattern: {error}") from error
 
 
+def answered(tp: Partition, at: OffsetAndMetadata | None) -> TopicPartition:
+    """What programs are told of an offset; an empty metadata, which brokers have for none, is none."""
+    if at is None:
+        return TopicPartition(tp.topic, tp.partition)
+    return TopicPartition(tp.topic, tp.partition, at.offset, at.metadata or None, at.leader_epoch)
+
+
 def listed(partitions: Iterable[Partition]) -> list[TopicPartition]:
     return [TopicPartition(topic, partition) for topic, partition in sorted(partitions)]
 
@@ -74,7 +81,11 @@ def offsets_of(
         return None
     if any("\0" in (one.metadata or "") for one in offsets):
         raise ValueError("embedded null character in metadata")
-    return {key_of(one): OffsetAndMetadata(one.offset, one.metadata or "") for one in offsets if one.offset >= 0}
+    return {key_of(one): offset_of(one) for one in offsets if one.offset >= 0}
+
+
+def offset_of(one: TopicPartition) -> OffsetAndMetadata:
+    return OffsetAndMetadata(one.offset, one.metadata or "", one.leader_epoch)
 
 
 def _offset_behind(message: Message) -> dict[Partition, OffsetAndMetadata]:
@@ -84,7 +95,7 @@ def _offset_behind(message: Message) -> dict[Partition, OffsetAndMetadata]:
     if (place := _place_of(message)) is None:
         return {}
     partition, offset = place
-    return {partition: OffsetAndMetadata(offset + 1)}
+    return {partition: OffsetAndMetadata(offset + 1, leader_epoch=message.leader_epoch())}
 
 
 def _place_of(message: Message) -> tuple[Partition, int] | None:

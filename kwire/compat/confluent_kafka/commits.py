@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 from kwire import errors
 from kwire.clock import Deadline
+from kwire.compat.confluent_kafka.arguments import answered
 from kwire.compat.confluent_kafka.kafka_error import error_of
 from kwire.compat.confluent_kafka.settings import OwnSettings
 from kwire.compat.confluent_kafka.stored_offsets import StoredOffsets
 from kwire.compat.confluent_kafka.turns import Turns
-from kwire.compat.confluent_kafka.values import TopicPartition
 from kwire.consumer.listener import Partitions
 from kwire.consumer.session import COMMIT_SHARE_OF_CLOSE
 from kwire.consumer.sync import Consumer
@@ -53,9 +53,7 @@ class Commits:
         if self._own.on_commit is not None:
             found = error_of(error) if isinstance(error, errors.KafkaError) else None
             with self._turns.in_callback():
-                self._own.on_commit(
-                    found, [TopicPartition(tp.topic, tp.partition, at.offset) for tp, at in offsets.items()]
-                )
+                self._own.on_commit(found, [answered(tp, at) for tp, at in offsets.items()])
         elif error is not None:
             level = logging.DEBUG if isinstance(error, _FOR_THE_NEXT_COMMIT) else logging.WARNING
             log.log(level, "a commit of %s failed: %s", ", ".join(map(str, sorted(offsets))), error)

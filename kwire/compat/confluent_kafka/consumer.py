@@ -13,6 +13,7 @@ from typing import Self
 
 from kwire import errors
 from kwire.compat.confluent_kafka.arguments import (
+    answered,
     check_starts,
     check_time,
     key_of,
@@ -27,7 +28,6 @@ from kwire.compat.confluent_kafka.listener import Listener, OnPartitions
 from kwire.compat.confluent_kafka.session import Session
 from kwire.compat.confluent_kafka.settings import OwnSettings
 from kwire.compat.confluent_kafka.values import (
-    OFFSET_INVALID,
     ClusterMetadata,
     Message,
     TopicPartition,
@@ -180,25 +180,18 @@ class Consumer:
                 return None
             session.consumer.commit_sync(asked)
             session.commits.stored.committed(found)
-            offset_of = {} if chosen is not None else dict.fromkeys(session.assigned(), OFFSET_INVALID)
-            offset_of |= {tp: at.offset for tp, at in found.items()}
-            return [TopicPartition(tp.topic, tp.partition, offset) for tp, offset in sorted(offset_of.items())]
+            asked_of = found.keys() if chosen is not None else found.keys() | session.assigned()
+            return [answered(tp, found.get(tp)) for tp in sorted(asked_of)]
 
     def committed(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
         with self._kwire.call() as session:
             found = session.consumer.committed([*map(key_of, partitions)], timeout=seconds(timeout))
-        answers = []
-        for one in partitions:
-            at = found[key_of(one)]
-            offset = OFFSET_INVALID if at is None else at.offset
-            answers.append(TopicPartition(one.topic, one.partition, offset, at.metadata or None if at else None))
-        return answers
+        return [answered(key_of(one), found[key_of(one)]) for one in partitions]
 
     def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Behind the last message of each that was returned."""
         with self._kwire.call() as session:
-            offsets = [session.positions.get(key_of(one), OFFSET_INVALID) for one in partitions]
-        return [TopicPartition(one.topic, one.partition, at) for one, at in zip(partitions, offsets, strict=True)]
+            return [answered(key_of(one), session.positions.get(key_of(one))) for one in partitions]
 
     def seek(self, partition: TopicPartition) -> None:
         with self._kwire.call() as session:

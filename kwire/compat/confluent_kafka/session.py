@@ -42,6 +42,7 @@ from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.listener import Partitions, RebalanceConsumer
 from kwire.consumer.sync import Consumer
 from kwire.fetching.partition_records import PartitionRecords
+from kwire.model import OffsetAndMetadata
 from kwire.model import TopicPartition as Partition
 
 # What librdkafka tells error_cb, and no poll.
@@ -71,7 +72,7 @@ class Session:
         self.turns = Turns(self.consumer)
         self.commits = Commits(own, self.consumer, self.turns)
         self.look_up = LookUps(self.consumer)
-        self.positions: dict[Partition, int] = {}
+        self.positions: dict[Partition, OffsetAndMetadata] = {}
         self.polled_by: int | None = None
         """The thread that is in poll or consume."""
         self.in_callback: RebalanceConsumer | None = None
@@ -161,18 +162,20 @@ class Session:
         """Without an offset it is for kwire to say: where the group has committed."""
         for one in partitions:
             if one.offset not in (OFFSET_STORED, OFFSET_INVALID):
-                self._go_to(key_of(one), one.offset)
+                self._go_to(one)
         self._moved(map(key_of, partitions))
 
     def seek(self, one: TopicPartition) -> None:
         if one.offset == OFFSET_STORED:
             raise exception(KafkaError._INVALID_ARG, "there is no seek to what is stored: assign() the partition")
         check_starts([one])
-        self._go_to(key_of(one), OUT_OF_RANGE if one.offset == OFFSET_INVALID else one.offset)
+        if one.offset == OFFSET_INVALID:
+            one = TopicPartition(one.topic, one.partition, OUT_OF_RANGE)
+        self._go_to(one)
         self._moved([key_of(one)])
 
-    def _go_to(self, tp: Partition, offset: int) -> None:
-        consumer = self.in_callback or self.consumer
+    def _go_to(self, one: TopicPartition) -> None:
+        consumer, tp, offset = self.in_callback or self.consumer, key_of(one), one.offset
         if offset == OFFSET_BEGINNING:
             consumer.seek_to_beginning([tp])
         elif offset == OFFSET_END:
@@ -180,7 +183,7 @@ class Session:
         elif offset <= OFFSET_TAIL:
             consumer.seek(tp, max(0, consumer.end_offsets([tp])[tp] - (OFFSET_TAIL - offset)))
         else:
-            consumer.seek(tp, offset)
+            consumer.seek(tp, OffsetAndMetadata(offset, leader_epoch=one.leader_epoch))
 
     def _moved(self, partitions: Iterable[Partition]) -> None:
         """The program goes on elsewhere in these. What is stored of them stays, as in librdkafka."""
@@ -262,8 +265,8 @@ class Session:
         self.loop.begin()
 
     def _is_of_nothing_to_poll(self, error: errors.KafkaError) -> bool:
-        """Whether nothing is subscribed or assigned: librdkafka then waits instead of raising. Another thread may change
-        that."""
+        """Whether nothing is subscribed or assigned: librdkafka then waits instead of raising. Another thread may
+        change that."""
         return isinstance(error, errors.IllegalStateError) and not self.consumer._session.state.view.subscribed
 
     def _told(self, error: errors.KafkaError) -> list[Message]:
@@ -279,7 +282,7 @@ class Session:
     def _note_returned(self) -> None:
         """The program has come back: where it stands, in what it was handed. To note it twice does no harm."""
         for partition, _, position in self._delivery.so_far():
-            self.positions[partition] = position.offset
+            self.positions[partition] = position
             if self.own.stores_each:
                 self.commits.stored.store({partition: position})
 

@@ -22,6 +22,11 @@ _CREATE_TIME = TimestampType.CREATE_TIME
 _new = object.__new__
 
 
+def _known(leader_epoch: int | None) -> int | None:
+    """Negative numbers mean none."""
+    return None if leader_epoch is None or leader_epoch < 0 else leader_epoch
+
+
 class TopicPartition:
     """A partition with an offset. Equal if topic and partition are, whatever the offset is."""
 
@@ -37,7 +42,7 @@ class TopicPartition:
         self.partition = partition
         self.offset = offset
         self.metadata = metadata
-        self.leader_epoch = leader_epoch
+        self.leader_epoch = _known(leader_epoch)
         self.error: KafkaError | None = None
 
     @property
@@ -89,7 +94,7 @@ class Message:
         timestamp = timestamp or (TIMESTAMP_NOT_AVAILABLE, 0)
         place = topic, partition, offset
         time = timestamp[1], TimestampType.NO_TIMESTAMP_TYPE
-        self._record = Record(*place, *time, key, value, (), leader_epoch, -1, -1)  # type: ignore[arg-type]  # None
+        self._record = Record(*place, *time, key, value, (), _known(leader_epoch), -1, -1)  # type: ignore[arg-type]  # None
         self._headers = headers
         self._error = error
         self._timestamp: tuple[int, int] | None = timestamp
