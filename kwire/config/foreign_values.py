@@ -16,6 +16,7 @@ _KEY, _CERTIFICATE = (
     re.compile(rf"-----BEGIN [A-Z ]*{label}-----.*?-----END [A-Z ]*{label}-----", re.DOTALL)
     for label in ("PRIVATE KEY", "CERTIFICATE")
 )
+_NEVER_MS = 2**63 - 1
 
 
 def kibibytes(value: object) -> int:
@@ -26,6 +27,11 @@ def kibibytes(value: object) -> int:
 def buffer_bytes(value: object) -> object:
     """The size of a socket's buffer: librdkafka's 0, kafka-python's None leave it to the system."""
     return -1 if spelled(value) in ("", "0") else value
+
+
+def refresh_interval_ms(value: object) -> object:
+    """librdkafka's -1 turns it off: metadata is then asked for when something fails."""
+    return _NEVER_MS if spelled(value) == "-1" else value
 
 
 def hostname_check(value: object) -> str:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from kwire.config.foreign_names import ForeignName, idle, other, same, taken
-from kwire.config.foreign_values import buffer_bytes, certificate_file, grant_type, key_file, kibibytes
+from kwire.config.foreign_values import (
+    buffer_bytes,
+    certificate_file,
+    grant_type,
+    key_file,
+    kibibytes,
+    refresh_interval_ms,
+)
 
 _CONTEXT = "make an ssl.SSLContext with that, and give it as ssl_context"
 _LOGS = 'kwire logs to logging.getLogger("kwire"); set its level and handlers'
@@ -17,7 +24,7 @@ _PROVIDER = "give sasl_oauth_token_provider, a function without arguments that r
 LIBRDKAFKA: tuple[ForeignName, ...] = (
     # --- the same under another name ------------------------------------------------------------------------
     same("metadata.broker.list", "bootstrap_servers"),
-    same("topic.metadata.refresh.interval.ms", "metadata_max_age_ms"),
+    same("topic.metadata.refresh.interval.ms", "metadata_max_age_ms", refresh_interval_ms),
     same("socket.timeout.ms", "request_timeout_ms"),
     same("socket.send.buffer.bytes", "send_buffer_bytes", buffer_bytes),
     same("socket.receive.buffer.bytes", "receive_buffer_bytes", buffer_bytes),

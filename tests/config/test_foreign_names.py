@@ -99,6 +99,8 @@ def test_what_a_way_names_is_there(name: str) -> None:
         ("fetch.wait.max.ms", "7", "fetch_max_wait_ms", 7),
         ("fetch.message.max.bytes", 8, "max_partition_fetch_bytes", 8),
         ("queued.max.messages.kbytes", "64", "fetch_buffer_bytes", 65536),
+        ("topic.metadata.refresh.interval.ms", -1, "metadata_max_age_ms", 2**63 - 1),
+        ("topic.metadata.refresh.interval.ms", "5000", "metadata_max_age_ms", 5000),
         ("socket.receive.buffer.bytes", 0, "receive_buffer_bytes", -1),
         ("auto.commit.enable", "false", "enable_auto_commit", False),
         ("auto.offset.reset", "smallest", "auto_offset_reset", OffsetReset(ResetKind.EARLIEST)),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self, TypeAlias, cast
 
+from kwire.compat.bootstrap_servers import with_ports
 from kwire.compat.confluent_kafka.kafka_error import KafkaError
 from kwire.compat.confluent_kafka.values import TopicPartition
 
@@ -25,6 +26,15 @@ _DEFAULTS = {"isolation.level": "read_committed", "allow.auto.create.topics": Fa
 # librdkafka's own, which it takes beside a shorter session, too.
 _HEARTBEAT_MS = 3_000
 _AUTO_COMMIT = ("enable.auto.commit", "auto.commit.enable", "enable_auto_commit")
+_SERVERS = ("bootstrap.servers", "metadata.broker.list", "bootstrap_servers")
+# An empty text stands for none, as os.getenv(name, "") gives it.
+_MAY_BE_EMPTY = (
+    *("sasl.username", "sasl.password", "group.instance.id", "ssl.ca.location", "ssl.ca.pem", "ssl.key.location"),
+    *("ssl.key.password", "ssl.certificate.location", "ssl.keystore.location", "ssl.keystore.password"),
+    *("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"),
+)
+_BOOLEANS = (*_AUTO_COMMIT, "check.crcs", "allow.auto.create.topics")
+_OTHER_BOOLEANS = {"t": True, "1": True, "f": False, "0": False}
 _PARALLEL_REBALANCE = ("enable.parallel.rebalance", "enable_parallel_rebalance")
 
 
@@ -59,6 +69,7 @@ class OwnSettings:
         if unused := [name for name in _NEVER_CALLED if given.pop(name, None) is not None]:
             log.warning("never called by kwire (see docs/migration.md): %s", ", ".join(unused))
         given.update(cast("Mapping[str, object]", given.pop("default.topic.config", None) or {}))
+        _spell_as_kwire(given)
         stores_each = _is_true(given.pop("enable.auto.offset.store", True))
         by_kwire = stores_each and any(_is_true(given.get(name)) for name in _PARALLEL_REBALANCE)
         return cls(
@@ -70,6 +81,19 @@ class OwnSettings:
             auto_commits=not by_kwire and _take_auto_commit(given),
             left={**_DEFAULTS, **_with_heartbeats(given)},
         )
+
+
+def _spell_as_kwire(given: dict[str, object]) -> None:
+    """What librdkafka takes and kwire would refuse."""
+    for name in given.keys() & _SERVERS:
+        given[name] = with_ports(given[name])
+    for name in given.keys() & _BOOLEANS:
+        given[name] = _OTHER_BOOLEANS.get(_text(given[name]), given[name])
+    for name in given.keys() & _MAY_BE_EMPTY:
+        if given[name] == "":
+            del given[name]
+    if _text(given.get("ssl.ca.location")) == "probe":  # for the system's, which are kwire's default
+        del given["ssl.ca.location"]
 
 
 def _with_heartbeats(given: Mapping[str, object]) -> Mapping[str, object]:
@@ -90,4 +114,8 @@ def _take_auto_commit(given: dict[str, object]) -> bool:
 
 
 def _is_true(value: object) -> bool:
-    return str(value).strip().lower() in ("true", "1")
+    return _text(value) in ("true", "t", "1")
+
+
+def _text(value: object) -> str:
+    return str(value).strip().lower()
