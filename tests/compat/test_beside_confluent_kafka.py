@@ -10,6 +10,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
+from confluent_kafka.serialization import SerializationError
 
 from kwire import Header
 from kwire.compat import confluent_kafka as adapter
@@ -970,6 +971,72 @@ def test_the_length_of_a_message_is_that_of_its_value(module: Any, value: object
     length = 0 if value is None else len(value)  # type: ignore[arg-type]  # all of them have one
     assert (len(message), bool(message)) == (length, length > 0)
     assert module.Message(value=7).value() == 7
+
+
+# --- values and errors ----------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_errors_and_partitions_are_ordered(module: Any) -> None:  # noqa: ANN401
+    error, place = module.KafkaError, module.TopicPartition
+    assert error(3) < error(4)
+    assert error(4) >= 3
+    assert not error(-185) > 1
+    assert place("a", 0) <= place("a", 0)
+    assert place("b", 0) > place("a", 1)
+
+
+@BOTH
+def test_what_errors_say_of_themselves(module: Any) -> None:  # noqa: ANN401
+    error = module.KafkaError(3, "gone", True, False, True)
+    assert error.txn_requires_abort() is True
+    assert str(error) == 'KafkaError{FATAL,code=UNKNOWN_TOPIC_OR_PART,val=3,str="gone"}'
+    assert module.Message(delivery_count=3).value() is None
+
+
+@BOTH
+def test_what_list_topics_answers_is_short_and_hashable(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster))
+    found = consumer.list_topics(timeout=10)
+    topic, broker = found.topics["orders"], next(iter(found.brokers.values()))
+    assert (str(topic), repr(topic)) == ("orders", "TopicMetadata(orders, 2 partitions)")
+    assert (str(topic.partitions[1]), repr(topic.partitions[1])) == ("1", "PartitionMetadata(1)")
+    assert str(broker) == f"{cluster.bootstrap_servers}/{broker.id}"
+    assert len({topic, broker, found}) == 3
+    absent = consumer.list_topics("absent", timeout=10).topics["absent"]
+    assert repr(absent) == f"TopicMetadata(absent, 0 partitions, {absent.error})"
+    consumer.close()
+
+
+@BOTH
+def test_a_pattern_has_classes_of_characters(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster))
+    consumer.subscribe(["^ord[[:alpha:]]+$"])
+    assert len(read(consumer, 6)) == 6
+    consumer.close()
+
+
+@BOTH
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_what_a_deserializer_raises_is_a_serialization_error(cluster: Cluster, module: Any, part: str) -> None:  # noqa: ANN401
+    """confluent-kafka's, which programs have imported that catch it."""
+
+    def failing(data: bytes | None, ctx: object) -> None:
+        raise LookupError("no schema")
+
+    consumer = module.DeserializingConsumer[str, object]({**settings(cluster), f"{part}.deserializer": failing})
+    consumer.subscribe(["orders"])
+    with pytest.raises(SerializationError) as raised:
+        read(consumer, 1)
+    assert type(raised.value).__name__ == f"{part.capitalize()}DeserializationError"
+    assert raised.value.kafka_message.topic() == "orders"  # type: ignore[attr-defined]
+    consumer.close()
+
+
+@BOTH
+def test_versions_can_be_logged(module: Any) -> None:  # noqa: ANN401
+    assert isinstance(module.version(), str)
+    assert [type(part) for part in module.libversion()] == [str, int]
 
 
 # --- subclasses -----------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from kwire.compat.confluent_kafka.values import (
     Message,
     TopicPartition,
 )
+from kwire.compat.confluent_kafka.versions import libversion, version
 
 __all__ = [
     "Consumer",
@@ -31,4 +32,6 @@ __all__ = [
     "TIMESTAMP_LOG_APPEND_TIME",
     "TIMESTAMP_NOT_AVAILABLE",
     "TopicPartition",
+    "libversion",
+    "version",
 ]

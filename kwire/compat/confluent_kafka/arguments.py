@@ -20,6 +20,18 @@ from kwire.consumer.arguments import MAX_TIMESTAMP_MS
 from kwire.model import OffsetAndMetadata
 from kwire.model import TopicPartition as Partition
 
+# Of the characters that names of topics are made of. librdkafka's patterns are POSIX's, and take these.
+_POSIX_CLASSES = {
+    "alnum": "a-zA-Z0-9",
+    "alpha": "a-zA-Z",
+    "digit": "0-9",
+    "lower": "a-z",
+    "punct": r"._\-",
+    "upper": "A-Z",
+    "xdigit": "0-9a-fA-F",
+}
+_POSIX_CLASS = re.compile(rf"\[:({'|'.join(_POSIX_CLASSES)}):\]")
+
 
 def key_of(one: TopicPartition) -> Partition:
     """It as kwire has it. It may be confluent-kafka's own, as programs have it that keep the AdminClient."""
@@ -52,6 +64,7 @@ def names_or_pattern(topics: Sequence[str]) -> Sequence[str] | re.Pattern[str]:
     """Names, or one pattern of them all, if some begin with ^."""
     if not any(topic.startswith("^") for topic in topics):
         return topics
+    topics = [_POSIX_CLASS.sub(lambda found: _POSIX_CLASSES[found[1]], topic) for topic in topics]
     pattern = "|".join(topic if topic.startswith("^") else f"^{re.escape(topic)}$" for topic in topics)
     try:
         return re.compile(pattern)

@@ -25,14 +25,10 @@ from kwire.compat.confluent_kafka.arguments import (
 )
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
 from kwire.compat.confluent_kafka.listener import Listener, OnPartitions
+from kwire.compat.confluent_kafka.metadata import ClusterMetadata, cluster_metadata
 from kwire.compat.confluent_kafka.session import Session
 from kwire.compat.confluent_kafka.settings import OwnSettings
-from kwire.compat.confluent_kafka.values import (
-    ClusterMetadata,
-    Message,
-    TopicPartition,
-    cluster_metadata,
-)
+from kwire.compat.confluent_kafka.values import Message, TopicPartition
 from kwire.transactions import librdkafka_group_metadata
 
 __all__ = ["Consumer"]

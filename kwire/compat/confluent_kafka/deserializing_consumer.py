@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Protocol, TypeAlias, cast
+from typing import Generic, Protocol, TypeAlias, cast
 
 from kwire.compat.confluent_kafka.consumer import Consumer
-from kwire.compat.confluent_kafka.error import ConsumeError, KeyDeserializationError, ValueDeserializationError
+from kwire.compat.confluent_kafka.error import (
+    ConsumeError,
+    KeyDeserializationError,
+    ValueDeserializationError,
+    as_serialization_error,
+)
 from kwire.compat.confluent_kafka.values import Message
-from kwire.model import Header
+from kwire.model import Header, K, V
 from kwire.serialization_context import Field, SerializationContext
 
 __all__ = ["DeserializingConsumer"]
@@ -31,7 +36,7 @@ class Builder(Protocol):
         """The deserializer, and the settings that are not its own."""
 
 
-class DeserializingConsumer(Consumer):
+class DeserializingConsumer(Consumer, Generic[K, V]):
     """A consumer of one dictionary of settings, `key.deserializer` and `value.deserializer` among them. See
     confluent_kafka.DeserializingConsumer."""
 
@@ -76,11 +81,11 @@ class DeserializingConsumer(Consumer):
         try:
             key = _made(self._key_deserializer, "key", message.key(), message)
         except Exception as error:
-            raise KeyDeserializationError(error, message) from error
+            raise as_serialization_error(KeyDeserializationError)(error, message) from error
         try:
             value = _made(self._value_deserializer, "value", message.value(), message)
         except Exception as error:
-            raise ValueDeserializationError(error, message) from error
+            raise as_serialization_error(ValueDeserializationError)(error, message) from error
         message.set_key(key)
         message.set_value(value)
         return message

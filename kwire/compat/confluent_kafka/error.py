@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException
 
@@ -10,6 +12,22 @@ if TYPE_CHECKING:
     from kwire.compat.confluent_kafka.values import Message
 
 __all__ = ["ConsumeError", "KafkaError", "KafkaException", "KeyDeserializationError", "ValueDeserializationError"]
+
+
+T = TypeVar("T", bound="ConsumeError")
+
+
+def as_serialization_error(kind: type[T]) -> type[T]:
+    """The same, which is a `SerializationError` of confluent-kafka as well: who catches that has imported it."""
+    theirs = sys.modules.get("confluent_kafka.serialization")
+    if theirs is None:
+        return kind
+    return cast("type[T]", _both(kind, theirs.SerializationError))  # type: ignore[arg-type]  # a class is hashable
+
+
+@cache
+def _both(kind: type, theirs: type) -> type:
+    return type(kind.__name__, (kind, theirs), {"__module__": kind.__module__})
 
 
 class ConsumeError(KafkaException):

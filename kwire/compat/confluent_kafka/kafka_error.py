@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import total_ordering
 from typing import TypeAlias
 
 from kwire import errors
@@ -13,14 +14,23 @@ from kwire.compat.confluent_kafka.codes import NAMES, Codes
 Text: TypeAlias = str
 
 
+@total_ordering
 class KafkaError(Codes):
     """What went wrong, by librdkafka's codes."""
 
-    def __init__(self, error: int, reason: Text | None = None, fatal: bool = False, retriable: bool = False) -> None:
+    def __init__(
+        self,
+        error: int,
+        reason: Text | None = None,
+        fatal: bool = False,
+        retriable: bool = False,
+        txn_requires_abort: bool = False,
+    ) -> None:
         self._code = error
         self._reason = reason
         self._fatal = fatal
         self._retriable = retriable
+        self._requires_abort = txn_requires_abort
 
     def code(self) -> int:
         return self._code
@@ -38,16 +48,20 @@ class KafkaError(Codes):
         return self._retriable
 
     def txn_requires_abort(self) -> bool:
-        return False
+        return self._requires_abort
 
     def __eq__(self, other: object) -> bool:
         return self._code == (other.code() if isinstance(other, KafkaError) else other)
+
+    def __lt__(self, other: KafkaError | int) -> bool:
+        return self._code < (other.code() if isinstance(other, KafkaError) else other)
 
     def __hash__(self) -> int:
         return hash(self._code)
 
     def __repr__(self) -> Text:
-        return f'KafkaError{{code={self.name()},val={self._code},str="{self.str()}"}}'
+        fatal = "FATAL," if self._fatal else ""
+        return f'KafkaError{{{fatal}code={self.name()},val={self._code},str="{self.str()}"}}'
 
 
 class KafkaException(Exception):  # noqa: N818  confluent-kafka's name

@@ -1,13 +1,13 @@
-"""`TopicPartition`, `Message` and what `list_topics` answers, as confluent-kafka has them."""
+"""`TopicPartition` and `Message` as confluent-kafka has them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from functools import total_ordering
 from types import EllipsisType
 from typing import Any
 
 from kwire.compat.confluent_kafka.kafka_error import KafkaError
-from kwire.model import PartitionInfo, Record, TimestampType
+from kwire.model import Record, TimestampType
 from kwire.model import TopicPartition as Partition
 
 OFFSET_BEGINNING = -2
@@ -27,6 +27,7 @@ def _known(leader_epoch: int | None) -> int | None:
     return None if leader_epoch is None or leader_epoch < 0 else leader_epoch
 
 
+@total_ordering
 class TopicPartition:
     """A partition with an offset. Equal if topic and partition are, whatever the offset is."""
 
@@ -90,6 +91,7 @@ class Message:
         timestamp: tuple[int, int] | None = None,
         latency: float | None = None,
         leader_epoch: int | None = None,
+        delivery_count: int | None = None,  # noqa: ARG002  of share consumers
     ) -> None:
         timestamp = timestamp or (TIMESTAMP_NOT_AVAILABLE, 0)
         place = topic, partition, offset
@@ -196,63 +198,3 @@ class Message:
 def _timestamp(kind: TimestampType, timestamp_ms: int) -> tuple[int, int]:
     is_known = kind is not TimestampType.NO_TIMESTAMP_TYPE
     return (TIMESTAMP_LOG_APPEND_TIME, timestamp_ms) if is_known else (TIMESTAMP_NOT_AVAILABLE, -1)
-
-
-@dataclass
-class PartitionMetadata:
-    """One partition in the answer of `list_topics`."""
-
-    id: int
-    leader: int
-    replicas: list[int]
-    isrs: list[int]
-    error: KafkaError | None = None
-
-
-@dataclass
-class TopicMetadata:
-    """One topic in the answer of `list_topics`."""
-
-    topic: str
-    partitions: dict[int, PartitionMetadata] = field(default_factory=dict)
-    error: KafkaError | None = None
-
-
-@dataclass
-class BrokerMetadata:
-    """One broker in the answer of `list_topics`."""
-
-    id: int
-    host: str
-    port: int
-
-
-@dataclass
-class ClusterMetadata:
-    """The answer of `list_topics`. Brokers are those that lead a partition."""
-
-    topics: dict[str, TopicMetadata] = field(default_factory=dict)
-    brokers: dict[int, BrokerMetadata] = field(default_factory=dict)
-    cluster_id: str | None = None
-    controller_id: int = -1
-    orig_broker_id: int = -1
-    orig_broker_name: str | None = None
-
-
-def cluster_metadata(topics: dict[str, list[PartitionInfo]]) -> ClusterMetadata:
-    found = ClusterMetadata()
-    for topic, infos in topics.items():
-        found.topics[topic] = TopicMetadata(topic)
-        if not infos:
-            found.topics[topic].error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"there is no topic {topic}")
-        for info in infos:
-            leader = info.leader
-            if leader is not None:
-                found.brokers[leader.id] = BrokerMetadata(leader.id, leader.host, leader.port)
-            found.topics[topic].partitions[info.partition] = PartitionMetadata(
-                info.partition,
-                leader.id if leader is not None else -1,
-                list(info.replicas),
-                list(info.in_sync_replicas),
-            )
-    return found
