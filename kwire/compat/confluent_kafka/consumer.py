@@ -7,9 +7,10 @@ of a poll.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 from kwire import errors
 from kwire.compat.confluent_kafka.arguments import (
@@ -24,7 +25,7 @@ from kwire.compat.confluent_kafka.arguments import (
     until,
 )
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
-from kwire.compat.confluent_kafka.listener import Listener, OnPartitions
+from kwire.compat.confluent_kafka.listener import Listener
 from kwire.compat.confluent_kafka.metadata import ClusterMetadata, cluster_metadata
 from kwire.compat.confluent_kafka.session import Session
 from kwire.compat.confluent_kafka.settings import OwnSettings
@@ -32,6 +33,8 @@ from kwire.compat.confluent_kafka.values import Message, TopicPartition
 from kwire.transactions import librdkafka_group_metadata
 
 __all__ = ["Consumer"]
+
+OnPartitions: TypeAlias = "Callable[[Consumer, list[TopicPartition]], object]"
 
 _MOST_MESSAGES = 1_000_000
 
@@ -57,8 +60,8 @@ class Consumer:
         with self._kwire.call() as session:
             if session.is_assigned_by_hand():
                 session.assign([])
-            listener = Listener(self, session, on_assign, on_revoke, on_lost)
-            session.consumer.subscribe(names_or_pattern(topics), listener=listener)
+            functions = (function and partial(function, self) for function in (on_assign, on_revoke, on_lost))
+            session.consumer.subscribe(names_or_pattern(topics), listener=Listener(session, *functions))
 
     def unsubscribe(self) -> None:
         """Partitions that were assigned by hand stay."""

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from kwire.compat.confluent_kafka.arguments import listed
 from kwire.compat.confluent_kafka.session import Session
 from kwire.compat.confluent_kafka.values import TopicPartition
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 
-if TYPE_CHECKING:
-    from kwire.compat.confluent_kafka.consumer import Consumer
-
-OnPartitions: TypeAlias = "Callable[[Consumer, list[TopicPartition]], object]"
+Called: TypeAlias = Callable[[list[TopicPartition]], object]
 
 
 class Listener(RebalanceListener):
-    """Calls the functions with the consumer and a list."""
+    """Calls the functions, which have the consumer already, with a list."""
 
     def __init__(
-        self,
-        consumer: Consumer,
-        session: Session,
-        on_assign: OnPartitions | None,
-        on_revoke: OnPartitions | None,
-        on_lost: OnPartitions | None,
+        self, session: Session, on_assign: Called | None, on_revoke: Called | None, on_lost: Called | None
     ) -> None:
-        self._consumer = consumer
         self._session = session
         self._on_assign, self._on_revoke, self._on_lost = on_assign, on_revoke, on_lost or on_revoke
 
@@ -52,12 +43,12 @@ class Listener(RebalanceListener):
         finally:
             self._session.forget(partitions)
 
-    def _call(self, function: OnPartitions | None, consumer: RebalanceConsumer, partitions: Partitions) -> None:
+    def _call(self, function: Called | None, consumer: RebalanceConsumer, partitions: Partitions) -> None:
         if function is None:
             return
         self._session.in_callback = consumer
         try:
             with self._session.turns.in_callback():
-                function(self._consumer, listed(partitions))
+                function(listed(partitions))
         finally:
             self._session.in_callback = None
