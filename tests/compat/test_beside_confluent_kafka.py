@@ -14,7 +14,6 @@ from confluent_kafka.serialization import SerializationError
 
 from kwire import Header
 from kwire.compat import confluent_kafka as adapter
-from kwire.compat.bootstrap_servers import with_ports
 from kwire.testing import Cluster, NewRecord
 
 pytestmark = pytest.mark.slow
@@ -652,21 +651,6 @@ def test_pauses_of_partitions_that_are_not_assigned_are_passed_over(cluster: Clu
 def test_a_setting_as_librdkafka_takes_it(module: Any, more: dict[str, object]) -> None:  # noqa: ANN401
     servers = {} if "metadata.broker.list" in more else {"bootstrap.servers": "localhost:1"}
     module.Consumer({**servers, "group.id": "billing", "log_level": 0, **more}).close()
-
-
-@pytest.mark.parametrize(
-    ("servers", "found"),
-    [
-        ("kafka1", "kafka1:9092"),
-        ("kafka1, kafka2:9093,", "kafka1:9092,kafka2:9093,"),
-        ("[::1],[::2]:9093", "[::1]:9092,[::2]:9093"),
-        ("SSL://kafka1,SSL://kafka2:9093", "SSL://kafka1:9092,SSL://kafka2:9093"),
-        (("kafka1", "kafka2:9093"), ["kafka1:9092", "kafka2:9093"]),
-        (None, None),
-    ],
-)
-def test_addresses_without_a_port_have_kafkas(servers: object, found: object) -> None:
-    assert with_ports(servers) == found
 
 
 @pytest.mark.parametrize(("value", "commits"), [("t", True), ("1", True), ("f", False), (0, False)])
