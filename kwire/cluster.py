@@ -1,9 +1,10 @@
 """The cluster as metadata shows it: one immutable snapshot, replaced by every Metadata answer.
 
 Owned by the metadata manager; everybody else reads. A snapshot does not go back in time: a partition whose answer
-names an older leader epoch than the one known keeps what it had (KIP-320), unless the topic was recreated. But an
-epoch that every later answer contradicts, while no leader serves the partition, was wrong and is dropped: it must not
-keep the partition from being read for ever.
+names an older leader epoch than the one known keeps what it had (KIP-320), unless the topic was recreated. So does a
+topic whose answer names an id that it had before: a broker lags behind that has not heard of the new topic. But an
+epoch or id that every later answer contradicts, while no leader serves the partition, was wrong and is dropped: it must
+not keep the partition from being read for ever.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ log = part_logger("metadata")
 
 MOST_CONTRADICTIONS = 10
 """Answers in a row that name an older epoch: 7 s of them with the default back-off. Brokers lag behind each other by
-less; an older leader that is asked all the same refuses (FENCED_LEADER_EPOCH), and metadata is asked for again."""
+less; an older leader that is asked all the same refuses (FENCED_LEADER_EPOCH), and metadata is asked for again. The
+same goes for answers that name a former id of a topic: a leader refuses another id than its own (UNKNOWN_TOPIC_ID)."""
+MOST_FORMER_IDS = 10
+MOST_TOPICS_GONE = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +52,37 @@ class TopicMetadata:
     partitions: Mapping[int, PartitionMetadata] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class TopicIds:
+    """The ids that the topics of one name have had (KIP-516), the last of `former` just before `current`.
+    `contradictions` counts the answers in a row that named a former one."""
+
+    current: UUID
+    former: tuple[UUID, ...] = ()
+    contradictions: int = 0
+
+    def after(self, named: UUID, *, in_doubt: bool) -> TopicIds:
+        """What an answer makes of them that names this one."""
+        if named == self.current:
+            return replace(self, contradictions=0) if self.contradictions else self
+        if named in self.former:
+            contradictions = self.contradictions + in_doubt
+            if contradictions < MOST_CONTRADICTIONS:
+                return replace(self, contradictions=contradictions)
+        former = [id_ for id_ in (*self.former, self.current) if id_ != named]
+        return TopicIds(named, tuple(former[-MOST_FORMER_IDS:]))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
-    """Nodes, topics and leaders at one moment. `version` grows by one with each change."""
+    """Nodes, topics and leaders at one moment. `version` grows by one with each change. `ids` has topics as well that
+    are gone: one that comes again is another."""
 
     version: int = 0
     cluster_id: str | None = None
     nodes: Mapping[int, Node] = field(default_factory=dict)
     topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
+    ids: Mapping[str, TopicIds] = field(default_factory=dict)
 
     def partition(self, tp: TopicPartition) -> PartitionMetadata | None:
         topic = self.topics.get(tp.topic)
@@ -102,17 +129,29 @@ class ClusterSnapshot:
         serves, and is right, whatever metadata says.
         """
         topics: dict[str, TopicMetadata] = {}
+        ids = self._ids_after(answer, in_doubt=in_doubt)
         for topic in answer.topics:
             # A name is null only when a topic was asked for by an id nobody knows (Metadata v12).
             if topic.name is not None:
-                self._put(topics, topic.name, topic, in_doubt=in_doubt)
+                self._put(topics, topic.name, topic, ids.get(topic.name), in_doubt=in_doubt)
         return replace(
             self,
             version=self.version + 1,
             cluster_id=answer.cluster_id if answer.cluster_id is not None else self.cluster_id,
             nodes={b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in answer.brokers},
             topics=topics,
+            ids=ids,
         )
+
+    def _ids_after(self, answer: MetadataResponse, *, in_doubt: bool) -> dict[str, TopicIds]:
+        there = [topic for topic in answer.topics if not topic.error_code and topic.topic_id != ZERO_UUID]
+        named = {topic.name: topic.topic_id for topic in there if topic.name is not None}
+        gone = [name for name in self.ids if name not in named]
+        ids = {name: self.ids[name] for name in gone[-MOST_TOPICS_GONE:]}
+        for name, topic_id in named.items():
+            known = self.ids.get(name)
+            ids[name] = known.after(topic_id, in_doubt=in_doubt) if known is not None else TopicIds(topic_id)
+        return ids
 
     def without_nodes(self) -> ClusterSnapshot:
         """The snapshot of a client that starts from its bootstrap servers again (KIP-899): nobody leads anything that
@@ -140,12 +179,21 @@ class ClusterSnapshot:
         return replace(self, version=self.version + 1, nodes=nodes, topics=topics)
 
     def _put(
-        self, topics: dict[str, TopicMetadata], name: str, topic: MetadataResponseTopic, *, in_doubt: bool
+        self,
+        topics: dict[str, TopicMetadata],
+        name: str,
+        topic: MetadataResponseTopic,
+        ids: TopicIds | None,
+        *,
+        in_doubt: bool,
     ) -> None:
         known = self.topics.get(name)
         error = ErrorCode.of(topic.error_code)
-        if error is ErrorCode.NONE:
+        is_former = ids is not None and topic.topic_id in ids.former
+        if error is ErrorCode.NONE and not is_former:
             topics[name] = _topic(name, topic, known, in_doubt=in_doubt)
+        elif error is ErrorCode.NONE and known is not None:
+            topics[name] = known
         elif error.retriable and error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and known is not None:
             topics[name] = known
 

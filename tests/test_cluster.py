@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster import MOST_CONTRADICTIONS, ClusterSnapshot
+from kwire.cluster import MOST_CONTRADICTIONS, MOST_FORMER_IDS, MOST_TOPICS_GONE, ClusterSnapshot
 from kwire.model import Node, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
@@ -105,6 +105,45 @@ def test_a_recreated_topic_begins_with_low_epochs(known: ClusterSnapshot) -> Non
     recreated = known.updated(answer(topic(2, topic_id=OTHER_ID, epoch=0)))
     assert (recreated.leader_id(O0), recreated.leader_epoch(O0)) == (2, 0)
     assert recreated.partition(TopicPartition("orders", 1)) is None
+
+
+def test_a_recreated_topic_does_not_become_the_former_one_again(known: ClusterSnapshot) -> None:
+    """A broker that lagged behind named the former id once more, and the position in the new topic was thrown away."""
+    lagging = answer(topic(1, 1, epoch=9))
+    recreated = known.updated(answer(topic(2, topic_id=OTHER_ID, epoch=0))).updated(lagging)
+    assert (recreated.topic_id("orders"), recreated.leader_id(O0), recreated.leader_epoch(O0)) == (OTHER_ID, 2, 0)
+    third = recreated.updated(answer(topic(1, topic_id=UUID(int=3))))
+    assert third.topic_id("orders") == UUID(int=3)
+    assert third.updated(lagging).updated(answer(topic(2, topic_id=OTHER_ID))).topic_id("orders") == UUID(int=3)
+
+
+def test_a_former_topic_does_not_come_back_while_the_new_one_is_away(known: ClusterSnapshot) -> None:
+    away = answer(topic(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic_id=UUID(int=0)))
+    recreated = known.updated(away).updated(answer(topic(2, topic_id=OTHER_ID))).updated(away)
+    assert recreated.updated(answer(topic(1))).topics == {}
+    assert recreated.updated(answer(topic(2, topic_id=OTHER_ID))).topic_id("orders") == OTHER_ID
+
+
+def test_a_former_id_that_every_answer_names_is_believed(known: ClusterSnapshot) -> None:
+    """Who hears of the new topic first, and then of the old one for the first time, takes the old one for the newer."""
+    wrong = known.updated(answer(topic(1, topic_id=OTHER_ID)))
+    for _ in range(MOST_CONTRADICTIONS - 1):
+        before, wrong = wrong, wrong.updated(answer(topic(1)), in_doubt=True)
+        assert (wrong.topic_id("orders"), wrong.topics) == (OTHER_ID, before.topics)
+    assert wrong.updated(answer(topic(1))).topic_id("orders") == OTHER_ID, "its leader serves"
+    confirmed = wrong.updated(answer(topic(1, topic_id=OTHER_ID)))
+    assert confirmed.updated(answer(topic(1)), in_doubt=True).topic_id("orders") == OTHER_ID
+    assert wrong.updated(answer(topic(1)), in_doubt=True).topic_id("orders") == ID
+
+
+def test_of_topics_that_are_gone_as_many_ids_are_kept_as_there_is_room_for(known: ClusterSnapshot) -> None:
+    names = [f"t{number}" for number in range(MOST_TOPICS_GONE)]
+    many = known.updated(answer(*(topic(1, name=name, topic_id=OTHER_ID) for name in names)))
+    assert len(many.ids) == MOST_TOPICS_GONE + 1
+    assert many.updated(answer()).ids.keys() == set(names)
+    for number in range(3, 3 + 2 * MOST_FORMER_IDS):
+        known = known.updated(answer(topic(1, topic_id=UUID(int=number))))
+    assert len(known.ids["orders"].former) == MOST_FORMER_IDS
 
 
 def test_a_topic_in_trouble_keeps_what_was_known(known: ClusterSnapshot) -> None:

@@ -263,7 +263,9 @@ class MetadataManager:
         # What is forbidden may be permitted the next moment, and nobody says so: it has to be asked about. A member
         # that waited for the next refresh by age would sit there with nothing for five minutes.
         is_settled = not any(code.retriable or code is ErrorCode.TOPIC_AUTHORIZATION_FAILED for code in codes.values())
-        return is_settled and leaders <= self.cluster.nodes.keys()
+        # One that is there and not in the snapshot was named by a former id, by a broker that lags behind.
+        has_all = _named(codes, ErrorCode.NONE) <= self.cluster.topics.keys()
+        return is_settled and has_all and leaders <= self.cluster.nodes.keys()
 
     def _warn_of_unknown(self, unknown: Collection[str], now_ms: float) -> None:
         # Not an error: a topic may be subscribed before it is created, as with the Java client.

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
@@ -225,6 +226,25 @@ def test_a_broker_that_has_just_started_is_not_believed(scenario: Scenario) -> N
     scenario.advance(1_000)
     assert scenario.pending(MetadataRequest)
     assert not scenario.errors
+
+
+def test_a_topic_that_a_lagging_broker_names_by_a_former_id_is_asked_for_again(scenario: Scenario) -> None:
+    def refreshed(topic_id: int, error: ErrorCode = ErrorCode.NONE) -> None:
+        answer = scenario.metadata(errors={"orders": error} if error else {})
+        answer.topics[0].topic_id = UUID(int=topic_id)
+        scenario.answer(MetadataRequest, answer)
+        scenario.advance(1_000)
+
+    scenario.subscribe("orders")
+    for topic_id in (1, 2):
+        refreshed(topic_id)
+        scenario.managers.metadata.request_update()
+        scenario.turn()
+    refreshed(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    refreshed(1)
+    refreshed(2)
+    assert scenario.managers.metadata.cluster.topic_id("orders") == UUID(int=2)
+    assert not scenario.pending(MetadataRequest)
 
 
 # --- look-ups ---------------------------------------------------------------------------------------------------

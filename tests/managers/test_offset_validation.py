@@ -537,6 +537,21 @@ def test_positions_in_a_topic_that_was_recreated_are_reset_by_the_policy(make_sc
     assert state(scenario) is PartitionState.FETCHING
 
 
+def test_a_broker_that_lags_behind_and_names_the_former_topic_takes_no_position(make_scenario: MakeScenario) -> None:
+    """The position in the new topic was thrown away twice: with `latest`, what had been written meanwhile was lost."""
+    scenario = make_scenario(auto_offset_reset="latest")
+    scenario.start_fetching(O0, offset=10)
+    for topic_id in (1, 2):
+        refresh(scenario, topic_id=topic_id, epoch=0)
+        if scenario.pending(ListOffsetsRequest):
+            scenario.answer_offsets({O0: 3})
+    scenario.told.clear()
+    for topic_id in (1, 2):
+        refresh(scenario, topic_id=topic_id, epoch=0)
+        assert state(scenario) is PartitionState.FETCHING
+    assert scenario.told == []
+
+
 def test_a_topic_that_was_away_for_a_while_is_recognized_as_another(make_scenario: MakeScenario) -> None:
     scenario = make_scenario(auto_offset_reset="earliest")
     scenario.start_fetching(O0, offset=10)
