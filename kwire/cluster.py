@@ -190,11 +190,10 @@ class ClusterSnapshot:
         known = self.topics.get(name)
         error = ErrorCode.of(topic.error_code)
         is_former = ids is not None and topic.topic_id in ids.former
+        is_there = error is ErrorCode.NONE or (error.retriable and error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if error is ErrorCode.NONE and not is_former:
             topics[name] = _topic(name, topic, known, in_doubt=in_doubt)
-        elif error is ErrorCode.NONE and known is not None:
-            topics[name] = known
-        elif error.retriable and error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and known is not None:
+        elif is_there and known is not None:
             topics[name] = known
 
 

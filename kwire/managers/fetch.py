@@ -36,7 +36,7 @@ from kwire.managers.unsent import (
     UnsentRequest,
 )
 from kwire.metrics.consumed import AnswerCounts, ConsumedMetrics, LogSpan
-from kwire.model import Cursor, TopicPartition, leader_epoch_or_none
+from kwire.model import ZERO_UUID, Cursor, TopicPartition, leader_epoch_or_none
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.fetch import (
     FetchResponse,
@@ -124,11 +124,13 @@ class FetchManager:
         )
         self._blocked: dict[TopicPartition, float] = {}
         self._sent_on: set[TopicPartition] = set()
+        self._not_served: set[TopicPartition] = set()
         self._partition_bytes = 0
         self.may_poll_early = False
         self._turn = 0
         metadata.on_update.append(self._on_metadata)
         subscription.on_removed.append(self._sent_on.difference_update)
+        subscription.on_removed.append(self._not_served.difference_update)
         if cursor is Cursor.MAIN:  # what a child reads no more, the main cursor may read on
             subscription.on_removed.append(metrics.forget)
 
@@ -231,6 +233,8 @@ class FetchManager:
         topic_id, leader_epoch = cluster.topic_id(tp.topic), cluster.leader_epoch(tp)
         if partition.turn == NO_TURN:
             partition.turn = self._turn  # the last one: those that wait already come first
+        if topic_id != partition.topic_id:
+            self._not_served.add(tp)
         return FetchSpec(
             topic_id, partition.fetch_offset, leader_epoch, partition.epoch, self._max_bytes(partition), partition.turn
         )
@@ -326,6 +330,9 @@ class FetchManager:
         fetches = [
             fetch for tp, data in partitions if (fetch := self._on_partition(connection, tp, data, now_ms)) is not None
         ]
+        if self._not_served:
+            refused = {tp for tp, data in partitions if data.error_code}
+            self._note_topics(connection.session.sent, refused)
         self.may_poll_early = bool(fetches) and not has_errors
         if not self.may_poll_early:
             self._follow_leaders(connection, answer, now_ms)
@@ -368,6 +375,15 @@ class FetchManager:
         else:
             self._subscription.touched.add(tp)
         return fetch
+
+    def _note_topics(self, sent: Mapping[TopicPartition, FetchSpec], refused: set[TopicPartition]) -> None:
+        """Of which topics new positions are: their leaders have served them. One without news is not in the answer."""
+        for tp in [tp for tp in self._not_served if tp in sent and tp not in refused]:
+            partition, spec = self._subscription.partitions[tp], sent[tp]
+            if partition.epoch == spec.epoch and spec.topic_id != ZERO_UUID:
+                self._not_served.discard(tp)
+                partition.topic_id = spec.topic_id
+                self._subscription.unvalidated.add(tp)  # metadata may name another topic by now
 
     def _goes_on(
         self, connection: FetchConnection, partition: AssignedPartition, spec: FetchSpec, now_ms: float

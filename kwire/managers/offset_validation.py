@@ -142,10 +142,8 @@ class OffsetValidationManager:
     def _look_at(self, partition: AssignedPartition) -> None:
         tp, cluster = partition.topic_partition, self._metadata.cluster
         topic_id, leader_id = cluster.topic_id(tp.topic), cluster.leader_id(tp)
-        recreated = ZERO_UUID not in (topic_id, partition.topic_id) and topic_id != partition.topic_id
-        if topic_id != ZERO_UUID:
+        if ZERO_UUID not in (topic_id, partition.topic_id) and topic_id != partition.topic_id:
             partition.topic_id = topic_id
-        if recreated:
             self._on_recreated(partition)
         elif leader_id is not None and tp not in self._diverged:
             self._on_leader(partition, LeaderAndEpoch(leader_id, cluster.leader_epoch(tp)))

@@ -87,6 +87,20 @@ def refresh(scenario: Scenario, *, epoch: int, leaders: tuple[int, ...] = (1, 2)
     scenario.answer(MetadataRequest, answer)
 
 
+def answer_fetch(scenario: Scenario, code: ErrorCode = ErrorCode.NONE) -> None:
+    """Answer the oldest fetch, without records; without an error the partition is not named."""
+    refused = [PartitionData(partition_index=0, error_code=code)] if code else []
+    topic = FetchableTopicResponse(topic="orders", partitions=refused)
+    scenario.answer(FetchRequest, FetchResponse(session_id=7, responses=[topic]))
+
+
+def served(scenario: Scenario, *, topic_id: int) -> None:
+    """The topic has this id, and a leader has answered a fetch that named it."""
+    refresh(scenario, epoch=scenario.managers.metadata.cluster.leader_epoch(O0), topic_id=topic_id)
+    answer_fetch(scenario)  # it was sent before
+    answer_fetch(scenario)
+
+
 def asked(scenario: Scenario) -> list[tuple[int, int, int]]:
     """Partition, position's epoch and current leader epoch of the oldest validation request."""
     request = scenario.request(OffsetForLeaderEpochRequest)
@@ -384,6 +398,7 @@ def buffering(make_scenario: MakeScenario) -> Scenario:
     """Read up to 20, handed out up to 12 as far as is known, and the policy is none; leader 3 is asked."""
     scenario = make_scenario(auto_offset_reset="none")
     scenario.start_fetching(O0, offset=10)
+    served(scenario, topic_id=1)
     fetched(scenario, 10, 11)
     fetched(scenario, *range(12, 20))
     scenario.delivered(O0, 12, leader_epoch=5)
@@ -526,7 +541,7 @@ def test_positions_in_a_topic_that_was_recreated_are_reset_by_the_policy(make_sc
     """The new topic's log may be longer than the position: then nothing is out of range, and records are missed."""
     scenario = make_scenario(auto_offset_reset="earliest")
     scenario.start_fetching(O0, offset=10)
-    refresh(scenario, epoch=5, topic_id=1)
+    served(scenario, topic_id=1)
     fetched(scenario, 10, 11)
     refresh(scenario, epoch=5, topic_id=2)
     assert state(scenario) is PartitionState.AWAIT_RESET
@@ -541,21 +556,53 @@ def test_a_broker_that_lags_behind_and_names_the_former_topic_takes_no_position(
     """The position in the new topic was thrown away twice: with `latest`, what had been written meanwhile was lost."""
     scenario = make_scenario(auto_offset_reset="latest")
     scenario.start_fetching(O0, offset=10)
-    for topic_id in (1, 2):
-        refresh(scenario, topic_id=topic_id, epoch=0)
-        if scenario.pending(ListOffsetsRequest):
-            scenario.answer_offsets({O0: 3})
+    served(scenario, topic_id=1)
+    refresh(scenario, topic_id=2, epoch=0)
+    scenario.answer_offsets({O0: 3})
+    served(scenario, topic_id=2)
     scenario.told.clear()
     for topic_id in (1, 2):
         refresh(scenario, topic_id=topic_id, epoch=0)
-        assert state(scenario) is PartitionState.FETCHING
+        assert (state(scenario), scenario.partition(O0).fetch_offset) == (PartitionState.FETCHING, 3)
     assert scenario.told == []
+
+
+@pytest.mark.parametrize("reset", ["latest", "none"])
+def test_a_position_that_no_leader_has_served_is_one_in_the_new_topic(make_scenario: MakeScenario, reset: str) -> None:
+    """Sought while metadata still had the deleted topic. It was thrown away: with `latest` all records were lost."""
+    scenario = make_scenario(auto_offset_reset=reset)
+    scenario.start_fetching(O0, offset=10)
+    served(scenario, topic_id=1)
+    answer_fetch(scenario)
+    scenario.seek(O0, 0)
+    answer_fetch(scenario, ErrorCode.UNKNOWN_TOPIC_ID)
+    refresh(scenario, epoch=0, topic_id=2)
+    answer_fetch(scenario, ErrorCode.UNKNOWN_TOPIC_ID)  # it was sent before
+    scenario.advance(1_000)
+    assert (state(scenario), scenario.partition(O0).fetch_offset) == (PartitionState.FETCHING, 0)
+    scenario.poll()
+    assert not scenario.errors
+    answer_fetch(scenario)
+    refresh(scenario, epoch=0, topic_id=3)
+    assert state(scenario) is not PartitionState.FETCHING
+
+
+def test_a_position_that_the_former_topic_still_served_is_void(make_scenario: MakeScenario) -> None:
+    """The answer comes after metadata has the new topic."""
+    scenario = make_scenario(auto_offset_reset="earliest")
+    scenario.start_fetching(O0, offset=10)
+    refresh(scenario, topic_id=1, epoch=5)
+    answer_fetch(scenario)
+    refresh(scenario, topic_id=2, epoch=0)
+    assert state(scenario) is PartitionState.FETCHING
+    fetched(scenario, 10)
+    assert state(scenario) is PartitionState.AWAIT_RESET
 
 
 def test_a_topic_that_was_away_for_a_while_is_recognized_as_another(make_scenario: MakeScenario) -> None:
     scenario = make_scenario(auto_offset_reset="earliest")
     scenario.start_fetching(O0, offset=10)
-    refresh(scenario, epoch=5, topic_id=1)
+    served(scenario, topic_id=1)
     scenario.advance(1_000)
     scenario.managers.metadata.request_update()
     scenario.turn()
@@ -568,7 +615,7 @@ def test_a_topic_that_was_away_for_a_while_is_recognized_as_another(make_scenari
 def test_a_recreated_topic_is_raised_without_a_policy(make_scenario: MakeScenario) -> None:
     scenario = make_scenario(auto_offset_reset="none")
     scenario.start_fetching(O0, offset=10)
-    refresh(scenario, epoch=5, topic_id=1)
+    served(scenario, topic_id=1)
     refresh(scenario, epoch=5, topic_id=2)
     assert scenario.take_error(LogTruncationError).offsets == {O0: 10}
     scenario.seek(O0, 0)
@@ -576,7 +623,6 @@ def test_a_recreated_topic_is_raised_without_a_policy(make_scenario: MakeScenari
 
 
 def test_a_topic_that_is_recreated_while_its_truncation_is_not_settled_is_reset(buffering: Scenario) -> None:
-    refresh(buffering, epoch=6, leaders=(3, 2), topic_id=1)
     end(buffering, 15)
     refresh(buffering, epoch=6, leaders=(3, 2), topic_id=2)
     # What it was handed out of the old topic, it has yet to say.
@@ -588,7 +634,6 @@ def test_a_topic_that_is_recreated_while_its_truncation_is_not_settled_is_reset(
 
 
 def test_a_seek_overtakes_a_recreated_topic_that_is_not_settled(buffering: Scenario) -> None:
-    refresh(buffering, epoch=6, leaders=(3, 2), topic_id=1)
     refresh(buffering, epoch=6, leaders=(3, 2), topic_id=2)
     end(buffering, 0)  # of the question that the old topic's position had raised
     buffering.seek(O0, 3)
