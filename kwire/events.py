@@ -184,7 +184,7 @@ class ResetTo(Enum):
 
 
 class ResetPositions(NamedTuple):
-    """`seek_to_beginning` and `seek_to_end`; no partitions means all."""
+    """`seek_to_beginning` and `seek_to_end`."""
 
     partitions: frozenset[TopicPartition]
     to: ResetTo

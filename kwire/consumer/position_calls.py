@@ -44,6 +44,8 @@ class PositionCalls(Generic[K, V]):
     def reset(self, partitions: Collection[TopicPartition], to: ResetTo) -> Steps[None]:
         """See `Consumer.seek_to_beginning`."""
         wanted = checked_partitions(partitions) or self._state.assignment
+        if not wanted:
+            return
         self._state.check_assigned(wanted)
         self._state.delivery.interrupt()
         yield from self._link.command("seek", lambda reply: ResetPositions(wanted, to, reply))

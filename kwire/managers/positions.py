@@ -124,11 +124,10 @@ class PositionsManager:
         event.reply.succeed(None)
 
     def reset_to(self, event: ResetPositions) -> None:
-        partitions = event.partitions or frozenset(self._subscription.partitions)
-        if missing := partitions - self._subscription.partitions.keys():
+        if missing := event.partitions - self._subscription.partitions.keys():
             event.reply.fail(_unassigned(min(missing)))
             return
-        for tp in partitions:
+        for tp in event.partitions:
             self._without_reset_policy.pop(tp, None)
             self._reset_from[tp] = None, ASKED_FOR
             self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=_RESETS[event.to])

@@ -157,7 +157,7 @@ class Inbox:
             self._managers.main.positions.seek(event)
 
     def _reset_positions(self, event: ResetPositions) -> None:
-        self._managers.lags.on_reset(event.partitions or frozenset(self._subscription.partitions))
+        self._managers.lags.on_reset(event.partitions)
         self._managers.main.positions.reset_to(event)
 
     def _set_hold(self, event: SetHold) -> None:

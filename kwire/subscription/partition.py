@@ -35,8 +35,8 @@ class AssignedPartition:
 
     Two positions: `fetch_offset` is where the next fetch starts, `consumed` what the application is known to have been
     given. Between the two lie the records in the buffer. `fetch_epoch` is the leader epoch of the record in front of
-    `fetch_offset`; `leader` says whose log the position is known to be in, or is being looked for in. `topic_id` says of
-    which topic a leader has served it; all zeros while none has: the topic may turn out to be another one.
+    `fetch_offset`; `leader` says whose log the position is known to be in, or is being looked for in. `topic_id` is the
+    one that a leader has served it under; all zeros while none has: then the topic may turn out to be another one.
     """
 
     __slots__ = (

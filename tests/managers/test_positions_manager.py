@@ -292,10 +292,11 @@ def test_the_same_reset_twice_is_asked_once(scenario: Scenario) -> None:
     assert timestamps(scenario) == [EARLIEST]
 
 
-def test_a_reset_of_no_partitions_means_all(scenario: Scenario) -> None:
-    scenario.start_fetching(O0, O1, offset=5)
-    reset(scenario, ResetTo.EARLIEST)
-    assert timestamps(scenario) == [EARLIEST, EARLIEST]
+def test_a_reset_of_no_partitions_leaves_all_where_they_are(scenario: Scenario) -> None:
+    """All that the application had been given, which was nothing: those that it was given next began at their ends."""
+    assigned(scenario, O0, O1)
+    assert reset(scenario, ResetTo.LATEST).done
+    assert state(scenario, O0) is state(scenario, O1) is PartitionState.INITIALIZING
 
 
 def reset(scenario: Scenario, to: ResetTo, *partitions: TopicPartition) -> Reply[None]:
