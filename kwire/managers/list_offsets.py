@@ -28,6 +28,7 @@ from kwire.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kwire.subscription.partition import UNKNOWN_OFFSET
+from kwire.subscription.subscription import NO_TOPICS
 
 CONSUMER_REPLICA_ID = -1
 READ_COMMITTED_MIN_VERSION = 2  # ListOffsets v2 adds the isolation level
@@ -57,6 +58,11 @@ class OffsetQuery:
         self.state = state
         self.since_version = since_version
 
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether it is with a broker, and somebody waits for that."""
+        return self.state.in_flight and not self.reply.done and not self.reply.abandoned
+
     def may_be(self, offset: int) -> bool:
         """Whether a leader can mean that. There need not be a record of some time, but each log has both ends: one that
         is not told is asked for again, as in Java; neither the other end nor 0 is as good."""
@@ -72,6 +78,7 @@ class ListOffsetsManager:
         self._metadata = metadata
         self._backoff = backoff
         self._queries: list[OffsetQuery] = []
+        self._sent: list[OffsetQuery] = []
 
     def ask(self, tp: TopicPartition, timestamp: int, reply: Reply[Found]) -> None:
         """Queue one query; asked again until it is answered, refused for good, or abandoned."""
@@ -79,7 +86,9 @@ class ListOffsetsManager:
         self._queries.append(OffsetQuery(tp, timestamp, reply, state, self._metadata.cluster.version))
 
     def poll(self, now_ms: float) -> PollResult:
-        if not self._queries:
+        self._sent = [query for query in self._sent if query.awaits_answer]
+        if not self._queries and not self._sent:
+            self._metadata.set_transient(NO_TOPICS)
             return PollResult([], NEVER_MS)
         # A broker refuses a request that names a partition twice, so its second question goes into a second request.
         batches: defaultdict[tuple[int, int], list[OffsetQuery]] = defaultdict(list)
@@ -91,7 +100,7 @@ class ListOffsetsManager:
             leader_id = self._metadata.cluster.leader_id(query.topic_partition)
             if leader_id is None:
                 if not self._refused(query):
-                    self._await_leader(query, now_ms)
+                    self._await_leader(query)
                     waiting.append(query)
             elif not query.state.ready(now_ms):
                 waiting.append(query)
@@ -99,6 +108,8 @@ class ListOffsetsManager:
                 batches[leader_id, asked[query.topic_partition]].append(query)
                 asked[query.topic_partition] += 1
         self._queries = waiting
+        self._sent += [query for queries in batches.values() for query in queries]
+        self._metadata.set_transient(frozenset(query.topic_partition.topic for query in (*waiting, *self._sent)))
         requests = [self._request(leader_id, queries) for (leader_id, _), queries in batches.items()]
         wakes = (query.state.wake_at_ms for query in waiting if query.state.wake_at_ms > now_ms)
         return PollResult(requests, min(wakes, default=NEVER_MS))
@@ -111,13 +122,12 @@ class ListOffsetsManager:
         query.reply.fail(error)
         return True
 
-    def _await_leader(self, query: OffsetQuery, now_ms: float) -> None:
+    def _await_leader(self, query: OffsetQuery) -> None:
         tp, cluster = query.topic_partition, self._metadata.cluster
-        self._metadata.add_transient_topics((tp.topic,), now_ms)
+        self._metadata.request_update()
         if tp.topic in cluster.topics:
             unknown = cluster.partition(tp) is None
             query.reply.waiting_for = f"partition {tp}, which does not exist" if unknown else f"a leader for {tp}"
-            self._metadata.request_update()
         else:
             missing = "which does not exist" if cluster.version else "not known yet"
             query.reply.waiting_for = f"topic {tp.topic!r}, {missing}{self._metadata.last_error}"

@@ -67,7 +67,7 @@ class MetadataManager:
         self._asked_for: Topics = frozenset()
         self._asked_by_age = False
         self._answered_for: Topics = frozenset()
-        self._transient_topics: dict[str, float] = {}
+        self._transient: frozenset[str] = frozenset()
         self._watched: frozenset[str] = frozenset()
         self._interest: Topics = frozenset()
         self._interest_is_of = -1
@@ -81,13 +81,12 @@ class MetadataManager:
         """Something in the snapshot has proved wrong or missing: refresh as soon as the back-off allows."""
         self._refresh_at_ms = ON_DEMAND
 
-    def add_transient_topics(self, topics: Iterable[str], now_ms: float) -> None:
-        """Cover these topics for a while, though they are not subscribed: somebody needs their leaders."""
-        for topic in topics:
-            self._transient_topics[topic] = now_ms + self._max_age_ms
-            if topic not in self.cluster.topics:
-                self.request_update()
-        self._interest_is_of = -1
+    def set_transient(self, topics: frozenset[str]) -> None:
+        """Cover these topics until the next call, though they are not subscribed: somebody needs their leaders. No
+        longer: whoever asks for a topic may have the broker create it, and so one that has been deleted meanwhile."""
+        if topics != self._transient:
+            self._transient = topics
+            self._interest_is_of = -1
 
     def watch(self, topics: frozenset[str]) -> None:
         """Cover these topics until the next call: the leader of a group looks after topics of all its members."""
@@ -131,16 +130,15 @@ class MetadataManager:
         if self._subscription.kind is SubscriptionKind.PATTERN:
             return None
         assigned = {tp.topic for tp in self._subscription.partitions}
-        return self._subscription.topics.union(assigned, self._transient_topics, self._watched)
+        return self._subscription.topics.union(assigned, self._transient, self._watched)
 
     def _only_transient(self) -> frozenset[str]:
         assigned = {tp.topic for tp in self._subscription.partitions}
-        return frozenset(self._transient_topics.keys() - self._subscription.topics - assigned)
+        return self._transient - self._subscription.topics - assigned
 
     # --- the loop -------------------------------------------------------------------------------------------
 
     def poll(self, now_ms: float) -> PollResult:
-        self._expire_transient_topics(now_ms)
         requests: list[AnyUnsentRequest] = []
         wake_at_ms = self._poll_refresh(now_ms, requests)
         self._lookups = [lookup for lookup in self._lookups if not lookup.is_over]
@@ -194,11 +192,6 @@ class MetadataManager:
             hang_up()
         for hear in self.on_update:
             hear(now_ms)
-
-    def _expire_transient_topics(self, now_ms: float) -> None:
-        for topic in [topic for topic, until_ms in self._transient_topics.items() if until_ms <= now_ms]:
-            del self._transient_topics[topic]
-            self._interest_is_of = -1
 
     def _request(
         self,

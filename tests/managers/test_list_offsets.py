@@ -129,6 +129,33 @@ def test_a_partition_without_a_leader_holds_up_nobody_else(scenario: Scenario) -
     assert {tp: offset.offset for tp, offset in reply.result().items() if offset} == {O0: 10, O1: 20}
 
 
+def test_a_topic_is_asked_about_only_while_a_call_waits_for_it(scenario: Scenario) -> None:
+    """It was for five minutes, with leave to create it: a topic that was deleted meanwhile came back."""
+    scenario.topics["clicks"] = (1,)
+    found, missing = ask(scenario, O0), ask(scenario, GHOST)
+    scenario.serve_once()
+    assert topics_asked_about(scenario) == ["ghost", "orders"]
+    scenario.serve_once()
+    scenario.answer_offsets({O0: 1})
+    assert found.done
+    scenario.advance(1_000)
+    assert topics_asked_about(scenario) == ["ghost"]
+    missing.abandon()
+    scenario.serve_once()
+    scenario.advance(1_000)
+    assert not scenario.unanswered
+    ask(scenario, TopicPartition("clicks", 0))
+    assert topics_asked_about(scenario) == ["clicks"]
+    scenario.serve_once()
+    scenario.answer_offsets({TopicPartition("clicks", 0): 1})
+    scenario.advance(1_000_000)
+    assert not scenario.unanswered
+
+
+def topics_asked_about(scenario: Scenario) -> list[str | None]:
+    return [topic.name for topic in scenario.request(MetadataRequest).topics or ()]
+
+
 @pytest.mark.parametrize(
     ("tp", "reason"), [(GHOST, "topic 'ghost', which does not exist"), (BEYOND, "orders-7, which does not exist")]
 )

@@ -380,20 +380,14 @@ def test_that_a_topic_does_not_exist_and_that_it_does_now_are_logged_once(
     ]
 
 
-def test_what_is_borrowed_is_covered_for_as_long_as_metadata_is_good(make_scenario: MakeScenario) -> None:
-    scenario = make_scenario(metadata_max_age_ms=10_000)
+def test_what_somebody_waits_for_is_covered_until_nobody_does(scenario: Scenario) -> None:
     scenario.topics["clicks"] = (1,)
     scenario.subscribe("orders")
     scenario.serve_once()
-    scenario.managers.metadata.add_transient_topics(("clicks",), scenario.now_ms)
-    scenario.turn()
-    assert names(scenario) == ["clicks", "orders"]
-    scenario.serve_once()
-    scenario.advance(9_999)
+    scenario.managers.metadata.set_transient(frozenset({"clicks"}))
     assert scenario.managers.metadata.of_interest() == frozenset({"clicks", "orders"})
-    scenario.advance(1)
+    scenario.managers.metadata.set_transient(frozenset())
     assert scenario.managers.metadata.of_interest() == frozenset({"orders"})
-    scenario.serve()
 
 
 def test_a_look_up_that_is_answered_says_what_it_waited_for(scenario: Scenario) -> None:

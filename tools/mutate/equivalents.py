@@ -177,7 +177,7 @@ ARGUED: tuple[Argued, ...] = (
     # --- shortcuts ----------------------------------------------------------------------------------------------
     Argued(
         "managers/list_offsets: ListOffsetsManager.poll",
-        "if not self._queries:",
+        "if not self._queries and not self._sent:",
         "never",
         "a shortcut, for it is polled in each turn: without questions the rest comes to the same",
     ),
