@@ -144,8 +144,8 @@ class Inbox:
         event.reply.succeed(None)
 
     def _unsubscribe(self, event: Unsubscribe) -> None:
+        self._subscription.unsubscribe()  # the view shows it when the reply is there, which may be at once
         self._managers.membership.leave("the consumer unsubscribed", event.reply)
-        self._subscription.unsubscribe()
 
     # --- positions ------------------------------------------------------------------------------------------
 

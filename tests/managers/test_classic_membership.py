@@ -17,7 +17,16 @@ from kwire.errors import (
     KafkaError,
     ProtocolError,
 )
-from kwire.events import CallbackCompleted, CallbackKind, EnforceRebalance, Reply, RunCallback, Subscribe
+from kwire.events import (
+    AssignmentView,
+    CallbackCompleted,
+    CallbackKind,
+    EnforceRebalance,
+    Reply,
+    RunCallback,
+    Subscribe,
+    Unsubscribe,
+)
 from kwire.managers.unsent import Channel
 from kwire.model import TopicPartition
 from kwire.protocol.consumer_protocol import decode_assignment, decode_subscription
@@ -663,6 +672,17 @@ def test_without_a_coordinator_there_is_nobody_to_say_farewell_to(scenario: Scen
     scenario.become_stable(O0)
     scenario.managers.coordinator.lost(DisconnectError("gone"))
     assert is_done(scenario.unsubscribe())
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_unsubscribing_is_answered_when_the_view_shows_it(make_scenario: MakeScenario, protocol: str) -> None:
+    """With nobody to tell the answer came first: an `assign()` or `subscribe()` right behind it was refused."""
+    scenario = make_scenario(group_protocol=protocol)
+    scenario.assign(O0)
+    seen: list[AssignmentView] = []
+    scenario.post(Unsubscribe(Reply(on_done=lambda: seen.append(scenario.views[-1]))))
+    assert [(view.subscribed, dict(view.epochs)) for view in seen] == [(False, {})]
+    scenario.serve()
     scenario.serve()
     assert not scenario.pending(LeaveGroupRequest)
 
