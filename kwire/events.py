@@ -78,7 +78,7 @@ class Reply(Generic[T]):
     def result(self) -> T:
         """The value, or the error raised. Only after `done`."""
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(None)  # it may be the answer of many calls
         return self._value  # type: ignore[return-value]  # a finished reply without error holds a T
 
 

@@ -129,7 +129,9 @@ class CallbackRunner(Generic[K, V]):
                 case CommitCompleted():
                     yield from self._call_back(event)
                 case ErrorRaised():
-                    raise event.error  # the poll that ends with it takes it out of the queue
+                    # The poll that ends with it takes it out of the queue. One error may be raised by many polls:
+                    # it would name all of their callers, and keep what they had.
+                    raise event.error.with_traceback(None)
 
     @property
     def has_news(self) -> bool:

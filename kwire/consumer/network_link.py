@@ -146,7 +146,7 @@ class NetworkLink:
     def check_alive(self) -> None:
         """Raise what the network thread died of."""
         if self.mailbox.failure is not None:
-            raise self.mailbox.failure
+            raise self.mailbox.failure.with_traceback(None)  # one error for all calls: without their frames
 
     def raise_wakeup(self) -> None:
         if self.mailbox.take_wakeup():

@@ -124,11 +124,11 @@ class RangeConsumer:
             return
         self._mailbox.remove(event)
         if isinstance(event, ErrorRaised) and event.subscription_epoch in (None, self._mailbox.view.subscription_epoch):
-            raise event.error
+            raise event.error.with_traceback(None)
 
     def _timed_out(self, ends: Collection[TopicPartition], timeout_ms: float) -> Exception:
         if self._mailbox.bootstrap_error is not None:
-            return self._mailbox.bootstrap_error
+            return self._mailbox.bootstrap_error.with_traceback(None)
         why = f": {self._mailbox.connection_failures}" if self._mailbox.connection_failures else ""
         return KafkaTimeoutError(f"nothing came of {self._whose(ends)} within {timeout_ms:.0f} ms{why}")
 

@@ -216,7 +216,7 @@ class ConsumerSession(Generic[K, V]):
     def _check_reachable(self) -> None:
         """Raise why no broker was ever reached, if that is so."""
         if self.link.mailbox.bootstrap_error is not None:
-            raise self.link.mailbox.bootstrap_error
+            raise self.link.mailbox.bootstrap_error.with_traceback(None)
 
     def undo_poll(self, error: BaseException) -> None:
         """The poll raises, so the application gets nothing of what it was about to return."""

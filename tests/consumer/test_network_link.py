@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from traceback import walk_tb
+
 import pytest
 
-from kwire import TopicPartition
+from kwire import Consumer, TopicPartition
 from kwire.config import ConsumerConfig
 from kwire.consumer.network_link import NetworkLink
-from kwire.errors import InternalError, KafkaTimeoutError
-from kwire.events import ApplicationEvent, EndOfTurn, GetPosition
+from kwire.errors import BootstrapError, InternalError, KafkaError, KafkaTimeoutError
+from kwire.events import ApplicationEvent, EndOfTurn, ErrorRaised, GetPosition, Reply
 
 TP = TopicPartition("orders", 0)
 
@@ -57,3 +60,62 @@ def test_a_dead_network_thread_is_not_waited_for() -> None:
     network.link.mailbox.fail(InternalError("dead"))
     with pytest.raises(InternalError):
         network.ask()
+
+
+# --- one error that many calls raise ------------------------------------------------------------------------------
+
+
+def frames_of_the_second_raise(call: Callable[[], object]) -> set[str]:
+    """The functions that its traceback names, of this file."""
+    with pytest.raises(KafkaError) as once:
+        call()
+    with pytest.raises(KafkaError) as again:
+        call()
+    assert again.value is once.value
+    return {frame.f_code.co_name for frame, _ in walk_tb(again.value.__traceback__)} & {"first", "second"}
+
+
+def in_turn(call: Callable[[], object]) -> Callable[[], object]:
+    """Call it from a function called first, then from one called second."""
+
+    def first() -> object:
+        return call()
+
+    def second() -> object:
+        return call()
+
+    callers = iter((first, second))
+
+    def call_by_the_next() -> object:
+        return next(callers)()
+
+    return call_by_the_next
+
+
+def test_an_error_does_not_keep_the_frames_of_those_it_was_raised_to_before() -> None:
+    """A member whose instance id was fenced is told so by every poll: the traceback grew by ten entries each time, and
+    kept what each caller had at hand."""
+    failed: Reply[int] = Reply()
+    failed.fail(KafkaError("no"))
+    assert frames_of_the_second_raise(in_turn(failed.result)) == {"second"}
+    network = Network(position=None)
+    network.link.mailbox.fail(InternalError("dead"))
+    assert frames_of_the_second_raise(in_turn(network.ask)) == {"second"}
+
+
+def test_an_error_that_every_poll_raises_does_not_keep_the_frames_of_earlier_polls() -> None:
+    error, unreachable = KafkaError("still true"), BootstrapError("nobody there")
+    with Consumer[bytes, bytes](bootstrap_servers="127.0.0.1:1") as consumer:
+        consumer.assign([TP])
+        mailbox = consumer._session.link.mailbox
+
+        def poll() -> None:
+            mailbox.deliver(ErrorRaised(error))
+            consumer.poll(0)
+
+        def poll_in_vain() -> None:
+            mailbox.bootstrap_error = unreachable
+            consumer.poll(0)
+
+        assert frames_of_the_second_raise(in_turn(poll)) == {"second"}
+        assert frames_of_the_second_raise(in_turn(poll_in_vain)) == {"second"}

@@ -120,7 +120,7 @@ class AIOKafkaConsumer:
         try:
             while not (await asyncio.wait([asking], timeout=SLICE_S))[0]:
                 if mailbox.bootstrap_error is not None:
-                    raise mailbox.bootstrap_error
+                    raise mailbox.bootstrap_error.with_traceback(None)
             asking.result()
         except AuthenticationError as error:  # to aiokafka a broker that it does not get into is one that is not there
             raise errors.KafkaConnectionError(str(error)) from error
