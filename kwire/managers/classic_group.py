@@ -256,7 +256,7 @@ class ClassicGroupManager:
     def _maybe_begin(self) -> None:
         if not self._subscription.is_group or not self._member.flags.polled or self.refusal is not None:
             return
-        self._coordinator.need()
+        self._coordinator.need(tell=True)
         if self._coordinator.destination is not None and self._topics_known:
             self._member.fire(ClassicEvent.JOIN_WANTED)
 
@@ -266,7 +266,7 @@ class ClassicGroupManager:
             self._member.fire_losing(ClassicEvent.PARTITIONS_LOST)
 
     def _maybe_join(self, now_ms: float) -> float:
-        self._coordinator.need()
+        self._coordinator.need(tell=True)
         destination = self._coordinator.destination
         if destination is None or not self._topics_known:
             return NEVER_MS

@@ -280,7 +280,7 @@ class ConsumerGroupManager:
     def _may_join(self) -> bool:
         if not self._polled or not self._subscription.is_group:
             return False
-        self._coordinator.need()
+        self._coordinator.need(tell=True)
         return self._update_subscribed()
 
     def _update_subscribed(self) -> bool:
@@ -305,7 +305,7 @@ class ConsumerGroupManager:
         facts = FACTS[self.state]
         if not facts.heartbeats:
             return PollResult([])
-        self._coordinator.need()
+        self._coordinator.need(tell=True)
         destination = self._coordinator.destination
         if destination is None:
             return PollResult([])

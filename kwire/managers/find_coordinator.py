@@ -41,7 +41,8 @@ class CoordinatorStanding(NamedTuple):
 
 
 class FindCoordinatorManager:
-    """The link to the coordinator: nobody looks for it before the first `need()`; lost, it is searched again by itself.
+    """The link to the coordinator: nobody looks for it before the first `need()`; lost, it is searched again by itself,
+    and after a refusal if somebody still needs it.
 
     Membership does not live here: losing the link never means losing the group, only looking the broker up again.
 
@@ -52,7 +53,7 @@ class FindCoordinatorManager:
     def __init__(self, group_id: str | None, backoff: Backoff, deliver: Deliver) -> None:
         self.group_id = group_id
         self._deliver = deliver
-        self._is_needed = False
+        self._is_needed = self._tells = False
         self._request = RequestState(backoff)
         self._node: Node | None = None
         self._found: Node | None = None
@@ -61,8 +62,9 @@ class FindCoordinatorManager:
         self._said: Node | None = None  # the log has it from us that this is the coordinator
         self._has_warned = False
         self.last_error = LastError()
-        self.refusal: KafkaError | None = None
-        """Why the newest look-up was refused for good: waiting for the coordinator is of no use."""
+        self.look_ups = 0
+        """How many have been sent."""
+        self._refusal: KafkaError | None = None
 
     @property
     def destination(self) -> Destination | None:
@@ -75,9 +77,16 @@ class FindCoordinatorManager:
             return CoordinatorStanding(self._node, None, None, NEVER_MS)
         return CoordinatorStanding(None, self.last_error.error, self._missing_since_ms, self._request.wake_at_ms)
 
-    def need(self) -> None:
-        """Somebody has a request for the coordinator."""
+    def need(self, *, tell: bool = False) -> None:
+        """Somebody has a request for the coordinator. `tell` if the next poll is to raise a refusal: those whom a call
+        waits for fail the call."""
         self._is_needed = self.group_id is not None
+        self._tells = self._tells or tell
+
+    def refusal_since(self, look_ups: int) -> KafkaError | None:
+        """Why the newest look-up was refused for good, if it was sent after so many others: waiting is of no use. Older
+        ones say nothing to who asks now: the permission may have been granted."""
+        return self._refusal if self.look_ups > look_ups else None
 
     def lost(self, error: KafkaError) -> None:
         """A request showed that the coordinator moved, is gone, or does not answer."""
@@ -108,6 +117,8 @@ class FindCoordinatorManager:
         if not self._request.ready(now_ms):
             return PollResult([], self._request.wake_at_ms)
         self._request.sent()
+        self.look_ups += 1
+        self._refusal = None
         return PollResult([self._lookup()], NEVER_MS)
 
     def _lookup(self) -> UnsentRequest[FindCoordinatorResponse]:
@@ -136,7 +147,7 @@ class FindCoordinatorManager:
         else:
             self._request.succeeded()
         self._found, self._found_at_ms = node, now_ms
-        self.refusal = None
+        self._tells = False
         if self._is_needed:
             self._node = node
             self._say_found(node)
@@ -147,9 +158,14 @@ class FindCoordinatorManager:
         if self._request.failures >= FAILURES_WORTH_A_WARNING and not self._has_warned:
             self._has_warned = True
             log.warning("the coordinator of group %s cannot be found; trying on: %s", self.group_id, error)
-        self.refusal = None if error.retriable else error
-        if self.refusal is not None:
+        if not error.retriable:
+            self._refused(error)
+
+    def _refused(self, error: KafkaError) -> None:
+        self._refusal = error
+        if self._tells:
             self._deliver(ErrorRaised(error))
+        self._is_needed = self._tells = False
 
     def _say_found(self, node: Node) -> None:
         """Once for each, and at the end of an outage."""

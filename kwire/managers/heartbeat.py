@@ -63,6 +63,7 @@ class HeartbeatManager:
         if not self._member.heartbeats:
             self._paused = True
             return PollResult([], wake_at_ms)
+        self._coordinator.need(tell=True)
         self._start_generation(now_ms)
         session_ends_ms = self._alive_at_ms + self._session_timeout_ms
         if now_ms >= session_ends_ms:

@@ -92,7 +92,7 @@ class OffsetCommitManager:
                 event.reply.fail(error)
 
         self._enqueue(
-            PendingCommit(offsets, on_done, self._state(), retries=True, is_last=event.is_last, reply=event.reply)
+            PendingCommit(offsets, on_done, *self._new(), retries=True, is_last=event.is_last, reply=event.reply)
         )
 
     def commit_async(self, event: CommitAsync, now_ms: float) -> None:
@@ -108,7 +108,7 @@ class OffsetCommitManager:
                 log.warning("asynchronous commit of %s failed: %s", _names(offsets), error)
 
         deadline_ms = now_ms + self._config.default_api_timeout_ms
-        self._enqueue(PendingCommit(offsets, on_done, self._state(), deadline_ms=deadline_ms))
+        self._enqueue(PendingCommit(offsets, on_done, *self._new(), deadline_ms=deadline_ms))
 
     def auto_commit(self, now_ms: float) -> None:
         """Commit what was delivered, without anybody waiting: the timer is due, or an assignment is about to change."""
@@ -122,7 +122,7 @@ class OffsetCommitManager:
                 log.log(level, "auto-commit of %s failed: %s", _names(offsets), error)
 
         deadline_ms = now_ms + self._config.default_api_timeout_ms
-        self._enqueue(PendingCommit(offsets, on_done, self._state(), deadline_ms=deadline_ms))
+        self._enqueue(PendingCommit(offsets, on_done, *self._new(), deadline_ms=deadline_ms))
 
     @property
     def idle(self) -> bool:
@@ -139,8 +139,8 @@ class OffsetCommitManager:
                 )
         self._report()
 
-    def _state(self) -> RequestState:
-        return RequestState(self._backoff)
+    def _new(self) -> tuple[RequestState, int]:
+        return RequestState(self._backoff), self._coordinator.look_ups
 
     def _enqueue(self, commit: PendingCommit) -> None:
         self._commits.append(commit)
@@ -225,8 +225,8 @@ class OffsetCommitManager:
                 "not a member of the group (any more): its partitions may have a new owner; "
                 "poll more often, or raise max_poll_interval_ms"
             )
-        if self._coordinator.refusal is not None:
-            return self._coordinator.refusal
+        if (refusal := self._coordinator.refusal_since(commit.coordinator_asked)) is not None:
+            return refusal
         if now_ms >= commit.deadline_ms:
             return RetriableCommitFailedError(f"no coordinator for the commit in time{self._coordinator.last_error}")
         return None

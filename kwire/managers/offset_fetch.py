@@ -44,12 +44,22 @@ class _Answered(Protocol):
 
 
 class _Lookup:
-    """One look-up until it is answered. Partitions found so far stay found when others must be asked for again."""
+    """One look-up until it is answered. Partitions found so far stay found when others must be asked for again.
 
-    def __init__(self, partitions: frozenset[TopicPartition], reply: Reply[Committed], state: RequestState) -> None:
+    `coordinator_asked` is how often the coordinator had been looked for before.
+    """
+
+    def __init__(
+        self,
+        partitions: frozenset[TopicPartition],
+        reply: Reply[Committed],
+        state: RequestState,
+        coordinator_asked: int,
+    ) -> None:
         self.partitions = partitions
         self.reply = reply
         self.state = state
+        self.coordinator_asked = coordinator_asked
         self.found: Committed = {}
 
     @property
@@ -81,7 +91,8 @@ class OffsetFetchManager:
 
     def look_up(self, partitions: frozenset[TopicPartition], reply: Reply[Committed]) -> None:
         """Where the group was, asked until there is an answer, or nobody waits for it."""
-        self._pending.append(_Lookup(partitions, reply, RequestState(self._backoff)))
+        state = RequestState(self._backoff)
+        self._pending.append(_Lookup(partitions, reply, state, self._coordinator.look_ups))
 
     def poll(self, now_ms: float) -> PollResult:
         self._pending = [lookup for lookup in self._pending if not lookup.reply.abandoned]
@@ -97,12 +108,14 @@ class OffsetFetchManager:
         return PollResult(requests, min((lookup.state.wake_at_ms for lookup in self._pending), default=NEVER_MS))
 
     def _await_coordinator(self) -> None:
-        if (refusal := self._coordinator.refusal) is not None:
-            refused, self._pending = self._pending, []
-            for lookup in refused:
+        pending, self._pending = self._pending, []
+        for lookup in pending:
+            refusal = self._coordinator.refusal_since(lookup.coordinator_asked)
+            if refusal is not None:
                 lookup.reply.fail(refusal)
-        for lookup in self._pending:
-            lookup.reply.waiting_for = f"the coordinator of group {self._group_id}{self._coordinator.last_error}"
+            else:
+                self._pending.append(lookup)
+                lookup.reply.waiting_for = f"the coordinator of group {self._group_id}{self._coordinator.last_error}"
 
     def _send(self, lookup: _Lookup, destination: Destination) -> AnyUnsentRequest:
         lookup.state.sent()

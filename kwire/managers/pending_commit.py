@@ -20,11 +20,13 @@ OnDone: TypeAlias = Callable[[KafkaError | None], None]
 
 class PendingCommit:
     """One commit until it is done. `reply` is set for those who wait, and is told what the commit waits for.
+    `coordinator_asked` is how often the coordinator had been looked for before.
 
     A settled one has its outcome, and is done as soon as those before it are.
     """
 
     __slots__ = (
+        "coordinator_asked",
         "deadline_ms",
         "destination",
         "error",
@@ -42,6 +44,7 @@ class PendingCommit:
         offsets: Offsets,
         on_done: OnDone,
         state: RequestState,
+        coordinator_asked: int,
         *,
         retries: bool = False,
         is_last: bool = False,
@@ -51,6 +54,7 @@ class PendingCommit:
         self.offsets = offsets
         self.on_done = on_done
         self.state = state
+        self.coordinator_asked = coordinator_asked
         self.retries = retries
         self.is_last = is_last
         self.reply = reply

@@ -12,7 +12,7 @@ from kwire.clock import NEVER_MS
 from kwire.errors import DisconnectError, GroupAuthorizationError
 from kwire.managers.find_coordinator import CoordinatorStanding
 from kwire.managers.unsent import Channel, Destination
-from kwire.model import Node
+from kwire.model import Node, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -137,15 +137,57 @@ def test_only_the_coordinator_itself_can_be_lost_by_a_request_without_an_answer(
     assert known == [True, False]
 
 
-def test_a_refusal_is_raised_and_looked_up_again_all_the_same(looking: Scenario) -> None:
-    looking.answer(FindCoordinatorRequest, looking.coordinator(error=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    looking.take_error(GroupAuthorizationError)
-    refusals = [looking.managers.coordinator.refusal]
+def refuse(scenario: Scenario) -> None:
+    scenario.answer(FindCoordinatorRequest, scenario.coordinator(error=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+
+
+def test_a_refusal_is_no_answer_to_who_asks_after_it(looking: Scenario) -> None:
+    """The permission may have been granted meanwhile; the question was refused without anybody's being asked."""
+    coordinator = looking.managers.coordinator
+    assert coordinator.refusal_since(0) is None
+    refuse(looking)
+    assert isinstance(coordinator.refusal_since(0), GroupAuthorizationError)
+    since = coordinator.look_ups
+    assert coordinator.refusal_since(since) is None
+    coordinator.need()
     looking.advance(100)
+    assert coordinator.refusal_since(0) is None, "it is being asked about again"
+    refuse(looking)
+    assert isinstance(coordinator.refusal_since(since), GroupAuthorizationError)
+    coordinator.need()
+    looking.advance(1_000)
     looking.serve()
-    refusals.append(looking.managers.coordinator.refusal)
-    assert [type(refusal) for refusal in refusals] == [GroupAuthorizationError, type(None)]
+    assert coordinator.refusal_since(0) is None
     assert found_at(looking) is not None
+
+
+def test_after_a_refusal_it_is_looked_for_when_somebody_needs_it(looking: Scenario) -> None:
+    """It was for ever, and each poll raised, though the question had been overtaken by a seek."""
+    refuse(looking)
+    looking.advance(60_000)
+    assert not looking.pending(FindCoordinatorRequest)
+    assert not looking.errors
+
+
+def test_a_refusal_is_raised_by_poll_if_a_member_waits_for_the_coordinator(scenario: Scenario) -> None:
+    scenario.subscribe("orders")
+    scenario.poll()
+    for _ in range(3):
+        refuse(scenario)
+        scenario.take_error(GroupAuthorizationError)
+        scenario.advance(1_000)
+    scenario.serve()
+    assert found_at(scenario) is not None
+
+
+def test_a_member_that_loses_its_coordinator_looks_for_it_after_a_refusal_too(scenario: Scenario) -> None:
+    scenario.become_stable(TopicPartition("orders", 0))
+    scenario.managers.coordinator.lost(GONE)
+    scenario.turn()
+    refuse(scenario)
+    scenario.take_error(GroupAuthorizationError)
+    scenario.advance(100)
+    assert scenario.pending(FindCoordinatorRequest)
 
 
 def test_closed_between_two_look_ups_it_asks_no_more(looking: Scenario) -> None:

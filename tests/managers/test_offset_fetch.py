@@ -199,6 +199,19 @@ def partitions_of(request: OffsetFetchRequest) -> list[list[int]]:
     return grouped or [topic.partition_indexes for topic in request.topics or ()]
 
 
+def test_a_group_whose_permission_is_granted_is_asked_about_by_the_next_call(scenario: Scenario) -> None:
+    """The call was refused with what an earlier one had been refused for."""
+    refused = ask(scenario, O0)
+    scenario.answer(FindCoordinatorRequest, scenario.coordinator(error=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    assert isinstance(error_of(refused), GroupAuthorizationError)
+    granted = ask(scenario, O0)
+    assert not granted.done
+    scenario.advance(100)
+    scenario.serve()
+    scenario.answer_committed({O0: 7})
+    assert granted.done
+
+
 def refuse(scenario: Scenario, code: ErrorCode) -> None:
     scenario.answer(OffsetFetchRequest, OffsetFetchResponse(groups=[OffsetFetchResponseGroup(error_code=code)]))
 

@@ -490,6 +490,17 @@ def test_a_group_without_permission_is_told_to_every_poll(scenario: Scenario) ->
     assert state(scenario, O0) is PartitionState.FETCHING
 
 
+def test_a_seek_overtakes_a_group_without_permission(scenario: Scenario) -> None:
+    """Nobody needed the coordinator any more, and it was looked for once a second; each refusal made a poll raise."""
+    scenario.post(Assign(frozenset({O0}), Reply()))
+    scenario.seek(O0, 5)
+    scenario.answer(FindCoordinatorRequest, scenario.coordinator(error=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    scenario.advance(60_000)
+    scenario.poll()
+    assert not scenario.errors
+    assert not scenario.pending(FindCoordinatorRequest)
+
+
 # --- what operators are told of resets --------------------------------------------------------------------------
 
 
