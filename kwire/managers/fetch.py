@@ -490,8 +490,8 @@ class FetchManager:
         elif code.retriable:
             log.debug("fetching %s: %s; refreshing metadata", tp, code.name)
             self._metadata.request_update()
-        elif code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            log.warning("fetching %s: the broker reports an unknown error; trying again", tp)
+        elif code.is_unknown:
+            log.warning("fetching %s: the broker reports an unknown error (%d); trying again", tp, code)
         else:
             self._raise(partition.error)
 

@@ -214,6 +214,11 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132, FINAL, "the topology's epoch is an old one"
     SHARE_SESSION_LIMIT_REACHED = 133, RETRY, "the broker has as many share sessions as it may have"
 
+    @property
+    def is_unknown(self) -> bool:
+        """UNKNOWN_SERVER_ERROR, or a number that is not in the table."""
+        return self.name == "UNKNOWN_SERVER_ERROR"
+
     @classmethod
     def of(cls, code: int) -> ErrorCode:
         """The row of a code. A number without one gets a row like UNKNOWN_SERVER_ERROR's, with the number kept."""

@@ -571,10 +571,11 @@ def test_what_the_user_has_to_know_is_raised_and_tried_again_later(
     assert wanted(one_broker) == {0: 0}
 
 
+@pytest.mark.parametrize("code", [-1, 999], ids=["unknown", "newer than kwire"])
 def test_an_error_nobody_can_name_is_logged_and_tried_again(
-    one_broker: Scenario, caplog: pytest.LogCaptureFixture
+    one_broker: Scenario, caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
-    refuse(one_broker, ErrorCode.UNKNOWN_SERVER_ERROR)
+    refuse(one_broker, ErrorCode.of(code))
     assert "orders-0" in caplog.text
     assert not one_broker.errors
     one_broker.advance(100)

@@ -29,6 +29,7 @@ TABLE = [line.split("\t") for line in (Path(__file__).parent / "golden/error_cod
 
 def test_numbers_names_and_retriability_are_kafkas() -> None:
     expected = [(int(code), name, retriable == "true") for code, name, retriable in TABLE]
+    assert [row.value for row in ErrorCode if row.is_unknown] == [-1]
     assert [(row.value, row.name, row.retriable) for row in ErrorCode] == expected
 
 
@@ -45,7 +46,7 @@ def test_codes_compare_with_the_numbers_in_messages() -> None:
 @pytest.mark.parametrize("code", [134, 999, -2, 32767])
 def test_an_unknown_code_behaves_like_unknown_server_error_and_keeps_its_number(code: int) -> None:
     row = ErrorCode.of(code)
-    assert (row, row.name, row.retriable) == (code, "UNKNOWN_SERVER_ERROR", False)
+    assert (row, row.name, row.retriable, row.is_unknown) == (code, "UNKNOWN_SERVER_ERROR", False, True)
     error = error_for(code)
     assert isinstance(error, BrokerError)
     assert (error.code, error.name) == (code, "UNKNOWN_SERVER_ERROR")
