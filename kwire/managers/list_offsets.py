@@ -184,11 +184,11 @@ class ListOffsetsManager:
 
     def _on_error(self, query: OffsetQuery, code: ErrorCode, now_ms: float) -> None:
         error = error_for(code, f"listing offsets of {query.topic_partition}")
-        if code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
-            query.reply.succeed(None)  # a log so old that its records have no timestamps
+        if code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and query.may_be(UNKNOWN_OFFSET):
+            query.reply.succeed(None)  # a log so old that its records have no timestamps; it has both ends
         elif code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             query.reply.fail(TopicAuthorizationError({query.topic_partition.topic}))
-        elif code.retriable:
+        elif code.retriable or code.is_unknown or code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
             self._metadata.request_update()
             self._retry(query, error, now_ms)
         else:

@@ -220,6 +220,20 @@ def test_what_may_go_away_is_asked_again_with_fresh_metadata_and_the_rest_is_kep
     assert {tp: offset.offset for tp, offset in reply.result().items() if offset} == {O0: 10, O1: 20}
 
 
+@pytest.mark.parametrize("code", [-1, 999, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT])
+def test_an_error_that_does_not_say_why_is_no_answer(scenario: Scenario, code: int) -> None:
+    """One unknown error of a broker failed the call, where Java's consumer asks again. And no log lacks an end, however
+    old it is: a partition that was reset to it waited for ever."""
+    reply = ask(scenario, O0)
+    scenario.serve()
+    scenario.answer_offsets({O0: -1}, {O0: ErrorCode.of(code)})
+    assert not reply.done
+    scenario.advance(100)
+    scenario.serve()
+    scenario.answer_offsets({O0: 4})
+    assert [found.offset for found in reply.result().values() if found] == [4]
+
+
 def test_a_final_error_is_the_answer_of_the_call(scenario: Scenario) -> None:
     reply = ask(scenario, O0)
     scenario.serve()

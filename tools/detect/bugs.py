@@ -120,7 +120,7 @@ BUGS: tuple[Bug, ...] = (
         name="error-taken-for-no-offset",
         story="a broker that does not lead a partition any more sends the reader to the end of it",
         file="managers/list_offsets.py",
-        old="        if code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:\n",
+        old="        if code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and query.may_be(UNKNOWN_OFFSET):\n",
         new="        if code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:\n",
     ),
     Bug(
