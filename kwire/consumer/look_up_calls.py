@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import partial
 
-from kwire.consumer.arguments import Timeout, checked_partitions, checked_timestamps, checked_topic
+from kwire.consumer.arguments import Timeout, checked_partitions, checked_timestamps, checked_topic, milliseconds
 from kwire.consumer.network_link import NetworkLink
 from kwire.consumer.steps import Steps
 from kwire.events import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, LookUpOffsets, LookUpTopics, Reply
@@ -73,6 +73,6 @@ class LookUpCalls:
     def _offsets(
         self, what: str, timestamps: Mapping[TopicPartition, int], timeout: Timeout | None
     ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        if timeout == 0:
+        if timeout is not None and milliseconds(timeout) == 0:
             return dict.fromkeys(timestamps)  # as Java: nobody can tell in no time, and that is no error here
         return (yield from self._link.ask(what, lambda reply: LookUpOffsets(dict(timestamps), reply), timeout))

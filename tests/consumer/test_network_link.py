@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from traceback import walk_tb
 
 import pytest
@@ -60,6 +61,14 @@ def test_a_dead_network_thread_is_not_waited_for() -> None:
     network.link.mailbox.fail(InternalError("dead"))
     with pytest.raises(InternalError):
         network.ask()
+
+
+@pytest.mark.parametrize("no_time", [0, 0.0, timedelta(0)])
+def test_ends_that_nobody_can_tell_in_no_time_are_left_out(no_time: float | timedelta) -> None:
+    """As in Java. With a timedelta it was an error."""
+    with Consumer[bytes, bytes](bootstrap_servers="127.0.0.1:1") as consumer:
+        assert consumer.end_offsets([TP], timeout=no_time) == consumer.beginning_offsets([TP], timeout=no_time) == {}
+        assert consumer.offsets_for_times({TP: 1}, timeout=no_time) == {TP: None}
 
 
 # --- one error that many calls raise ------------------------------------------------------------------------------
