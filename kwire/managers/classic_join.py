@@ -186,6 +186,10 @@ class ClassicJoin:
             return
         member = self._member
         member.request.succeeded()
+        if member.flags.rejoin_wanted and self._owned.has_unwanted(assigned):
+            # Made for a former subscription, and about to be replaced: as in Java, no callback hears of it.
+            member.fire(ClassicEvent.SYNC_FAILED)
+            return
         self._owned.take_plan(assigned, member.identity.generation_id)
         if not self._owned.giving_up:
             member.fire(ClassicEvent.SYNCED)

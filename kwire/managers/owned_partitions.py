@@ -56,6 +56,10 @@ class OwnedPartitions:
     def _unwanted(self) -> Partitions:
         return frozenset(tp for tp in self.partitions if tp.topic not in self._subscription.topics)
 
+    def has_unwanted(self, assigned: Partitions) -> bool:
+        """Whether some of these are of topics that are not subscribed any more."""
+        return any(tp.topic not in self._subscription.topics for tp in assigned)
+
     def withhold_unwanted(self) -> None:
         """Nothing more of topics that were unsubscribed from, however long the rebalance takes."""
         self._subscription.hold(self._unwanted(), Hold.CALLBACK_PENDING)

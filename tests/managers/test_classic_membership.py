@@ -393,6 +393,21 @@ def test_a_subscription_changed_during_a_rebalance_is_remembered(scenario: Scena
     assert topics == ["clicks", "orders"]
 
 
+def test_a_plan_for_topics_that_are_not_subscribed_any_more_is_not_given_out(scenario: Scenario) -> None:
+    """The assigned callback named partitions of a topic that `subscription()` did not have, and the revoked one came
+    right behind it."""
+    scenario.topics["clicks"] = (1,)
+    scenario.start_joining("orders")
+    scenario.join()
+    scenario.subscribe("clicks")
+    scenario.serve()
+    scenario.sync(O0)
+    topics = decode_subscription(scenario.request(JoinGroupRequest).protocols[0].metadata).topics
+    assert topics == ["clicks"]
+    assert not [event for event in scenario.events if isinstance(event, RunCallback)]
+    scenario.rejoin(CLICKS, generation=2)
+
+
 def test_a_subscription_changed_while_a_join_is_open_does_not_make_it_forgotten(scenario: Scenario) -> None:
     """The open join still blocks the coordinator's connection: a leave has to go around it."""
     scenario.become_stable(O0)
