@@ -12,7 +12,7 @@ from kwire.events import ErrorRaised, LookUpTopics
 from kwire.logs import part_logger
 from kwire.managers.base import Deliver, LastError, RequestState
 from kwire.managers.unsent import ANY_NODE, AnyUnsentRequest, PollResult, UnsentRequest
-from kwire.model import PartitionInfo, TopicPartition
+from kwire.model import NO_LEADER_EPOCH, PartitionInfo, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -25,6 +25,8 @@ Topics: TypeAlias = frozenset[str] | None
 
 ON_DEMAND = 0.0  # a moment that has always passed
 SHORTEST_TRIGGER_MS = 1_000.0  # time to dial somebody: a shorter trigger would hang up on each bootstrap server
+FIRST_VERSION_WITH_EPOCHS = 9
+"""In older versions brokers (Kafka 2.1 to 2.3) may name epochs that are long over (KAFKA-9212)."""
 NO_AUTO_CREATION_MIN_VERSION = 4  # KIP-204: older brokers create whatever they are asked about
 
 
@@ -200,10 +202,24 @@ class MetadataManager:
         on_failure: Callable[[KafkaError, float], None],
     ) -> UnsentRequest[MetadataResponse]:
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in sorted(topics)]
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=self._allow_auto_create_topics)
+        version = FIRST_VERSION_WITH_EPOCHS
+
+        def written(negotiated: int) -> MetadataRequest:
+            nonlocal version
+            version = negotiated
+            return request
+
+        def on_believable(answer: MetadataResponse, now_ms: float) -> None:
+            if version < FIRST_VERSION_WITH_EPOCHS:
+                _drop_epochs(answer)
+            on_answer(answer, now_ms)
+
         return UnsentRequest(
-            request=MetadataRequest(topics=names, allow_auto_topic_creation=self._allow_auto_create_topics),
+            request=request,
+            for_version=written,
             destination=ANY_NODE,
-            on_answer=on_answer,
+            on_answer=on_believable,
             on_failure=on_failure,
             min_version=None if self._allow_auto_create_topics else NO_AUTO_CREATION_MIN_VERSION,
         )
@@ -335,6 +351,12 @@ def _error_of(answer: MetadataResponse, doing: str) -> KafkaError | None:
         # As in Java: a broker that has just started knows of no broker and no topic, which is not to be believed.
         return RetriableBrokerError(f"{doing}: the broker does not know the cluster yet")
     return None
+
+
+def _drop_epochs(answer: MetadataResponse) -> None:
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            partition.leader_epoch = NO_LEADER_EPOCH
 
 
 def _covers(covering: Topics, topics: Topics) -> bool:

@@ -247,6 +247,16 @@ def test_a_topic_that_a_lagging_broker_names_by_a_former_id_is_asked_for_again(s
     assert not scenario.pending(MetadataRequest)
 
 
+@pytest.mark.parametrize(("version", "epoch"), [(8, -1), (9, 5)])
+def test_leader_epochs_of_kafka_before_2_4_are_not_believed(scenario: Scenario, version: int, epoch: int) -> None:
+    """They may be over for long (KAFKA-9212): leaders refused to be asked with them, without end."""
+    scenario.subscribe("orders")
+    scenario.written_for(MetadataRequest, version)
+    scenario.serve_once()
+    cluster = scenario.managers.metadata.cluster
+    assert (cluster.leader_id(O0), cluster.leader_epoch(O0)) == (1, epoch)
+
+
 # --- look-ups ---------------------------------------------------------------------------------------------------
 
 
