@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from kwire.clock import NEVER_MS, Backoff
@@ -15,7 +15,12 @@ from kwire.managers.unsent import ANY_NODE, AnyUnsentRequest, PollResult, Unsent
 from kwire.model import NO_LEADER_EPOCH, PartitionInfo, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
-from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kwire.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from kwire.subscription.subscription import Subscription, SubscriptionKind
 
 log = part_logger("metadata")
@@ -131,6 +136,9 @@ class MetadataManager:
     def _work_out_interest(self) -> Topics:
         if self._subscription.kind is SubscriptionKind.PATTERN:
             return None
+        return self._named_topics()
+
+    def _named_topics(self) -> frozenset[str]:
         assigned = {tp.topic for tp in self._subscription.partitions}
         return self._subscription.topics.union(assigned, self._transient, self._watched)
 
@@ -257,7 +265,8 @@ class MetadataManager:
 
     def _report_topics(self, answer: MetadataResponse, now_ms: float) -> bool:
         """Tell the user what is wrong with topics of interest; whether the answer was complete."""
-        codes = {topic.name: ErrorCode.of(topic.error_code) for topic in answer.topics if topic.name is not None}
+        topics = self._concerning(answer)
+        codes = {topic.name: ErrorCode.of(topic.error_code) for topic in topics if topic.name is not None}
         forbidden = _named(codes, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         invalid = _named(codes, ErrorCode.INVALID_TOPIC_EXCEPTION)
         self.refused = {topic: TopicAuthorizationError({topic}) for topic in forbidden}
@@ -268,13 +277,22 @@ class MetadataManager:
         if raised := invalid - self._only_transient():
             self._raise(InvalidTopicError(raised))
         self._warn_of_unknown(_named(codes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), now_ms)
-        leaders = {p.leader_id for topic in answer.topics for p in topic.partitions}
+        leaders = {p.leader_id for topic in topics for p in topic.partitions}
         # What is forbidden may be permitted the next moment, and nobody says so: it has to be asked about. A member
         # that waited for the next refresh by age would sit there with nothing for five minutes.
         is_settled = not any(code.retriable or code is ErrorCode.TOPIC_AUTHORIZATION_FAILED for code in codes.values())
         # One that is there and not in the snapshot was named by a former id, by a broker that lags behind.
         has_all = _named(codes, ErrorCode.NONE) <= self.cluster.topics.keys()
         return is_settled and has_all and leaders <= self.cluster.nodes.keys()
+
+    def _concerning(self, answer: MetadataResponse) -> Sequence[MetadataResponseTopic]:
+        """All that was asked for. With a pattern that is the whole cluster, and somebody else's topic may be without a
+        leader for days: those that it matches, and those that are of interest by name."""
+        pattern = self._subscription.pattern
+        if self._subscription.kind is not SubscriptionKind.PATTERN or pattern is None:
+            return answer.topics
+        named = self._named_topics()
+        return [topic for topic in answer.topics if topic.name in named or pattern.search(topic.name or "")]
 
     def _warn_of_unknown(self, unknown: Collection[str], now_ms: float) -> None:
         # Not an error: a topic may be subscribed before it is created, as with the Java client.

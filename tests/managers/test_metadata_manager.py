@@ -78,6 +78,17 @@ def test_a_topic_that_leaves_needs_no_request(scenario: Scenario) -> None:
     assert not scenario.pending(MetadataRequest)
 
 
+@pytest.mark.parametrize(("leaderless", "at_least", "at_most"), [("clicks", 0, 0), ("orders", 5, 8)])
+def test_a_pattern_looks_after_the_leaders_of_the_topics_that_it_matches(
+    scenario: Scenario, leaderless: str, at_least: int, at_most: int
+) -> None:
+    """The metadata of the whole cluster was asked for every second while any topic of it had no leader."""
+    scenario.topics = {"orders": (1,), "clicks": (1,), leaderless: (-1,)}
+    scenario.post(Subscribe(pattern=re.compile("ord"), reply=Reply()))
+    scenario.serve_once()
+    assert at_least <= answered_in(scenario, 5_000, scenario.metadata) <= at_most
+
+
 def test_creating_topics_can_be_forbidden(make_scenario: MakeScenario) -> None:
     scenario = make_scenario(allow_auto_create_topics=False)
     scenario.subscribe("orders")
