@@ -150,7 +150,7 @@ class OpenFetch:
         return position
 
     def _decoded(self, at: CollectProgress) -> CollectProgress:
-        decoded = decode_available(at.batches, check_crcs=self._check_crcs, budget_bytes=PORTION_BYTES)
+        decoded = _in_order(decode_available(at.batches, check_crcs=self._check_crcs, budget_bytes=PORTION_BYTES))
         stop = self.fetch.stop_offset
         columns = decoded.columns if stop is None else _in_front_of(decoded.columns, stop)
         # Batches are stored whole: the first may begin before the position. Looking first saves a call that lets go of
@@ -171,6 +171,17 @@ class OpenFetch:
             return self._end
         offset, epoch = rows.last_position
         return OffsetAndMetadata(offset + 1, leader_epoch=leader_epoch_or_none(epoch))
+
+
+def _in_order(decoded: Decoded) -> Decoded:
+    """Without records that go back, be it within a batch or because batches overlap: damage, at the first of them."""
+    columns = decoded.columns
+    good = columns.rows_in_order()
+    if good == len(columns):
+        return decoded
+    last, first = (columns.slice(row, row + 1).first_offset for row in (good - 1, good))
+    error = CorruptRecordError(f"a record of offset {first} stands behind one of offset {last}", offset=last)
+    return decoded._replace(columns=columns.slice(0, good), error=error, rest=None)
 
 
 def _size_bytes(batches: Sequence[Batch], decoded: Decoded) -> int:

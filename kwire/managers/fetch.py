@@ -59,6 +59,7 @@ LEAST_PARTITION_BYTES = 1024 * 1024
 MOST_PARTITION_BYTES = 4 * LEAST_PARTITION_BYTES
 LAST_VERSION_WITH_NAMES = 12  # v13 names topics by id alone (KIP-516)
 READ_COMMITTED_MIN_VERSION = 4
+GREATEST_OFFSET = 2**63 - 1
 _LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -459,6 +460,11 @@ class FetchManager:
             # The collector meets it behind the batches in front, raises it and sets the position; until then: no more.
             partition.blocked_until_ms = NEVER_MS
             return fetch
+        if batch is not None and batch.next_offset > GREATEST_OFFSET:
+            self.block(partition, now_ms)
+            problem = f"a record batch whose last offset is {batch.last_offset}: there is none behind it to go on at"
+            self._raise(CorruptRecordError(problem).at(*partition.topic_partition, partition.fetch_offset))
+            return None
         if batch is None or batch.next_offset <= partition.fetch_offset:
             # No whole batch, or none we asked for: a broker's bug (KIP-74). Asked again at once, it would spin.
             self.block(partition, now_ms)

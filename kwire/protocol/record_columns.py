@@ -92,6 +92,11 @@ class RecordColumns:
         """Offset and leader epoch of the last record. There must be one."""
         return int(self.offsets[-1]), int(self.leader_epochs[-1])
 
+    def rows_in_order(self) -> int:
+        """How many of the first rows have offsets that ascend: all, unless a broker is broken."""
+        backwards = self.offsets[1:] <= self.offsets[:-1]
+        return int(backwards.argmax()) + 1 if backwards.any() else len(self)
+
     def slice(self, start: int, stop: int) -> RecordColumns:
         """Rows `start` to `stop`, as views. The bounds work as in `list[start:stop]`."""
         if start == 0 and stop >= len(self):

@@ -69,6 +69,14 @@ class FewColumns(RecordColumns):
     def last_position(self) -> tuple[int, int]:
         return self.few_rows[-1].offset, self.few_rows[-1].leader_epoch
 
+    def rows_in_order(self) -> int:
+        in_front = -(2**63)
+        for count, row in enumerate(self.few_rows):
+            if row.offset <= in_front:
+                return count
+            in_front = row.offset
+        return len(self.few_rows)
+
     def slice(self, start: int, stop: int) -> RecordColumns:
         if start == 0 and stop >= len(self.few_rows):
             return self

@@ -333,6 +333,28 @@ def test_nothing_behind_damage_is_delivered_before_the_position_was_set_back(har
     assert harness.collect() == ([("a-0", [b"5"])], {A: 6})
 
 
+@pytest.mark.parametrize("before", [5, 500], ids=["few", "many"])
+@pytest.mark.parametrize("back_to", [-4, 2], ids=["a negative offset", "one that was delivered"])
+def test_records_that_go_back_are_damage_of_a_broker(before: int, back_to: int) -> None:
+    """They were returned once more, and the position went back with them; or each poll raised that an offset cannot be
+    negative, and did not say of which partition."""
+    harness = Harness(max_poll_records=1_000)
+    harness.put(A, 0, batch(*range(before)), batch(back_to, before + 1), batch(before + 2))
+    assert harness.collect() == ([("a-0", [b"%d" % number for number in range(before)])], {A: before})
+    with pytest.raises(CorruptPartitionError) as caught:
+        harness.collect()
+    assert caught.value.error.problem == f"a record of offset {back_to} stands behind one of offset {before - 1}"
+    assert caught.value.position.offset == before
+
+
+def test_a_batch_whose_records_go_back_is_given_out_in_front_of_them() -> None:
+    harness = Harness(max_poll_records=1)
+    harness.put(A, 0, batch(0, -5, 2))
+    assert harness.collect() == ([("a-0", [b"0"])], {A: 1})
+    with pytest.raises(CorruptPartitionError):
+        harness.collect()
+
+
 def test_checksums_can_be_left_unchecked() -> None:
     harness = Harness(check_crcs=False)
     harness.put(A, 0, batch(0)[:17] + b"\0\0\0\0" + batch(0)[21:])

@@ -608,6 +608,16 @@ def test_a_broker_that_answers_nothing_usable_is_not_asked_again_at_once(scenari
     assert 8 <= count <= 12
 
 
+def test_a_batch_behind_whose_last_offset_there_is_none_is_damage(scenario: Scenario) -> None:
+    """The position behind it could not be written: no partition was fetched any more."""
+    scenario.start_fetching(O0, offset=1)
+    answer(scenario, data(0, batch(2**63 - 1)))
+    error = scenario.take_error(CorruptRecordError)
+    assert (error.topic, error.partition, error.offset) == ("orders", 0, 1)
+    scenario.advance(100)
+    assert wanted(scenario) == {0: 1}
+
+
 def test_broken_framing_stops_the_partition_until_a_seek(one_broker: Scenario) -> None:
     answer(one_broker, data(0, batch(0, 1) + misframed(batch(2))))
     assert forgotten(one_broker) == [0]
