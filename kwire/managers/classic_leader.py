@@ -48,6 +48,8 @@ class ClassicLeader:
         self._members: Mapping[str, MemberSubscription] | None = None
         self._topics: frozenset[str] = frozenset()
         self._assigned_counts: Counts = {}
+        self._placed_by: ClusterSnapshot | None = None
+        """What the plan was made by, if it looked at racks."""
         self._shares = GroupShares(coordinator, backoff, self._on_shares)
         self._on_plan_known = on_plan_known
 
@@ -95,6 +97,7 @@ class ClassicLeader:
         cluster = self._metadata.cluster
         self._assigned_counts = partition_counts(self._topics, cluster)
         racks = replica_racks(self._topics, cluster) if any(member.rack for member in members.values()) else NO_RACKS
+        self._placed_by = cluster if racks else None
         if assignor is ASSIGNORS.get(assignor.name):
             return assignor.assign(self._assigned_counts, members, partition_racks=racks)
         return self._assign_with_care(assignor, members, racks)
@@ -114,13 +117,29 @@ class ClassicLeader:
 
     @property
     def topics_changed(self) -> bool:
-        """Whether partitions came or went since the plan; a topic that was missing then counts, too."""
+        """Whether partitions came or went since the plan, or went to other racks; a topic that was missing then counts,
+        too."""
         if self._shares.is_asked or not self._metadata.has_looked_for(self._topics):
             return False
+        if self._racks_changed:
+            return True
         return partition_counts(self._topics, self._metadata.cluster) != self._assigned_counts
 
+    @property
+    def _racks_changed(self) -> bool:
+        """Whether replicas of any partition are elsewhere (KIP-881). A broker that is away for a moment has no rack in
+        metadata, and nothing has moved."""
+        before, now = self._placed_by, self._metadata.cluster
+        if before is None:
+            return False
+        racks = replica_racks(self._topics, before)
+        return any(
+            found != racks.get(tp) and _replicas(now, tp) != _replicas(before, tp)
+            for tp, found in replica_racks(self._topics, now).items()
+        )
+
     def _watch(self, topics: frozenset[str]) -> None:
-        self._topics, self._assigned_counts = topics, {}
+        self._topics, self._assigned_counts, self._placed_by = topics, {}, None
         self._shares.cancel()
         self._metadata.watch(topics)
 
@@ -137,6 +156,11 @@ class ClassicLeader:
         self._watch(self._topics | shares.topics)
         self._assigned_counts = {topic: count for topic, count in shares.counts.items() if topic in self._topics}
         self._on_plan_known()
+
+
+def _replicas(cluster: ClusterSnapshot, tp: TopicPartition) -> frozenset[int]:
+    partition = cluster.partition(tp)
+    return frozenset(partition.replicas if partition is not None else ())
 
 
 def topics_of(members: Mapping[str, MemberSubscription]) -> frozenset[str]:

@@ -282,15 +282,25 @@ def test_racks_reach_the_assignor_when_a_member_names_its_own(make_scenario: Mak
     """KIP-881: of two members, the one on the rack of a partition's replicas gets it."""
     scenario = make_scenario(client_rack="rack-3")
     scenario.start_joining("orders")
-    metadata = scenario.managers.metadata
-    metadata.request_update()
-    scenario.advance(1_000)
-    answer = scenario.metadata()
     # Partition 0 lives on rack-2, partition 1 on rack-3: in plain order member-a would get 0.
-    for topic in answer.topics:
-        topic.partitions[0].replica_nodes = [2]
-        topic.partitions[1].replica_nodes = [3]
+    replicas_are_on(scenario, 2, 3)
+    answer_join_of_two(scenario, other)
+    assert plan(scenario.request(SyncGroupRequest)) == {"member-a": [("orders", [1])], "member-b": [("orders", [0])]}
+
+
+def replicas_are_on(scenario: Scenario, *brokers: int, away: int | None = None) -> None:
+    """Metadata says where the replica of each partition is, while one broker may be away."""
+    scenario.advance(1_000)
+    scenario.managers.metadata.request_update()
+    scenario.turn()
+    answer = scenario.metadata()
+    answer.brokers = [broker for broker in answer.brokers if broker.node_id != away]
+    for partition, broker in zip(answer.topics[0].partitions, brokers, strict=True):
+        partition.replica_nodes = [broker]
     scenario.answer(MetadataRequest, answer)
+
+
+def answer_join_of_two(scenario: Scenario, other: str | None) -> None:
     joined = JoinGroupResponse(
         generation_id=1,
         protocol_name="range",
@@ -299,7 +309,24 @@ def test_racks_reach_the_assignor_when_a_member_names_its_own(make_scenario: Mak
         members=[_member("member-a", "rack-3"), _member("member-b", other)],
     )
     scenario.answer(JoinGroupRequest, joined)
-    assert plan(scenario.request(SyncGroupRequest)) == {"member-a": [("orders", [1])], "member-b": [("orders", [0])]}
+
+
+def test_a_leader_shares_out_again_what_has_moved_to_another_rack(make_scenario: MakeScenario) -> None:
+    """KIP-881. Members went on reading from other racks until somebody joined or left."""
+    scenario = make_scenario(client_rack="rack-3")
+    scenario.start_joining("orders")
+    replicas_are_on(scenario, 2, 3)
+    answer_join_of_two(scenario, "rack-2")
+    scenario.sync(O1)
+    scenario.run_callback()
+    scenario.answer_committed({O1: 0})
+    replicas_are_on(scenario, 2, 3, away=2)
+    scenario.expect(ClassicState.STABLE)  # a broker that is restarted has moved nothing
+    replicas_are_on(scenario, 3, 2)
+    scenario.expect(ClassicState.REVOKING_PARTITIONS)
+    scenario.run_callback()
+    answer_join_of_two(scenario, "rack-2")
+    assert plan(scenario.request(SyncGroupRequest)) == {"member-a": [("orders", [0])], "member-b": [("orders", [1])]}
 
 
 def _member(member_id: str, rack: str | None) -> JoinGroupResponseMember:
