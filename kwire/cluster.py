@@ -144,12 +144,13 @@ class ClusterSnapshot:
         )
 
     def _ids_after(self, answer: MetadataResponse, *, in_doubt: bool) -> dict[str, TopicIds]:
+        known_ids = self.ids if answer.cluster_id in {None, self.cluster_id} else {}  # another cluster has other topics
         there = [topic for topic in answer.topics if not topic.error_code and topic.topic_id != ZERO_UUID]
         named = {topic.name: topic.topic_id for topic in there if topic.name is not None}
-        gone = [name for name in self.ids if name not in named]
-        ids = {name: self.ids[name] for name in gone[-MOST_TOPICS_GONE:]}
+        gone = [name for name in known_ids if name not in named]
+        ids = {name: known_ids[name] for name in gone[-MOST_TOPICS_GONE:]}
         for name, topic_id in named.items():
-            known = self.ids.get(name)
+            known = known_ids.get(name)
             ids[name] = known.after(topic_id, in_doubt=in_doubt) if known is not None else TopicIds(topic_id)
         return ids
 

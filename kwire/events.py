@@ -129,10 +129,12 @@ class RecordsDelivered(NamedTuple):
     """What earlier polls returned; noted by the next poll before it collects anything, so commits can rely on it.
 
     `is_seek`: these were sought, within what is buffered. A seek may go back; nothing else does.
+    `came_back`: whether this is all that was returned. Else the application is still at the rest.
     """
 
     delivered: Sequence[Delivered]
     is_seek: bool = False
+    came_back: bool = True
 
 
 class PollStarted(NamedTuple):

@@ -33,9 +33,9 @@ def topic(
     return MetadataResponseTopic(name=name, topic_id=topic_id, error_code=error, partitions=partitions)
 
 
-def answer(*topics: MetadataResponseTopic, nodes: tuple[int, ...] = (1, 2)) -> MetadataResponse:
+def answer(*topics: MetadataResponseTopic, nodes: tuple[int, ...] = (1, 2), cluster_id: str = "c") -> MetadataResponse:
     brokers = [MetadataResponseBroker(node_id=n, host=f"broker-{n}", port=9092, rack="r") for n in nodes]
-    return MetadataResponse(brokers=brokers, topics=list(topics), cluster_id="c")
+    return MetadataResponse(brokers=brokers, topics=list(topics), cluster_id=cluster_id)
 
 
 @pytest.fixture
@@ -134,6 +134,14 @@ def test_a_former_id_that_every_answer_names_is_believed(known: ClusterSnapshot)
     confirmed = wrong.updated(answer(topic(1, topic_id=OTHER_ID)))
     assert confirmed.updated(answer(topic(1)), in_doubt=True).topic_id("orders") == OTHER_ID
     assert wrong.updated(answer(topic(1)), in_doubt=True).topic_id("orders") == ID
+
+
+def test_a_topic_of_a_former_cluster_is_taken_at_once(known: ClusterSnapshot) -> None:
+    """Back from another cluster, whose topics have other ids."""
+    elsewhere = known.without_nodes().updated(answer(topic(2, topic_id=OTHER_ID), cluster_id="d"))
+    assert elsewhere.topic_id("orders") == OTHER_ID
+    back = elsewhere.without_nodes().updated(answer(topic(1)), in_doubt=True)
+    assert (back.topic_id("orders"), back.leader_id(O0)) == (ID, 1)
 
 
 def test_of_topics_that_are_gone_as_many_ids_are_kept_as_there_is_room_for(known: ClusterSnapshot) -> None:

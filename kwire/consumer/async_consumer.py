@@ -321,6 +321,8 @@ class AsyncConsumer(Facade[K, V]):
             raise ConcurrentModificationError("another task polls this consumer; one at a time may")
         outer, tasks.poller = tasks.poller, task
         deadline: Deadline | None = None
+        if outer is None and tasks.processor is task and not self._session.state.closed:
+            self._session.state.interrupt_loop()  # it has come back, and others may have their turn first: close()
         try:
             await self._subscribe_at_last()
             await self._give_way(loop)

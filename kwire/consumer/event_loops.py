@@ -16,6 +16,7 @@ from kwire.consumer.steps import Await, Steps, Wait
 from kwire.errors import IllegalStateError
 from kwire.fetching.columns import Records
 from kwire.mailbox import Mailbox
+from kwire.model import Record
 
 if TYPE_CHECKING:
     import asyncio
@@ -163,12 +164,12 @@ class AsyncioLoop:
         return self._asyncio.current_task(self.loop)
 
     def has_returned(self, task: object) -> bool:
-        """A task that returned the records polled for another one: `create_task(consumer.poll())`, or Python 3.11's
+        """A task that returned records polled for another one: `create_task(consumer.poll())`, or Python 3.11's
         `wait_for`. `exception()` would have asyncio believe that somebody has looked at the error."""
         assert isinstance(task, self._asyncio.Task)
         if not task.done() or task.cancelled() or task._exception is not None:
             return False
-        return not isinstance(task.result(), Records)
+        return not isinstance(task.result(), Records | Record)
 
     async def wait(self, mailbox: Mailbox, wait: Wait) -> None:
         if mailbox.signal() != wait.seen:

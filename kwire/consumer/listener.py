@@ -281,7 +281,8 @@ def uncallable_with(function: object, arguments: int) -> str | None:
     if not callable(function):
         return "cannot be called"
     try:
-        signature = inspect.signature(function)
+        # A wrapper is called with these, and may give what it wraps (functools.wraps) some more.
+        signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):  # written in C
         return None
     try:

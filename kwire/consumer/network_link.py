@@ -29,6 +29,9 @@ T = TypeVar("T")
 
 # The network thread's turns take microseconds; this only bounds the wait for one whose thread is not let run.
 TURN_MS = 1_000.0
+# When the time of closing is up the network thread still has sockets to close: a few ms, after which nothing is left
+# behind.
+CLOSE_GRACE_MS = 100.0
 
 
 class NetworkLink:
@@ -41,7 +44,8 @@ class NetworkLink:
     Attributes:
         leaves_wakeup: Whether the caller leaves a wakeup to another one: to the task that polls, which may be at its
             records, and would poll on without it.
-        asks_until: No question waits for longer: a callback's calls must not keep `close()` for more than its time.
+        asks_until: No question waits for much longer: a callback's calls must not keep `close()` for more than its
+            time.
     """
 
     def __init__(
@@ -88,13 +92,18 @@ class NetworkLink:
             WakeupError: `wakeup()` was called.
         """
         timeout_ms = self.config.default_api_timeout_ms if timeout is None else milliseconds(timeout)
-        deadline = min(Deadline.after(timeout_ms), self.asks_until)
+        deadline = min(Deadline.after(timeout_ms), self._latest())
         return (yield from self.wait_for(self.post(event), what, deadline, wakeable=True))
 
     def command(self, what: str, event: Callable[[Reply[T]], ApplicationEvent]) -> Steps[T]:
         """Post something that needs no broker: the network thread answers within its next turn."""
-        deadline = min(Deadline.after(self.config.default_api_timeout_ms), self.asks_until)
+        deadline = min(Deadline.after(self.config.default_api_timeout_ms), self._latest())
         return (yield from self.wait_for(self.post(event), what, deadline, wakeable=False))
+
+    def _latest(self) -> Deadline:
+        """When a question that is asked now is given up. A callback that has taken all the time of `close()` gets the
+        answer of a broker that is there."""
+        return max(self.asks_until, Deadline.after(CLOSE_GRACE_MS))
 
     def post(self, event: Callable[[Reply[T]], ApplicationEvent]) -> Reply[T]:
         """Post without waiting; filling the reply wakes the application thread."""

@@ -209,7 +209,7 @@ class Polling(Generic[K, V]):
         if delivered is None:
             return False
         self._delivery.sought(self._mailbox.view, in_buffer=tp)
-        self._mailbox.note(RecordsDelivered((delivered,), is_seek=True))
+        self._mailbox.note(RecordsDelivered((delivered,), is_seek=True, came_back=False))
         return True
 
     def local_position(self, tp: TopicPartition) -> int | None:

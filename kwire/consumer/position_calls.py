@@ -34,6 +34,7 @@ class PositionCalls(Generic[K, V]):
         position = checked_position(tp, offset)
         self._state.delivery.interrupt()
         if not self._polling.seek_in_buffer(tp, position):
+            self._state.note_read_of(tp)
             yield from self._link.command("seek", partial(Seek, tp, position))
             self._end_seek()
 

@@ -29,7 +29,7 @@ from kwire.consumer.commit_calls import CommitCalls
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener, checked_listener
 from kwire.consumer.live import live_consumers
 from kwire.consumer.look_up_calls import LookUpCalls
-from kwire.consumer.network_link import NetworkLink
+from kwire.consumer.network_link import CLOSE_GRACE_MS, NetworkLink
 from kwire.consumer.polling import Polling
 from kwire.consumer.position_calls import PositionCalls
 from kwire.consumer.state import ConsumerState
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 # Closing keeps this share of its time for leaving the group, however long the last commit takes.
 COMMIT_SHARE_OF_CLOSE = 0.8
-# When its time is up the network thread still has sockets to close: a few ms, after which nothing is left behind.
-CLOSE_GRACE_MS = 100.0
 
 _numbers = itertools.count(1)
 
@@ -335,7 +333,8 @@ class ConsumerSession(Generic[K, V]):
         """See `Consumer.close`. A list of bounded steps: each is tried whatever the one before came to; the first error
         is raised."""
         first_error: BaseException | None = None
-        self.link.asks_until = commit_deadline = Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
+        self.link.asks_until = deadline
+        commit_deadline = Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
         self.link.mailbox.take_wakeup()
         post_close = partial(self._post_close, deadline, leave_group=leave_group)
         parts: tuple[Callable[[], Steps[None] | None], ...] = (

@@ -67,7 +67,14 @@ class ConsumerState(Generic[K, V]):
         Else the next auto-commit would undo this commit.
         """
         if delivered := self.delivery.up_to(offsets):
-            self.link.mailbox.note(RecordsDelivered(delivered))
+            self.link.mailbox.note(RecordsDelivered(delivered, came_back=False))
+
+    def note_read_of(self, tp: TopicPartition) -> None:
+        """A seek of this partition follows. With parallel rebalance it depends on what each cursor has handed out which
+        of them goes there."""
+        if self.config.enable_parallel_rebalance:
+            delivered = [entry for entry in self.delivery.so_far() if entry[0] == tp]
+            self.link.mailbox.note(RecordsDelivered(delivered, came_back=False))
 
     def interrupt_loop(self) -> None:
         """What comes is for the next poll, not for the `for` loop that the application is in."""

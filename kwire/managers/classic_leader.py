@@ -48,8 +48,8 @@ class ClassicLeader:
         self._members: Mapping[str, MemberSubscription] | None = None
         self._topics: frozenset[str] = frozenset()
         self._assigned_counts: Counts = {}
-        self._placed_by: ClusterSnapshot | None = None
-        """What the plan was made by, if it looked at racks."""
+        self._placed_by, self._racks = ClusterSnapshot(), NO_RACKS
+        """What the plan was made by; without racks, if it did not look at them."""
         self._shares = GroupShares(coordinator, backoff, self._on_shares)
         self._on_plan_known = on_plan_known
 
@@ -97,7 +97,7 @@ class ClassicLeader:
         cluster = self._metadata.cluster
         self._assigned_counts = partition_counts(self._topics, cluster)
         racks = replica_racks(self._topics, cluster) if any(member.rack for member in members.values()) else NO_RACKS
-        self._placed_by = cluster if racks else None
+        self._placed_by, self._racks = cluster, racks
         if assignor is ASSIGNORS.get(assignor.name):
             return assignor.assign(self._assigned_counts, members, partition_racks=racks)
         return self._assign_with_care(assignor, members, racks)
@@ -130,16 +130,14 @@ class ClassicLeader:
         """Whether replicas of any partition are elsewhere (KIP-881). A broker that is away for a moment has no rack in
         metadata, and nothing has moved."""
         before, now = self._placed_by, self._metadata.cluster
-        if before is None:
+        moved = {tp for tp in self._racks if _replicas(now, tp) != _replicas(before, tp)} if now is not before else ()
+        if not moved:
             return False
-        racks = replica_racks(self._topics, before)
-        return any(
-            found != racks.get(tp) and _replicas(now, tp) != _replicas(before, tp)
-            for tp, found in replica_racks(self._topics, now).items()
-        )
+        racks = replica_racks({tp.topic for tp in moved}, now)
+        return any(tp in racks and racks[tp] != self._racks[tp] for tp in moved)
 
     def _watch(self, topics: frozenset[str]) -> None:
-        self._topics, self._assigned_counts, self._placed_by = topics, {}, None
+        self._topics, self._assigned_counts, self._racks = topics, {}, NO_RACKS
         self._shares.cancel()
         self._metadata.watch(topics)
 

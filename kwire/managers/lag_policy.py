@@ -81,8 +81,9 @@ class LagPolicy:
         self.committed: CommittedLookUp = setting.offset_fetch
         self.cursors: Sequence[AnyCursor] = ()
 
-    def on_delivered(self, delivered: Sequence[Delivered]) -> None:
-        """All cursors have noted that the application was given records up to these offsets, and came back for more."""
+    def on_delivered(self, delivered: Sequence[Delivered], *, came_back: bool) -> None:
+        """All cursors have noted that the application was given records up to these offsets, and whether it came back
+        for more."""
 
     def on_poll(self) -> None:
         """The application polls; all cursors know."""

@@ -75,6 +75,8 @@ class MetadataManager:
         self._asked_by_age = False
         self._answered_for: Topics = frozenset()
         self._transient: frozenset[str] = frozenset()
+        self._asked_transient: frozenset[str] = frozenset()
+        """Those that the newest request covers: its answer may come when nobody waits for them any more."""
         self._watched: frozenset[str] = frozenset()
         self._interest: Topics = frozenset()
         self._interest_is_of = -1
@@ -144,7 +146,7 @@ class MetadataManager:
 
     def _only_transient(self) -> frozenset[str]:
         assigned = {tp.topic for tp in self._subscription.partitions}
-        return self._transient - self._subscription.topics - assigned
+        return (self._transient | self._asked_transient) - self._subscription.topics - assigned
 
     # --- the loop -------------------------------------------------------------------------------------------
 
@@ -172,6 +174,7 @@ class MetadataManager:
             return min(due_ms, rebootstrap_at_ms)
         self._refresh.sent()
         self._in_vain_since_ms = min(self._in_vain_since_ms, now_ms)
+        self._asked_transient = self._transient
         self._asked_for, self._asked_by_age = topics, self._refresh_at_ms > ON_DEMAND
         requests.append(self._request(topics, self._on_refreshed, self._on_refresh_failed))
         return self._rebootstrap_at_ms

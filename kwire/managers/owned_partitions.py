@@ -57,8 +57,11 @@ class OwnedPartitions:
         return frozenset(tp for tp in self.partitions if tp.topic not in self._subscription.topics)
 
     def has_unwanted(self, assigned: Partitions) -> bool:
-        """Whether some of these are of topics that are not subscribed any more."""
-        return any(tp.topic not in self._subscription.topics for tp in assigned)
+        """Whether some of these are of topics that are not subscribed any more. A pattern may be newer than what is
+        known of the topics that it matches."""
+        topics, pattern = self._subscription.topics, self._subscription.pattern
+        others = {tp.topic for tp in assigned} - topics
+        return bool(others) and not (pattern is not None and all(map(pattern.search, others)))
 
     def withhold_unwanted(self) -> None:
         """Nothing more of topics that were unsubscribed from, however long the rebalance takes."""

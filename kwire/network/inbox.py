@@ -126,7 +126,7 @@ class Inbox:
     def _note_delivered(self, event: RecordsDelivered) -> None:
         for cursor in self._managers.cursors:
             cursor.note_delivered(event.delivered, is_seek=event.is_seek)
-        self._managers.lags.on_delivered(event.delivered)
+        self._managers.lags.on_delivered(event.delivered, came_back=event.came_back)
 
     def _subscribe(self, event: Subscribe) -> None:
         self._subscription.subscribe(event.topics, event.pattern)

@@ -215,11 +215,13 @@ class CatchUpManager(LagPolicy):
 
     # --- what happens to positions --------------------------------------------------------------------------
 
-    def on_delivered(self, delivered: Iterable[Delivered]) -> None:
-        self._handed_out = ()
+    def on_delivered(self, delivered: Iterable[Delivered], *, came_back: bool) -> None:
+        if came_back:
+            self._handed_out = ()
         for child in self._children:
             if child.parts:
-                self._changed.update(child.parts.keys() & {tp for tp, _, _ in delivered}, child.come_back())
+                self._changed.update(child.parts.keys() & {tp for tp, _, _ in delivered})
+                self._changed.update(child.come_back() if came_back else ())
 
     def refresh(self) -> None:
         """Enter what has happened."""

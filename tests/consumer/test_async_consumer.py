@@ -6,6 +6,7 @@ All that it promises as a `Consumer` does is tried by the tests of that one, wit
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import random
 import threading
@@ -330,6 +331,58 @@ def test_close_does_not_commit_what_a_task_of_its_own_has_polled_for_one_that_is
 
     asyncio.run(main())
     assert cluster.committed(str(given["group_id"]))[TopicPartition("one", 0)].offset == 0
+
+
+def test_close_does_not_commit_the_record_that_a_task_of_its_own_has_fetched_for_one_that_is_at_work(
+    cluster: Cluster,
+) -> None:
+    given = settings(cluster, max_poll_records=10)
+
+    async def main() -> None:
+        consumer: BytesConsumer = AsyncConsumer("one", **given)
+        fetched, done = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            records = aiter(consumer)
+            for _ in range(3):
+                await asyncio.create_task(anext(records))  # type: ignore[arg-type]  # a coroutine, as wait_for takes it
+            fetched.set()
+            await done.wait()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(work())
+            await fetched.wait()
+            await consumer.close()
+            done.set()
+
+    asyncio.run(main())
+    assert cluster.committed(str(given["group_id"]))[TopicPartition("one", 0)].offset == 2
+
+
+def test_close_commits_all_that_a_task_was_returned_that_polls_again(cluster: Cluster) -> None:
+    """A poll that finds records lets other tasks go first: one of them closed, and saw a task at its records."""
+    given = settings(cluster, max_poll_records=10)
+    handled = 0
+
+    async def main() -> None:
+        nonlocal handled
+        consumer: BytesConsumer = AsyncConsumer("one", **given)
+
+        async def work() -> None:
+            nonlocal handled
+            with contextlib.suppress(IllegalStateError):
+                while True:
+                    for record in await consumer.poll(LONG_S):
+                        handled = record.offset + 1  # nothing is awaited: whoever runs meanwhile runs inside poll()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(work())
+            while not handled:
+                await asyncio.sleep(0)
+            await consumer.close()
+
+    asyncio.run(main())
+    assert cluster.committed(str(given["group_id"]))[TopicPartition("one", 0)].offset == handled
 
 
 def test_close_commits_what_a_task_has_returned_from(cluster: Cluster) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from kwire import Consumer, OffsetAndMetadata, TopicPartition
+from kwire.consumer.listener import RebalanceConsumer
 from kwire.errors import CommitFailedError, IllegalStateError, KafkaError, KafkaTimeoutError
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.testing import Cluster
@@ -47,6 +48,24 @@ def test_what_a_listener_commits_while_commits_are_not_answered_is_given_up_in_t
     kafka_cluster.control.on(OffsetCommitRequest).drop()
     with in_time(), pytest.raises(KafkaTimeoutError, match="commit_sync took too long"):
         consumer.close(CLOSE_S)
+
+
+def test_what_a_listener_commits_when_it_has_taken_all_the_time_is_committed(
+    kafka_cluster: Cluster, consumer: Consumer[bytes, bytes]
+) -> None:
+    """A broker that is there answers at once: the listener goes on behind its commit, and close() raises nothing."""
+    behind: list[bool] = []
+
+    def commit(inner: RebalanceConsumer, _partitions: object) -> None:
+        inner.commit_sync()
+        behind.append(True)
+
+    consumer.subscribe(["t"], on_revoked=commit)
+    while not consumer.poll(10.0):
+        pass
+    consumer.close(0)
+    assert behind
+    assert kafka_cluster.committed("g")[TopicPartition("t", 0)].offset == 1
 
 
 @pytest.mark.slow

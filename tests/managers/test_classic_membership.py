@@ -435,6 +435,16 @@ def test_a_plan_for_topics_that_are_not_subscribed_any_more_is_not_given_out(sce
     scenario.rejoin(CLICKS, generation=2)
 
 
+def test_a_plan_for_topics_that_a_new_pattern_matches_is_taken(scenario: Scenario) -> None:
+    """Which topics a pattern matches is not known yet."""
+    scenario.topics["clicks"] = (1,)
+    scenario.start_joining("orders")
+    scenario.join()
+    scenario.post(Subscribe(pattern=re.compile("^ord"), reply=Reply()))
+    scenario.sync(O0)
+    assert [event.partitions for event in scenario.events if isinstance(event, RunCallback)] == [frozenset({O0})]
+
+
 def test_a_subscription_changed_while_a_join_is_open_does_not_make_it_forgotten(scenario: Scenario) -> None:
     """The open join still blocks the coordinator's connection: a leave has to go around it."""
     scenario.become_stable(O0)

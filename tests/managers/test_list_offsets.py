@@ -197,6 +197,19 @@ def test_a_topic_that_metadata_refuses_fails_the_call_and_not_the_next_poll(
         assert not scenario.errors
 
 
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION])
+def test_a_topic_that_metadata_refuses_when_the_call_is_over_does_not_fail_the_next_poll(
+    scenario: Scenario, code: ErrorCode
+) -> None:
+    reply = ask(scenario, GHOST)
+    scenario.advance(1_000)
+    assert scenario.pending(MetadataRequest)
+    reply.abandon()
+    scenario.advance(100)
+    scenario.answer(MetadataRequest, scenario.metadata(errors={"ghost": code}))
+    assert not scenario.errors
+
+
 # --- errors -----------------------------------------------------------------------------------------------------
 
 RETRIED = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.OFFSET_NOT_AVAILABLE]

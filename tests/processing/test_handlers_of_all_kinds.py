@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import ContextVar
-from functools import partial
+from functools import partial, wraps
 from multiprocessing import get_context
 from typing import Literal
 
@@ -321,6 +321,14 @@ def test_a_dead_letter_function_that_returns_a_coroutine_costs_no_record(
     assert TP not in cluster.committed("billing")
 
 
+def given_a_database(handle: Callable[[BytesRecord, object], None]) -> Callable[[BytesRecord], None]:
+    @wraps(handle)
+    def wrapper(record: BytesRecord) -> None:
+        handle(record, "database")
+
+    return wrapper
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -329,6 +337,7 @@ def test_a_dead_letter_function_that_returns_a_coroutine_costs_no_record(
         ({"handler": None}, "handler is None, and cannot be called"),
         ({"handler": note}, "cannot be called with 1 arguments"),
         ({"on_failure": note, "handler": Noting()}, None),
+        ({"handler": given_a_database(lambda record, database: None)}, None),
         ({"on_failure": print}, None),
         ({"on_failure": each_later}, "on_failure is .* cannot be called with 2 arguments"),
         ({"on_failure": None}, "on_failure is None, and cannot be called"),

@@ -220,6 +220,21 @@ def test_a_seek_back_returns_everything_from_there_on(story: Story) -> None:
     assert (story.group_log().offset, story.group_log().metadata) == (130, "")
 
 
+def test_a_seek_back_within_the_last_poll_returns_everything_from_there_on(story: Story) -> None:
+    """The network thread did not know how far the child had got, and took it for a seek forward."""
+    consumer = story.lag(70, 120, max_poll_records=10)
+    for record in consumer:
+        if record.offset == 77:
+            consumer.seek(story.tp, 73)
+            break
+    found: set[int] = set()
+    for _ in range(150):
+        found |= {record.offset for record in consumer.poll(0.1).of(Cursor.MAIN)}
+        if 119 in found:
+            break
+    assert found == set(range(73, 120))
+
+
 def test_the_ends_of_the_log_are_those_of_both_cursors(story: Story) -> None:
     tp = story.tp
     consumer = story.lag(70, 120)
