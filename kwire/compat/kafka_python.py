@@ -347,8 +347,13 @@ class KafkaConsumer:
         return self._kwire_consumer.list_topics().keys() - INTERNAL_TOPICS
 
     def partitions_for_topic(self, topic: str) -> set[int]:
-        """Their numbers; none if there is no such topic. To ask for one alone would have brokers make it."""
-        return {info.partition for info in self._kwire_consumer.list_topics().get(topic, ())}
+        """Their numbers; none if there is no such topic."""
+        consumer = self._kwire_consumer
+        is_read = topic in consumer.subscription() or any(tp.topic == topic for tp in consumer.assignment())
+        if is_read or not consumer.config.allow_auto_create_topics:
+            return {info.partition for info in consumer.partitions_for(topic)}
+        # To ask for one alone would have brokers make it.
+        return {info.partition for info in consumer.list_topics().get(topic, ())}
 
     def group_metadata(self) -> ConsumerGroupMetadata | TheirGroupMetadata:
         """kafka-python's own where it is loaded: its producer takes nothing else."""

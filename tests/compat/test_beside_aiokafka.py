@@ -910,6 +910,39 @@ def test_a_listener_hears_nothing_of_an_unsubscribe(library: Library, cluster: C
     assert told == [("revoked", 0), ("assigned", 2)]
 
 
+@BOTH
+def test_the_next_listener_hears_of_what_an_unsubscribe_gave_up_when_it_is_committed(
+    library: Library, name: str, cluster: Cluster
+) -> None:
+    """aiokafka commits as well, but when the member has left the group, and the broker refuses that."""
+    told: list[tuple[str, list[str]]] = []
+    found: list[int] = []
+    cluster.create_topic("others")
+
+    class Listener(library.abc.ConsumerRebalanceListener):  # type: ignore[misc, name-defined]  # of either module
+        async def on_partitions_revoked(self, revoked: set[Any]) -> None:
+            told.append(("revoked", sorted({tp.topic for tp in revoked})))
+            if revoked:
+                found.extend(at.offset for _, at in sorted(cluster.committed("billing").items()))
+
+        async def on_partitions_assigned(self, assigned: set[Any]) -> None:
+            told.append(("assigned", sorted({tp.topic for tp in assigned})))
+
+    async def main() -> None:
+        consumer = library.consumer(group_id="billing", auto_commit_interval_ms=3_600_000)
+        consumer.subscribe(["orders"], listener=Listener())
+        async with consumer:
+            await read(consumer, 6)
+            consumer.unsubscribe()
+            consumer.subscribe(["others"], listener=Listener())
+            cluster.produce("others", b"x")
+            assert (await consumer.getone()).value == b"x"
+
+    run(main)
+    assert told == [("revoked", []), ("assigned", ["orders"]), ("revoked", ["orders"]), ("assigned", ["others"])]
+    assert found == ([3, 3] if name == "kwire.compat.aiokafka" else [])
+
+
 def test_a_listener_that_subscribes_to_others_is_followed_when_the_rebalance_is_over(cluster: Cluster) -> None:
     """A commit in it does what was put off, but for that."""
     library = Library("kwire.compat.aiokafka", cluster)

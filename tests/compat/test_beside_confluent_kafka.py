@@ -14,6 +14,7 @@ from confluent_kafka.serialization import SerializationError
 
 from kwire import Header
 from kwire.compat import confluent_kafka as adapter
+from kwire.compat.confluent_kafka.error import ValueDeserializationError, as_serialization_error
 from kwire.testing import Cluster, NewRecord
 
 pytestmark = pytest.mark.slow
@@ -1014,6 +1015,26 @@ def test_what_a_deserializer_raises_is_a_serialization_error(cluster: Cluster, m
         read(consumer, 1)
     assert type(raised.value).__name__ == f"{part.capitalize()}DeserializationError"
     assert raised.value.kafka_message.topic() == "orders"  # type: ignore[attr-defined]
+    consumer.close()
+
+
+def test_an_error_of_a_deserializer_can_be_pickled() -> None:
+    error = as_serialization_error(ValueDeserializationError)(LookupError("no schema"), adapter.Message("orders"))
+    again = pickle.loads(pickle.dumps(error))
+    assert isinstance(again, SerializationError)
+    assert (type(again), again.kafka_message.topic(), str(again)) == (type(error), "orders", str(error))
+
+
+def test_an_assignment_that_is_refused_leaves_the_one_there_was(cluster: Cluster) -> None:
+    consumer = adapter.Consumer(settings(cluster))
+    consumer.assign([adapter.TopicPartition("orders", 0)])
+    assert len(consumer.consume(1, 10)) == 1
+    with pytest.raises(adapter.KafkaException):
+        consumer.assign([adapter.TopicPartition("orders")])
+    assert [(one.topic, one.partition) for one in consumer.assignment()] == [("orders", 0)]
+    message = consumer.poll(10)
+    assert message is not None
+    assert message.offset() == 1
     consumer.close()
 
 

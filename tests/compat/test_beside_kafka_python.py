@@ -383,6 +383,9 @@ def test_to_ask_for_a_topic_does_not_make_it(cluster: Cluster, module: Any) -> N
     consumer = open_consumer(module, cluster)
     assert consumer.partitions_for_topic("nothing") == set()
     assert consumer.topics() == {"orders"}
+    cluster.create_topic("others", partitions=3)
+    assert len(consumer.topics()) == 2
+    assert consumer.partitions_for_topic("others") == {0, 1, 2}
     consumer.close()
 
 

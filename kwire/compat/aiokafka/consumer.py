@@ -12,6 +12,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -36,7 +37,7 @@ from kwire.consumer.async_consumer import AsyncConsumer
 from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
 from kwire.consumer.listener import Partitions
 from kwire.consumer.polling import PORTION_MS
-from kwire.errors import AuthenticationError, NoOffsetForPartitionError
+from kwire.errors import AuthenticationError, KafkaError, NoOffsetForPartitionError
 from kwire.interrupts import is_of_signal_handler
 from kwire.model import INTERNAL_TOPICS, Cursor
 from kwire.model import OffsetAndMetadata as KwireOffset
@@ -74,6 +75,8 @@ class AIOKafkaConsumer:
         self._kwire_topics: frozenset[str] = frozenset()
         self._kwire_pattern: re.Pattern[str] | None = None
         self._kwire_by_hand: frozenset[TopicPartition] | None = None
+        self._kwire_given_up: frozenset[TopicPartition] = frozenset()
+        """By `unsubscribe()`, of which no listener has heard yet."""
         self._kwire_paused: set[TopicPartition] = set()
         self._kwire_partitions: dict[str, set[int]] = {}
         self._kwire_loop = RecordLoop(self._kwire_consumer._session.state.delivery)
@@ -200,9 +203,16 @@ class AIOKafkaConsumer:
         self._kwire_later = [_Later(self._kwire_unsubscribe)]
 
     async def _kwire_unsubscribe(self) -> None:
-        if self._kwire_group_id is not None:  # as in aiokafka the listener hears nothing of it
-            self._kwire_consumer.rebalance_listener = AsyncRebalanceListener()
-        await self._kwire_consumer.unsubscribe()
+        consumer = self._kwire_consumer
+        # As in aiokafka no listener hears of it now. That of the next subscription does, and before that what was read
+        # is committed.
+        if self._kwire_group_id is not None:
+            if consumer.config.enable_auto_commit and consumer.assignment():
+                with suppress(KafkaError):
+                    await consumer.commit_sync()
+            self._kwire_given_up |= consumer.assignment()
+            consumer.rebalance_listener = AsyncRebalanceListener()
+        await consumer.unsubscribe()
 
     def subscription(self) -> frozenset[str]:
         """The topics; for a pattern, those that it matches."""
@@ -534,7 +544,8 @@ class _Listener(AsyncRebalanceListener):
             owner._kwire_partitions[topic] = {info.partition for info in await consumer.partitions_for(topic)}
         if self._listener is not None:
             if not self._was_revoked:  # there, each rebalance begins with that, even of nothing
-                await self._tell(self._listener.on_partitions_revoked, frozenset())
+                given_up, owner._kwire_given_up = owner._kwire_given_up, frozenset()
+                await self._tell(self._listener.on_partitions_revoked, given_up)
             self._was_revoked = False
             await self._tell(self._listener.on_partitions_assigned, consumer.assignment())
             await owner._kwire_settle()  # it may have called seek()

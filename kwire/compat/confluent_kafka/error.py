@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -27,7 +28,16 @@ def as_serialization_error(kind: type[T]) -> type[T]:
 
 @cache
 def _both(kind: type, theirs: type) -> type:
-    return type(kind.__name__, (kind, theirs), {"__module__": kind.__module__})
+    def reduced(error: ConsumeError) -> tuple[object, ...]:
+        """Pickle looks classes up by their names, and would find the one that is no `SerializationError`."""
+        return _again, (kind, error.exception, error.kafka_message)
+
+    return type(kind.__name__, (kind, theirs), {"__module__": kind.__module__, "__reduce__": reduced})
+
+
+def _again(kind: type[ConsumeError], *cause: object) -> ConsumeError:
+    make: Callable[..., ConsumeError] = as_serialization_error(kind)
+    return make(*cause)
 
 
 class ConsumeError(KafkaException):

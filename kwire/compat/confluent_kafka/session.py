@@ -39,6 +39,7 @@ from kwire.compat.confluent_kafka.values import (
     TopicPartition,
 )
 from kwire.compat.record_loop import RecordLoop
+from kwire.consumer.arguments import checked_partitions
 from kwire.consumer.listener import Partitions, RebalanceConsumer
 from kwire.consumer.sync import Consumer
 from kwire.fetching.partition_records import PartitionRecords
@@ -128,6 +129,7 @@ class Session:
 
     def _assign_by_hand(self, wanted: Partitions) -> None:
         """Each begins where the group has committed, also one that was assigned before. What is paused stays so."""
+        checked_partitions(wanted)  # what is refused leaves all as it is
         paused = self.consumer.paused()
         if self.is_assigned_by_hand():
             self.let_go(self.consumer.assignment())
