@@ -1020,9 +1020,10 @@ def test_what_a_deserializer_raises_is_a_serialization_error(cluster: Cluster, m
 
 def test_an_error_of_a_deserializer_can_be_pickled() -> None:
     error = as_serialization_error(ValueDeserializationError)(LookupError("no schema"), adapter.Message("orders"))
-    again = pickle.loads(pickle.dumps(error))
+    again: Any = pickle.loads(pickle.dumps(error))
+    assert (again.kafka_message.topic(), str(again)) == ("orders", str(error))
+    assert type(again) is type(error)
     assert isinstance(again, SerializationError)
-    assert (type(again), again.kafka_message.topic(), str(again)) == (type(error), "orders", str(error))
 
 
 def test_an_assignment_that_is_refused_leaves_the_one_there_was(cluster: Cluster) -> None:
