@@ -22,6 +22,7 @@ else:
     V = TypeVar("V")
 
 NO_LEADER_EPOCH = -1
+MAX_OFFSET = 2**63 - 1
 NO_TIMESTAMP = -1
 ZERO_UUID = UUID(int=0)
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})

@@ -351,9 +351,10 @@ class KafkaConsumer:
         consumer = self._kwire_consumer
         is_read = topic in consumer.subscription() or any(tp.topic == topic for tp in consumer.assignment())
         if is_read or not consumer.config.allow_auto_create_topics:
-            return {info.partition for info in consumer.partitions_for(topic)}
-        # To ask for one alone would have brokers make it.
-        return {info.partition for info in consumer.list_topics().get(topic, ())}
+            infos = consumer.partitions_for(topic)
+        else:  # to ask for one alone would have brokers make it
+            infos = consumer.list_topics().get(topic, [])
+        return {info.partition for info in infos}
 
     def group_metadata(self) -> ConsumerGroupMetadata | TheirGroupMetadata:
         """kafka-python's own where it is loaded: its producer takes nothing else."""

@@ -7,7 +7,7 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from kwire.config.foreign_names import spelled
-from kwire.config.parsers import BadValueError, boolean, integer
+from kwire.config.parsers import MAX_LONG, BadValueError, boolean, integer
 from kwire.config.secret import Secret
 from kwire.errors import ConfigError
 
@@ -16,7 +16,6 @@ _KEY, _CERTIFICATE = (
     re.compile(rf"-----BEGIN [A-Z ]*{label}-----.*?-----END [A-Z ]*{label}-----", re.DOTALL)
     for label in ("PRIVATE KEY", "CERTIFICATE")
 )
-_NEVER_MS = 2**63 - 1
 
 
 def kibibytes(value: object) -> int:
@@ -31,7 +30,7 @@ def buffer_bytes(value: object) -> object:
 
 def refresh_interval_ms(value: object) -> object:
     """librdkafka's -1 turns it off: metadata is then asked for when something fails."""
-    return _NEVER_MS if spelled(value) == "-1" else value
+    return MAX_LONG if spelled(value) == "-1" else value
 
 
 def hostname_check(value: object) -> str:

@@ -16,7 +16,7 @@ from re import Pattern
 from typing import TypeAlias
 
 from kwire.errors import ConfigError, InvalidArgumentError
-from kwire.model import OffsetAndMetadata, SubscriptionPattern, TopicPartition
+from kwire.model import MAX_OFFSET, OffsetAndMetadata, SubscriptionPattern, TopicPartition
 
 Topics: TypeAlias = str | Iterable[str] | Pattern[str] | SubscriptionPattern
 """One topic, several, or all that a regular expression finds: one that kwire matches, or one that the broker does."""
@@ -26,7 +26,6 @@ Timeout: TypeAlias = float | timedelta
 # What fits the fields they are sent in.
 MAX_PARTITION = 2**31 - 1
 MAX_EPOCH = 2**31 - 1
-MAX_OFFSET = 2**63 - 1
 MAX_TIMESTAMP_MS = 2**63 - 1
 MAX_TEXT_BYTES = 2**15 - 1
 

@@ -28,9 +28,7 @@ class CommitCalls(Generic[K, V]):
         self._link = state.link
         self._callbacks = callbacks
 
-    def commit_sync(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout: Timeout | None
-    ) -> Steps[None]:
+    def commit_sync(self, offsets: Offsets | None, timeout: Timeout | None) -> Steps[None]:
         """See `Consumer.commit_sync`."""
         given = checked_offsets(offsets)
         yield from self._commit_sync(partial(Commit, given), timeout, given)
@@ -53,9 +51,7 @@ class CommitCalls(Generic[K, V]):
             self._link.metrics.polls.commit_sync_took(monotonic_ms() - began_ms)
             yield from self._callbacks.run_completed_commits()
 
-    def commit_async(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, callback: CommitCallback | None
-    ) -> None:
+    def commit_async(self, offsets: Offsets | None, callback: CommitCallback | None) -> None:
         """See `Consumer.commit_async`."""
         if callback is not None and (problem := uncallable_with(callback, 2)):
             raise InvalidArgumentError(f"the callback {callback!r} {problem}; it is given offsets and an error")

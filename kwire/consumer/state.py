@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Generic
 
 from kwire.config import ConsumerConfig, GroupProtocol
+from kwire.consumer.access import CLOSED
 from kwire.consumer.arguments import checked_partition
 from kwire.consumer.delivery import Delivery
 from kwire.consumer.network_link import NetworkLink
@@ -86,7 +87,7 @@ class ConsumerState(Generic[K, V]):
 
     def check_open(self) -> None:
         if self.closed:
-            raise IllegalStateError("this consumer is closed")
+            raise IllegalStateError(CLOSED)
         self.link.check_alive()
 
     def check_not_in_callback(self, what: str) -> None:

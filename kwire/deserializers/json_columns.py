@@ -50,7 +50,8 @@ def _inferred(documents: pa.BinaryArray) -> pa.Array:
         pa.ArrowInvalid: It cannot read them, or not without a loss.
     """
     sample = _read(documents[:_SAMPLE_ROWS], None)  # most fields show here what they are: then one reading will do
-    found = _read(documents, _texts(sample.type) if _has_times(sample.type) else None)
+    is_all = len(sample) == len(documents)
+    found = sample if is_all else _read(documents, _texts(sample.type) if _has_times(sample.type) else None)
     if _has_times(found.type):
         found = _read(documents, _texts(found.type))
     if _may_be_rounded(found):

@@ -36,7 +36,7 @@ from kwire.managers.unsent import (
     UnsentRequest,
 )
 from kwire.metrics.consumed import AnswerCounts, ConsumedMetrics, LogSpan
-from kwire.model import ZERO_UUID, Cursor, TopicPartition, leader_epoch_or_none
+from kwire.model import MAX_OFFSET, ZERO_UUID, Cursor, TopicPartition, leader_epoch_or_none
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.fetch import (
     FetchResponse,
@@ -59,7 +59,6 @@ LEAST_PARTITION_BYTES = 1024 * 1024
 MOST_PARTITION_BYTES = 4 * LEAST_PARTITION_BYTES
 LAST_VERSION_WITH_NAMES = 12  # v13 names topics by id alone (KIP-516)
 READ_COMMITTED_MIN_VERSION = 4
-GREATEST_OFFSET = 2**63 - 1
 _LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -460,7 +459,7 @@ class FetchManager:
             # The collector meets it behind the batches in front, raises it and sets the position; until then: no more.
             partition.blocked_until_ms = NEVER_MS
             return fetch
-        if batch is not None and batch.next_offset > GREATEST_OFFSET:
+        if batch is not None and batch.next_offset > MAX_OFFSET:
             self.block(partition, now_ms)
             problem = f"a record batch whose last offset is {batch.last_offset}: there is none behind it to go on at"
             self._raise(CorruptRecordError(problem).at(*partition.topic_partition, partition.fetch_offset))

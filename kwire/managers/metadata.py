@@ -91,8 +91,8 @@ class MetadataManager:
         self._refresh_at_ms = ON_DEMAND
 
     def set_transient(self, topics: frozenset[str]) -> None:
-        """Cover these topics until the next call, though they are not subscribed: somebody needs their leaders. No
-        longer: whoever asks for a topic may have the broker create it, and so one that has been deleted meanwhile."""
+        """Cover these topics until the next call, though they are not subscribed: somebody needs their leaders. A
+        request for a topic may have the broker create it, so topics that nobody needs any more are not covered."""
         if topics != self._transient:
             self._transient = topics
             self._interest_is_of = -1

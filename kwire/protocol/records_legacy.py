@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kwire.errors import CorruptRecordError
+from kwire.model import MAX_OFFSET
 from kwire.protocol.compression import Codec, decompress
 from kwire.protocol.record_batch import (
     LOG_OVERHEAD_BYTES,
@@ -30,7 +31,6 @@ _OFFSET_AND_LENGTH = struct.Struct(">qi")
 _SIZE = struct.Struct(">i")
 # A set of messages becomes objects; a million are 26 MB of bytes at least, 26 times what brokers of that time take.
 _MOST_MESSAGES = 1_000_000
-_MAX_OFFSET = 2**63 - 1
 # Behind offset, length, crc, magic and attributes; magic 1 adds the timestamp.
 _KEY_AT = (18, 26)
 
@@ -106,7 +106,7 @@ def _inner_row(wrapper: Batch, message: Batch, base_offset: int, *, check_crcs: 
         raise CorruptRecordError(f"wrong checksum of the inner message at offset {message.base_offset}")
     row = _read_row(message)
     offset = row.offset + base_offset
-    if offset > _MAX_OFFSET:
+    if offset > MAX_OFFSET:
         raise CorruptRecordError(f"an inner message at relative offset {row.offset}, beyond what an int64 holds")
     timestamp = row.timestamp
     if wrapper.is_log_append_time and message.magic == 1:

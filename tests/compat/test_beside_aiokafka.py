@@ -543,7 +543,7 @@ def test_each_error_of_aiokafka_is_there() -> None:
     assert ours.for_code(12_345) is ours.UnknownError
 
 
-@pytest.mark.parametrize("name", ["aiokafka", "kwire.compat.aiokafka"], ids=["aiokafka", "kwire"])
+@BOTH
 def test_a_wrong_password_is_no_connection(name: str) -> None:
     async def main() -> None:
         with Cluster(security_protocol="SASL_PLAINTEXT", users={"alice": "secret"}) as cluster:

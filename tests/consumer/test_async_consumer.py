@@ -6,7 +6,6 @@ All that it promises as a `Consumer` does is tried by the tests of that one, wit
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import random
 import threading
@@ -310,53 +309,40 @@ def test_close_does_not_commit_what_a_task_failed_over_or_was_cancelled_at(
     assert cluster.committed(str(given["group_id"]))[TopicPartition("one", 0)].offset == (14 if is_loop else 10)
 
 
-def test_close_does_not_commit_what_a_task_of_its_own_has_polled_for_one_that_is_at_work(cluster: Cluster) -> None:
+async def poll_in_a_task(consumer: BytesConsumer) -> None:
+    await asyncio.create_task(consumer.poll(LONG_S))
+
+
+async def fetch_three_in_tasks(consumer: BytesConsumer) -> None:
+    records = aiter(consumer)
+    for _ in range(3):
+        await asyncio.create_task(anext(records))  # type: ignore[arg-type]  # a coroutine, as wait_for takes it
+
+
+@pytest.mark.parametrize(("read_some", "processed"), [(poll_in_a_task, 0), (fetch_three_in_tasks, 2)])
+def test_close_does_not_commit_what_a_task_of_its_own_has_read_for_one_that_is_at_work(
+    cluster: Cluster, read_some: Callable[[BytesConsumer], Awaitable[None]], processed: int
+) -> None:
     """As Python 3.11's `wait_for` does it."""
     given = settings(cluster, max_poll_records=10)
 
     async def main() -> None:
         consumer: BytesConsumer = AsyncConsumer("one", **given)
-        polled, done = asyncio.Event(), asyncio.Event()
+        has_read, done = asyncio.Event(), asyncio.Event()
 
         async def work() -> None:
-            await asyncio.create_task(consumer.poll(LONG_S))
-            polled.set()
+            await read_some(consumer)
+            has_read.set()
             await done.wait()
 
         async with asyncio.TaskGroup() as group:
             group.create_task(work())
-            await polled.wait()
+            await has_read.wait()
             await consumer.close()
             done.set()
 
     asyncio.run(main())
-    assert cluster.committed(str(given["group_id"]))[TopicPartition("one", 0)].offset == 0
-
-
-def test_close_does_not_commit_the_record_that_a_task_of_its_own_has_fetched_for_one_that_is_at_work(
-    cluster: Cluster,
-) -> None:
-    given = settings(cluster, max_poll_records=10)
-
-    async def main() -> None:
-        consumer: BytesConsumer = AsyncConsumer("one", **given)
-        fetched, done = asyncio.Event(), asyncio.Event()
-
-        async def work() -> None:
-            records = aiter(consumer)
-            for _ in range(3):
-                await asyncio.create_task(anext(records))  # type: ignore[arg-type]  # a coroutine, as wait_for takes it
-            fetched.set()
-            await done.wait()
-
-        async with asyncio.TaskGroup() as group:
-            group.create_task(work())
-            await fetched.wait()
-            await consumer.close()
-            done.set()
-
-    asyncio.run(main())
-    assert cluster.committed(str(given["group_id"]))[TopicPartition("one", 0)].offset == 2
+    assert cluster.committed(str(given["group_id"]))[TopicPartition("one", 0)].offset == processed
 
 
 def test_close_commits_all_that_a_task_was_returned_that_polls_again(cluster: Cluster) -> None:
@@ -370,10 +356,10 @@ def test_close_commits_all_that_a_task_was_returned_that_polls_again(cluster: Cl
 
         async def work() -> None:
             nonlocal handled
-            with contextlib.suppress(IllegalStateError):
+            with suppress(IllegalStateError):
                 while True:
                     for record in await consumer.poll(LONG_S):
-                        handled = record.offset + 1  # nothing is awaited: whoever runs meanwhile runs inside poll()
+                        handled = record.offset + 1  # awaits nothing, so close() runs while poll() waits
 
         async with asyncio.TaskGroup() as group:
             group.create_task(work())

@@ -21,7 +21,9 @@ from kwire.testing.cluster.batches import NewRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kwire.consumer.host import Joinable
+    from tests.processing.interrupted_thread import InterruptedThread
+else:
+    from interrupted_thread import InterruptedThread
 
 pytestmark = pytest.mark.slow
 
@@ -309,20 +311,6 @@ def test_a_handler_that_does_not_end_is_left_alone_in_time(
     seen.go.set()
 
 
-class Interrupted:
-    """A processor's thread, and who waits for it is interrupted the first time."""
-
-    def __init__(self, thread: Joinable) -> None:
-        self._thread = thread
-        self._interrupts = 1
-
-    def join(self, timeout: float | None = None) -> None:
-        if self._interrupts:
-            self._interrupts -= 1
-            raise KeyboardInterrupt
-        self._thread.join(timeout)
-
-
 def test_a_second_ctrl_c_does_not_wait_for_a_handler_and_the_consumer_is_closed(
     cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
 ) -> None:
@@ -337,7 +325,7 @@ def test_a_second_ctrl_c_does_not_wait_for_a_handler_and_the_consumer_is_closed(
         with consumer, processor:
             wait_until(lambda: 1 in seen.begun)
             assert processor._thread is not None
-            processor._thread = Interrupted(processor._thread)
+            processor._thread = InterruptedThread(processor._thread)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

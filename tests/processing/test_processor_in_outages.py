@@ -22,11 +22,13 @@ from kwire.testing.simulation.script import CLASSIC_SETTINGS, BytesConsumer, Scr
 
 if TYPE_CHECKING:
     from kwire import Record
-    from kwire.consumer.host import Joinable
     from kwire.protocol.messages.metadata import MetadataResponse
     from kwire.protocol.messages.offset_commit import OffsetCommitResponse
     from kwire.protocol.messages.offset_fetch import OffsetFetchResponse
     from kwire.testing.cluster.control import Rule
+    from tests.processing.interrupted_thread import InterruptedThread
+else:
+    from interrupted_thread import InterruptedThread
 
 TOPIC = "t"
 T0 = TopicPartition(TOPIC, 0)
@@ -315,21 +317,6 @@ def test_the_last_commit_ends_soon_after_the_time_that_stop_was_given() -> None:
     tell(story)
 
 
-class Interrupted:
-    """A processor's thread, and who waits for it is interrupted the first time, after a second."""
-
-    def __init__(self, thread: Joinable) -> None:
-        self._thread = thread
-        self._interrupts = 1
-
-    def join(self, timeout: float | None = None) -> None:
-        if self._interrupts:
-            self._interrupts -= 1
-            self._thread.join(1.0)
-            raise KeyboardInterrupt
-        self._thread.join(timeout)
-
-
 def test_a_second_ctrl_c_ends_a_last_commit_that_no_broker_answers() -> None:
     """It took `default_api_timeout_ms`, and the consumer could not be closed before."""
 
@@ -340,7 +327,7 @@ def test_a_second_ctrl_c_ends_a_last_commit_that_no_broker_answers() -> None:
             with processor:
                 script.until(lambda: handled == sent)
                 assert processor._thread is not None
-                processor._thread = Interrupted(processor._thread)
+                processor._thread = InterruptedThread(processor._thread, first_s=1.0)
                 raise KeyboardInterrupt
 
         sent = script.send(TOPIC, 2)

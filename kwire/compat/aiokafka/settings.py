@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 
 from kwire.compat.bootstrap_servers import with_ports
+from kwire.compat.heartbeats import fitting_interval_ms
 from kwire.model import Header
 
 log = logging.getLogger("kwire.compat")
@@ -17,8 +18,6 @@ _DEFAULTS: Mapping[str, object] = {
     "session_timeout_ms": 10_000,
     "request_timeout_ms": 40_000,
 }
-# aiokafka's own, which it takes beside a shorter session, too.
-_HEARTBEAT_MS = 3_000
 # What one poll takes at most; `max_poll_records` is then what `getmany` returns at most.
 _POLL_RECORDS = 10_000
 # aiokafka's way of working, which kwire has no counterpart for.
@@ -52,8 +51,8 @@ def settings_of(configs: Mapping[str, object]) -> dict[str, object]:
         if callable(function := given.get(name)):
             given[name] = _Deserializer(function)
     session_ms = given.get("session_timeout_ms")
-    if isinstance(session_ms, int):  # kwire refuses an interval that does not fit
-        given.setdefault("heartbeat_interval_ms", max(1, min(_HEARTBEAT_MS, session_ms // 3)))
+    if isinstance(session_ms, int):
+        given.setdefault("heartbeat_interval_ms", fitting_interval_ms(session_ms))
     return {**_DEFAULTS, **given, "max_poll_records": max(most_records(configs), _POLL_RECORDS)}
 
 

@@ -9,7 +9,7 @@ from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException
 from kwire.compat.confluent_kafka.values import OFFSET_END, TopicPartition
 from kwire.consumer.arguments import checked_topic
 from kwire.consumer.sync import Consumer
-from kwire.events import LookUpOffsets, LookUpTopics
+from kwire.events import LookUpTopics
 from kwire.model import OffsetAndTimestamp, PartitionInfo
 from kwire.model import TopicPartition as Partition
 
@@ -41,10 +41,9 @@ class LookUps:
         times = {key_of(one): one.offset for one in partitions if key_of(one) not in missing}
         if not times:
             raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION, "none of these partitions is there"))
-        link = self._consumer._session.link
-        # Not by kwire's own call, which takes no OFFSET_END, and refuses a time that looks like seconds.
-        found: dict[Partition, OffsetAndTimestamp | None]
-        found = link.run(link.ask("offsets_for_times", lambda reply: LookUpOffsets(times, reply), seconds(timeout)))
+        session = self._consumer._session
+        # Not by `Consumer.offsets_for_times`, which takes no OFFSET_END, and refuses a time that looks like seconds.
+        found = session.link.run(session.look_ups.offsets_at(times, seconds(timeout)))
         return [_answer(one, found, missing.get(key_of(one))) for one in partitions]
 
 

@@ -43,13 +43,11 @@ from kwire.consumer.arguments import checked_partitions
 from kwire.consumer.listener import Partitions, RebalanceConsumer
 from kwire.consumer.sync import Consumer
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.model import OffsetAndMetadata
+from kwire.model import MAX_OFFSET, OffsetAndMetadata
 from kwire.model import TopicPartition as Partition
 
 # What librdkafka tells error_cb, and no poll.
 _OF_NO_GROUP = (errors.BootstrapError, errors.DisconnectError)
-# Where no record is, so that auto.offset.reset decides.
-OUT_OF_RANGE = 2**63 - 1
 # How often a second thread that polls looks whether it is its turn.
 POLLED_AGAIN_S = 0.001
 # How often a poll with nothing subscribed looks whether there is something now.
@@ -171,8 +169,8 @@ class Session:
         if one.offset == OFFSET_STORED:
             raise exception(KafkaError._INVALID_ARG, "there is no seek to what is stored: assign() the partition")
         check_starts([one])
-        if one.offset == OFFSET_INVALID:
-            one = TopicPartition(one.topic, one.partition, OUT_OF_RANGE)
+        if one.offset == OFFSET_INVALID:  # where no record is, so that auto.offset.reset decides
+            one = TopicPartition(one.topic, one.partition, MAX_OFFSET)
         self._go_to(one)
         self._moved([key_of(one)])
 

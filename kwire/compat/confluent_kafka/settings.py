@@ -13,6 +13,7 @@ from typing import Self, TypeAlias, cast
 from kwire.compat.bootstrap_servers import with_ports
 from kwire.compat.confluent_kafka.kafka_error import KafkaError
 from kwire.compat.confluent_kafka.values import TopicPartition
+from kwire.compat.heartbeats import fitting_interval_ms
 
 OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object]
 OnError: TypeAlias = Callable[[KafkaError], object]
@@ -23,8 +24,6 @@ log = logging.getLogger("kwire.compat")
 _NEVER_CALLED = ("stats_cb", "throttle_cb", "logger")
 # librdkafka's, of a consumer, where kwire has others.
 _DEFAULTS = {"isolation.level": "read_committed", "allow.auto.create.topics": False}
-# librdkafka's own, which it takes beside a shorter session, too.
-_HEARTBEAT_MS = 3_000
 _AUTO_COMMIT = ("enable.auto.commit", "auto.commit.enable", "enable_auto_commit")
 _SERVERS = ("bootstrap.servers", "metadata.broker.list", "bootstrap_servers")
 # An empty text stands for none, as os.getenv(name, "") gives it.
@@ -101,7 +100,7 @@ def _with_heartbeats(given: Mapping[str, object]) -> Mapping[str, object]:
     session = given.get("session.timeout.ms")
     if session is None or "heartbeat.interval.ms" in given or not str(session).isdecimal():
         return given
-    return {**given, "heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, int(str(session)) // 3))}
+    return {**given, "heartbeat.interval.ms": fitting_interval_ms(int(str(session)))}
 
 
 def _take_auto_commit(given: dict[str, object]) -> bool:
