@@ -159,14 +159,14 @@ def test_offsets_are_stored_by_hand(cluster: Cluster, module: Any) -> None:  # n
 def test_callbacks_that_kwire_cannot_call_are_warned_of(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     committed: list[object] = []
     given = settings(cluster, enable_auto_commit=True)
-    consumer = adapter.Consumer(given, stats_cb=print, on_commit=lambda error, partitions: committed.append(error))
+    consumer = adapter.Consumer(given, throttle_cb=print, on_commit=lambda error, partitions: committed.append(error))
     consumer.subscribe(["orders"])
     read(consumer, 6)
     consumer.commit()
     consumer.close()
     assert set(committed) == {None}
     (line,) = [message for message in caplog.messages if "never called" in message]
-    assert "stats_cb" in line
+    assert "throttle_cb" in line
     assert "on_commit" not in line
 
 

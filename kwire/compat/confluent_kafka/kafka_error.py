@@ -39,7 +39,7 @@ class KafkaError(Codes):
         return NAMES.get(self._code) or f"ERR_{self._code}?"
 
     def str(self) -> Text:
-        return self._reason or self.name()
+        return self._reason or NAMES.get(self._code) or f"Err-{self._code}?"
 
     def fatal(self) -> bool:
         return self._fatal

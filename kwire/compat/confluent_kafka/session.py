@@ -18,6 +18,7 @@ from kwire import errors
 from kwire.compat.confluent_kafka.arguments import check_starts, key_of, until
 from kwire.compat.confluent_kafka.commits import Commits
 from kwire.compat.confluent_kafka.ends import ENDS_S, PartitionEnds
+from kwire.compat.confluent_kafka.forwarded_logs import forward
 from kwire.compat.confluent_kafka.kafka_error import (
     KafkaError,
     error_of,
@@ -28,6 +29,7 @@ from kwire.compat.confluent_kafka.kafka_error import (
 )
 from kwire.compat.confluent_kafka.look_ups import LookUps
 from kwire.compat.confluent_kafka.settings import OwnSettings
+from kwire.compat.confluent_kafka.statistics import Statistics
 from kwire.compat.confluent_kafka.turns import Turns
 from kwire.compat.confluent_kafka.values import (
     OFFSET_BEGINNING,
@@ -63,6 +65,8 @@ class Session:
 
     def __init__(self, own: OwnSettings) -> None:
         self.own = own
+        if own.tokens is not None:
+            own.tokens.ask_first()
         with exceptions():
             self.consumer: Consumer[bytes, bytes] = Consumer(own.left)
         self._delivery = self.consumer._session.state.delivery
@@ -71,6 +75,10 @@ class Session:
         self.turns = Turns(self.consumer)
         self.commits = Commits(own, self.consumer, self.turns)
         self.look_up = LookUps(self.consumer)
+        self.statistics = Statistics(own, self.consumer, self.commits.stored)
+        if own.logger is not None:
+            client_id = self.consumer._session.link.client_id
+            forward(own.logger, client_id, until_gone=self, with_debug=own.with_debug)
         self.positions: dict[Partition, OffsetAndMetadata] = {}
         self.polled_by: int | None = None
         """The thread that is in poll or consume."""
@@ -238,6 +246,7 @@ class Session:
 
     def _polled(self, until_s: float, least: int = 1) -> list[Message] | None:
         """A poll has returned, so records may be at hand; or what is to be returned instead."""
+        self.statistics.tell_if_due(time.monotonic())
         try:
             with self.turns, exceptions_of_callbacks():
                 self.check_open()  # another thread may have closed it
@@ -257,7 +266,8 @@ class Session:
         self._note_returned()
         self.commits.in_background(now_s)
         most_s = ENDS_S if self.own.tells_ends else FOREVER_S  # nothing wakes a poll because an end is reached
-        wait_s = max(0.0, min(until_s - now_s, self.commits.stored.wait_s(now_s), most_s))
+        due_s = min(self.commits.stored.wait_s(now_s), self.statistics.wait_s(now_s))
+        wait_s = max(0.0, min(until_s - now_s, due_s, most_s))
         with self.turns.waiting():
             records = self.consumer._poll(wait_s, to_loop=True, least=least)
             if least > 1 and not records and (self.own.tells_ends or time.monotonic() >= until_s):

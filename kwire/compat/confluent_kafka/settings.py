@@ -6,22 +6,28 @@ Defaults are librdkafka's: `isolation.level` is read_committed, and `allow.auto.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self, TypeAlias, cast
 
 from kwire.compat.bootstrap_servers import with_ports
-from kwire.compat.confluent_kafka.kafka_error import KafkaError
+from kwire.compat.confluent_kafka.forwarded_logs import Target
+from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
+from kwire.compat.confluent_kafka.tokens import CallbackTokens, OnOAuth
 from kwire.compat.confluent_kafka.values import TopicPartition
 from kwire.compat.heartbeats import fitting_interval_ms
 
 OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object]
 OnError: TypeAlias = Callable[[KafkaError], object]
+OnStatistics: TypeAlias = Callable[[str], object]
 
 log = logging.getLogger("kwire.compat")
 
-# Numbers come by kwire's metrics(), logs by logging.
-_NEVER_CALLED = ("stats_cb", "throttle_cb", "logger")
+_CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "oauth_cb", "on_commit")
+# How long brokers delay answers is in kwire's metrics().
+_NEVER_CALLED = ("throttle_cb",)
+_MAX_INTERVAL_MS = 86_400_000
 # librdkafka's, of a consumer, where kwire has others.
 _DEFAULTS = {"isolation.level": "read_committed", "allow.auto.create.topics": False}
 _AUTO_COMMIT = ("enable.auto.commit", "auto.commit.enable", "enable_auto_commit")
@@ -43,6 +49,11 @@ class OwnSettings:
 
     Attributes:
         on_error: `error_cb`.
+        on_statistics: `stats_cb`.
+        statistics_interval_s: `statistics.interval.ms`; infinite for never.
+        tokens: `oauth_cb`, if logins are by OAUTHBEARER.
+        logger: Where lines about this consumer are logged as well.
+        with_debug: `debug`, where there is a logger.
         tells_ends: `enable.partition.eof`.
         stores_each: `enable.auto.offset.store`: the offset of each message that is returned.
         commits_by_kwire: With parallel rebalance offsets alone do not say what was returned.
@@ -52,6 +63,11 @@ class OwnSettings:
 
     on_error: OnError | None
     on_commit: OnCommit | None
+    on_statistics: OnStatistics | None
+    statistics_interval_s: float
+    tokens: CallbackTokens | None
+    logger: Target | None
+    with_debug: bool
     tells_ends: bool
     stores_each: bool
     commits_by_kwire: bool
@@ -65,21 +81,54 @@ class OwnSettings:
             raise TypeError("expected configuration dict")
         if given.get("group.id") is None:
             raise ValueError("Failed to create consumer: group.id must be set")
+        _check_callbacks(given)
         if unused := [name for name in _NEVER_CALLED if given.pop(name, None) is not None]:
             log.warning("never called by kwire (see docs/migration.md): %s", ", ".join(unused))
         given.update(cast("Mapping[str, object]", given.pop("default.topic.config", None) or {}))
         _spell_as_kwire(given)
         stores_each = _is_true(given.pop("enable.auto.offset.store", True))
         by_kwire = stores_each and any(_is_true(given.get(name)) for name in _PARALLEL_REBALANCE)
+        logger = cast("Target | None", given.pop("logger", None))
         return cls(
             on_error=cast("OnError | None", given.pop("error_cb", None)),
             on_commit=cast("OnCommit | None", given.pop("on_commit", None)),
+            on_statistics=cast("OnStatistics | None", given.pop("stats_cb", None)),
+            statistics_interval_s=_interval_s(given.pop("statistics.interval.ms", 0)),
+            tokens=_take_tokens(given),
+            logger=logger,
+            with_debug=logger is not None and bool(given.pop("debug", "")),
             tells_ends=_is_true(given.pop("enable.partition.eof", False)),
             stores_each=stores_each,
             commits_by_kwire=by_kwire,
             auto_commits=not by_kwire and _take_auto_commit(given),
             left={**_DEFAULTS, **_with_heartbeats(given)},
         )
+
+
+def _check_callbacks(given: Mapping[str, object]) -> None:
+    for name in _CALLBACKS:
+        if (found := given.get(name)) is not None and not callable(found):
+            kind = ValueError if name == "throttle_cb" else TypeError  # as there
+            raise kind(f"expected {name} property as a callable function")
+
+
+def _interval_s(given: object) -> float:
+    text = _text(given)
+    if not text.isdecimal() or int(text) > _MAX_INTERVAL_MS:
+        raise exception(KafkaError._INVALID_ARG, f"statistics.interval.ms={given!r}: give 0 to {_MAX_INTERVAL_MS}")
+    return int(text) / 1000.0 or math.inf
+
+
+def _take_tokens(given: dict[str, object]) -> CallbackTokens | None:
+    """Gives kwire `oauth_cb`, if it is asked for. As in librdkafka it may stand beside another way to log in."""
+    function = cast("OnOAuth | None", given.pop("oauth_cb", None))
+    names = ("sasl.mechanisms", "sasl.mechanism", "sasl_mechanism")
+    if function is None or not any(_text(given.get(name)) == "oauthbearer" for name in names):
+        return None
+    text = given.pop("sasl.oauthbearer.config", None)
+    tokens = CallbackTokens(function, None if text is None else str(text))
+    given["sasl_oauth_token_provider"] = tokens
+    return tokens
 
 
 def _spell_as_kwire(given: dict[str, object]) -> None:

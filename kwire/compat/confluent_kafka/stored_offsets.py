@@ -39,6 +39,11 @@ class StoredOffsets:
             else:
                 self._left.pop(tp, None)
 
+    def offset_of(self, partition: TopicPartition) -> int | None:
+        """What is stored of it, committed or not."""
+        at = self._stored.get(partition)
+        return None if at is None else at.offset
+
     def left(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Those that are not committed yet."""
         return dict(self._left)
