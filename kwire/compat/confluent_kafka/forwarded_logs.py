@@ -6,6 +6,8 @@ import logging
 import weakref
 from typing import Protocol
 
+from kwire.version import __version__
+
 _KWIRE = logging.getLogger("kwire")
 
 
@@ -26,15 +28,17 @@ class _Forwarder(logging.Handler):
 
 
 def forward(target: Target, client_id: str, *, until_gone: object, with_debug: bool) -> None:
-    """Begin to, until somebody is collected.
+    """Begin to, until somebody is collected. With `debug` there is a first line, as librdkafka has it.
 
     Args:
         with_debug: `debug` is set: the logger `kwire` gets the level DEBUG, unless the program has chosen one for it.
     """
     if str(getattr(target, "name", "")).split(".")[0] == _KWIRE.name:
         return  # it has these lines already; what it is given would be forwarded again
-    if with_debug and _KWIRE.level == logging.NOTSET:
-        _KWIRE.setLevel(logging.DEBUG)
+    if with_debug:
+        target.log(logging.DEBUG, "INIT [%s] kwire %s", client_id, __version__)
+        if _KWIRE.level == logging.NOTSET:
+            _KWIRE.setLevel(logging.DEBUG)
     forwarder = _Forwarder(target, client_id)
     _KWIRE.addHandler(forwarder)
     weakref.finalize(until_gone, _KWIRE.removeHandler, forwarder)
