@@ -23,6 +23,7 @@ STABLE: Mapping[str, Sequence[str]] = {
     "kwire.assignors": ("Assignor", "MemberSubscription", "Plan", "RebalanceProtocol"),
     "kwire.compat.aiokafka": ALL,
     "kwire.compat.confluent_kafka": ALL,
+    "kwire.compat.confluent_kafka.aio": ALL,
     "kwire.compat.kafka_python": ("ConsumerRebalanceListener", "ConsumerRecord", "KafkaConsumer", "OffsetAndMetadata"),
     "kwire.config.settings": ("AllSettings",),
     "kwire.consumer_events": ALL,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -59,7 +60,10 @@ def confluent_kafka() -> None:
     for module in ("confluent_kafka", "confluent_kafka.error"):
         replace(module, "kwire.compat.confluent_kafka")
     replace("confluent_kafka.error", "kwire.compat.confluent_kafka.error")
-    sys.modules["confluent_kafka"].Consumer = _with_a_broker()  # type: ignore[attr-defined]
+    replace("confluent_kafka.aio", "kwire.compat.confluent_kafka.aio")
+    for module, name in (("confluent_kafka", "Consumer"), ("confluent_kafka.aio", "AIOConsumer")):
+        of_peer = sys.modules[module]
+        setattr(of_peer, name, _with_a_broker(getattr(of_peer, name)))
     stand_in("confluent_kafka.avro", AvroConsumer=object)  # wants urllib3
     stand_in("trivup")
     stand_in("trivup.clusters")
@@ -67,16 +71,14 @@ def confluent_kafka() -> None:
     os.environ["BROKERS"] = os.environ[SERVERS]
 
 
-def _with_a_broker() -> type:
+def _with_a_broker(kind: type) -> type:
     """Many of its tests name none: a librdkafka without an address goes on for ever, and kwire refuses it."""
-    from kwire.compat.confluent_kafka import Consumer
 
-    class WithABroker(Consumer):
-        def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
-            broker = {} if config is None else {"bootstrap.servers": os.environ[SERVERS]}
-            super().__init__({**broker, **(config or {})}, **settings)
+    def __init__(self: object, config: Mapping[str, object] | None = None, /, **settings: object) -> None:  # noqa: N807
+        broker = {} if config is None else {"bootstrap.servers": os.environ[SERVERS]}
+        kind.__init__(self, {**broker, **(config or {})}, **settings)  # type: ignore[misc]
 
-    return WithABroker
+    return type("WithABroker", (kind,), {"__init__": __init__})
 
 
 peer = next(each for each in PEERS if each.name == os.environ[PEER])
@@ -88,6 +90,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if (why := peer.left_out.get(item.name)) is not None:
             item.add_marker(pytest.mark.skip(reason=LEFT_OUT + why))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Coroutine functions are run, without a plugin of the peer's."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 # --- what aiokafka's test cases ask for ----------------------------------------------------------------------------

@@ -30,6 +30,7 @@ _POSIX_CLASSES = {
     "upper": "A-Z",
     "xdigit": "0-9a-fA-F",
 }
+_MOST_MESSAGES = 1_000_000
 _POSIX_CLASS = re.compile(rf"\[:({'|'.join(_POSIX_CLASSES)}):\]")
 
 
@@ -52,6 +53,12 @@ def check_times(partitions: Sequence[TopicPartition]) -> None:
     for one in partitions:
         if not OFFSET_BEGINNING <= one.offset <= MAX_TIMESTAMP_MS:
             raise exception(KafkaError._INVALID_ARG, f"{key_of(one)}: {one.offset} is no time in ms")
+
+
+def check_count(messages: int) -> None:
+    """Of how many messages there may be at most."""
+    if not 0 <= messages <= _MOST_MESSAGES:
+        raise ValueError("num_messages must be between 0 and 1000000 (1M)")
 
 
 def check_time(timeout: float) -> None:

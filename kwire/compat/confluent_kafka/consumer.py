@@ -15,6 +15,7 @@ from typing import Self, TypeAlias
 from kwire import errors
 from kwire.compat.confluent_kafka.arguments import (
     answered,
+    check_count,
     check_starts,
     check_time,
     key_of,
@@ -35,8 +36,6 @@ from kwire.transactions import librdkafka_group_metadata
 __all__ = ["Consumer"]
 
 OnPartitions: TypeAlias = "Callable[[Consumer, list[TopicPartition]], object]"
-
-_MOST_MESSAGES = 1_000_000
 
 
 class Consumer:
@@ -127,9 +126,8 @@ class Consumer:
         Until it returns none of them counts as delivered, so no commit in the background covers them.
         """
         session = self._kwire
-        if not 0 <= num_messages <= _MOST_MESSAGES:
-            session.check_open()
-            raise ValueError("num_messages must be between 0 and 1000000 (1M)")
+        session.check_open()
+        check_count(num_messages)
         if num_messages == 1:
             message = Consumer.poll(self, timeout)  # not a subclass's, which may call this
             return [] if message is None else [message]

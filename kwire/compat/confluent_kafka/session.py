@@ -221,7 +221,7 @@ class Session:
         a second, however many messages are at hand."""
         until_s = until(timeout)
         while True:
-            if (instead := self._polled(until_s)) is not None:
+            if (instead := self.polled(until_s)) is not None:
                 return instead[0] if instead else None
             message = self.loop.next(Message.of)
             if message is not None or time.monotonic() >= until_s:
@@ -229,22 +229,22 @@ class Session:
 
     def awaited_batch(self, most: int, until_s: float) -> list[Message]:
         while True:
-            if (instead := self._polled(until_s, most)) is not None:
+            if (instead := self.polled(until_s, most)) is not None:
                 return instead
-            found = self.loop.take(most, partial(self._batch, most))
+            found = self.loop.take(most, partial(self.batch, most))
             if found:
                 return found  # nothing is called in between: an exception of a signal handler might strike there
             if time.monotonic() >= until_s:
                 return []
 
-    def _batch(self, most: int, chunks: Sequence[PartitionRecords[bytes, bytes]]) -> list[Message]:
+    def batch(self, most: int, chunks: Sequence[PartitionRecords[bytes, bytes]]) -> list[Message]:
         """Messages, and the ends behind them."""
         found = [*map(Message.of, chain.from_iterable(chunks))]
         while len(found) < most and (ended := self._end_reached()) is not None:
             found.append(ended)
         return found
 
-    def _polled(self, until_s: float, least: int = 1) -> list[Message] | None:
+    def polled(self, until_s: float, least: int = 1) -> list[Message] | None:
         """A poll has returned, so records may be at hand; or what is to be returned instead."""
         self.statistics.tell_if_due(time.monotonic())
         try:

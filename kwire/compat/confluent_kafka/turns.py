@@ -29,7 +29,7 @@ class Turns:
     def __enter__(self) -> None:
         with self._next:
             while not self._lock.acquire(blocking=False):
-                self._wake()
+                self.wake()
                 if self._lock.acquire(timeout=WAKE_AGAIN_S):
                     return
 
@@ -38,7 +38,8 @@ class Turns:
     ) -> None:
         self._lock.release()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """A poll that waits for messages returns without."""
         with self._waking:
             if self._is_wakeable:
                 self._consumer.wakeup()

@@ -1,0 +1,289 @@
+"""`AIOConsumer` as confluent-kafka's module of this name has it: the same calls, awaited.
+
+What waits for brokers does so in a thread of its executor. Messages are taken in the event loop's own thread, right
+before they are returned, so that none is lost with a poll that is cancelled. Callbacks may be coroutine functions. They
+run on the event loop, and the calls that they await are made by the thread that waits for them: another thread would
+have to wait for that one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextvars import ContextVar
+from functools import partial
+from queue import SimpleQueue
+from types import TracebackType
+from typing import ParamSpec, Self, TypeAlias, TypeVar
+
+from kwire.compat.confluent_kafka.arguments import check_count, until
+from kwire.compat.confluent_kafka.consumer import Consumer
+from kwire.compat.confluent_kafka.metadata import ClusterMetadata
+from kwire.compat.confluent_kafka.values import Message, TopicPartition
+
+__all__ = ["AIOConsumer"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+OnPartitions: TypeAlias = "Callable[[AIOConsumer, list[TopicPartition]], object]"
+
+_CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "on_commit")
+# As long as a thread waits at a time: an interpreter that ends waits for it.
+_STEP_S = 1.0
+
+
+class _Jobs:
+    """The calls of a callback, on their way to the thread that waits for it. All but `work` is for the event loop."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self.is_open = True
+
+    def close(self) -> None:
+        """The callback has returned; what it has left behind makes its calls as others do."""
+        self.is_open = False
+        self._jobs.put(None)
+
+    async def call(self, function: Callable[[], T]) -> T:
+        answer: Future[T] = Future()
+        self._jobs.put(partial(_answer, answer, function))
+        return await asyncio.wrap_future(answer)
+
+    def work(self) -> None:
+        """Until it is closed."""
+        while (job := self._jobs.get()) is not None:
+            job()
+
+
+def _answer(answer: Future[T], function: Callable[[], T]) -> None:
+    if not answer.set_running_or_notify_cancel():
+        return
+    try:
+        answer.set_result(function())
+    except BaseException as error:  # noqa: BLE001  who has asked for it gets it
+        answer.set_exception(error)
+
+
+_jobs_of_callback: ContextVar[_Jobs | None] = ContextVar("kwire_jobs_of_callback", default=None)
+
+
+class AIOConsumer:
+    """A consumer of one dictionary of settings, for asyncio. See confluent_kafka.aio.AIOConsumer.
+
+    Args:
+        consumer_conf: As of a `Consumer`. `error_cb`, `stats_cb` and `on_commit` may be coroutine functions.
+        max_workers: How many threads the executor has, if none is given.
+        executor: What runs calls that wait. It stays open when the consumer is closed.
+    """
+
+    def __init__(
+        self, consumer_conf: Mapping[str, object], max_workers: int = 2, executor: Executor | None = None
+    ) -> None:
+        if executor is None and max_workers < 1:
+            raise ValueError("max_workers must be at least 1")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        callbacks = {name: callback for name in _CALLBACKS if callable(callback := consumer_conf.get(name))}
+        wrapped = {name: self._wrap_callback(callback) for name, callback in callbacks.items()}
+        self._consumer = Consumer({**consumer_conf, **wrapped})
+        self._owns_executor = executor is None
+        self.executor = executor or ThreadPoolExecutor(max_workers, "kwire-aio")
+        self._polls = asyncio.Lock()
+        self._step: Future[list[Message] | None] | None = None
+        """A poll's wait, which goes on in its thread when the poll is cancelled."""
+
+    # --- messages -------------------------------------------------------------------------------------------
+
+    async def poll(self, timeout: float | None = -1) -> Message | None:
+        """One message, or None when `timeout` seconds are over."""
+        if self._is_in_callback():
+            return await self._call(self._consumer.poll, timeout)
+        session, until_s = self._consumer._kwire, until(timeout)
+        async with self._polls:
+            if self._step is None:
+                session.check_open()
+                if (message := session.loop.next(Message.of)) is not None:
+                    return message
+            while True:
+                if (instead := await self._polled(until_s, 1)) is not None:
+                    return instead[0] if instead else None
+                message = session.loop.next(Message.of)
+                if message is not None or time.monotonic() >= until_s:
+                    return message
+
+    async def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        """Up to so many messages; fewer when `timeout` seconds are over."""
+        session, until_s = self._consumer._kwire, until(timeout)
+        session.check_open()
+        check_count(num_messages)
+        if self._is_in_callback():
+            return await self._call(self._consumer.consume, num_messages, timeout)
+        if num_messages == 1:
+            message = await AIOConsumer.poll(self, timeout)  # not a subclass's, which may call this
+            return [] if message is None else [message]
+        async with self._polls:
+            while num_messages:
+                if (instead := await self._polled(until_s, num_messages)) is not None:
+                    return instead
+                found = session.loop.take(num_messages, partial(session.batch, num_messages))
+                if found or time.monotonic() >= until_s:
+                    return found
+        return []
+
+    async def _polled(self, until_s: float, least: int) -> list[Message] | None:
+        """See `Session.polled`. What a cancelled call has begun is waited for by the next one, and is its answer."""
+        session = self._consumer._kwire
+        if self._step is None:
+            session.check_open()
+            step_until_s = min(until_s, time.monotonic() + _STEP_S)
+            self._step = self._submit(partial(session.polled, step_until_s, least))
+        answer = asyncio.wrap_future(self._step)
+        answer.add_done_callback(_looked_at)
+        try:
+            await asyncio.wait([answer])
+        except asyncio.CancelledError:
+            session.turns.wake()
+            raise
+        self._step = None
+        return answer.result()
+
+    # --- all else -------------------------------------------------------------------------------------------
+
+    async def subscribe(
+        self,
+        topics: list[str],
+        on_assign: OnPartitions | None = None,
+        on_revoke: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
+    ) -> None:
+        """The functions may be coroutine functions. They are given this consumer."""
+        functions = (on_assign, on_revoke, on_lost)
+        given = [function and self._wrap_callback(partial(_told, self, function)) for function in functions]
+        await self._call(self._consumer.subscribe, topics, *given)
+
+    async def unsubscribe(self) -> None:
+        await self._call(self._consumer.unsubscribe)
+
+    async def assign(self, partitions: list[TopicPartition]) -> None:
+        await self._call(self._consumer.assign, partitions)
+
+    async def unassign(self) -> None:
+        await self._call(self._consumer.unassign)
+
+    async def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        await self._call(self._consumer.incremental_assign, partitions)
+
+    async def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        await self._call(self._consumer.incremental_unassign, partitions)
+
+    async def assignment(self) -> list[TopicPartition]:
+        return await self._call(self._consumer.assignment)
+
+    async def store_offsets(
+        self, message: Message | None = None, offsets: Sequence[TopicPartition] | None = None
+    ) -> None:
+        await self._call(self._consumer.store_offsets, message, offsets)
+
+    async def commit(
+        self,
+        message: Message | None = None,
+        offsets: Sequence[TopicPartition] | None = None,
+        asynchronous: bool = True,
+    ) -> list[TopicPartition] | None:
+        return await self._call(self._consumer.commit, message, offsets, asynchronous)
+
+    async def committed(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        return await self._call(self._consumer.committed, partitions, timeout)
+
+    async def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        return await self._call(self._consumer.position, partitions)
+
+    async def seek(self, partition: TopicPartition) -> None:
+        await self._call(self._consumer.seek, partition)
+
+    async def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._call(self._consumer.pause, partitions)
+
+    async def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._call(self._consumer.resume, partitions)
+
+    async def get_watermark_offsets(
+        self, partition: TopicPartition, timeout: float = -1, cached: bool = False
+    ) -> tuple[int, int]:
+        return await self._call(self._consumer.get_watermark_offsets, partition, timeout, cached)
+
+    async def offsets_for_times(
+        self, partitions: Sequence[TopicPartition], timeout: float = -1
+    ) -> list[TopicPartition]:
+        return await self._call(self._consumer.offsets_for_times, partitions, timeout)
+
+    async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        return await self._call(self._consumer.list_topics, topic, timeout)
+
+    async def consumer_group_metadata(self) -> bytes:
+        return await self._call(self._consumer.consumer_group_metadata)
+
+    async def close(self) -> None:
+        await self._call(self._consumer.close)
+        if self._owns_executor:
+            self.executor.shutdown(wait=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- threads --------------------------------------------------------------------------------------------
+
+    async def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        called = partial(function, *args, **kwargs)
+        if self._consumer._kwire.is_closed:
+            return called()  # says so
+        if (jobs := _jobs_of_callback.get()) is not None and jobs.is_open:
+            return await jobs.call(called)
+        return await asyncio.wrap_future(self._submit(called))
+
+    def _submit(self, function: Callable[[], T]) -> Future[T]:
+        self._loop = asyncio.get_running_loop()
+        return self.executor.submit(function)
+
+    def _is_in_callback(self) -> bool:
+        """Whether a callback of a poll is what calls."""
+        jobs = _jobs_of_callback.get()
+        return jobs is not None and jobs.is_open
+
+    def _wrap_callback(self, callback: Callable[..., object]) -> Callable[..., object]:
+        """What a thread calls: it waits for the callback, which runs on the event loop, and makes its calls."""
+
+        def called(*args: object) -> object:
+            jobs = _Jobs()
+            assert self._loop is not None  # a thread has come from there
+            answer = asyncio.run_coroutine_threadsafe(_run(partial(callback, *args), jobs), self._loop)
+            jobs.work()
+            return answer.result()
+
+        return called
+
+
+def _looked_at(answer: asyncio.Future[T]) -> None:
+    """asyncio does not complain that nobody has: the next poll will."""
+    if not answer.cancelled():
+        answer.exception()
+
+
+def _told(consumer: AIOConsumer, function: OnPartitions, _: Consumer, partitions: list[TopicPartition]) -> object:
+    return function(consumer, partitions)
+
+
+async def _run(callback: Callable[[], object], jobs: _Jobs) -> object:
+    _jobs_of_callback.set(jobs)
+    try:
+        answer = callback()
+        return await answer if inspect.isawaitable(answer) else answer
+    finally:
+        jobs.close()
