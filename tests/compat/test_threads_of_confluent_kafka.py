@@ -162,13 +162,13 @@ def test_a_poll_is_not_woken_in_a_callback() -> None:
 
     woken = Woken()
     turns = Turns(cast("Any", woken))
-    wake = turns._wake
+    wake = turns.wake
 
     def noted() -> None:
         wake()
         woken.was_tried.set()
 
-    turns._wake = noted  # type: ignore[method-assign]
+    turns.wake = noted  # type: ignore[method-assign]
 
     def call() -> None:
         with turns:
