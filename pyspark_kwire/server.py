@@ -142,8 +142,15 @@ def _received(standing: socket.socket) -> Request:
     if not is_own(standing):
         raise PermissionError("a process of somebody else")
     size, streams, _, _ = socket.recv_fds(standing, SIZE.size, 3)
-    with standing.makefile("rb") as sent:
-        arguments, environment, folder = marshal.loads(sent.read(SIZE.unpack(size)[0]))
+    try:
+        if len(size) < SIZE.size:
+            raise EOFError("it was ended before it said anything")
+        with standing.makefile("rb") as sent:
+            arguments, environment, folder = marshal.loads(sent.read(SIZE.unpack(size)[0]))
+    except BaseException:
+        for stream in streams:  # Spark waits for their end
+            os.close(stream)
+        raise
     return Request(arguments, environment, folder, streams)
 
 

@@ -7,6 +7,7 @@ program that tells what it is.
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import select
 import signal
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyspark_kwire.python import OF_STREAMS, without_archives
+from pyspark_kwire.python import OF_STREAMS, SIZE, TAKEN, without_archives
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,6 +139,49 @@ def test_a_server_whose_spark_is_gone_before_it_can_be_watched_ends(environment:
     command = [sys.executable, "-m", "pyspark_kwire.server", "0", str(gone.pid)]
     with socket.socket(socket.AF_UNIX) as listener:
         subprocess.run(command, env=environment, stdin=listener.fileno(), check=True, timeout=TIMEOUT_S)
+
+
+@pytest.mark.parametrize("said", [b"", SIZE.pack(1000), SIZE.pack(1000) + b"cut off"])
+def test_a_stream_that_is_ended_while_it_asks_leaves_the_server_as_it_was(
+    environment: dict[str, str], tmp_path: Path, said: bytes
+) -> None:
+    """The server ended, and the processes that stand for its other streams with it. Spark waits for the end of what
+    such a process might have written."""
+    address = str(tmp_path / "server")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        command = [sys.executable, "-m", "pyspark_kwire.server", "0", str(os.getpid())]
+        server = subprocess.Popen(command, env=environment, stdin=listener.fileno())
+    reader, writer = os.pipe()
+    try:
+        with connected(address) as ended_early:
+            if said:
+                socket.send_fds(ended_early, [said], [writer])
+        os.close(writer)
+        assert select.select([reader], [], [], TIMEOUT_S)[0] == [reader]
+        assert os.read(reader, 1) == b""
+        assert is_taken(address, environment)
+        assert server.poll() is None
+    finally:
+        os.close(reader)
+        server.kill()
+        server.wait()
+
+
+def connected(address: str) -> socket.socket:
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(address)
+    return client
+
+
+def is_taken(address: str, environment: dict[str, str]) -> bool:
+    """Whether the server forks for a stream that ends at once."""
+    request = marshal.dumps((OF_STREAMS, environment, os.getcwd()))
+    with connected(address) as client, open(os.devnull, "r+b") as nothing:
+        socket.send_fds(client, [SIZE.pack(len(request))], [nothing.fileno()] * 3)
+        client.sendall(request)
+        return client.recv(len(TAKEN)) == TAKEN
 
 
 def test_without_a_server_that_starts_a_stream_has_a_plain_process(environment: dict[str, str], tmp_path: Path) -> None:
