@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -138,9 +139,34 @@ class _TaskRead:
             self._damaged.add((tp, at))
             return spans
         end = spans[tp][1]
-        behind = min(error.next_offset or at + 1, end)
+        behind = min(error.next_offset or self._behind_batch(tp, at, end, error), end)
         log.warning("%s: records in [%d, %d) are skipped: %s", tp, at, behind, error.problem)
         return {**spans, tp: (behind, end)}
+
+    def _behind_batch(self, tp: TopicPartition, at: int, end: int, error: CorruptRecordError) -> int:
+        """The first offset that lies in another batch than the one at `at`. Where nothing behind a damaged batch was
+        fetched with it, because it is large, only its base offset tells the two apart: looked for in ever larger steps,
+        and then between the last two. Offset by offset, each would fetch the batch again."""
+        inside, step = at, 1
+        while inside + step < end and self._is_in_batch(error, tp, inside + step):
+            inside, step = inside + step, 2 * step
+        outside = min(inside + step, end)
+        while outside - inside > 1:
+            middle = (inside + outside) // 2
+            inside, outside = (middle, outside) if self._is_in_batch(error, tp, middle) else (inside, middle)
+        return outside
+
+    def _is_in_batch(self, error: CorruptRecordError, tp: TopicPartition, offset: int) -> bool:
+        """Whether this offset is met by the same damage. Not, if it cannot be told."""
+        span = {tp: (offset, offset + 1)}
+        try:
+            with self._named(span):
+                deque(self._consumer.read(span, timeout_ms=self._options.poll_timeout_ms), maxlen=0)
+        except CorruptRecordError as other:
+            return _base_offset(error) is not None and _base_offset(other) == _base_offset(error)
+        except OffsetOutOfRangeError:
+            return False
+        return False
 
     @contextmanager
     def _named(self, spans: Spans) -> Iterator[None]:
@@ -154,3 +180,9 @@ class _TaskRead:
             raise KafkaTimeoutError(
                 f"Cannot fetch record for offset {offsets} in {timeout_ms:.0f} milliseconds: {error}"
             ) from error
+
+
+def _base_offset(error: CorruptRecordError) -> int | None:
+    """Of the damaged batch, as its header says, if what found the damage knew of it."""
+    found = error.__cause__
+    return found.offset if isinstance(found, CorruptRecordError) else None

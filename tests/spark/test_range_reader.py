@@ -153,6 +153,23 @@ def test_damage_is_stepped_over_if_the_user_says_so_and_no_other_record_is_lost(
     assert "a-0: records in [40, 50) are skipped: " in caplog.text
 
 
+def test_large_damaged_batches_are_fetched_a_few_times_and_what_lies_between_them_is_kept(cluster: Cluster) -> None:
+    """Larger than what a first fetch asks for, such a batch comes alone, so nothing tells where the next one begins. It
+    was fetched twice for each of its offsets: hours, if it had many."""
+    fetches: list[FetchRequest] = []
+    cluster.produce("a", *(b"%01000d" % offset for offset in range(100, 900)))
+    cluster.produce("a", *(b"%d" % offset for offset in range(900, 903)))
+    cluster.produce("a", *(b"%01000d" % offset for offset in range(903, 1703)))
+    cluster.produce("a", *(b"%d" % offset for offset in range(1703, 1710)))
+    cluster.control.on(FetchRequest).corrupt(
+        lambda payload: payload.replace(b"%01000d" % 500, b"X" * 1000).replace(b"%01000d" % 1300, b"X" * 1000)
+    )
+    cluster.control.on(FetchRequest).observe(lambda request, _: fetches.append(request))
+    found = read(cluster, (OffsetRange(A0, 90, 1710),), **{"kwire.skipDamagedBatches": "true"})
+    assert found == {A0: [*range(90, 100), *range(900, 903), *range(1703, 1710)]}
+    assert len(fetches) < 100
+
+
 def test_what_was_damaged_on_its_way_alone_is_not_skipped(cluster: Cluster) -> None:
     cluster.control.on(FetchRequest, times=1).corrupt(lambda payload: payload.replace(b"45", b"XX"))
     found = read(cluster, (OffsetRange(A0, 35, 70),), **{"kwire.skipDamagedBatches": "true"})
